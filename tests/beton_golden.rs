@@ -1,4 +1,4 @@
-//! Files that FFCV wrote are read to what they hold, value by value.
+//! Files written by FFCV are read back to the values they hold, value by value.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::sample::{Limits, SampleId};
@@ -31,7 +31,7 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton").join(name)
 }
 
-/// A golden file, mapped if it is not compressed, and what it holds.
+/// A golden file and its expected values. An uncompressed file is memory-mapped.
 fn open(name: &str) -> (Beton, Json) {
     let row = CustomRow { row_size: 8, align: 8 };
     let custom_fields = CustomRows::from([("a_name_longer_th".to_owned(), row)]);
@@ -130,7 +130,7 @@ fn assert_value(beton: &Beton, value: Value<'_>, want: &Json, what: &str) {
         Value::Bytes(bytes) | Value::Json(bytes) => {
             assert_eq!(bytes.len(), want["size"], "{what}");
             assert_eq!(hex(&Sha256::digest(bytes)), want["sha256"], "{what}");
-            // Long values have the digest alone.
+            // For long values only the digest is stored.
             assert!(want["hex"].is_null() || hex(bytes) == want["hex"], "{what}");
         }
         Value::NdArray(bytes) => assert_eq!(hex(bytes), want["hex"], "{what}"),

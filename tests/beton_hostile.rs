@@ -1,5 +1,6 @@
-//! Damaged and hostile `.beton` files: an error that says what is wrong, or the right values.
-//! Never a panic, never memory on a number's word.
+//! Damaged and hostile `.beton` files: each one gives an error that
+//! says what is wrong, or the right values. Reading them never panics,
+//! and never allocates memory because a number in the file asks for it.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "common/counting.rs"]
@@ -24,7 +25,7 @@ fn golden(name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// What a file is made of; [`bytes`](Self::bytes) lays it out, right or wrong.
+/// The components of a file; [`bytes`](Self::bytes) lays them out, whether they are valid or not.
 struct Parts {
     fields: Vec<FieldSpec>,
     page_size: u32,
@@ -33,11 +34,11 @@ struct Parts {
     allocations: Vec<Allocation>,
 }
 
-/// Where [`Parts::small`]'s data begins.
+/// The offset at which the data of [`Parts::small`] starts.
 const DATA: u64 = 6144;
 
 impl Parts {
-    /// Two samples of a raw picture (2 x 1 pixels), a label, some bytes and an array.
+    /// Two samples of a raw image (2 x 1 pixels), a label, some bytes and an array.
     fn small() -> Self {
         let array = FieldKind::NdArray { dtype: "<u2".parse().unwrap(), shape: vec![2] };
         let row = |ptr: u64, label: i64| {
@@ -102,7 +103,7 @@ fn open(bytes: &[u8]) -> Result<Beton, OpenError> {
     Beton::from_bytes(bytes, &Limits::DEFAULT)
 }
 
-/// A value without its file, so that two files can be compared. Floats by their bits.
+/// A value without its file, so that values of two files can be compared. Floats are compared by their bits.
 #[derive(Clone, Debug, PartialEq)]
 enum Held {
     Number(u64),
@@ -131,7 +132,7 @@ fn rows(beton: &Beton) -> Vec<Row> {
     beton.samples().map(|sample| row(beton, sample)).collect()
 }
 
-/// Opens and reads all there is, up to as many samples as a damaged count could ask for.
+/// Opens a file and reads all of it, up to the number of samples that a damaged count could claim.
 fn read_all(bytes: &[u8]) -> Option<Vec<Row>> {
     let beton = open(bytes).ok()?;
     for field in 0..beton.fields().len() {
@@ -147,7 +148,7 @@ fn message(bytes: &[u8]) -> String {
     }
 }
 
-/// What reading field `field` of sample 0 says.
+/// The error message of reading field `field` of sample 0.
 fn read_message(bytes: &[u8], field: usize) -> String {
     match open(bytes).unwrap().owned(SampleId(0), field) {
         Ok(value) => format!("it read {value:?}"),
@@ -173,7 +174,7 @@ fn a_file_cut_at_any_byte_is_refused_or_read_right() {
                 assert!(lost || found == want, "cut at {end}: {found:?}");
             }
         }
-        // Only a cut between two records of the allocation table leaves a file.
+        // A file cut short opens only if the cut falls between two records of the allocation table.
         assert_eq!(opened, open(whole).unwrap().allocations().unwrap().len());
     }
 }
@@ -244,11 +245,11 @@ fn assert_only_sample_changed(bytes: &[u8], want: &[Row], sample: usize, at: usi
 
 // --- Bombs ----------------------------------------------------------------------------------
 
-/// Asserts that a file is refused in under 10 ms with less than 1 MiB asked for, besides the
-/// copy of its own bytes.
+/// Asserts that a file is refused in under 10 ms, and that less than 1 MiB is allocated besides the copy
+/// of its own bytes.
 fn assert_refused_cheaply(bytes: Vec<u8>) {
     let bytes: std::sync::Arc<[u8]> = bytes.into();
-    // The best of three: a busy machine may take the processor away for longer.
+    // The best of three runs: a busy machine may preempt this thread for longer.
     let times = [(); 3].map(|()| {
         let (before, start) = (asked_for(), Instant::now());
         assert!(Beton::from_bytes(bytes.clone(), &Limits::DEFAULT).is_err());
@@ -332,7 +333,7 @@ fn what_ffcv_would_read_is_read() {
     duplicates.allocations.extend(empties);
     assert_eq!(rows(&open(&duplicates.bytes()).unwrap()), want);
 
-    // One byte a page, and 4 GiB less a bit: the reader has no use for the page size.
+    // Page sizes of 1 byte and of 2 GiB: the reader does not use the page size.
     for page_size in [1u32, 1 << 31] {
         assert_eq!(rows(&open(&patched(4, &page_size.to_le_bytes())).unwrap()), want);
     }
@@ -572,7 +573,7 @@ fn folders_and_empty_files_are_refused() {
     assert_eq!(refusal(&empty), "the file ends inside its header of 24 bytes");
 }
 
-/// Opening one would wait for its writer.
+/// Opening a FIFO would block until another process opens it for writing.
 #[cfg(unix)]
 #[test]
 fn a_fifo_is_refused_without_waiting() {

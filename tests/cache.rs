@@ -1,6 +1,6 @@
-//! The cache's promises: the batches of a loader without one, bit for bit; nothing decoded or read
-//! twice that is kept; no byte over the budget; and a file that nobody has to clean up.
-//! `FUSELOOP_CACHE_EPOCHS=200` looks at memory for longer.
+//! The cache's promises: a loader with a cache gives the batches of a loader without one, bit for bit;
+//! nothing that is cached is decoded or read twice; the cache never exceeds its budget by a byte; and
+//! its file needs no cleaning up. `FUSELOOP_CACHE_EPOCHS=200` watches memory for longer.
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
@@ -21,10 +21,10 @@ use std::{env, fs};
 const SAMPLES: u64 = 40;
 const EPOCHS: u32 = 3;
 
-/// Room for every sample of these tests.
+/// A budget that fits every sample of these tests.
 const ENOUGH: u64 = 64 << 20;
 
-/// Room for some of them.
+/// A budget that fits some of the samples.
 const SMALL: u64 = 300 << 10;
 
 fn crop(side: u32) -> Result<Ops, ParamError> {
@@ -35,7 +35,7 @@ fn crop(side: u32) -> Result<Ops, ParamError> {
     ])
 }
 
-/// Two outputs of each picture, in a random order.
+/// Configures two outputs of each image, in a random order.
 fn set_up(builder: LoaderBuilder) -> LoaderBuilder {
     builder
         .batch_size(7)
@@ -50,7 +50,7 @@ fn beton(path: &Path) -> LoaderBuilder {
     set_up(Loader::open(path).unwrap())
 }
 
-/// Every byte of an epoch.
+/// All bytes of an epoch.
 fn epoch(loader: &Loader, epoch: u32) -> Vec<u8> {
     let mut all = vec![];
     for batch in loader.epoch(epoch).unwrap() {
@@ -70,13 +70,13 @@ fn stats(loader: &Loader) -> CacheStats {
     loader.cache_stats().unwrap()
 }
 
-/// In memory and on disk.
+/// A cache in memory and one on disk.
 fn caches(folder: &Path, budget: u64) -> [Cache; 2] {
     [Cache::memory(budget), Cache::disk(folder, budget)]
 }
 
-/// Whatever cache a loader has, its batches are those of one without. `check` is given what each
-/// cache with room for all did.
+/// Asserts that the batches of a loader with any cache are those of a loader without one. `check` gets
+/// the loader and the statistics of each cache that fits all samples.
 fn assert_same_batches(open: impl Fn() -> LoaderBuilder, check: impl Fn(&Loader, &CacheStats)) {
     let folder = tempfile::tempdir().unwrap();
     let plain = open().build().unwrap();
@@ -141,7 +141,7 @@ fn a_full_cache_keeps_what_it_has() {
     assert_eq!(loader.decoded(), 2 * SAMPLES - second.hits);
 }
 
-/// Records in memory, and how often they are read.
+/// Records in memory, with a count of how often they are read.
 struct Records {
     fields: Vec<FieldSpec>,
     records: Vec<Record>,
@@ -196,7 +196,7 @@ fn encoded(sample: u64) -> Vec<u8> {
     jpeg
 }
 
-/// JPEGs and raw pictures in turn.
+/// JPEGs and raw images in turn.
 fn mixed(sample: u64) -> OwnedImage {
     let size = varied(sample);
     match sample % 2 {
@@ -222,7 +222,7 @@ fn records_of_a_users_source_are_read_once() {
     }
 }
 
-/// A JPEG with an EXIF segment that says how it is to be turned.
+/// A JPEG with an EXIF segment that has this orientation.
 fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut exif = b"\xff\xe1\0\x22Exif\0\0MM\0\x2a\0\0\0\x08".to_vec();
     exif.extend_from_slice(&[0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]);
@@ -241,13 +241,14 @@ fn turned_pictures_are_kept_upright() {
     assert!(upright != epochs(&open(false).cache(Cache::memory(ENOUGH)).build().unwrap()));
 }
 
-/// Pictures whose last rows are spoilt are whole to those who look at others.
+/// An image whose last rows are damaged counts as whole for a loader that decodes other rows only.
 #[test]
 fn a_picture_damaged_where_nobody_looks_is_used_and_not_kept() {
     let spoilt = |sample: u64| {
         let mut jpeg = encoded(sample);
         if sample.is_multiple_of(4) {
-            // Ones without end, which no code is, before the two bytes that end the file.
+            // A run of one bits, which is no Huffman code, fills the scan up to the two bytes that end
+            // the file.
             let scan = jpeg.len() - 2;
             jpeg[scan / 8 * 7..scan]
                 .chunks_exact_mut(2)
@@ -342,7 +343,7 @@ fn a_folder_that_is_not_there_is_named() {
     assert!(told(path.clone()).ends_with("pictures.beton: not a folder"));
 }
 
-/// Where the system shows it: this process's open files in `folder`.
+/// The files that this process has open in `folder`, on systems that show them.
 fn open_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(open) = fs::read_dir("/proc/self/fd") else { return vec![] };
     let open = open.map(|entry| entry.unwrap().path());
@@ -410,24 +411,24 @@ fn loaders_share_a_folder_and_leave_nothing_in_it() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Resident memory, in bytes.
+/// The resident memory of this process, in bytes.
 fn resident() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A loader's workers, code and batches.
+/// An allowance for a loader's workers, code and batches, in bytes.
 const SLACK: u64 = 6 << 20;
 
 fn run(loader: &Loader, epoch: u32) {
     loader.epoch(epoch).unwrap().for_each(|batch| drop(batch.unwrap()));
 }
 
-/// Names the dataset, in a process whose memory is looked at.
+/// The environment variable that names the dataset to the child whose memory is measured.
 const CHILD: &str = "FUSELOOP_CACHE_CHILD";
 
-/// Not a test of its own: the process whose memory is looked at. It fills a cache in memory and
-/// compares what the process grew by with what the cache says; then goes on for many epochs.
+/// Not a test of its own: the child process whose memory is measured. It fills a cache in memory,
+/// compares the growth of the process with the cache's statistics, and then runs for many more epochs.
 #[test]
 fn child_fills_a_cache() {
     let Some(path) = env::var_os(CHILD).map(PathBuf::from) else { return };

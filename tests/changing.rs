@@ -1,9 +1,10 @@
-//! Files cut, replaced, deleted or written over while they are read, at random moments: the old bytes or
-//! an error that names the file. Never a panic, a signal or a hang. What is written over in place may also
-//! be new bytes or a mixture; only checksums show that.
+//! Files that are cut, replaced, deleted or overwritten at random moments while
+//! they are read. Each read returns the old bytes or an error that names the file;
+//! there is never a panic, a signal or a hang. A file that is overwritten in place
+//! may also give new bytes or a mixture, which only checksums can detect.
 //!
-//! `FUSELOOP_MOMENTS` is the number of moments for each way to read and each way to change: 8 unless told,
-//! which makes 224.
+//! `FUSELOOP_MOMENTS` is the number of moments for each combination of a reading method and a change: 8
+//! by default, which makes 224.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 const SAMPLES: u64 = 60;
 const PASS: Pass = Pass { seed: 1, epoch: Epoch(0), turn: 0 };
 
-/// Records that show which version of which sample they are of, of the same sizes in all versions.
+/// Records that show their version and sample number. Records have the same sizes in all versions.
 struct Made {
     version: u64,
     fields: [FieldSpec; 1],
@@ -61,12 +62,12 @@ impl Source for Made {
     }
 }
 
-/// A way to read a file.
+/// A method of reading a file.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     file: &'static str,
     in_sequence: bool,
-    /// Whether bytes that are others than those that were written show.
+    /// True if checksums detect bytes that differ from those written.
     has_checksums: bool,
 }
 
@@ -108,14 +109,14 @@ impl Way {
         if plain == self.file {
             return bytes;
         }
-        // Stored, so that all versions have the same size.
+        // Stored without compression, so that all versions have the same size.
         let mut gz = flate2::write::GzEncoder::new(vec![], flate2::Compression::none());
         gz.write_all(&bytes).unwrap();
         gz.finish().unwrap()
     }
 }
 
-/// What reading every sample gives, in order, as far as it goes.
+/// The results of reading every sample in order, until reading can't continue.
 fn read(reader: &Reader) -> Vec<Result<Record, String>> {
     let told = |error: BoxError| error.to_string();
     match reader {
@@ -168,7 +169,7 @@ impl Change {
     }
 }
 
-/// Of what was read, how many were errors.
+/// Checks the results of a read and returns the number of errors among them.
 fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
     let versions = [Made::new(0), Made::new(1)];
     let mut errors = 0;
@@ -179,7 +180,7 @@ fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
                 let is_of = |made: &Made| made.record(sample) == *record;
                 let may_be_new =
                     change == Change::WriteOver || change == Change::Replace && way.in_sequence;
-                // Nothing shows that half of a value is of another version.
+                // Without checksums, nothing shows that half of a value is of another version.
                 let is_told = change != Change::WriteOver || way.has_checksums;
                 let is_known = is_of(&versions[0]) || may_be_new && is_of(&versions[1]);
                 assert!(is_known || !is_told, "{}", context());
@@ -221,7 +222,7 @@ fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
             for _ in 0..moments {
                 fs::write(&path, &old).unwrap();
                 let reader = way.open(&path);
-                // Odd: a tar file that ends between two members is whole.
+                // The length is odd, because a tar file that ends between two members counts as complete.
                 let (wait, len) = (below(took), below(old.len() as u64) | 1);
                 let found = thread::scope(|scope| {
                     let reading = scope.spawn(|| read(&reader));
@@ -230,7 +231,7 @@ fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
                     reading.join().unwrap()
                 });
                 *errors += check(way, change, &found);
-                // Whatever came before: who reads it again gets no other bytes unseen.
+                // A second read must not return other bytes undetected either.
                 if change == Change::Cut {
                     check(way, change, &read(&reader));
                 }

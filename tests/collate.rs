@@ -1,5 +1,5 @@
-//! Samples of differing sizes: each is what the source has, in whatever form it comes; what was in
-//! the memory before is never seen; what does not fit is refused by name.
+//! Samples of differing sizes: each one equals what the source stores, whatever form collates it;
+//! earlier content of the memory never shows; samples that do not fit are refused by name.
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
@@ -16,7 +16,7 @@ use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-/// A field of bytes, held in memory; the source may not know the longest.
+/// A field of bytes, held in memory. The source may not know the longest value.
 struct Texts {
     fields: Vec<FieldSpec>,
     values: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ fn field(name: &str, kind: FieldKind) -> FieldSpec {
     FieldSpec { name: name.to_owned(), kind }
 }
 
-/// `count` samples of 0 to 9 items of `item` bytes; there are some of 0 and some of 9.
+/// `count` samples of 0 to 9 items of `item` bytes each; at least one sample has 0 items and one has 9.
 fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
     let text = |sample| {
         let mut rng = SampleKey::new(3, 0, sample).op(0);
@@ -104,7 +104,7 @@ fn bytes<T: Plain>(elements: &[T]) -> Vec<u8> {
     elements.iter().flat_map(|&element| element.bytes()).collect()
 }
 
-/// Samples of a batch as items of `T`, by each way there is to get them.
+/// Asserts that the samples of a batch, as items of `T`, are those stored, by each accessor.
 fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate, inner: usize) {
     let want: Vec<&Vec<u8>> = batch.ids().iter().map(|id| &values[id.0 as usize]).collect();
     let item = T::DTYPE.bytes() * inner;
@@ -149,7 +149,7 @@ fn lengths_of(values: &[&Vec<u8>], item: usize) -> Vec<i64> {
     values.iter().map(|value| (value.len() / item) as i64).collect()
 }
 
-/// Every form, on each number of workers, from a file and from a source of the user's own.
+/// Tests every form for each number of workers, from a file and from a custom source.
 fn assert_every_form<T: Plain>(inner: &[usize]) {
     let count = inner.iter().product();
     let values = varied_texts(40, T::DTYPE.bytes() * count);
@@ -202,7 +202,8 @@ fn tensors_say_what_they_are() {
     assert_eq!(batch.ragged::<f32>("text").unwrap().inner(), [4]);
 }
 
-/// Long samples of 0xff first, then short ones: into the same memory, for there is one slot.
+/// Long samples of 0xff come first, then short ones, which reuse the same memory, because there is only
+/// one slot.
 #[test]
 fn rows_of_earlier_batches_never_shine_through() {
     let long = (0..4).map(|_| vec![0xff; 64]);
@@ -285,7 +286,7 @@ fn bytes_that_are_no_whole_elements_are_refused() {
     }
 }
 
-/// The message of a builder that is refused.
+/// The error message of a builder that is refused.
 fn refused(builder: LoaderBuilder) -> String {
     builder.build().err().unwrap().to_string()
 }
@@ -395,7 +396,7 @@ fn json_comes_without_its_final_nul() {
     );
 }
 
-/// Pictures held in memory, whose sizes the source may not know.
+/// Images held in memory. The source may not know their sizes.
 struct Pictures {
     fields: Vec<FieldSpec>,
     pictures: Vec<OwnedImage>,
@@ -429,7 +430,7 @@ fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
     Loader::from_source(Pictures { fields, pictures }).drop_last(false)
 }
 
-/// A picture in a corner, and `pad` where it is not.
+/// An image in a corner, with `pad` in the rest of the frame.
 fn padded(pixels: &[u8], size: Size, to: Size, pad: u8) -> Vec<u8> {
     let at = |y: u32, x: u32, c: usize| {
         let inside = y < size.height && x < size.width;
@@ -557,7 +558,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     );
 }
 
-/// The tensors of a file's `[collate]` table.
+/// A builder with a file's `[collate]` table applied, or the error.
 fn of_toml(text: &str) -> Result<LoaderBuilder, String> {
     let spec: Spec = text.parse().map_err(|error: ParseError| error.to_string())?;
     Ok(spec.apply(Texts::new(varied_texts(9, 8)).loader()))

@@ -1,5 +1,5 @@
-//! A conversion that is killed at any moment, again and again, ends with the bytes of one that never
-//! was, and leaves nothing beside them. `FUSELOOP_KILLS=1000` kills more.
+//! A conversion that is killed at any moment, repeatedly, ends with the bytes of an uninterrupted one,
+//! and leaves no other files beside them. `FUSELOOP_KILLS=1000` kills more conversions.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -20,17 +20,17 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Names what a child process writes.
+/// The environment variable that names the destination to a child process.
 const TARGET: &str = "FUSELOOP_TEST_CONVERT_TARGET";
 
-/// How many kills of each form.
+/// The number of kills for each form of destination.
 const KILLS: u64 = 8;
 
-/// Destinations, and samples of a unit.
+/// Destinations, and the `max_samples` of each conversion.
 const FORMS: [(&str, u64); 4] =
     [("x-{000}.tar", 300), ("x-{000}.tfrecord", 300), ("x.beton", 300), ("x", 20)];
 
-/// Pictures and classes.
+/// Images and classes.
 struct Drawn(Vec<FieldSpec>, u64);
 
 impl Source for Drawn {
@@ -58,7 +58,7 @@ fn run(dst: &Path) -> Result<ConvertReport, ConvertError> {
     let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    // A folder's files are synced one by one.
+    // The files of a folder are synced one by one, which is slow, so that there are fewer of them.
     let samples = if name == "x" { 120 } else { 3000 };
     let options = ConvertOptions {
         max_samples: Some(unit),
@@ -68,7 +68,7 @@ fn run(dst: &Path) -> Result<ConvertReport, ConvertError> {
     convert(&Drawn(fields, samples), dst, &options)
 }
 
-/// Not a test of its own: the process that is killed.
+/// Not a test of its own: the child process that is killed.
 #[test]
 fn child_converts() {
     let Some(dst) = std::env::var_os(TARGET) else { return };
@@ -95,7 +95,7 @@ fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
         for kill in 0..kills {
             let dir = tempfile::tempdir().unwrap();
             let dst = dir.path().join(form);
-            // The first and the one that goes on are killed, the third ends it.
+            // The first conversion and the one that resumes it are killed; the third completes it.
             for part in [0.618_034, 0.381_966] {
                 let mut child = start_child(&dst);
                 let moment = took * ((kill + 1) as f64 * part).fract();
@@ -104,8 +104,9 @@ fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
                 child.wait().unwrap();
             }
             let is_begun = fs::read_dir(dir.path()).unwrap().count() > 0;
-            // It may have ended before it was killed: then it is there already, and at most beside it
-            // the empty notes of a second one, which had not looked yet.
+            // The child may have completed before it was killed. Then the
+            // destination is complete, and beside it there is at most the
+            // empty progress record of a second child that had not looked yet.
             let is_whole = files(dir.path()) == want;
             if !is_whole {
                 match run(&dst) {

@@ -1,4 +1,4 @@
-//! Promises of the decoder: right pixels or an error, in any window, for any bytes.
+//! Promises of the decoder: the right pixels or an error, for any window and any bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -19,7 +19,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::path::Path;
 
-/// Size of the goldens that are not FFCV's.
+/// The size of the goldens that are not FFCV's.
 const GOLDEN: Size = Size::new(37, 45);
 
 /// Goldens decoded by libjpeg-turbo's accurate IDCT.
@@ -48,12 +48,12 @@ const ACCURATE: &[&str] = &[
     "411_separate",
 ];
 
-/// Of those, the ones of a single scan: windows of them are decoded in part.
+/// The accurate goldens that have a single scan: windows of them are decoded in part.
 fn single_scans() -> impl Iterator<Item = &'static str> {
     ACCURATE.iter().copied().filter(|n| !n.ends_with("_separate") && !n.ends_with("_progressive"))
 }
 
-/// Goldens decoded by FFCV, with the sizes its file says.
+/// Goldens decoded by FFCV, with the sizes that its file records.
 const FFCV: &[(&str, Size)] = &[
     ("ffcv_all_fields_0", Size::new(32, 48)),
     ("ffcv_all_fields_1", Size::new(40, 40)),
@@ -99,7 +99,7 @@ fn part(whole: &[u8], size: Size, window: Window) -> Vec<u8> {
     (0..window.height).flat_map(|y| view.row(y).to_vec()).collect()
 }
 
-/// (largest, mean) difference.
+/// The largest and the mean difference.
 fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     assert_eq!(a.len(), b.len());
     let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
@@ -107,7 +107,7 @@ fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     (differences().max().unwrap_or(0), sum / a.len() as f64)
 }
 
-/// What zune-jpeg makes of the file as it lies.
+/// The pixels that zune-jpeg decodes from the unchanged file.
 fn undisturbed(bytes: &[u8]) -> Vec<u8> {
     let options = zune_core::options::DecoderOptions::new_fast();
     let options = options.jpeg_set_out_colorspace(zune_core::colorspace::ColorSpace::RGB);
@@ -181,7 +181,7 @@ fn no_more_rows_are_decoded_than_a_window_needs() {
     }
 }
 
-/// A JPEG of noise on a slope, with a restart marker every `interval` MCUs.
+/// A JPEG of noise on a gradient, with a restart marker every `interval` MCUs.
 fn restarting(size: Size, sampling: Option<SamplingFactor>, interval: u16) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(interval.into());
     let values = size.pixels() as usize * sampling.map_or(1, |_| 3);
@@ -240,7 +240,7 @@ fn photographs_decode_and_their_windows_are_those_of_the_whole() {
     }
 }
 
-/// Small JPEGs cut at every byte. What lies behind the end marker is not the picture's.
+/// Small JPEGs are cut at every byte. Bytes behind the end marker do not belong to the image.
 #[test]
 fn a_file_cut_short_anywhere_is_refused() {
     let mut decoder = Decoder::default();
@@ -253,7 +253,7 @@ fn a_file_cut_short_anywhere_is_refused() {
     }
 }
 
-/// The worst case of a copy broken off: what is there looks finished.
+/// The worst case of an interrupted copy: the remaining file looks complete.
 #[test]
 fn a_file_cut_short_and_ended_anew_is_refused_or_right() {
     let mut decoder = Decoder::default();
@@ -270,7 +270,7 @@ fn a_file_cut_short_and_ended_anew_is_refused_or_right() {
                 wrong += u32::from(found != expected);
             }
         }
-        // The last code's own bits can't be told from ones.
+        // The last code's own bits can't be distinguished from one bits.
         assert!(wrong <= 1, "{name}: wrong pixels for {wrong} lengths");
     }
 }
@@ -286,7 +286,8 @@ fn bytes_behind_the_picture_are_left_alone() {
     }
 }
 
-/// Bytes changed at random: a picture or an error, and nothing of another picture in it.
+/// Bytes are changed at random: the result is an image or an error,
+/// and it never holds pixels of another image.
 #[test]
 fn a_damaged_file_never_panics_and_never_shows_another_picture() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -390,8 +391,8 @@ fn missing_scans_and_restart_markers_are_noticed() {
     assert_eq!(error, DecodeError::Restarts { found: 7, expected: 8 });
 }
 
-/// One too many means that bytes were changed or put in; but some encoders end the last segment
-/// with one too.
+/// An additional restart marker means that bytes were changed or inserted; but some encoders also end
+/// the last segment with one.
 #[test]
 fn a_restart_marker_too_many_is_noticed_unless_it_is_the_last() {
     let mut decoder = Decoder::default();
@@ -452,9 +453,9 @@ fn raw_pixels_are_the_files_own_bytes() {
     assert!(matches!(error, Err(DecodeError::Pixels { .. })));
 }
 
-/// `jpeg` with an EXIF segment that says how the camera was held.
+/// `jpeg` with an EXIF segment that records the camera's orientation.
 fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
-    // Big-endian TIFF, its directory at 8: one entry, tag 274, a u16, one of them.
+    // Big-endian TIFF with its directory at offset 8: one entry, with tag 274, type u16 and count 1.
     let mut exif = b"\xff\xe1\0\x22Exif\0\0MM\0\x2a\0\0\0\x08".to_vec();
     exif.extend_from_slice(&[0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]);
     [&jpeg[..2], &exif, &jpeg[2..]].concat()

@@ -1,7 +1,7 @@
-//! What other people's crates this one is built from: where they come from, under which licences, and
-//! which are there twice.
+//! The third-party crates that this one depends on: their sources, their licences, and crates that are
+//! there in two versions.
 //!
-//! | asked                                              | of                                            |
+//! | check                                              | scope                                         |
 //! |----------------------------------------------------|-----------------------------------------------|
 //! | every crate comes from one registry, with a checksum | `Cargo.lock`: all features, all systems       |
 //! | no crate is there in two versions without a reason | the same                                      |
@@ -9,8 +9,8 @@
 //! | every licence is one of [`LICENCES`]               | `cargo metadata`: all features, this system   |
 //! | the default build has at most [`MOST_CRATES`] crates | `cargo metadata`: this system               |
 //!
-//! `cargo metadata` runs offline: whoever could build this test has all it asks for. (cargo-deny would
-//! ask the same questions after four minutes of compiling it.)
+//! `cargo metadata` runs offline: a machine that could build this test has all the data it needs.
+//! (cargo-deny would check the same after four minutes of compiling it.)
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Licences whose terms a program that is shipped meets by naming them.
+/// Licences whose terms a shipped program meets by naming them.
 const LICENCES: [&str; 11] = [
     "0BSD",
     "Apache-2.0",
@@ -33,7 +33,8 @@ const LICENCES: [&str; 11] = [
     "Zlib",
 ];
 
-/// Crates in more than one version, and who wants the older ones. Whoever adds one says here why.
+/// Crates in more than one version, and the crates that require the older ones. A new entry states its
+/// reason here.
 const TWICE: [(&str, &str); 11] = [
     ("bitflags", "1: region, which cranelift-jit maps code with"),
     ("crypto-common", "0.1: digest 0.10"),
@@ -52,10 +53,10 @@ const TWICE: [(&str, &str); 11] = [
 const ADVISORIES: [(&str, [u64; 2], &str); 1] =
     [("quick-xml", [0, 41], "two advisories on what its parser does with hostile XML")];
 
-/// The maximum number of crates of others in the default build of the library, without those for tests.
+/// The maximum number of third-party crates in the default build of the library, without those for tests.
 const MOST_CRATES: usize = 122;
 
-/// A crate as `Cargo.lock` has it.
+/// A crate as recorded in `Cargo.lock`.
 struct Locked<'a> {
     name: &'a str,
     version: &'a str,
@@ -121,7 +122,7 @@ fn no_crate_has_a_known_advisory() {
     }
 }
 
-/// What cargo says about the crates for this system.
+/// The output of `cargo metadata` for this system.
 fn metadata(more: &[&str]) -> Value {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut command = Command::new(env!("CARGO"));
@@ -145,7 +146,7 @@ fn every_licence_is_one_that_is_allowed() {
     }
 }
 
-/// Whether an SPDX expression can be met by the licences of the list.
+/// Returns true if the licences of the list satisfy an SPDX expression.
 fn is_allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -153,7 +154,7 @@ fn is_allowed(expression: &str) -> bool {
     met && rest.is_empty()
 }
 
-/// Alternatives with OR between them, and what follows them.
+/// Parses alternatives joined by OR. Returns whether one of them is met, and the words that follow.
 fn any_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
     let (mut met, mut rest) = all_of(words);
     while let ["OR", more @ ..] = rest {
@@ -163,7 +164,8 @@ fn any_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
     (met, rest)
 }
 
-/// What AND holds together: each a licence, one with an exception, or alternatives in parentheses.
+/// Parses operands joined by AND: each is a licence, one with an exception, or alternatives in
+/// parentheses.
 fn all_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
     let (met, rest) = match words {
         ["(", inner @ ..] => match any_of(inner) {
@@ -181,7 +183,7 @@ fn all_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
     (met & next.0, next.1)
 }
 
-/// The reader itself.
+/// A test of the expression parser itself.
 #[test]
 fn expressions_are_met_or_not() {
     for met in [
@@ -227,7 +229,7 @@ fn the_default_build_has_few_crates() {
     assert!(others > 50 && others <= MOST_CRATES, "{others} crates, at most {MOST_CRATES}");
 }
 
-/// Whether a dependency is built with a crate, and not for its tests alone.
+/// Returns true if a dependency is built with a crate, and not for its tests only.
 fn is_built(dep: &Value) -> bool {
     dep["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"] != "dev")
 }

@@ -1,5 +1,5 @@
-//! What FFCV's decoders and transforms make of its own files, reproduced bit for bit, compiled and
-//! evaluated. `tests/golden/ffcv/README.md` says where the vectors are from.
+//! The outputs of FFCV's decoders and transforms on its own files, reproduced bit for bit, compiled and
+//! evaluated. `tests/golden/ffcv/README.md` says where the vectors come from.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
@@ -26,13 +26,13 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A picture: u8 `[height, width, 3]`.
+/// An image: u8 `[height, width, 3]`.
 struct Image {
     pixels: Vec<u8>,
     size: Size,
 }
 
-/// The pictures of a file, as FFCV decodes them.
+/// The images of a file, as FFCV decodes them.
 fn decoded(file: &str) -> Vec<Image> {
     let beton = Beton::open(golden(&format!("beton/{file}.beton")), &Limits::DEFAULT).unwrap();
     let field = beton.field_index("image").unwrap();
@@ -50,8 +50,8 @@ fn decoded(file: &str) -> Vec<Image> {
     beton.samples().map(image).collect()
 }
 
-/// A batch: what `ops` make of each picture, one after the other, by the compiled kernel and the
-/// same by the oracle.
+/// A batch: the outputs of `ops` for each image, one after the other, by the compiled kernel, which must
+/// agree with the oracle.
 fn batch(ops: Ops, images: &[Image]) -> Vec<u8> {
     let side = Dim { min: 1, max: 65_535 };
     let plan = ImagePlan::new(ops, ImageType::decoded(side, side), NumberRule::Fused).unwrap();

@@ -16,7 +16,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/png").join(name)
 }
 
-/// A class for each PNG, and its pixels.
+/// A folder with a class for each PNG, and the pixels of each.
 fn pngs() -> (tempfile::TempDir, Vec<Vec<u8>>) {
     let dir = tempfile::tempdir().unwrap();
     let copy = |name: &str| {
@@ -29,7 +29,7 @@ fn pngs() -> (tempfile::TempDir, Vec<Vec<u8>>) {
     (dir, pixels)
 }
 
-/// The middle 5 x 5 of a picture.
+/// The middle 5 x 5 pixels of an image.
 fn middle(pixels: &[u8]) -> Vec<u8> {
     let rows = pixels.chunks_exact(WIDTH * 3).skip(1).take(5);
     rows.flat_map(|row| &row[9..24]).copied().collect()
@@ -77,7 +77,7 @@ fn a_folder_of_pngs_is_written_decoded() {
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
 }
 
-/// A TFRecord file of an image and a label each, written plainly.
+/// A TFRecord file with an image and a label in each record, written by hand.
 fn records(pngs: &[Vec<u8>]) -> Vec<u8> {
     let tagged = |tag: u8, bytes: &[u8]| {
         let (low, high) = (bytes.len() as u8 | 128, (bytes.len() >> 7) as u8);

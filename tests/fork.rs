@@ -1,9 +1,9 @@
-//! A process that is forked while a loader lives: `fork` copies its memory, and none of its threads.
+//! A process that is forked while a loader is alive: `fork` copies its memory, but none of its threads.
 //!
-//! Whatever waits for such a thread gives an error at once in the child, whatever is dropped there is
-//! gone at once, and a dataset opened there is read as anywhere else. Locks may have been held by other
-//! threads when the process was forked, so each promise is tried at several moments of an epoch, and
-//! several times at each: `FUSELOOP_FORKS` says how often, 4 by default.
+//! In the child, whatever would wait for such a thread returns an error at once, dropping any object
+//! returns at once, and a dataset opened there is read as anywhere else. Other threads may hold locks
+//! when the process is forked, so each promise is tested at several moments of an epoch, several times
+//! each: `FUSELOOP_FORKS` is the number of times, 4 by default.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "fork, and the exit and the wait that go with it")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
@@ -35,17 +35,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A child that takes longer than this hangs: it has milliseconds of work.
+/// A child that takes longer than this is hung: it has milliseconds of work.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs `child` in a forked process.
 ///
 /// # Panics
 ///
-/// If it panics there, or does not end.
+/// If `child` panics in the forked process, or does not end.
 fn in_a_child(child: impl FnOnce()) {
-    // SAFETY: the child runs on this thread alone. It allocates, which glibc has ready after a fork,
-    // and takes no lock of the test harness: what it has to say goes to the file descriptor 2.
+    // SAFETY: the child runs on this thread alone. It allocates, which glibc allows after a fork, and
+    // takes no lock of the test harness: its messages go to file descriptor 2.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "no process can be forked");
     if pid == 0 {
@@ -56,18 +56,18 @@ fn in_a_child(child: impl FnOnce()) {
                 .and_then(|mut stderr| writeln!(stderr, "in the child: {info}"));
         }));
         let code = i32::from(catch_unwind(AssertUnwindSafe(child)).is_err());
-        // SAFETY: ends the process at once, as it must: its `main` is the harness's.
+        // SAFETY: ends the process at once, as it must, because its `main` belongs to the harness.
         unsafe { libc::_exit(code) };
     }
     let (begun, mut status) = (Instant::now(), 0);
     loop {
-        // SAFETY: `status` is good for writing, and `pid` is a child of ours that nobody else waits for.
+        // SAFETY: `status` is valid for writing, and `pid` is a child of ours that nothing else waits for.
         match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
             0 if begun.elapsed() < LONGEST => thread::sleep(Duration::from_millis(1)),
             0 => {
-                // SAFETY: `pid` is a child of ours that has not been waited for, so the number is its own.
+                // SAFETY: `pid` is a child of ours that has not been waited for, so its number is not reused.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
-                // SAFETY: as above; it is killed, so this returns.
+                // SAFETY: as above; the child is killed, so this call returns.
                 unsafe { libc::waitpid(pid, &raw mut status, 0) };
                 panic!("the child hangs");
             }
@@ -78,7 +78,7 @@ fn in_a_child(child: impl FnOnce()) {
     assert!(is_fine, "the child ended with status {status:#x}");
 }
 
-/// How often each moment is tried.
+/// The number of times each moment is tested.
 fn forks() -> usize {
     rounds("FUSELOOP_FORKS", 4)
 }
@@ -99,8 +99,8 @@ fn labels(loader: &Loader) -> Vec<i64> {
     batches.flat_map(|batch| batch.tensor::<i64>("label").unwrap().as_slice().to_vec()).collect()
 }
 
-/// Forks at several moments of an epoch: the child gets an error, ends at once and may be dropped in
-/// any order; the parent reads on as if nothing had happened.
+/// Forks at several moments of an epoch. The child gets an error, its iterator ends at once, and it may
+/// drop things in any order; the parent continues to read as if nothing had happened.
 fn assert_epochs_end_in_children(loader: &Loader) {
     let want = labels(loader);
     for taken in [0, 1, 3, 6] {
@@ -130,7 +130,7 @@ fn assert_epochs_end_in_children(loader: &Loader) {
     }
 }
 
-/// A loader is dropped in the child.
+/// Asserts that a loader can be dropped in the child.
 fn assert_is_dropped_in_children(make: impl Fn() -> Loader) {
     for taken in [0, 2] {
         for _ in 0..forks() {
@@ -204,7 +204,7 @@ fn a_stream_that_reads_ahead_is_an_error_in_a_child() {
         let read = |stream: &dyn Source, sample| stream.read(SampleId(sample));
         assert!(read(stream.as_ref().unwrap(), 0).is_ok());
         in_a_child(|| {
-            // What is there may be given; what would have to be waited for may not.
+            // Items that are already there may be yielded; items that would have to be waited for may not.
             let error = (1..64).find_map(|sample| read(stream.as_ref().unwrap(), sample).err());
             assert_says_forked(&error.unwrap());
             drop(stream.take());
@@ -249,7 +249,7 @@ impl Upcoming for All {
     }
 }
 
-/// A run's view of a file needs no thread: its pages are only read ahead.
+/// A run's view of a file needs no thread: its threads only read pages ahead.
 #[test]
 fn pages_are_read_directly_in_a_child() {
     let (_dir, path) = dataset::write(64, WriteMode::Jpg, dataset::varied);
@@ -273,7 +273,7 @@ fn pages_are_read_directly_in_a_child() {
             fields: vec![0],
         };
         let mut view = Source::begin(paged, &run).unwrap();
-        // With pages that are read, and with pages that are still being read.
+        // The pages have been read in even rounds, and are still being read in odd ones.
         let first = round.is_multiple_of(2).then(|| stored(&**view.as_ref().unwrap(), 0));
         in_a_child(|| {
             let view = view.take().unwrap();
@@ -288,7 +288,7 @@ fn pages_are_read_directly_in_a_child() {
 #[test]
 fn a_child_reads_what_it_opens_itself() {
     let (dir, path) = dataset::write(64, WriteMode::Jpg, dataset::varied);
-    // What the library reads by several threads, read by the parent before: a folder and shards.
+    // The parent first reads datasets that the library reads with several threads: a folder and shards.
     let (folder, shards) = (dir.path().join("folder"), dir.path().join("a-{0}.tar"));
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
     convert(&beton, &folder, &ConvertOptions::default()).unwrap();

@@ -1,10 +1,10 @@
-//! The compiler's promise: whatever the list of ops, the compiled loop gives the bits that the
-//! ops' plain meanings give, and touches no byte outside its buffers.
+//! The compiler's promise: for any list of ops, the compiled loop produces the bits of the ops' plain
+//! definitions, and accesses no byte outside its buffers.
 //!
-//! Random lists of up to twelve ops run both ways, on images of all sizes. The compiled code reads
-//! and writes memory that ends, begins, or lies at some odd distance before or after a page without
-//! access. A list that fails is made as short as it can be before it is shown.
-//! `FUSELOOP_LISTS=5000` tries more lists, and `FUSELOOP_SLICE=1/5` the second fifth of them.
+//! Random lists of up to twelve ops run both ways, on images of all sizes. The compiled code reads and
+//! writes memory that starts or ends at a page without access, or at some odd distance from one. A
+//! failing list is reduced as far as possible before it is reported. `FUSELOOP_LISTS=5000` tries more
+//! lists, and `FUSELOOP_SLICE=1/5` runs the second fifth of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -18,10 +18,10 @@ use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 
-/// Most ops of a list.
+/// The maximum number of ops of a list.
 const MOST_OPS: u32 = 12;
 
-/// How a source and an output lie in memory.
+/// The layout of a source and an output in memory.
 #[derive(Clone, Copy, Debug)]
 struct Lies {
     guard: Guard,
@@ -29,13 +29,13 @@ struct Lies {
     gap: usize,
     /// Bytes between the source, or the output, and the guard.
     distance: [usize; 2],
-    /// What the output holds before.
+    /// The byte that fills the output beforehand.
     poison: u8,
 }
 
 impl Lies {
-    /// At a guard page, at the other, and anywhere: outputs of wide elements keep to multiples of
-    /// their size.
+    /// Three layouts: before a guard page, after one, and at a random distance from one. Outputs of wide
+    /// elements stay at multiples of their size.
     fn ways(rng: &mut Rng, element: usize) -> [Self; 3] {
         let mut somewhere = |most: u32| rng.below(most) as usize;
         let away = element * (somewhere(64) / element);
@@ -71,14 +71,14 @@ impl Placed {
         &mut self.bytes[self.start..self.start + self.len]
     }
 
-    /// Whether nothing was written around them.
+    /// Returns true if nothing was written around the bytes.
     fn is_alone(&self) -> bool {
         let (before, after) = (&self.bytes[..self.start], &self.bytes[self.start + self.len..]);
         before.iter().chain(after).all(|byte| *byte == self.around)
     }
 }
 
-/// A list, a kernel of it, and one picture.
+/// A list, a kernel of it, and one image.
 struct Trial<'a> {
     kernel: &'a Kernel,
     size: Size,
@@ -87,7 +87,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// What is wrong, if something is.
+    /// The first failure, if any.
     fn fails(&self, scratch: &mut Scratch, rng: &mut Rng) -> Option<String> {
         let mut draws = Draws::default();
         let plan = self.kernel.plan();
@@ -127,7 +127,8 @@ impl Trial<'_> {
     }
 }
 
-/// Mostly small; at times as large as a photo's thumbnail, or one row or column of the longest.
+/// A size that is mostly small, sometimes as large as a photo's thumbnail, or one row or column of the
+/// maximum length.
 fn random_size(rng: &mut Rng, list: u64) -> Size {
     match list % 50 {
         20 => Size::new(1, 65_535),
@@ -137,7 +138,7 @@ fn random_size(rng: &mut Rng, list: u64) -> Size {
     }
 }
 
-/// What is wrong with a list for images of a size, if something is.
+/// The failure of a list for images of a size, if any.
 fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<String> {
     let kernel = match Kernel::compile(list.plan()?) {
         Ok(kernel) => kernel,
@@ -183,7 +184,7 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
     }
 }
 
-/// Only the wanted window is decoded; the rest of the image may not be looked at.
+/// Only the requested window is decoded; the code may not read the rest of the image.
 #[test]
 fn the_wanted_window_is_all_that_is_read() {
     let (mut scratch, mut draws) = (Scratch::default(), Draws::default());

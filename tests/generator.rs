@@ -1,5 +1,5 @@
-//! The promises of generators: order, ends, errors and panics at their tickets, bounded memory, an
-//! end to everything; and a loader over one gives what a file of the same records gives.
+//! The promises of generators: order, ends, errors and panics at their tickets, bounded memory, and a
+//! clean end in all cases. A loader over a generator yields what a file of the same records yields.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -26,7 +26,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Numbers below `count`, which take their time in no order.
+/// Numbers below `count`, each of which takes a pseudo-random time.
 fn numbers(threads: usize, capacity: usize, count: u64) -> Queue<u64> {
     let generator = Generator::new(threads, capacity).name("numbers");
     let number = move |ticket: u64| {
@@ -78,11 +78,12 @@ fn a_stream_may_end_at_once_and_stays_ended() {
     }
 }
 
-/// Whatever later tickets did, all before it come, then the error, then nothing.
+/// Asserts that all items before the failing ticket arrive, then the error, then nothing, whatever later
+/// tickets did.
 fn assert_told_at_its_ticket(threads: usize, bad: u64, panics: bool) {
     let queue = Generator::new(threads, 4).name("train").start(move |ticket| {
         thread::sleep(Duration::from_micros(ticket % 3 * 30));
-        // Later ones fail as well, and often sooner.
+        // Later tickets fail as well, and often sooner.
         match ticket >= bad {
             true if panics => panic!("no luck with {ticket}"),
             true => Err(BoxError::from(format!("no luck with {ticket}"))),
@@ -144,7 +145,7 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
     });
     let mut queue = queue.unwrap();
     assert_eq!(queue.next_timeout(ms(5000)).unwrap().unwrap(), 0);
-    // The other producer fills the queue, then waits for room.
+    // The other producer fills the queue, then waits for free space.
     while queue.flow().depth < 5 {
         thread::yield_now();
     }
@@ -171,7 +172,7 @@ fn no_producer_or_no_room_is_refused() {
     }
 }
 
-/// An item that is counted while it lives.
+/// An item that is counted while it is alive.
 struct Counted(Arc<AtomicI64>);
 
 impl Counted {
@@ -204,7 +205,7 @@ fn a_slow_consumer_keeps_memory_flat() {
                 assert!(alive.load(Ordering::SeqCst) <= bound + 1, "and the one taken");
                 drop(item);
             }
-            // It fills up to the bound, and stays there.
+            // The number of live items rises to the bound, and stays there.
             while alive.load(Ordering::SeqCst) < bound {
                 thread::yield_now();
             }
@@ -213,7 +214,7 @@ fn a_slow_consumer_keeps_memory_flat() {
             let flow = queue.flow();
             assert!(flow.producers_waited > Duration::ZERO, "{flow:?}");
             assert_eq!((flow.delivered, flow.depth), (50, threads + capacity));
-            // While it stays full, more and more of the time is the producers' waiting.
+            // While the queue stays full, the share of time that producers spend waiting grows.
             let begun = Instant::now();
             while !queue.flow().bottleneck().starts_with("the consumer") {
                 assert!(begun.elapsed() < ms(5000), "{:?}", queue.flow());
@@ -390,7 +391,7 @@ fn a_loader_gives_what_a_file_of_the_same_records_gives() {
         let builder = set_up(Loader::from_source(pictures(threads, capacity, SAMPLES)));
         let loader = builder.workers(workers).batches_ahead(ahead).build().unwrap();
         for (epoch, wanted) in (0..).zip(&wanted) {
-            // An epoch given up half way does not disturb the next.
+            // An epoch abandoned half way does not disturb the next.
             drop(loader.epoch(epoch).unwrap().take(2).collect::<Vec<_>>());
             assert!(rows(&loader, epoch) == *wanted, "{threads} {capacity} {workers} {ahead}");
         }
@@ -488,7 +489,7 @@ fn fives(threads: usize, capacity: usize) -> (Arc<Generated>, Arc<AtomicU64>) {
     (Arc::new(Generator::new(threads, capacity).source(fields, 1 << 30, made).unwrap()), calls)
 }
 
-/// Whatever is asked for, in whatever order and however often, is given, by any number of threads.
+/// Every request is served, in any order and any number of times, for any number of threads.
 #[test]
 fn any_order_of_requests_is_served() {
     for seed in 0..300u64 {
@@ -500,7 +501,8 @@ fn any_order_of_requests_is_served() {
         let rows: Vec<u64> = (0..count).map(|_| u64::from(rng.below(distinct))).collect();
         let (source, _) = fives(threads, capacity);
         let run = source.begin(&plan(&rows, batch, ahead)).unwrap().unwrap();
-        // Not all are asked for, some twice, some that never were to come, and out of order.
+        // Some samples are never requested, some are requested twice, some are not in the plan, and the
+        // requests are out of order.
         let mut asked: Vec<u64> = rows.into_iter().filter(|_| rng.below(10) > 0).collect();
         let spread = 1 + rng.below(40) as usize;
         for at in 0..asked.len() {
@@ -552,7 +554,7 @@ fn records_are_made_ahead_in_the_order_of_the_run_and_no_further() {
 
 #[test]
 fn rows_that_nobody_asks_for_do_not_stop_the_rest() {
-    // Of each batch of 10, only the last two are asked for, as by a loader that has the others.
+    // Only the last two of each batch of 10 are requested, as by a loader that has the others cached.
     let rows: Vec<u64> = (0..400).collect();
     let (source, calls) = fives(2, 6);
     let run = source.begin(&plan(&rows, 10, 2)).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Producers do not stay behind. Alone in its process, since it counts all threads.
+//! Producer threads do not stay behind. This test is alone in its process, because it counts all threads.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
@@ -38,7 +38,7 @@ fn no_producer_is_left_after_200_early_drops_nor_after_a_loader() {
                 }
             })
             .unwrap();
-        // Dropped full, empty, after its end, after an error.
+        // The queue is dropped when full, when empty, after its end, and after an error.
         let taken = queue.by_ref().take(round as usize % 21).filter_map(Result::ok).count();
         assert!(taken <= 20);
         let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! The IR of twenty usual fields, kept as text: a change of what is compiled shows in a diff.
+//! The IR of twenty common fields, stored as text, so that a change of the compiled code shows in a diff.
 //!
-//! Each file in `tests/golden/ir` has the loop body of every block that is compiled first.
-//! `BLESS=1 cargo test --test golden_ir` accepts what changed: look at the diff first. A change
-//! that alters W1 to W5 alters the code that benchmarks go by.
+//! Each file in `tests/golden/ir` has the loop body that is compiled first for each block.
+//! `BLESS=1 cargo test --test golden_ir` accepts changes: look at the diff first. A change that alters W1
+//! to W5 alters the code that the benchmarks measure.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::jit::{self, Kernel};
@@ -18,7 +18,7 @@ fn images(side: u32) -> ImageType {
     ImageType::decoded(Dim::fixed(side), Dim::fixed(side))
 }
 
-/// Decoded images of sizes not known beforehand.
+/// Decoded images of sizes that are not known in advance.
 fn photos() -> ImageType {
     let side = Dim { min: 1, max: 65_535 };
     ImageType::decoded(side, side)
@@ -32,10 +32,10 @@ fn half() -> Convert {
     Convert::to(DType::F16)
 }
 
-/// A field that is compiled: its file's name, its ops, what they get, and the rule.
+/// A field to compile: its file's name, its ops, its input type, and the number rule.
 type Field = (&'static str, Ops, ImageType, NumberRule);
 
-/// The workloads that benchmarks go by.
+/// The workloads of the benchmarks.
 fn workloads() -> Vec<Field> {
     let input = |workload| if workload == Workload::Cifar { images(32) } else { photos() };
     let field = |w: Workload| (w.id(), w.ops().unwrap(), input(w), NumberRule::Fused);
@@ -55,7 +55,7 @@ fn stores() -> Vec<Field> {
     ]
 }
 
-/// Fields whose ops differ in what they ask of the compiler.
+/// Fields whose ops need different features of the compiler.
 fn kinds() -> Vec<Field> {
     let noise = || GaussianNoise::new(0.0, 0.1, true).unwrap();
     let erasing = RandomErasing::new(1.0, 0.02..=0.33, 0.3..=3.3);

@@ -1,13 +1,13 @@
-//! Generated kernels on a real GPU: whatever list a device takes, it gives the bits that the ops'
-//! plain meanings give, by launches alone and by the way of a loader's batches.
+//! Generated kernels on a real GPU: for any list that the device accepts, the kernels produce the bits
+//! of the ops' plain definitions, both by launches alone and through a loader's batches.
 //!
 //! | variable | |
 //! |---|---|
-//! | `REQUIRE_GPU=1` | where there is none the tests fail; otherwise they say so and end |
-//! | `FUSELOOP_GPU_PROGRAMS` | how many random lists, 200 if it is not set |
-//! | `FUSELOOP_NVRTC=/nowhere` | no compiler: `usual_lists` runs the code that is shipped, others end |
+//! | `REQUIRE_GPU=1` | without a GPU the tests fail; otherwise they print a line and end |
+//! | `FUSELOOP_GPU_PROGRAMS` | the number of random lists, 200 by default |
+//! | `FUSELOOP_NVRTC=/nowhere` | no compiler: `usual_lists` runs the shipped code, the others end |
 //!
-//! The binary reads no file, so that it runs wherever it is carried: `scripts/gpu_check.sh`.
+//! The binary reads no file, so that it runs on any machine it is copied to: `scripts/gpu_check.sh`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -20,7 +20,7 @@ use fuseloop::device::bench::{Bench, Resident};
 use fuseloop::device::check::CheckBatch;
 use fuseloop_ops::Size;
 
-/// The GPU; `None`, said in a line, if there is none and there need not be.
+/// The GPU. Without one, prints a line and returns `None`, unless a GPU is required.
 fn gpu() -> Option<Bench> {
     match Bench::open(0) {
         Ok(bench) => Some(bench),
@@ -32,7 +32,7 @@ fn gpu() -> Option<Bench> {
     }
 }
 
-/// The same, with a compiler for kernels of any list.
+/// The GPU and a compiler for kernels of any list.
 fn gpu_and_compiler() -> Option<Bench> {
     let bench = gpu()?;
     let compiler = Gpu::compiler();
@@ -42,7 +42,7 @@ fn gpu_and_compiler() -> Option<Bench> {
     compiler.is_ok().then_some(bench)
 }
 
-/// Tries all; panics with all that are wrong.
+/// Runs all trials; panics with all that fail.
 fn try_all(bench: &Bench, trials: impl Iterator<Item = (String, CheckBatch)>) {
     let (mut count, mut wrong) = (0, vec![]);
     for (words, trial) in trials {
@@ -73,7 +73,8 @@ fn every_width_and_offset_is_right() {
     try_all(&bench, every_width().into_iter());
 }
 
-/// From one pixel on, in a batch of one and of more rows than a block of the grid's first axis has.
+/// Images from one pixel up, in batches of one row and of more rows than one block of the grid's first
+/// axis covers.
 #[test]
 fn usual_lists() {
     let Some(bench) = gpu() else { return };
@@ -82,7 +83,7 @@ fn usual_lists() {
     }
 }
 
-/// The tests above can fail: bytes that are not those of the oracle are seen.
+/// Checks that the tests above can fail: bytes that differ from the oracle's are detected.
 #[test]
 fn a_wrong_byte_is_seen() {
     let (_, trial) = usual(Size::new(2, 3), 2).remove(0);

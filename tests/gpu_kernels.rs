@@ -1,10 +1,10 @@
-//! Generated GPU kernels, built for the host: whatever list a device takes, its kernels give the bits
-//! that the ops' plain meanings give, and touch no byte outside their tensors.
+//! Generated GPU kernels, built for the host: for any list that the device accepts, its kernels produce
+//! the bits of the ops' plain definitions, and access no byte outside their tensors.
 //!
-//! The very text that NVRTC compiles is compiled by the host's C++ compiler, with
-//! `kernels/cuda/host_cuda.h` in the device's place, many programs in one library. Threads run one
-//! after the other, then once more in the opposite order. Misaligned accesses, faults on a device,
-//! are counted there. `FUSELOOP_KERNELS=2000` tries more programs.
+//! The host's C++ compiler compiles the exact text that NVRTC compiles, with `kernels/cuda/host_cuda.h`
+//! in place of the device, many programs in one library. Threads run one after the other, then once more
+//! in the opposite order. Misaligned accesses, which fault on a device, are counted.
+//! `FUSELOOP_KERNELS=2000` tries more programs.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 #![allow(unsafe_code, reason = "kernels are called by address")]
@@ -24,13 +24,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Programs compiled together.
+/// The number of programs compiled together.
 const TOGETHER: usize = 30;
 
-/// What `KERNEL` of host_cuda.h makes.
+/// The type of the entry points that `KERNEL` of host_cuda.h defines.
 type Entry = unsafe extern "C" fn(*const c_void, u32, u32, u32, u32) -> i32;
 
-/// What is written in place of what, everywhere.
+/// A text and its replacement, applied everywhere.
 type Bug = (&'static str, &'static str);
 
 /// Programs as one library.
@@ -39,7 +39,7 @@ struct Built {
     _folder: tempfile::TempDir,
 }
 
-/// Compiles the sources as one file; `None`, said in a line, where there is no compiler.
+/// Compiles the sources as one file. Without a compiler, prints a line and returns `None`.
 fn build(sources: &[(usize, &CheckBatch)], bug: Option<Bug>) -> Option<Built> {
     let folder = tempfile::tempdir().unwrap();
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cuda");
@@ -81,13 +81,13 @@ fn build(sources: &[(usize, &CheckBatch)], bug: Option<Bug>) -> Option<Built> {
     };
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}", log.lines().take(40).collect::<Vec<_>>().join("\n"));
-    // SAFETY: the library was made of our own kernels just now, and runs nothing when loaded.
+    // SAFETY: the library was just built from our own kernels, and runs no code when loaded.
     let library = unsafe { Library::new(&library) }.unwrap();
     Some(Built { library, _folder: folder })
 }
 
 impl Built {
-    /// Runs a program in both orders of threads; what is wrong, if something is.
+    /// Runs a program in both orders of threads; returns the first failure, if any.
     fn wrong(&self, number: usize, trial: &CheckBatch) -> Option<String> {
         [0, 1].into_iter().find_map(|backwards| {
             let launch = |launch: Launch<'_>| self.launch(number, &launch, backwards);
@@ -98,13 +98,13 @@ impl Built {
 
     fn launch(&self, number: usize, launch: &Launch<'_>, backwards: u32) -> Result<(), String> {
         let name = format!("program{number}_{}\0", launch.entry);
-        // SAFETY: `KERNEL` of host_cuda.h declares every entry so.
+        // SAFETY: `KERNEL` of host_cuda.h declares every entry with this type.
         let entry =
             unsafe { self.library.get::<Entry>(name.as_bytes()) }.map_err(|e| e.to_string())?;
         let arguments = launch.arguments.as_ptr().cast();
-        // Two blocks and 64 threads, so that loops turn more than once.
+        // Two blocks and 64 threads, so that loops run more than once.
         let (parts, threads) = (launch.parts.clamp(1, 2), 64);
-        // SAFETY: the arguments are the struct that the program declares, and name memory of the
+        // SAFETY: the arguments are the struct that the program declares, and point to memory of the
         // trial, which outlives the call.
         match unsafe { entry(arguments, launch.rows, parts, threads, backwards) } {
             0 => Ok(()),
@@ -113,7 +113,7 @@ impl Built {
     }
 }
 
-/// Tries all programs, a library for so many of them; panics with the first that is wrong.
+/// Runs all programs, [`TOGETHER`] of them per library; panics with the first that fails.
 fn try_all(trials: &[(String, CheckBatch)]) {
     let numbered: Vec<_> = trials.iter().enumerate().collect();
     for some in numbered.chunks(TOGETHER) {
@@ -146,13 +146,13 @@ fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
     try_all(&trials);
 }
 
-/// Every width modulo 8, and every place that a flipped, shifted row may begin at.
+/// Every width modulo 8, and every offset at which a flipped, shifted row may start.
 #[test]
 fn every_width_and_offset_is_right() {
     try_all(&every_width());
 }
 
-/// Numbers and sizes are arguments: pipelines that differ in them alone share one text.
+/// Parameters and sizes are arguments: pipelines that differ only in them share one text.
 #[test]
 fn one_text_serves_all_sizes_and_numbers() {
     let source = |side: u32, normalize: Normalize, p: f64| {
@@ -168,7 +168,7 @@ fn one_text_serves_all_sizes_and_numbers() {
     assert_eq!(source(16, Normalize::imagenet(), 0.5), source(31, half, 1.0));
 }
 
-/// What a device can't run is refused with the op's place and what to do.
+/// An op that a device can't run is refused, with the op's position and the next step.
 #[test]
 fn what_no_kernel_does_is_refused() {
     let refused = |ops: Ops| {
@@ -191,7 +191,7 @@ fn what_no_kernel_does_is_refused() {
     assert!(error.contains("u8, f16, bf16 and f32"), "{error}");
 }
 
-/// What a generator, or whoever writes kernels, gets wrong first. Each must show.
+/// The most likely mistakes of a generator or an author of kernels. Each must be detected.
 const BUGS: [Bug; 12] = [
     ("left < 8u ? left : 8u", "8u"),
     ("width % 8u == 0", "true"),
@@ -207,7 +207,7 @@ const BUGS: [Bug; 12] = [
     ("larger(lesser(v, 255.0f), 0.0f)", "lesser(v, 255.0f)"),
 ];
 
-/// A few programs that have all of it between them.
+/// A few programs that together use every feature.
 fn everything() -> Vec<CheckBatch> {
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
     let jitter = || ColorJitter::new(0.8, 0.8, 0.8).unwrap();

@@ -1,5 +1,5 @@
-//! Pictures whose size is not the one in the sample table, loaded where all memory ends at a page without
-//! access: an error that names the sample, never a write past its row.
+//! Images whose size differs from the sample table, loaded where every allocation ends at a page without
+//! access: the result is an error that names the sample, never a write past its row.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -21,11 +21,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The size in the sample table: a batch of 64 x 64 pixels is whole pages, and ends at a guard.
+/// The size in the sample table: a batch of 64 x 64 pixels fills whole pages, and ends at a guard.
 const SIZE: Size = Size::new(64, 64);
 const BATCH: usize = 4;
 
-/// JPEGs of one size, of the kinds that are decoded in different ways.
+/// JPEGs of one size, one for each decoding path.
 fn kinds(size: Size) -> Vec<Vec<u8>> {
     let colour = drawn(size, Colour::ALL[3]);
     let plain = [0, 1, 3, 5].map(|colour| drawn(size, Colour::ALL[colour]));
@@ -34,7 +34,7 @@ fn kinds(size: Size) -> Vec<Vec<u8>> {
     plain.into_iter().chain(others).collect()
 }
 
-/// A dataset in whose sample table every picture is of one size, whatever it is.
+/// A dataset whose sample table gives every image one size, whatever its actual size is.
 fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sizes.beton");
@@ -89,7 +89,7 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
         [side / 2, 2 * side],
     ];
     let bad = sizes.into_iter().flat_map(|[height, width]| kinds(Size::new(height, width)));
-    // Each in the first row of a batch or in the last, which ends at the guard.
+    // Each image is in the first row of a batch or in the last, which ends at the guard.
     let mut pictures = vec![];
     for (place, bad) in bad.enumerate() {
         let mut batch = vec![good.clone(); BATCH];
@@ -107,7 +107,7 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
             let (found, want) = (batch.bytes("image").unwrap(), clean.bytes("image").unwrap());
             let row = want.len() / BATCH;
             assert_eq!(row, SIZE.pixels() as usize * 3);
-            // The rows of the samples that are left are what they would be without the damage.
+            // The remaining rows are what they would be without the damage.
             let left = batch.ids().iter().map(|id| id.0 as usize % BATCH);
             for (place, sample) in left.enumerate() {
                 let same = found[place * row..][..row] == want[sample * row..][..row];
@@ -130,7 +130,7 @@ fn raw_pictures_of_another_length_than_the_table_s_are_errors() {
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
     let at = beton.header().sample_table_start() as usize;
     let mut bytes = std::fs::read(&path).unwrap();
-    // The first sample's picture is said to be raw.
+    // The sample table declares the first sample's image as raw.
     assert_eq!(std::mem::replace(&mut bytes[at], 1), 0);
     std::fs::write(&path, bytes).unwrap();
     let loader = loader(&path, PIPELINES[0]);
@@ -138,7 +138,7 @@ fn raw_pictures_of_another_length_than_the_table_s_are_errors() {
     assert_eq!(batch.skipped()[0].sample, SampleId(0));
 }
 
-/// The guards themselves: a child that reads behind a batch, or behind an allocation, is killed.
+/// A test of the guards themselves: a child that reads past the end of a batch or an allocation is killed.
 #[test]
 fn the_byte_behind_a_batch_can_not_be_read() {
     const BEHIND: &str = "FUSELOOP_READ_BEHIND";

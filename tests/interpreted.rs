@@ -1,9 +1,10 @@
-//! The compiler's second oracle: what Cranelift's interpreter makes of the code of random lists.
+//! The compiler's second oracle: Cranelift's interpreter runs the code of random lists.
 //!
-//! The interpreter and the ops' plain meanings must agree in every bit, and the code may touch no
-//! byte that the host does not vouch for: where guard pages see what lies past a page, this sees
-//! every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` more of them with other
-//! settings of the code generator, and `FUSELOOP_SLICE=1/5` the second fifth of both.
+//! The interpreter and the ops' plain definitions must agree in every bit, and the code may access no
+//! byte outside the regions that the host declares. Guard pages detect accesses past a page; the
+//! interpreter checks every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` tries
+//! more of them with other settings of the code generator, and `FUSELOOP_SLICE=1/5` runs the second
+//! fifth of both.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -20,11 +21,11 @@ use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::sync::{Arc, Mutex};
 
-/// What was run in place of native code: runs and instructions, or the first thing refused.
+/// The outcome of the interpreted runs: the number of runs and instructions, or the first access refused.
 type Seen = Arc<Mutex<Result<(u64, u64), String>>>;
 
-/// Runs a sample with the interpreter in place of native code; `change` comes first. Gives the
-/// runs and instructions, or what was refused, and the output.
+/// Runs a sample with the interpreter in place of native code, after `change`. Returns the number of
+/// runs and instructions, or the access that was refused, and the output.
 fn interpreted(
     kernel: &Kernel,
     source: DecodedPixels<'_>,
@@ -47,7 +48,7 @@ fn interpreted(
     (seen, out)
 }
 
-/// A list, its kernel, a picture for it and what is drawn.
+/// A list, its kernel, an image for it and the draws.
 struct Case {
     list: List,
     kernel: Kernel,
@@ -83,7 +84,7 @@ impl Case {
         interpreted(&self.kernel, source, &self.draws, change)
     }
 
-    /// Runs and instructions, or what is wrong.
+    /// The number of runs and instructions, or the failure.
     fn checked(&self) -> Result<(u64, u64), String> {
         let (seen, out) = self.interpreted(|_| {});
         let seen = seen?;
@@ -128,7 +129,7 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     assert!(runs >= lists / 2, "most pictures are wide enough for code");
 }
 
-/// The oracle's own test: the code reaches the end of its pixels and of its output, so that a
+/// A test of the oracle itself: the code reaches the end of its pixels and of its output, so that a
 /// region shorter by one byte is an error.
 #[test]
 fn one_byte_cut_from_a_region_is_caught() {
@@ -161,7 +162,7 @@ fn one_byte_cut_from_a_region_is_caught() {
     assert!(interpreted(&kernel, source, &draws, |_| {}).0.is_ok(), "nothing cut");
 }
 
-/// A planted bug: changes one instruction. Gives whether there was one to change.
+/// A planted bug: changes one instruction. Returns false if there was none to change.
 type Plant = fn(&mut Function) -> bool;
 
 const PLANTS: [(&str, Plant); 7] = [
@@ -242,7 +243,7 @@ fn find(function: &Function, is_it: impl Fn(&InstructionData) -> bool) -> Option
     all(function).into_iter().find(|inst| is_it(&function.dfg.insts[*inst]))
 }
 
-/// The comparison's own test: each bug shows within the lists that `cargo test` tries.
+/// A test of the comparison itself: each bug is detected within the lists that `cargo test` tries.
 #[test]
 fn a_planted_bug_is_caught() {
     if is_skipped() {
@@ -261,7 +262,7 @@ fn a_planted_bug_is_caught() {
     }
 }
 
-/// Features that code is not to need.
+/// CPU features that the code must not depend on.
 const WITHOUT_AVX: &[&str] = &[
     "has_avx",
     "has_avx2",
@@ -273,7 +274,7 @@ const WITHOUT_AVX: &[&str] = &[
     "has_avx512vl",
 ];
 
-/// Without FMA what needs it would be a call of the C library, which is refused.
+/// Without FMA, code that needs it would call the C library, which is refused.
 #[test]
 fn other_settings_give_the_same_bits_or_no_code() {
     if is_skipped() {

@@ -1,7 +1,8 @@
-//! What compiled code leaves behind, and what its pages may be used for.
+//! The memory that compiled code leaves behind, and the permissions of its pages.
 //! `FUSELOOP_CYCLES=10000` compiles and drops more kernels.
 //!
-//! One test function: it looks at the whole process, which no other test may change meanwhile.
+//! There is one test function, because it observes the whole process, which no other test may change
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "common/rounds.rs"]
@@ -31,10 +32,10 @@ fn plan(interpolation: Interpolation) -> ImagePlan {
     ImagePlan::new(ops, ImageType::decoded(side, side), NumberRule::Fused).unwrap()
 }
 
-/// Threads at once.
+/// The number of concurrent threads.
 const THREADS: u64 = 16;
 
-/// Lines of `/proc/self/maps`: addresses, permissions, what is mapped.
+/// The lines of `/proc/self/maps`: addresses, permissions, mapped file.
 fn mappings() -> Vec<String> {
     fs::read_to_string("/proc/self/maps").unwrap().lines().map(str::to_owned).collect()
 }
@@ -43,7 +44,7 @@ fn permissions(mapping: &str) -> &str {
     mapping.split_whitespace().nth(1).unwrap()
 }
 
-/// Mappings of code that belongs to no file: ours.
+/// The number of executable mappings that belong to no file: those of compiled code.
 fn code_mappings() -> usize {
     let is_ours = |line: &&String| permissions(line).contains('x') && !line.contains(['/', '[']);
     mappings().iter().filter(is_ours).count()
@@ -63,7 +64,7 @@ fn compile_and_drop(times: usize) {
     }
 }
 
-/// A sample through a kernel: a function of its number alone.
+/// Runs a sample through a kernel; the result is a function of the sample's number alone.
 fn sample(kernel: &Kernel, scratch: &mut Scratch, number: u64) -> Vec<u8> {
     let size = Size::new(40 + number as u32 % 50, 120 - number as u32 % 70);
     let byte = |place: u64| (place.wrapping_mul(number | 1).wrapping_mul(0x9e37_79b9) >> 13) as u8;

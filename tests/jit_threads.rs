@@ -1,4 +1,4 @@
-//! Many threads compile at once, and run one kernel at once: each gives what one thread gives.
+//! Many threads compile at once, and run one kernel at once: each gets the result of a single thread.
 //!
 //! `FUSELOOP_ROUNDS=1000` tries more lists.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
@@ -12,13 +12,13 @@ use fuseloop_ops::*;
 use std::sync::Barrier;
 use std::thread;
 
-/// Threads that begin together.
+/// The number of threads that start together.
 const THREADS: u64 = 16;
 
-/// Samples of a round: each may need a loop body of its own.
+/// The number of samples in a round: each may need a loop body of its own.
 const SAMPLES: u64 = 4;
 
-/// A list, a picture for it, and what its samples are by the oracle.
+/// A list, an image for it, and the outputs of its samples by the oracle.
 struct Round {
     list: List,
     size: Size,
@@ -48,7 +48,7 @@ impl Round {
         ImageView::packed(&self.pixels, self.size).unwrap()
     }
 
-    /// Runs one sample, and compares it.
+    /// Runs one sample, and compares the result.
     fn assert_same(&self, kernel: &Kernel, scratch: &mut Scratch, sample: u64) {
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, sample), self.size, &mut draws);
@@ -59,7 +59,7 @@ impl Round {
     }
 }
 
-/// Runs `work` on all threads, which begin together; each is told its number.
+/// Runs `work` on all threads, which start together; each gets its number.
 fn together(work: impl Fn(u64) + Sync) {
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -84,7 +84,7 @@ fn sixteen_threads_that_compile_at_once_give_what_one_gives() {
     }
 }
 
-/// The first sample that needs a loop body has it compiled, while others wait for none.
+/// A loop body is compiled when a sample first needs it; no thread waits for another.
 #[test]
 fn one_kernel_called_by_sixteen_threads_gives_what_one_gives() {
     for number in numbers("FUSELOOP_ROUNDS", 24) {

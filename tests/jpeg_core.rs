@@ -1,8 +1,7 @@
-//! Promises of the JPEG decoder's core: zune-jpeg's pixels to the bit in any window, or nothing. What
-//! the last column and row are instead is for `jpeg_edges.rs` to say.
+//! Promises of the JPEG decoder's core: it returns zune-jpeg's pixels to the bit in any window, or
+//! nothing. `jpeg_edges.rs` covers the last column and row, which differ.
 //!
-//! `FUSELOOP_JPEGS` is how many pictures of noise are made and how many damaged ones tried; 300
-//! unless told.
+//! `FUSELOOP_JPEGS` is the number of noise images generated and of damaged ones tried; 300 by default.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -26,7 +25,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rounds::rounds;
 use std::path::{Path, PathBuf};
 
-/// Of the goldens, those that the core takes.
+/// The goldens that the core accepts.
 const TAKEN: [&str; 15] = [
     "420",
     "420_restart",
@@ -53,7 +52,7 @@ const SAMPLINGS: [Option<SamplingFactor>; 5] = [
     Some(SamplingFactor::R_4_2_0),
 ];
 
-/// How many pictures to try.
+/// The number of images to try.
 fn pictures() -> u64 {
     rounds("FUSELOOP_JPEGS", 300)
 }
@@ -77,7 +76,8 @@ impl Both {
         self.core.size(&image(jpeg))
     }
 
-    /// Whether the core takes the file. If so, both must have the same pixels in the window.
+    /// Returns true if the core accepts the file. Then both decoders
+    /// must return the same pixels of the window.
     fn agree(&mut self, jpeg: &[u8], window: Window, name: &str) -> bool {
         let Ok(found) = pixels(&mut self.core, jpeg, window) else { return false };
         match pixels(&mut self.zune, jpeg, window) {
@@ -92,8 +92,8 @@ impl Both {
                 let first = (0..expected.len()).find(differs);
                 assert_eq!((first, found.len()), (None, expected.len()), "{name}, {window:?}");
             }
-            // Where an interval divides no row, zune-jpeg reads segments beside the window too, and
-            // may find damage there. The core must find it when it reads them.
+            // Where an interval does not divide a row, zune-jpeg also reads segments beside the window,
+            // and may find damage there. The core must find that damage when it reads those segments.
             Err(error) => {
                 let (width, height) = (self.size(jpeg).unwrap().width, window.top + window.height);
                 let all = pixels(&mut self.core, jpeg, Window { top: 0, left: 0, height, width });
@@ -103,7 +103,7 @@ impl Both {
         true
     }
 
-    /// The whole picture and `windows` random ones.
+    /// The whole image and `windows` random windows.
     fn agree_all(&mut self, jpeg: &[u8], windows: u32, rng: &mut impl Rng, name: &str) {
         let size = self.size(jpeg).unwrap();
         assert!(self.agree(jpeg, size.full(), name), "{name}: left to zune-jpeg");
@@ -143,7 +143,7 @@ fn goldens() -> Vec<(String, Vec<u8>)> {
     files.iter().map(|path| (name(path), std::fs::read(path).unwrap())).collect()
 }
 
-/// Noise on a slope.
+/// Noise on a gradient.
 fn noise(size: Size, sampling: Option<SamplingFactor>, quality: u8, rng: &mut impl Rng) -> Vec<u8> {
     let values = size.pixels() as usize * sampling.map_or(1, |_| 3);
     let contrast = [1, 16, 64, 255][rng.next_u32() as usize % 4];
@@ -161,7 +161,7 @@ fn noise(size: Size, sampling: Option<SamplingFactor>, quality: u8, rng: &mut im
     bytes
 }
 
-/// The same picture with codes of its own and restart markers every `tile` pixels.
+/// The same image with Huffman codes of its own and restart markers every `tile` pixels.
 fn recut(coefficients: &mut JpegCoefficients, tile: u16) -> Vec<u8> {
     let components = &coefficients.components;
     let finest = components.iter().map(|component| component.h_sampling).max().unwrap();
@@ -211,7 +211,7 @@ fn noise_of_every_quality_size_and_sampling_has_the_same_pixels() {
     }
 }
 
-/// Coefficients and steps no encoder would write, up to the largest there are.
+/// Coefficients and quantization steps that no encoder would write, up to the largest possible.
 #[test]
 fn coefficients_of_any_size_have_the_same_pixels_or_are_left() {
     let (mut both, mut taken) = (Both::new(), 0);
@@ -239,7 +239,7 @@ fn coefficients_of_any_size_have_the_same_pixels_or_are_left() {
     assert!(taken > pictures() / 2);
 }
 
-/// Bytes changed, left out and cut off: what the core decodes, zune-jpeg decodes the same.
+/// Bytes are changed, removed and cut off: whatever the core decodes, zune-jpeg decodes to the same pixels.
 #[test]
 fn damage_is_left_to_zune() {
     let (mut both, mut taken) = (Both::new(), 0);

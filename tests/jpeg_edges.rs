@@ -1,7 +1,7 @@
-//! Chroma of half the columns or rows, at the picture's last column and row: as in libjpeg, the last
-//! sample has no neighbour beyond. zune-jpeg takes what fills up the last block for one.
+//! Chroma of half the columns or rows, at the last column and row of an image: as in libjpeg, the last
+//! sample has no neighbour beyond. zune-jpeg uses the padding of the last block as a neighbour.
 //!
-//! `FUSELOOP_JPEGS` is how many pictures of noise are made; 300 unless told.
+//! `FUSELOOP_JPEGS` is the number of noise images generated; 300 by default.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -18,8 +18,8 @@ use libjpeg_turbo_rs::{JpegCoefficients, Subsampling};
 use rounds::rounds;
 use std::path::Path;
 
-/// Most levels that the core's pixels are from libjpeg's, of these pictures and of photographs: its
-/// chroma is rounded once more.
+/// The largest difference of the core's pixels from libjpeg's, in levels, for these images and for
+/// photographs: the core rounds chroma once more.
 const ROUNDING: u8 = 9;
 
 const SUBSAMPLED: [Colour; 3] = [
@@ -59,7 +59,7 @@ fn the_goldens_edges_are_libjpegs() {
         let found = pixels(&mut core(), &jpeg, size.full()).unwrap();
         let own = differences(&found, &wanted, edges, size);
         assert!(own.iter().all(|&most| most <= ROUNDING), "{name}: edge, inside {own:?}");
-        // What the picture is there to show.
+        // The difference that this golden exists to show.
         let [edge, inside] = differences(&Plain::decode(&jpeg).rgb, &wanted, edges, size);
         assert!(
             edge > 2 * ROUNDING && inside <= ROUNDING,
@@ -68,8 +68,8 @@ fn the_goldens_edges_are_libjpegs() {
     }
 }
 
-/// What is left to zune-jpeg has its edges: a progressive picture's last column and row differ from
-/// libjpeg's, and from those of the same picture made baseline.
+/// Files that are left to zune-jpeg have its edges: the last column and row of a progressive image
+/// differ from libjpeg's, and from those of the same image as a baseline file.
 #[test]
 fn a_progressive_pictures_edges_are_zune_jpegs() {
     let (size, jpeg) = (Size::new(38, 52), golden("420_progressive.jpg"));
@@ -83,8 +83,8 @@ fn a_progressive_pictures_edges_are_zune_jpegs() {
     assert!(edge > 2 * ROUNDING && inside == 0, "{edge}, {inside}");
 }
 
-/// Samples of a component, as many rows and columns as its blocks have, by zune-jpeg: the component
-/// as a gray picture of its own.
+/// The samples of a component, as many rows and columns as its blocks have. zune-jpeg decodes the
+/// component as a gray image of its own.
 fn plane(file: &JpegCoefficients, component: usize) -> (Vec<u8>, usize) {
     let mut component = file.components[component].clone();
     let table = file.quant_tables[usize::from(component.quant_table_index)];
@@ -103,12 +103,12 @@ fn plane(file: &JpegCoefficients, component: usize) -> (Vec<u8>, usize) {
     (Plain::decode(&gray).rgb.into_iter().step_by(3).collect(), columns)
 }
 
-/// The picture by the formulas of `decode/jpeg/core/upsample.rs`, a pixel at a time.
+/// The image by the formulas of `decode/jpeg/core/upsample.rs`, one pixel at a time.
 fn by_the_formulas(jpeg: &[u8], size: Size) -> Vec<u8> {
     let file = libjpeg_turbo_rs::read_coefficients(jpeg).unwrap();
     let planes = [0, 1, 2].map(|component| plane(&file, component));
     let halved = [file.components[0].v_sampling == 2, file.components[0].h_sampling == 2];
-    // The sample a pixel lies in, and the next one to its side: never one beyond the picture's.
+    // The sample that contains a pixel, and the next one to its side, but never one beyond the image.
     let near_far = |at: u32, side: u32, halved: bool| {
         let (near, last) = (at / 2, side.div_ceil(2) - 1);
         let far = if at.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(last) };
@@ -147,7 +147,7 @@ fn every_picture_is_the_formulas_and_near_libjpegs() {
         with_edges += usize::from(edges.last_column || edges.last_row);
         let found = pixels(&mut core(), &jpeg, size.full()).unwrap();
         assert_eq!(found, by_the_formulas(&jpeg, size), "{size} {colour:?}");
-        // libjpeg does not interpolate a picture of two columns of chroma or fewer.
+        // libjpeg does not interpolate an image with two columns of chroma or fewer.
         if size.width <= 4 {
             continue;
         }

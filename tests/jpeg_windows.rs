@@ -1,8 +1,9 @@
-//! Any window of any JPEG, with restart markers and an index of them or without, has the pixels
-//! that the whole picture has there: not one sample differs.
+//! Any window of any JPEG, with or without restart markers and an index of them, has the pixels that the
+//! whole image has there: no sample differs.
 //!
-//! The whole picture is plain zune-jpeg's, of the file as it was before markers were put into it; as
-//! the loader decodes it, with the last column and row as the core has them whole.
+//! Plain zune-jpeg decodes the whole image from the file as it was before
+//! markers were inserted. Where the loader's decoder is compared, the
+//! last column and row are those that the core has for the whole image.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -27,10 +28,10 @@ use rounds::rounds;
 use std::fmt::Debug;
 use std::path::Path;
 
-/// Random windows of each photograph; a longer run sets FUSELOOP_WINDOWS.
+/// The number of random windows of each photograph; a longer run sets FUSELOOP_WINDOWS.
 const WINDOWS: usize = 20;
 
-/// Sizes of generated pictures, but for the large one.
+/// The sizes of generated images, except for the large one.
 const SIZES: [Size; 9] = [
     Size::new(1, 1),
     Size::new(1, 100),
@@ -45,8 +46,8 @@ const SIZES: [Size; 9] = [
 
 const LARGE: Size = Size::new(2000, 3000);
 
-/// How far apart restart markers are tried, in MCUs: short ones, those of a tile, and around a
-/// row and the whole picture.
+/// The restart intervals to try, in MCUs: short ones, those of a tile, and ones around the length of a
+/// row and of the whole image.
 fn intervals(size: Size, mcu: Size) -> Vec<u16> {
     let columns = size.width.div_ceil(mcu.width) as u16;
     let mcus = columns * size.height.div_ceil(mcu.height) as u16;
@@ -57,8 +58,7 @@ fn intervals(size: Size, mcu: Size) -> Vec<u16> {
     all
 }
 
-/// A window whose sides are where something begins or ends: the picture, an MCU, a segment, or
-/// one pixel beside.
+/// A window whose sides are at a boundary (of the image, an MCU, or a segment) or one pixel beside it.
 fn edge_window(size: Size, mcu: Size, interval: u16, rng: &mut impl Rng) -> Window {
     let mut side = |len: u32, steps: [u32; 2]| {
         let mut at = || {
@@ -76,7 +76,7 @@ fn edge_window(size: Size, mcu: Size, interval: u16, rng: &mut impl Rng) -> Wind
     Window { top, left, height, width }
 }
 
-/// A pixel at each corner, and the rows and columns at the edges and in the middle.
+/// One pixel at each corner, and the rows and columns at the edges and in the middle.
 fn corner_windows(size: Size) -> Vec<Window> {
     let Size { height, width } = size;
     let mut all = vec![size.full()];
@@ -91,13 +91,14 @@ fn corner_windows(size: Size) -> Vec<Window> {
     all
 }
 
-/// As the loader decodes, and as it does what it leaves to zune-jpeg: from a file cut down.
+/// The loader's decoder, and its path for files left to zune-jpeg,
+/// which decodes a file cut down to the window.
 fn decoders() -> [Decoder; 2] {
     [JpegBackend::Both, JpegBackend::Zune]
         .map(|by| Decoder::with_backend(by, DecodeOptions::default()))
 }
 
-/// Asserts that `windows` of a file are those of the plain picture.
+/// Asserts that `windows` of a file are those of the plain image.
 fn assert_windows(
     decoders: &mut [Decoder; 2],
     plain: &[Plain; 2],
@@ -114,7 +115,7 @@ fn assert_windows(
     }
 }
 
-/// All windows worth trying of one file, with an index and without.
+/// Tests all windows of one file that are worth testing, with an index and without.
 fn assert_file(
     plain: &[Plain; 2],
     bytes: &[u8],
@@ -189,7 +190,7 @@ fn windows_of_a_large_picture_are_those_of_the_whole() {
     });
 }
 
-/// A photograph as it is, and in tiles with an index and without; `and` with other tiles too.
+/// Tests a photograph as it is, and in tiles with an index and without; `and` lists other tiles to test.
 fn assert_photograph(path: &Path, and: &[Tile]) {
     let original = std::fs::read(path).unwrap();
     let plain = Plain::both(&original);

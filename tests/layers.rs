@@ -1,6 +1,6 @@
-//! The shape of the tree: who imports whom, and where unsafe code may be.
+//! The shape of the tree: the imports of each module, and the files that may hold unsafe code.
 //!
-//! A module imports what lies before it, never what comes after:
+//! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
 //! sample < sync < panicked < threads < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
@@ -21,7 +21,7 @@ const LAYERS: [&str; 14] = [
     "jit", "batch", "device", "run", "loader",
 ];
 
-/// Modules beside the layers, and what each may use.
+/// Modules beside the layers, and the modules that each may use.
 const BESIDE: [(&str, &[&str]); 5] = [
     ("recut", &["sample", "panicked", "source", "decode"]),
     ("write", &["sample", "panicked", "threads", "source", "decode", "recut"]),
@@ -33,14 +33,14 @@ const BESIDE: [(&str, &[&str]); 5] = [
 /// Modules of `src` that may use anything: the root, and the checks that fuzz targets share.
 const FREE: [&str; 2] = ["lib", "fuzzing"];
 
-/// What the other crates of the workspace may use of it.
+/// The workspace crates that each of the other crates may use.
 const CRATES: [(&str, &[&str]); 3] =
     [("ops", &[]), ("kernels", &["fuseloop_ops"]), ("cli", &["fuseloop"])];
 
-/// Files that may hold unsafe code. Whoever adds one says here what for.
+/// Files that may hold unsafe code. A new entry states the purpose here.
 const UNSAFE: &[&str] = &[
     "benches/common/plain.rs",        // passes compiled for the CPU's features
-    "benches/fused/avx2.rs",          // the twin by hand
+    "benches/fused/avx2.rs",          // the counterpart written by hand
     "benches/fused/main.rs",          // its calls
     "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
     "examples/fuseloop_torch.rs",     // pointers of C
@@ -59,16 +59,16 @@ const UNSAFE: &[&str] = &[
     "src/device/cuda/driver.rs",      // functions of a C library
     "src/device/cuda/pinned_slot.rs", // pages locked for the device
     "src/device/cuda/handles.rs",     // the driver's calls
-    "src/device/cuda/device_buffer.rs", // streams of others
+    "src/device/cuda/device_buffer.rs", // streams of other libraries
     "src/device/cuda/uploader.rs",    // copies and kernels that run later
     "src/device/cuda/module.rs",      // the driver's calls
     "src/device/cuda/nvrtc.rs",       // functions of a C library
-    "src/device/dlpack.rs",           // a structure of C that others own
-    "src/device/stream.rs",           // handles that are believed
+    "src/device/dlpack.rs",           // a C structure that other libraries own
+    "src/device/stream.rs",           // handles that are trusted
     "src/jit/call.rs",                // the jump into compiled code
-    "src/jit/check.rs",               // what stands in for compiled code, every access checked
-    "src/jit/code.rs",                // the end of its pages
-    "src/jit/invocation.rs",          // the addresses it is given
+    "src/jit/check.rs",               // stand-in for compiled code that checks every access
+    "src/jit/code.rs",                // the release of its pages
+    "src/jit/invocation.rs",          // the addresses passed to compiled code
     "tests/common/counting.rs",       // a counting allocator
     "tests/common/guarded.rs",        // guard pages
     "tests/common/guarded_maps.rs",   // guard pages around all memory of a process
@@ -94,7 +94,7 @@ fn rust_files(dir: &str) -> Vec<(String, String)> {
     let mut left = vec![root().join(dir)];
     let mut files = vec![];
     while let Some(dir) = left.pop() {
-        // A folder that is not there has no files: benches and fuzz come and go.
+        // A folder that does not exist has no files: benches and fuzz may be absent.
         let Ok(entries) = fs::read_dir(dir) else { continue };
         for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() && !path.ends_with("target") {
@@ -119,7 +119,7 @@ fn module(path: &str) -> &str {
     inside.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-/// The code of a file: no comments, whose links may name anything.
+/// The code of a file without its comments, whose links may name anything.
 fn code(text: &str) -> String {
     text.lines()
         .map(|line| line.split("//").next().unwrap_or_default())
@@ -127,8 +127,8 @@ fn code(text: &str) -> String {
         .join("\n")
 }
 
-/// The words that follow `prefix`, wherever it stands as a path's beginning: of `use
-/// crate::{a::B, c}` after `crate::`, both `a` and `c`.
+/// The names that follow `prefix` wherever it starts a path: for `use crate::{a::B, c}` and `crate::`,
+/// both `a` and `c`.
 fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (place, _) in code.match_indices(prefix) {
@@ -165,7 +165,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// What `module` may use, besides itself; `None` for a module this file has not heard of.
+/// The modules that `module` may use, besides itself; `None` for a module that is not listed in this file.
 fn allowed(module: &str) -> Option<&'static [&'static str]> {
     if let Some(place) = LAYERS.iter().position(|layer| *layer == module) {
         return Some(&LAYERS[..place]);
@@ -173,7 +173,7 @@ fn allowed(module: &str) -> Option<&'static [&'static str]> {
     BESIDE.iter().find(|(name, _)| *name == module).map(|(_, allowed)| *allowed)
 }
 
-/// What is wrong with the imports of a file of `src`, in words.
+/// A description of each wrong import in a file of `src`.
 fn wrong_arrows(path: &str, text: &str) -> Vec<String> {
     let module = module(path);
     if FREE.contains(&module) {
@@ -201,7 +201,7 @@ fn modules_import_only_what_lies_before_them() {
     }
 }
 
-/// `tests/interleavings` sees only what goes through `crate::sync`.
+/// `tests/interleavings` controls only primitives used through `crate::sync`.
 #[test]
 fn threads_meet_only_at_what_sync_lends() {
     for (path, text) in ["src/run", "src/batch"].iter().flat_map(|dir| rust_files(dir)) {
@@ -226,7 +226,7 @@ fn arrows_between_crates_point_at_ops() {
     }
 }
 
-/// The finder itself: it must see each way to write an import, and no comment.
+/// A test of the import finder itself: it must recognize each form of an import, and ignore comments.
 #[test]
 fn a_wrong_arrow_is_found_however_it_is_written() {
     let finds = |text| wrong_arrows("src/plan/mod.rs", text).len();
@@ -277,13 +277,13 @@ fn public_types(text: &str) -> Vec<String> {
     names.map(word).collect()
 }
 
-/// One word means one thing: a reader who meets a public type's name knows which type it is.
+/// Each public type has a name of its own, so that a name identifies a type.
 #[test]
 fn no_two_public_types_share_a_name() {
     let files = ["src", "ops/src", "kernels/src"].iter().flat_map(|dir| rust_files(dir));
     let mut defined = BTreeMap::<String, Vec<String>>::new();
     for (path, text) in files {
-        // In place of `device/cuda` where there is no feature `cuda`: the same names on purpose.
+        // This file replaces `device/cuda` if the feature `cuda` is off: the names are the same on purpose.
         if path == "src/device/none.rs" {
             continue;
         }
@@ -335,7 +335,7 @@ fn unsafe_code_is_in_the_files_listed_here() {
     assert_eq!(sorted(found), listed, "left: found, right: UNSAFE in tests/layers.rs");
 }
 
-/// How much unsafe code there is: printed, so that whoever looks at a change sees it grow.
+/// Prints the number of uses of unsafe code, so that a reviewer of a change sees it grow.
 #[test]
 fn unsafe_code_is_counted() {
     let files = ["src", "ops", "kernels", "cli"].iter().flat_map(|dir| rust_files(dir));
@@ -360,7 +360,7 @@ fn unsafe_code_is_counted() {
     );
 }
 
-/// The words that follow the keyword; none is a block's.
+/// The words that follow the keyword; an unsafe block has none.
 fn words_after_unsafe(code: &str) -> Vec<String> {
     let uses = code.match_indices("unsafe").filter(|(place, found)| {
         let before = code[..*place].chars().next_back();
@@ -381,7 +381,7 @@ fn sorted(mut paths: Vec<String>) -> Vec<String> {
     paths
 }
 
-/// Whether a file turns the workspace's `unsafe_code = "deny"` off, in whole or in part.
+/// Returns true if a file turns off the workspace's `unsafe_code = "deny"`, for all or some of its code.
 fn allows_unsafe(text: &str) -> bool {
     let code: String = code(text).chars().filter(|c| !c.is_whitespace()).collect();
     let mut attributes = code.split('[').filter_map(|rest| rest.split(']').next());
@@ -391,7 +391,7 @@ fn allows_unsafe(text: &str) -> bool {
     attributes.any(|attribute| turns_off(attribute) && attribute.contains("unsafe_code"))
 }
 
-/// The deny that the list above relies on.
+/// Checks the `deny` that the list above relies on.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     let members = ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];

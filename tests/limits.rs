@@ -1,4 +1,4 @@
-//! What a list may ask of the compiler, and what its code may ask of the process.
+//! The limits on a list's demands on the compiler, and on the process functions that its code may call.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -7,7 +7,7 @@ use fuseloop::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::time::Instant;
 
-/// Most ops of a list.
+/// The maximum number of ops of a list.
 const MOST: usize = 256;
 
 /// A list of colour ops, which all join one loop.
@@ -58,7 +58,7 @@ fn a_function_that_nobody_declared_is_an_error() {
     }
 }
 
-/// Row functions store whole elements: bytes that lie between two of them are refused.
+/// Row functions store whole elements: an output that starts between two elements is refused.
 #[test]
 #[should_panic(expected = "an element's address")]
 fn an_output_between_two_elements_is_refused() {

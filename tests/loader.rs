@@ -1,5 +1,5 @@
-//! The loader's promises: every row is what the ops mean, whatever the threads; a new plan for each
-//! epoch; errors that say what to do.
+//! The loader's promises: every row is what the ops define, for any number of threads; each epoch may
+//! have a new plan; errors say what to do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -29,7 +29,7 @@ fn builder(path: &Path) -> LoaderBuilder {
         .pipeline("image", |_| jitter(48))
 }
 
-/// What the ops mean for one sample, from its whole picture.
+/// The output that the ops define for one sample, computed from its whole image.
 fn meant(source: &dyn Source, sample: SampleId, epoch: u32) -> Vec<u8> {
     let mut buffer = Buffer::default();
     let Value::Image(image) = source.value(sample, 0, &mut buffer).unwrap() else {

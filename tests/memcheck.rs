@@ -1,8 +1,8 @@
-//! Random lists for valgrind's memcheck, which sees every byte that compiled code reads: buffers
-//! are heap allocations of exactly the bytes that are lent. `scripts/valgrind.sh` runs this.
+//! Random lists for valgrind's memcheck, which checks every byte that compiled code reads: buffers are
+//! heap allocations of exactly the bytes that the code may access. `scripts/valgrind.sh` runs this.
 //!
-//! `FUSELOOP_MEMCHECK=200` is how many lists are run. With `FUSELOOP_PLANT=1` one more buffer is a
-//! byte shorter than it says: memcheck must find that, or it sees nothing.
+//! `FUSELOOP_MEMCHECK=200` is the number of lists to run. With `FUSELOOP_PLANT=1`, one more buffer is a
+//! byte shorter than it claims: memcheck must detect that, which proves that the check works.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -34,7 +34,7 @@ fn lists_run_in_buffers_of_exactly_their_bytes() {
     }
 }
 
-/// Does nothing unless it is asked to: the read is a bug.
+/// Does nothing unless `FUSELOOP_PLANT` asks for it, because the read is a bug.
 #[test]
 fn a_planted_read_past_a_buffer() {
     if std::env::var_os("FUSELOOP_PLANT").is_none() || jit::unsupported().is_some() {

@@ -1,5 +1,5 @@
-//! Batches that mix samples: equal to a plain mix of the unmixed batches, for any number of
-//! threads, and the same for an image and its label.
+//! Batches that mix samples: they equal a plain mix of the unmixed batches, for any number of threads,
+//! and an image and its label are mixed alike.
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
@@ -25,7 +25,7 @@ fn builder(path: &Path) -> LoaderBuilder {
     Loader::open(path).unwrap().batch_size(7).seed(SEED).order(Order::Random).drop_last(false)
 }
 
-/// An image list without the mixing, in one of the types and layouts there are.
+/// The ops of an image without the mixing, with one of the element types and layouts.
 fn image_ops(dtype: DType, layout: Layout) -> Ops {
     let mut ops = ops![
         RandomResizedCrop::new(SIDE, 0.3..=1.0, 1.0..=1.0).unwrap(),
@@ -40,7 +40,7 @@ fn image_ops(dtype: DType, layout: Layout) -> Ops {
     ops
 }
 
-/// A loader whose image and one-hot label end with the ops that `mixers` makes.
+/// A loader whose image and one-hot label end with the ops that `mixers` builds.
 fn loader(
     path: &Path,
     (dtype, layout): (DType, Layout),
@@ -65,13 +65,13 @@ fn rows(batch: &Batch, name: &str) -> Vec<Vec<u8>> {
     bytes.chunks(bytes.len() / batch.len()).map(<[u8]>::to_vec).collect()
 }
 
-/// What is drawn for a batch, by the op itself.
+/// The draws for a batch, by the op itself.
 fn drawn(op: &dyn BatchOp, name: &str, batch: &Batch) -> Vec<RowMix> {
     let mut rng = BatchKey::new(SEED, batch.epoch().0, batch.index()).op(name, 0);
     op.draw(&mut rng, batch.len(), Size::new(SIDE, SIDE))
 }
 
-/// One element mixed as MixUp means it.
+/// One element, mixed as MixUp defines it.
 fn blended(dtype: DType, own: &[u8], partner: &[u8], share: f64) -> Vec<u8> {
     let f32_of = |bytes: &[u8]| match dtype {
         DType::F16 => f16::from_ne_bytes(bytes.try_into().unwrap()).to_f32(),
@@ -115,7 +115,7 @@ fn mixed_floats(own: &[u8], partner: &[u8], share: f64) -> Vec<u8> {
     mixed.flat_map(f32::to_ne_bytes).collect()
 }
 
-/// Mixed batches must be plain batches, mixed row by row out of place.
+/// Asserts that mixed batches equal plain batches, mixed row by row out of place.
 fn assert_mixes<O: BatchOp + Op + Clone + 'static>(path: &Path, kind: (DType, Layout), op: &O) {
     let of_loader = op.clone();
     let plain = batches(loader(path, kind, || ops![]).workers(1), 2);
@@ -316,7 +316,7 @@ fn a_label_that_follows_no_image_is_refused() {
     assert!(error.contains("op 2 of the list: ToChannelsFirst takes one sample"), "{error}");
 }
 
-/// Pictures of one size, with four targets in f64 each.
+/// Images of one size, each with four targets in f64.
 fn with_targets(samples: u64) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("targets.beton");

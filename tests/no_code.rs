@@ -1,8 +1,9 @@
-//! Nothing in a pipeline file or in a dataset is executed, expanded, unpickled or fetched: texts that other
-//! loaders would hand to a shell, to `pickle`, to the environment or to the network are texts.
+//! Nothing in a pipeline file or in a dataset is executed, expanded,
+//! unpickled or fetched: texts that other loaders would pass to a shell,
+//! to `pickle`, to the environment or to the network stay plain texts.
 //!
-//! Each of them, if it were followed, would leave a trace that is looked for: a file called `trace`, a
-//! connection to a port that this test listens at, or the value of an environment variable in an error.
+//! Each text would leave a detectable trace if it were interpreted: a file named `trace`, a connection
+//! to a port that this test listens on, or the value of an environment variable in an error.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -19,7 +20,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-/// A folder and a port that show whether a text was followed.
+/// A folder and a port that show whether a text was interpreted.
 struct Trap {
     dir: tempfile::TempDir,
     listener: TcpListener,
@@ -36,7 +37,7 @@ impl Trap {
         self.dir.path().join(name)
     }
 
-    /// Texts that mean something to a shell, a template, a loader of YAML, or a network.
+    /// Texts that mean something to a shell, a template, a YAML loader, or a network.
     fn texts(&self) -> Vec<String> {
         let trace = self.path("trace").display().to_string();
         let address = self.listener.local_addr().unwrap();
@@ -67,7 +68,8 @@ impl Trap {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Nothing was followed: the folder has the files that it had, and nobody has called.
+    /// Asserts that nothing was interpreted: the folder has the same files as before, and nothing has
+    /// connected.
     fn assert_untouched(&self, before: &BTreeSet<PathBuf>) {
         assert_eq!(self.files(), *before);
         let called = self.listener.accept().map(|(_, from)| from);
@@ -75,7 +77,7 @@ impl Trap {
     }
 }
 
-/// An error may repeat what it was given, and nothing that a variable stands for.
+/// An error may repeat its input, but never the value that a variable stands for.
 fn assert_is_literal(text: &str, told: &str) {
     let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
     assert!(!told.contains(&value), "{text} was expanded: {told}");
@@ -103,7 +105,7 @@ fn texts_in_a_pipeline_file_are_only_texts() {
         }
     };
     for text in trap.texts() {
-        // In TOML's literal strings nothing has to be escaped but their own quote.
+        // In TOML's literal strings only their own quote needs escaping.
         assert!(!text.contains('\''));
         for setting in [
             "order",
@@ -139,7 +141,7 @@ fn texts_in_a_pipeline_file_are_only_texts() {
             }
         }
     }
-    // Names of fields are any text.
+    // Names of fields may be any text.
     assert!(understood > 0 && refused > 1000, "{understood} understood, {refused} refused");
     trap.assert_untouched(&before);
 }
@@ -149,7 +151,7 @@ fn a_name_of_a_dataset_is_not_a_command() {
     let trap = Trap::new();
     let before = trap.files();
     for text in trap.texts() {
-        // An address is what it says it is: it is fetched, or refused in a build without that.
+        // A URL is taken literally: it is fetched, or refused in a build without the feature `remote`.
         if text.contains("://") && !text.starts_with("file:") {
             continue;
         }
@@ -162,12 +164,12 @@ fn a_name_of_a_dataset_is_not_a_command() {
     trap.assert_untouched(&before);
 }
 
-/// What `pickle.loads` would run as `os.system("touch PATH")`.
+/// A pickle that `pickle.loads` would run as `os.system("touch PATH")`.
 fn pickle(path: &Path) -> Vec<u8> {
     format!("cos\nsystem\n(S'touch {}'\ntR.", path.display()).into_bytes()
 }
 
-/// An array of Python objects: its data is a pickle.
+/// An array of Python objects, whose data is a pickle.
 fn object_array(pickle: &[u8]) -> Vec<u8> {
     let head = "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }";
     let head = format!("{head:<117}\n");
@@ -218,7 +220,7 @@ fn a_pickle_in_a_tar_file_is_bytes() {
     trap.assert_untouched(&before);
 }
 
-/// A table's paths are opened as they stand, and its other cells are not opened at all.
+/// The paths of a table are opened literally, and its other cells are not opened at all.
 #[test]
 fn cells_of_a_table_are_not_followed() {
     let trap = Trap::new();
@@ -232,7 +234,7 @@ fn cells_of_a_table_are_not_followed() {
     let source = dataset.source().unwrap();
     assert_eq!(source.len(), texts.len() as u64);
     for (sample, text) in (0..).map(SampleId).zip(&texts) {
-        // A path that is there, as `/etc/hostname`, is read, and is no picture.
+        // A path that exists, such as `/etc/hostname`, is read, although it is not an image.
         match source.read(sample) {
             Ok(record) => assert_eq!(record[1], OwnedValue::Bytes(text.clone().into_bytes())),
             Err(error) => assert_is_literal(text, &error.to_string()),
@@ -263,7 +265,7 @@ impl Source for Texts {
     }
 }
 
-/// JSON as `.beton` files have it: with a NUL behind it.
+/// JSON as `.beton` files store it, with a NUL at the end.
 fn ended(mut json: Vec<u8>) -> Vec<u8> {
     json.push(0);
     json

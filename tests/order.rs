@@ -1,5 +1,5 @@
-//! The order of an epoch: FFCV's, torch's and timm's for the same seed; the same samples at a
-//! step for any number of ranks.
+//! The order of an epoch: it is FFCV's, torch's and timm's for the same seed, and each step has the same
+//! samples for any number of ranks.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "common/rounds.rs"]
@@ -15,7 +15,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// A dataset: so many samples, so many a page, classes 0, 1, 2, 0, 1, 2 and so on, unevenly.
+/// A dataset with a number of samples and of samples per page. Every five samples have the classes
+/// 0, 1, 2, 0 and 0.
 struct Data {
     samples: u64,
     per_page: u64,
@@ -38,7 +39,7 @@ impl DatasetInfo for Data {
     }
 }
 
-/// The samples backwards.
+/// A sampler that returns the samples backwards.
 struct Backwards;
 
 impl Sampler for Backwards {
@@ -62,7 +63,7 @@ fn balanced(replacement: bool) -> Order {
     Order::ClassBalanced { field: "label".into(), replacement }
 }
 
-/// Every order, for a dataset of so many samples.
+/// Every order, for a dataset of this many samples.
 fn orders(samples: u64) -> Vec<Order> {
     vec![
         Order::Sequential,
@@ -89,7 +90,7 @@ fn ids(visits: &[SampleRef]) -> Vec<u64> {
     visits.iter().map(|visit| visit.sample.0).collect()
 }
 
-/// The ids of an order that has no ranks.
+/// The ids of an order without ranks.
 fn alone(order: &Order, samples: u64, seed: u64, epoch: u32) -> Vec<u64> {
     ids(&prepared(order, samples).epoch(seed, Epoch(epoch), None).unwrap().visits_vec())
 }
@@ -98,7 +99,7 @@ fn random(seed: u64, epoch: u32, count: u64) -> Vec<u64> {
     alone(&Order::Random, count, seed, epoch)
 }
 
-/// The ids of an order on the one rank of a world.
+/// The ids of an order on the only rank of a world of one.
 fn distributed(order: &Order, samples: u64, seed: u64, epoch: u32) -> Vec<u64> {
     let only = ranks(0, 1, Uneven::Pad);
     ids(&prepared(order, samples).epoch(seed, Epoch(epoch), Some(&only)).unwrap().visits_vec())
@@ -117,7 +118,7 @@ fn list(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(whole).collect()
 }
 
-/// The vectors of `name` in the file that scripts/order_goldens.py writes.
+/// The vectors `name` in the file that scripts/order_goldens.py writes.
 fn golden(name: &str) -> Vec<Value> {
     let vectors: Value = serde_json::from_str(include_str!("golden/order/torch.json")).unwrap();
     let vectors = vectors[name].as_array().unwrap().clone();
@@ -125,7 +126,7 @@ fn golden(name: &str) -> Vec<Value> {
     vectors
 }
 
-// What others shuffle with
+// The shuffles of other libraries
 
 #[test]
 fn random_is_numpys_permutation() {
@@ -139,7 +140,7 @@ fn random_is_numpys_permutation() {
     }
 }
 
-/// The number of ImageNet's training images, as numpy shuffles them with seed 42.
+/// The permutation of as many numbers as ImageNet has training images, as numpy shuffles them with seed 42.
 #[test]
 fn random_is_numpys_permutation_at_imagenets_size() {
     let order = random(42, 0, 1_281_167);
@@ -172,8 +173,8 @@ fn random_with_ranks_is_torchs_randperm() {
     }
 }
 
-/// ImageNet's size and three million; in the slow tier 214,748,364, where torch begins to draw by
-/// 64 bits (2 GB, half a minute).
+/// Datasets of ImageNet's size and of three million samples; in the slow tier also of 214,748,364, where
+/// torch starts to draw 64 bits at a time (2 GB, half a minute).
 #[test]
 fn random_with_ranks_is_torchs_randperm_at_any_size() {
     for vector in golden("randperm_hashes") {
@@ -244,7 +245,7 @@ fn repeated_augment_is_timms_sampler() {
     }
 }
 
-// What must not change without a new version of the crate
+// Results that must not change without a new version of the crate
 
 #[test]
 fn the_orders_of_seed_42_and_epoch_0() {
@@ -315,7 +316,7 @@ fn another_order_has_another_fingerprint() {
 
 // Ranks
 
-/// The visits of a step of 24 samples, shared out among `world` ranks, sorted.
+/// The visits of a step of 24 samples, divided among `world` ranks, sorted.
 fn step(prepared: &PreparedOrder, world: u32, uneven: Uneven, step: u64) -> Vec<(u64, u32, bool)> {
     let share = u64::from(24 / world);
     let mut visits = vec![];
@@ -329,7 +330,7 @@ fn step(prepared: &PreparedOrder, world: u32, uneven: Uneven, step: u64) -> Vec<
     step
 }
 
-/// So a run may go on with more or fewer ranks after any step.
+/// It follows that a run may continue with more or fewer ranks after any step.
 #[test]
 fn a_step_has_the_same_visits_for_any_number_of_ranks() {
     for order in orders(300) {
@@ -349,7 +350,7 @@ fn a_step_has_the_same_visits_for_any_number_of_ranks() {
     }
 }
 
-/// What `DistributedSampler` does with a list, as its source says it.
+/// The list that `DistributedSampler` yields for a list, by its source code.
 fn model(all: &[u64], rank: usize, world: usize, uneven: Uneven) -> Vec<u64> {
     let samples = match uneven {
         Uneven::Drop if !all.len().is_multiple_of(world) => {
@@ -409,7 +410,7 @@ fn a_pad_draws_what_the_row_it_repeats_draws() {
     assert_eq!(pad, SampleRef { is_padding: true, ..first });
 }
 
-// Places, copies, subsets
+// Positions, repeats, subsets
 
 #[test]
 fn an_order_can_be_entered_at_any_place() {
@@ -426,7 +427,7 @@ fn an_order_can_be_entered_at_any_place() {
     }
 }
 
-/// Each visit of a sample has the next number.
+/// Asserts that the visits of each sample are numbered 0, 1, 2 and so on.
 fn assert_copies_count(order: &EpochOrder) {
     let mut seen = std::collections::HashMap::new();
     for visit in order.visits_vec() {
@@ -443,7 +444,7 @@ fn the_times_of_a_sample_are_numbered_in_the_order_of_all() {
         let twice: Arc<[u64]> = (0..50).chain(20..70).chain([20, 20]).collect();
         let subset = Subset::Listed(twice);
         let data = Data { samples: 300, per_page: 5 };
-        // The weights of weighted are those of 300 samples, of which 60 are drawn here.
+        // The weights of `weighted` are for 300 samples, of which 60 are drawn here.
         let order = match order {
             Order::Weighted { weights, replacement, .. } => {
                 Order::Weighted { weights, samples: 60, replacement }
@@ -552,7 +553,7 @@ fn without_replacement_each_class_has_as_many_as_the_smallest() {
     assert_eq!(seen.len(), 100, "in the end all samples of the large classes come");
 }
 
-// What can't be
+// Refused orders
 
 fn refusal(order: &Order, samples: u64, subset: Subset) -> String {
     let data = Data { samples, per_page: 5 };
@@ -606,7 +607,8 @@ fn no_samples_have_an_order_unless_some_are_to_be_drawn() {
     assert!(refusal(&weighted(0, 5, true), 0, Subset::All(0)).contains("0 have a weight above 0"));
 }
 
-/// Says one number of samples and gives another, or one that is not there, or an error.
+/// A sampler that announces one number of samples and returns another, or a sample that does not exist,
+/// or an error.
 struct Broken(Result<Vec<u64>, &'static str>);
 
 impl Sampler for Broken {
@@ -667,7 +669,7 @@ fn more_samples_than_an_order_can_count_are_refused() {
     assert!(matches!(error, OrderError::TooMany { .. }));
 }
 
-/// Bytes that a million samples cost: held for all epochs, and for one.
+/// The bytes that a million samples take: those held for all epochs, and those held for one.
 #[test]
 fn a_million_samples_cost_a_few_megabytes() {
     let samples = 1_000_000;

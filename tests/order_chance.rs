@@ -1,7 +1,7 @@
-//! Random orders are random: chi-square tests over many epochs.
+//! Statistical tests of the random orders: chi-square tests over many epochs.
 //!
-//! `FUSELOOP_EPOCHS` says over how many; 10,000 unless it is set, 100,000 in the slow tier. The
-//! seed is fixed, so that a test passes always or never; of other seeds two in a thousand fail.
+//! `FUSELOOP_EPOCHS` is the number of epochs: 10,000 by default, 100,000 in the slow tier. The seed is
+//! fixed, so that a test always passes or always fails; of other seeds, two in a thousand fail.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "common/rounds.rs"]
@@ -18,7 +18,7 @@ fn epochs() -> u32 {
     rounds("FUSELOOP_EPOCHS", 10_000)
 }
 
-/// 64 samples, 8 a page, all of one class.
+/// 64 samples, 8 per page, all of one class.
 struct Data;
 
 impl DatasetInfo for Data {
@@ -45,8 +45,8 @@ fn of_epochs(order: &Order, ranks: Option<Ranks>) -> Vec<Vec<usize>> {
     (0..epochs()).map(ids).collect()
 }
 
-/// Asserts that `statistic` is of the chi-square distribution: p within 0.001..0.999, by Wilson's
-/// and Hilferty's approximation.
+/// Asserts that `statistic` fits the chi-square distribution: p is within 0.001..0.999, by Wilson's and
+/// Hilferty's approximation.
 fn assert_chi_square(what: &str, statistic: f64, freedom: f64) {
     let spread = 2.0 / (9.0 * freedom);
     let normal = ((statistic / freedom).cbrt() - (1.0 - spread)) / spread.sqrt();
@@ -59,7 +59,7 @@ fn statistic(counts: &[u32], expected: f64) -> f64 {
     counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum()
 }
 
-/// How often each of `ids` comes at each of as many places.
+/// The number of times that each of `ids` occurs at each position.
 fn counts(orders: &[Vec<usize>], ids: usize) -> Vec<u32> {
     let mut counts = vec![0; ids * ids];
     for order in orders {
@@ -69,15 +69,16 @@ fn counts(orders: &[Vec<usize>], ids: usize) -> Vec<u32> {
     counts
 }
 
-/// Each id is as likely at each place, where an order has each once.
+/// Asserts that each id is equally likely at each position, for orders that have each id once.
 fn assert_shuffled(what: &str, orders: &[Vec<usize>], ids: usize) {
     let n = ids as f64;
     let statistic = statistic(&counts(orders, ids), orders.len() as f64 / n);
-    // Each row and each column of counts has its sum: (n - 1)^2 are free, of variance n / (n - 1).
+    // Each row and each column of counts has a fixed sum, so (n - 1)^2 counts are free, of variance n /
+    // (n - 1).
     assert_chi_square(what, statistic * (n - 1.0) / n, (n - 1.0).powi(2));
 }
 
-/// Each id is as likely at each place, where places are drawn one by one.
+/// Asserts that each id is equally likely at each position, for positions that are drawn independently.
 fn assert_even(what: &str, orders: &[Vec<usize>]) {
     let statistic = statistic(&counts(orders, 64), orders.len() as f64 / 64.0);
     assert_chi_square(what, statistic, 64.0 * 63.0);
@@ -113,8 +114,8 @@ fn quasi_random_shuffles_pages_and_what_is_in_them() {
     assert_shuffled("samples of a page", &inside, 8);
 }
 
-/// With some pages open, each sample is still as likely at each place; but places hang together,
-/// so that one place is tested at a time.
+/// With some pages open, each sample is still equally likely at each position; but positions are
+/// correlated, so that one position is tested at a time.
 #[test]
 fn quasi_random_favours_no_sample_at_any_place() {
     let orders = of_epochs(&Order::QuasiRandom { open_pages: 3 }, None);
@@ -155,7 +156,8 @@ fn weights_are_respected() {
     of_counts("first of those without", &first, f64::from(epochs()));
 }
 
-/// Of weights 1, 2 and 3, two without replacement: all six outcomes have their chance.
+/// Two of three samples of weights 1, 2 and 3, drawn without replacement: all six outcomes have the
+/// right frequency.
 #[test]
 fn draws_without_replacement_are_drawn_one_after_the_other() {
     let weights = [1.0, 2.0, 3.0];
@@ -175,7 +177,7 @@ fn draws_without_replacement_are_drawn_one_after_the_other() {
     assert_chi_square("pairs", statistic, 5.0);
 }
 
-/// Nine in ten samples are of class 0; half of an epoch's are.
+/// Nine in ten samples are of class 0, but only half of an epoch's samples are.
 #[test]
 fn with_replacement_classes_are_as_likely() {
     struct Uneven10;
@@ -195,6 +197,6 @@ fn with_replacement_classes_are_as_likely() {
         assert_eq!(order.len(), 1000);
         rare += order.iter().filter(|visit| visit.sample.0.is_multiple_of(10)).count();
     }
-    // Of 100,000 draws: the deviation is 158.
+    // The standard deviation for 100,000 draws is 158.
     assert!((49_500..50_500).contains(&rare), "{rare}");
 }

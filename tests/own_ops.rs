@@ -1,8 +1,8 @@
-//! Ops of a user's own, in safe Rust, that do what no op should: whatever they do, no memory is
-//! touched that is not theirs, and no op runs the code of another one.
+//! Custom ops in safe Rust that violate the rules for ops: whatever they do, no memory outside their
+//! buffers is accessed, and no op runs the code of another one.
 //!
-//! Each attack runs in a process of its own, so that one that works fails a test and does not end
-//! them all.
+//! Each attack runs in a process of its own, so that a successful one fails a single test and does not
+//! end all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -19,11 +19,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `attack` in a process of its own, as the test of this name.
+/// Runs `attack` in a process of its own, by running the test of this name again.
 ///
 /// # Panics
 ///
-/// If the attack does, or the process is ended by a signal.
+/// If `attack` panics, or a signal ends the process.
 fn alone(test: &str, attack: impl FnOnce()) {
     if std::env::var_os("FUSELOOP_ATTACK").is_some() {
         return attack();
@@ -51,7 +51,7 @@ fn pixels() -> Vec<u8> {
     (0..3 * SIZE.pixels()).map(|k| (k * 7 % 256) as u8).collect()
 }
 
-/// Runs a kernel on one picture, and returns what it makes and what the oracle makes.
+/// Runs a kernel on one image, and returns its output and the oracle's.
 fn run(kernel: &Kernel, sample: u64) -> (Vec<u8>, Vec<u8>) {
     let (pixels, mut draws) = (pixels(), Draws::default());
     let view = ImageView::packed(&pixels, SIZE).unwrap();
@@ -62,7 +62,7 @@ fn run(kernel: &Kernel, sample: u64) -> (Vec<u8>, Vec<u8>) {
     (out, evaluated)
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn panic_of(work: impl FnOnce() + UnwindSafe) -> String {
     let panic = catch_unwind(work).unwrap_err();
     let said = panic.downcast_ref::<String>().cloned();
@@ -95,11 +95,11 @@ const METHODS: [Method; 9] = [
     Method::Emit,
 ];
 
-/// An op that passes pixels on, and gives another answer from some call of one method on.
+/// An op that passes pixels on unchanged, and changes the answer of one method from some call on.
 #[derive(Debug)]
 struct Turncoat {
     method: Method,
-    /// How many calls are answered honestly.
+    /// The number of calls that are answered honestly.
     honest: usize,
     calls: AtomicUsize,
     other: Convert,
@@ -157,7 +157,7 @@ impl PixelOp for Turncoat {
 
     fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots.fill(1.0);
-        false // says that it may be skipped, which only `may_skip` grants
+        false // the op may be skipped, which only `may_skip` permits
     }
 
     fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
@@ -173,8 +173,8 @@ impl PixelOp for Turncoat {
     }
 }
 
-/// Whatever the method and whenever it turns: the list is refused, the op's own code panics, or
-/// the result is what the oracle says.
+/// For any method and any call from which it changes: the list is refused, the op's own code panics, or
+/// the result equals the oracle's.
 #[test]
 fn an_op_that_changes_its_answers_is_held_to_the_first() {
     alone("an_op_that_changes_its_answers_is_held_to_the_first", || {
@@ -201,7 +201,7 @@ fn an_op_that_changes_its_answers_is_held_to_the_first() {
     });
 }
 
-/// An op that says one thing, always.
+/// An op that always returns the same answers.
 #[derive(Debug)]
 struct Constant {
     slots: usize,
@@ -273,7 +273,7 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
     assert!(placed.contains("instruction 0 of its code takes a value"), "{placed}");
 }
 
-/// A choice that draws an outcome it has not.
+/// A choice that draws an outcome that does not exist.
 #[derive(Debug)]
 struct Beyond {
     members: Vec<ChoiceBranch>,
@@ -313,7 +313,7 @@ fn an_outcome_that_a_choice_has_not_is_a_panic_that_says_so() {
     for outcome in [2, 127, 128, usize::MAX] {
         let said = panic_of(move || {
             let crop: Ops = ops![CenterCrop::new(8, 8).unwrap()];
-            // Outcomes that the plan never looked at crop; those that it did look at don't.
+            // The outcomes that the plan never examined crop; those that it examined do not.
             let members = vec![ChoiceBranch { ops: crop, when: !3 }];
             let plan = plan(ops![Beyond { members, outcome }]).unwrap();
             plan.draw(SampleKey::new(0, 0, 0), SIZE, &mut Draws::default());
@@ -322,7 +322,7 @@ fn an_outcome_that_a_choice_has_not_is_a_panic_that_says_so() {
     }
 }
 
-/// A geometry op that draws whatever it is given, and says that it never makes rows.
+/// A geometry op that draws the given steps, and claims that it never produces rows.
 #[derive(Debug)]
 struct Mover(Vec<GeometryStep>);
 
@@ -355,7 +355,7 @@ fn motions_that_lead_outside_read_nothing_outside() {
     alone("motions_that_lead_outside_read_nothing_outside", || {
         let (height, width) = (SIZE.height, SIZE.width);
         let back = frame(0, 0, height, width);
-        // The bytes of the last two are a small number if they are counted in 64 bits.
+        // The byte counts of the last two overflow to a small number in 64 bits.
         let wild = [
             vec![frame(-5, 1 << 30, height, width)],
             vec![frame(i32::MIN, i32::MIN, height, width)],
@@ -397,7 +397,7 @@ fn rows_that_nobody_planned_are_a_panic_that_says_so() {
     }
 }
 
-/// A region op that draws a rectangle wherever it likes.
+/// A region op that draws any rectangle it is given.
 #[derive(Debug)]
 struct Painter(Window);
 
@@ -437,11 +437,11 @@ fn a_rectangle_outside_of_the_picture_paints_nothing_outside() {
     });
 }
 
-/// Ops that differ in nothing that they show.
+/// Ops whose visible properties are all the same.
 mod alike {
     use super::*;
 
-    /// Multiplies by a number that only its type has.
+    /// Multiplies by a number that is part of its type only.
     pub(crate) struct Gain<const N: u32>;
 
     impl<const N: u32> fmt::Debug for Gain<N> {
@@ -478,7 +478,7 @@ mod alike {
         }
     }
 
-    /// Two types of one name, in two modules.
+    /// Two types with the same name, in two modules.
     macro_rules! tone {
         ($module:ident, $eval:expr, $emit:ident) => {
             pub(crate) mod $module {
@@ -521,7 +521,7 @@ mod alike {
     tone!(a, |v: f32, change: f32| v + change, add);
     tone!(b, |v: f32, change: f32| v - change, sub);
 
-    /// Whatever pixel op it holds, it shows the same.
+    /// An op that looks the same whatever pixel op it wraps.
     pub(crate) struct Veiled(pub(crate) Arc<dyn Op>);
 
     impl Veiled {
@@ -600,7 +600,7 @@ mod alike {
 
 use alike::{Gain, Veiled};
 
-/// Compiles a list after others, and compares what it makes with what its ops mean.
+/// Compiles a list with a cache that holds others, and compares its output with the oracle's.
 fn assert_own_code(cache: &mut KernelCache, list: Ops) -> Kernel {
     let shown = format!("{list:?}");
     let kernel = cache.compile(plan(list).unwrap()).unwrap();
@@ -626,7 +626,7 @@ fn two_types_that_show_the_same_run_their_own_code() {
     }
 }
 
-/// Leaves of one list that exclude each other share a link where their code is the same.
+/// Flat ops of one list that exclude each other share a fused op if their code is the same.
 #[test]
 fn alternatives_that_show_the_same_run_their_own_code() {
     for outcome in 0..2 {
@@ -637,7 +637,7 @@ fn alternatives_that_show_the_same_run_their_own_code() {
     }
 }
 
-/// Every pixel op of the registry, with several parameters, behind one and the same `Debug`.
+/// Every pixel op of the registry, with several parameters, behind the same `Debug` output.
 #[test]
 fn every_op_runs_its_own_code_whatever_it_shows() {
     let cache = &mut KernelCache::default();
@@ -649,7 +649,7 @@ fn every_op_runs_its_own_code_whatever_it_shows() {
             let op = random_ops::op(name, &mut rng, &input());
             let is_pixel_op = matches!(op.class(), OpClass::Pixel(_));
             let Ok(plain) = plan(vec![Arc::clone(&op)]) else { continue };
-            // With its own `Debug` and without: the same code, so the same key.
+            // The code is the same with its own `Debug` and without, so the key is the same.
             keys.entry(plain.code_key()).or_insert_with(Vec::new).push(format!("{op:?}"));
             assert_own_code(cache, vec![Arc::clone(&op)]);
             let twin = op.for_input(&Type::Image(input())).unwrap_or(op);
@@ -665,7 +665,7 @@ fn every_op_runs_its_own_code_whatever_it_shows() {
     assert!(tried >= 60 && keys.len() >= 20, "{tried} veiled ops, {} keys", keys.len());
 }
 
-/// A parameter that is a constant in the code is part of the key; one that is drawn is not.
+/// A parameter that is a constant in the code is part of the key; a drawn parameter is not.
 #[test]
 fn a_parameter_changes_the_key_where_it_changes_the_code() {
     let key = |ops: Ops| plan(ops).unwrap().code_key();

@@ -1,5 +1,5 @@
-//! Sources of the user's own: what they say is told with the sample, what is not as the fields say
-//! is refused, and pictures whose sizes nobody knows beforehand are loaded.
+//! Custom sources: their errors are reported with the sample, records that do not match the declared
+//! fields are refused, and images of sizes that are not known in advance are loaded.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -13,7 +13,7 @@ use jpeg_encoder::{ColorType, Encoder};
 
 const SAMPLES: u64 = 24;
 
-/// Pictures and labels, by a function of the sample.
+/// A source of images and labels, by a function of the sample.
 struct Own<F> {
     fields: Vec<FieldSpec>,
     read: F,
@@ -108,7 +108,7 @@ fn jpegs_of_unknown_size_are_cropped_as_those_of_a_file() {
     assert!(rows == bytes(&told), "the header says the same");
 }
 
-/// The error at sample 11, of a loader in the order of the dataset.
+/// The error at sample 11, from a loader that reads in the order of the dataset.
 fn error_at_11(read: fn() -> Result<Record, BoxError>) -> String {
     let source = own(move |sample| match sample {
         11 => read(),
@@ -192,7 +192,7 @@ fn pictures_of_unknown_size_need_an_op_that_gives_them_one() {
     assert_eq!(told, format!("index {SAMPLES}: the dataset has {SAMPLES} samples"));
 }
 
-/// A source may keep what it opened; it is dropped with the loader and its batches.
+/// A source may hold what it opened; it is dropped with the loader and its batches.
 #[test]
 fn a_source_is_dropped_with_its_loader() {
     let kept = std::sync::Arc::new(());

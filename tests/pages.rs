@@ -1,6 +1,6 @@
-//! The process cache's promises: the values that plain reads give, whatever the schedule, the
-//! threads, the budget and the disk; memory within the budget; each page read once where there is
-//! room; no thread left behind, and nobody waits for ever.
+//! The process cache's promises: it returns the values of plain reads, for any schedule, number of
+//! threads, budget and disk; it stays within the memory budget; it reads each page once if there is
+//! room; it leaves no thread behind, and no reader waits for ever.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -43,7 +43,7 @@ fn value(source: &dyn Source, sample: usize, field: usize, buffer: &mut Buffer) 
     value.map(OwnedValue::from).map_err(|error| error.to_string())
 }
 
-/// Reads a run as a loader's workers do, a few samples at a time, and hands on all outcomes.
+/// Reads a run as a loader's workers do, a few samples at a time, and passes on all outcomes.
 fn work(
     source: &dyn Source,
     samples: &[usize],
@@ -74,7 +74,7 @@ fn work(
     });
 }
 
-/// All that a file without faults holds.
+/// All values of a file without faults.
 fn contents(beton: &Beton) -> Vec<Vec<OwnedValue>> {
     let fields = |sample| (0..3).map(move |field| beton.owned(sample, field).unwrap()).collect();
     beton.samples().map(fields).collect()
@@ -86,7 +86,7 @@ fn written(page_size: u32, samples: usize, size: usize) -> Pages {
     pages
 }
 
-/// As `Order::QuasiRandom`: samples of `open` pages, drawn one by one.
+/// The order of `Order::QuasiRandom`: samples of `open` pages, drawn one by one.
 fn quasi_random(beton: &Beton, open: usize, rng: &mut Rng) -> Vec<usize> {
     let mut pages: Vec<Vec<usize>> = vec![];
     for sample in 0..beton.len() as usize {
@@ -126,7 +126,7 @@ fn random_pages(rng: &mut Rng) -> Pages {
     pages
 }
 
-/// A random order of some of its samples, some of them more than once.
+/// A random order of some of its samples, some of which occur more than once.
 fn random_schedule(beton: &Beton, rng: &mut Rng) -> Vec<usize> {
     let count = beton.len() as usize;
     let mut all: Vec<usize> = (0..count).collect();
@@ -157,8 +157,8 @@ fn random_faults(pages: &Pages, end: u64, rng: &mut Rng) -> Faults {
     faults
 }
 
-/// One random case: every value is the plain reader's, or fails where that one fails, or lies
-/// behind a broken place of its page.
+/// One random case: every value is the plain reader's, or fails where the plain reader fails, or is
+/// stored behind a broken position of its page.
 fn check_case(seed: u64) {
     let rng = &mut Rng::new(seed);
     let pages = random_pages(rng);
@@ -175,7 +175,7 @@ fn check_case(seed: u64) {
     let Some(view) = Arc::clone(&source).begin(&run).unwrap() else { return };
     let mut asked = schedule.clone();
     if rng.below(4) == 0 {
-        rng.shuffle(&mut asked); // nobody has to keep to it
+        rng.shuffle(&mut asked); // readers need not keep to the schedule
     }
     work(&*view, &asked, rng.of(&[1, 2, 8]), |sample, field, got| {
         let plainly = value(&plain, sample, field, &mut Buffer::default());
@@ -215,7 +215,7 @@ fn values_are_those_of_plain_reads_whatever_happens() {
 
 // --- How often, and how much --------------------------------------------------------------------
 
-/// Reads a run without faults, and gives what was counted and what was read.
+/// Reads a run without faults, and returns the statistics and the ranges that were read.
 fn read_through(
     pages: &Pages,
     budget: u64,
@@ -255,15 +255,16 @@ fn each_page_is_read_once_where_the_budget_allows() {
 
 #[test]
 fn a_page_goes_at_its_last_use() {
-    // 40 pages one after the other, 10 samples each: batches of 16, two of them ahead.
+    // 40 pages one after the other, 10 samples each: batches of 16, two of them read ahead.
     let pages = written(4096, 400, 400);
     let (stats, _) = read_through(&pages, 1 << 30, 1, |_| (0..400).collect());
     assert!(stats.peak_held_bytes <= 16 << 12, "{stats:?}");
     assert_eq!(stats.held_bytes, 0, "nothing is left of a run that is over");
 }
 
-/// Pages 0, 1, 2, then 0 and 1 again, and room for two: one of them, or both, must be read again,
-/// as page 2 comes while more or less of page 0 is taken. With room for three none is.
+/// Pages 0, 1, 2, then 0 and 1 again, with room for two: one of them, or
+/// both, must be read again, because page 2 arrives when a varying part
+/// of page 0 has been used. With room for three, none is read again.
 #[test]
 fn pages_make_room_and_are_read_again() {
     let pages = written(4096, 30, 400);
@@ -286,20 +287,21 @@ fn a_shuffle_on_a_small_budget_does_not_read_a_page_for_each_value() {
         Rng::new(5).shuffle(&mut all);
         all
     });
-    // A quarter at least of what is read is used; a page for each value were ten times as much.
+    // At least a quarter of the bytes read are used; reading a page for each value would take ten times
+    // as many.
     assert!(stats.bytes_read <= 4 * stats.bytes_needed, "{stats:?}");
 }
 
 #[test]
 fn of_a_page_that_is_needed_in_part_only_that_part_is_read() {
-    // Pages of 1 MiB, 64 values of 16 KiB in each; every 16th is of the run: 240 KiB between two.
+    // Pages of 1 MiB hold 64 values of 16 KiB each; the run has every 16th value, with 240 KiB between two.
     let pages = written(1 << 20, 64 * 4, 16 << 10);
     let share: Vec<usize> = (0..64 * 4).step_by(16).collect();
     let (stats, reads) = read_through(&pages, 1 << 30, 2, |_| share);
     assert_eq!((stats.pages_read, stats.values_read_directly), (4, 0), "{stats:?}");
     assert_eq!((stats.bytes_read, reads.len()), (16 * (16 << 10), 16), "{stats:?}");
     assert!(stats.peak_held_bytes <= 4 * (64 << 10), "{stats:?}");
-    // Every fourth: 48 KiB between two are read along.
+    // The run has every fourth value: the 48 KiB between two are read as well.
     let share: Vec<usize> = (0..64 * 4).step_by(4).collect();
     let (stats, reads) = read_through(&pages, 1 << 30, 2, |_| share);
     assert_eq!((stats.pages_read, reads.len()), (4, 4), "{stats:?}");
@@ -321,7 +323,7 @@ fn pages_are_read_before_they_are_needed_and_not_all_at_once() {
         }
         last
     };
-    // Three batches ahead are 6 pages; 8 are read at least, and one by each thread beyond.
+    // Three batches ahead are 6 pages; at least 8 are read, and each thread may read one more.
     let before = settled();
     assert!((8..=12).contains(&before), "{before}");
     work(&*view, &all[..1000], 1, |_, _, got| drop(got.unwrap()));
@@ -348,7 +350,7 @@ fn a_page_that_cannot_be_read_fails_for_its_own_samples_alone() {
     });
     let mut failed = failed.into_inner().unwrap();
     failed.sort();
-    // 10 samples a page: the third of page 1 holds the broken byte.
+    // There are 10 samples per page, and the third one of page 1 holds the broken byte.
     let samples: Vec<usize> = failed.iter().map(|&(sample, ..)| sample).collect();
     assert_eq!(samples, (12..20).collect::<Vec<_>>());
     let ptr = pages.start() + 4096 + 800;
@@ -405,7 +407,7 @@ fn samples_of_which_not_all_is_asked_for_hold_nobody_up() {
     let view = begin(&source, &run_over(&all, 4));
     let mut buffer = Buffer::default();
     for sample in all {
-        value(&*view, sample, 0, &mut buffer).unwrap(); // and never field 2
+        value(&*view, sample, 0, &mut buffer).unwrap(); // field 2 is never read
     }
     let stats = source.stats();
     assert_eq!((stats.pages_read_again, stats.values_read_directly), (0, 0), "{stats:?}");
@@ -413,7 +415,7 @@ fn samples_of_which_not_all_is_asked_for_hold_nobody_up() {
 
 // --- Endings ----------------------------------------------------------------------------------
 
-/// Waits until no thread of a cache has the file any more.
+/// Waits until no thread of a cache holds the file any more.
 fn assert_threads_end(disk: &Disk, before: usize) {
     let begun = Instant::now();
     while disk.readers() > before {

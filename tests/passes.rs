@@ -1,6 +1,6 @@
-//! The planner's passes, each on lists made for it, kept as text in `tests/golden/plans`.
+//! The planner's passes, each on lists written for it, stored as text in `tests/golden/plans`.
 //!
-//! `BLESS=1 cargo test --test passes` accepts what changed: look at the diff first.
+//! `BLESS=1 cargo test --test passes` accepts changes: look at the diff first.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::plan::{Draws, ImagePlan};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Compares `got` with the text kept in `tests/golden/plans/{name}`, or writes it if told to.
+/// Compares `got` with the text stored in `tests/golden/plans/{name}`, or writes it if `BLESS` is set.
 fn assert_golden(name: &str, got: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plans").join(name);
     if env::var_os("BLESS").is_some() {
@@ -23,7 +23,7 @@ fn plan(ops: Ops, side: u32, rule: NumberRule) -> ImagePlan {
     ImagePlan::new(ops, ImageType::decoded(Dim::fixed(side), Dim::fixed(side)), rule).unwrap()
 }
 
-/// The leaves with their guards, and each block's maker of rows, frame, and steps.
+/// The flat ops with their guards, and each block's row producer, frame and op groups.
 fn described(plan: &ImagePlan) -> String {
     let mut text = String::new();
     for (k, leaf) in plan.flat_ops().iter().enumerate() {
@@ -177,7 +177,7 @@ fn colour_matrices_in_a_row_become_their_product() {
     );
 }
 
-/// Draws are made first, so that only what they want is decoded.
+/// Draws come first, so that only the window that they need is decoded.
 #[test]
 fn windows_are_pushed_into_the_decoder() {
     let crop = || RandomCrop::new(64, 48).unwrap();

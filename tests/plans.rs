@@ -1,6 +1,6 @@
-//! What plans and their errors say, kept as text; the limit on ops; and which kernels share code.
+//! The texts of plans and their errors, stored as files; the limit on ops; and which kernels share code.
 //!
-//! `BLESS=1 cargo test --test plans` accepts what changed: look at the diff first.
+//! `BLESS=1 cargo test --test plans` accepts changes: look at the diff first.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::jit::{self, Kernel, KernelCache};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
 
-/// Compares `got` with the text kept in `tests/golden/plans/{name}`, or writes it if told to.
+/// Compares `got` with the text stored in `tests/golden/plans/{name}`, or writes it if `BLESS` is set.
 fn assert_golden(name: &str, got: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plans").join(name);
     if env::var_os("BLESS").is_some() {
@@ -21,7 +21,7 @@ fn assert_golden(name: &str, got: &str) {
     assert!(got == want, "{name} changed; BLESS=1 accepts it\n--- kept\n{want}\n--- now\n{got}");
 }
 
-/// Decoded images of sizes not known beforehand.
+/// Decoded images of sizes that are not known in advance.
 fn photos() -> ImageType {
     let side = Dim { min: 1, max: 65_535 };
     ImageType::decoded(side, side)
@@ -56,7 +56,7 @@ fn half() -> Convert {
     Convert::to(DType::F16)
 }
 
-/// ImageNet's training, at a side in pixels.
+/// The pipeline of an ImageNet training, at a side in pixels.
 fn imagenet_train(side: u32) -> Ops {
     ops![random_crop_to(side), flip(), Normalize::imagenet(), half(), ToChannelsFirst]
 }
@@ -97,7 +97,7 @@ fn poisoned() -> Ops {
     ops![CenterCrop::new(32, 32).unwrap(), poison, flip(), ToChannelsFirst]
 }
 
-/// Two jitters, so 36 orders, and then `count` means of all that comes before.
+/// Two jitters, which have 36 orders, and then `count` means of everything before them.
 fn many_contrasts(count: usize) -> Ops {
     let contrast = |_| Arc::new(RandomContrast::new(0.4, 0.5).unwrap()) as Arc<dyn Op>;
     let mut list = ops![CenterCrop::new(32, 32).unwrap(), jitter(), jitter()];
@@ -105,7 +105,7 @@ fn many_contrasts(count: usize) -> Ops {
     list
 }
 
-/// Noise that each of eight coins may bring in, where values are no bytes any more: 256 loops.
+/// Eight coins, each of which may add noise, where values are floats: 256 loops.
 fn coins_on_floats() -> Ops {
     let noise = || GaussianNoise::new(0.0, 0.1, false).unwrap();
     let coin = |_| Arc::new(RandomApply::new(ops![noise()], 0.5).unwrap()) as Arc<dyn Op>;
@@ -262,7 +262,7 @@ fn every_refused_parameter_says_why() {
     assert_golden("parameters.txt", &lines.collect::<String>());
 }
 
-/// As many ops as are taken, the costliest first.
+/// The maximum number of ops, the costliest ones first.
 #[test]
 fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
     let op = |place: usize| -> Arc<dyn Op> {
@@ -280,7 +280,7 @@ fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
     assert_eq!(refused, PlanError::TooLong { found: 257 });
 }
 
-/// What the planner lets through, the compiler takes: its own bound is for bugs.
+/// The compiler accepts every plan that the planner accepts: the compiler's own bound is for bugs.
 #[test]
 fn the_largest_blocks_of_few_ops_compile() {
     let largest = (0..).take_while(|&count| plan(many_contrasts(count), photos()).is_ok()).last();

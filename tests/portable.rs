@@ -1,7 +1,7 @@
 //! Code without the instructions that only x86-64 has, compiled for aarch64.
 //!
-//! It can't be run here (the interpreter runs it, see `interpreted.rs`), but it can be looked at: it
-//! must compile, can't trap and calls what it declared alone.
+//! The code can't run here (the interpreter runs it, see `interpreted.rs`), but it can be examined: it
+//! must compile, can't trap, and calls only functions that it declared.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -28,14 +28,14 @@ fn aarch64() -> OwnedTargetIsa {
     builder.finish(settings::Flags::new(flags)).unwrap()
 }
 
-/// Instructions of the code that only x86-64 has.
+/// The instructions of the code that only x86-64 has.
 fn only_x86(function: &Function) -> Vec<String> {
     let insts = function.layout.blocks().flat_map(|block| function.layout.block_insts(block));
     let opcodes = insts.map(|inst| function.dfg.insts[inst].opcode().to_string());
     opcodes.filter(|opcode| opcode.starts_with("x86")).collect()
 }
 
-/// Compiles a function. Gives the bytes of its code, or what is wrong with it.
+/// Compiles a function. Returns the number of bytes of its code, or the error.
 fn compiled(function: Function, isa: &OwnedTargetIsa) -> Result<usize, String> {
     let foreign = only_x86(&function);
     if !foreign.is_empty() {
@@ -89,7 +89,7 @@ fn every_op_compiles_for_aarch64_and_can_not_trap() {
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new(), "ops that were not tried");
 }
 
-/// The check's own test: an instruction of x86-64 is seen.
+/// A test of the check itself: an instruction of x86-64 is detected.
 #[test]
 fn an_instruction_of_another_cpu_is_seen() {
     use cranelift_codegen::ir::{AbiParam, InstBuilder, types::I8X16};

@@ -1,11 +1,11 @@
-//! What every image op of the registry must have before it counts as done.
+//! The requirements that every image op of the registry must meet before it counts as done.
 //!
-//! | it has | where |
+//! | requirement | where |
 //! |---|---|
-//! | a place in the random lists, so that its code was compared with its meaning | `tests/common/random_ops` |
-//! | an error for what is no image | its `output` |
-//! | a line that says what it does | the registry's `summary` |
-//! | a test against the original, or a reason why there is none | `tests/ops_golden`, or [`NO_ORIGINAL`] |
+//! | it is in the random lists, which compare its code with its definition | `tests/common/random_ops` |
+//! | it returns an error for an input that is no image | its `output` |
+//! | it has a line that says what it does | the registry's `summary` |
+//! | it has a test against the original, or a reason why there is none | `tests/ops_golden`, or [`NO_ORIGINAL`] |
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -17,7 +17,7 @@ use fuseloop_ops::*;
 use std::fs;
 use std::path::Path;
 
-/// Image ops that random lists can't hold by name, and where they are compared instead.
+/// Image ops that the random lists can't name, and where they are compared instead.
 const ELSEWHERE: [(&str, &str); 5] = [
     ("ToChannelsFirst", "the end of every second random list"),
     ("ToChannelsLast", "the end of every fourth random list"),
@@ -35,7 +35,7 @@ const ALSO_LABELS: [(&str, &str); 5] = [
     ("RandomOrder", "takes what its ops take"),
 ];
 
-/// Ops without a test against somebody else's output, and why.
+/// Ops without a test against the output of another library, and why.
 const NO_ORIGINAL: [(&str, &str); 18] = [
     ("ToDevice", "what bytes are, rounded where they lie"),
     ("RandomZoomOut", "a Pad, which has goldens, of drawn sides"),
@@ -57,7 +57,7 @@ const NO_ORIGINAL: [(&str, &str); 18] = [
     ("RandomOrder", "runs its ops in some order: what they give is tested by themselves"),
 ];
 
-/// Folders and files of tests that compare ops with what the originals gave.
+/// Folders and files of tests that compare ops with the outputs of the originals.
 const GOLDENS: [&str; 3] = ["tests/ops_golden", "tests/ffcv_vectors.rs", "tests/mix.rs"];
 
 fn example(info: &OpInfo) -> Ops {
@@ -70,7 +70,7 @@ fn example(info: &OpInfo) -> Ops {
     build_ops(&SpecValue::from(vec![SpecValue::from(table)])).unwrap()
 }
 
-/// Whether an op is for images: of bytes, or of floats.
+/// Returns true if an op takes images, of bytes or of floats.
 fn takes_images(op: &dyn Op) -> bool {
     let bytes = ImageType::decoded(Dim::fixed(64), Dim::fixed(64));
     let floats = ImageType { dtype: DType::F32, ..bytes };
@@ -102,7 +102,7 @@ fn listed(list: &[(&str, &str)], name: &str) -> bool {
     list.iter().any(|(listed, reason)| *listed == name && !reason.is_empty())
 }
 
-/// What an op lacks.
+/// The requirements that an op does not meet.
 fn lacks(info: &OpInfo, goldens: &str) -> Vec<&'static str> {
     let op = &example(info)[0];
     let is_tried = random_ops::names().iter().any(|name| name.split('(').next() == Some(info.name));
@@ -139,7 +139,7 @@ fn every_image_op_has_all_its_tests() {
     assert!(count >= 15, "only {count} image ops were found");
 }
 
-/// No exception outlives its op.
+/// Every exception names an existing op.
 #[test]
 fn every_exception_is_an_op() {
     let exported = text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("ops/src/lib.rs"));

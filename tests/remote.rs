@@ -1,6 +1,7 @@
-//! Datasets at addresses: the batches of a file, whatever serves it; and what the environment sets.
+//! Datasets at URLs: they yield the batches of a local file, whatever serves them; and the settings of
+//! the environment.
 //!
-//! What is set by the environment is tried by children of this process, each with its own.
+//! The settings of the environment are tested in child processes, each with its own environment.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What a child reads, and where it looks for what it should be.
+/// The environment variables that give a child the URL to read, and a file with the expected bytes.
 const URL: &str = "FUSELOOP_TEST_URL";
 const FILE: &str = "FUSELOOP_TEST_FILE";
 
@@ -51,7 +52,7 @@ fn batches_are_those_of_the_file() {
     let (_dir, path) = dataset::write(100, WriteMode::Jpg, dataset::varied);
     let server = Server::start();
     let url = server.put("/a.beton", std::fs::read(&path).unwrap());
-    // Now and then something goes wrong.
+    // Some requests fail.
     server.answer(|asked| match asked.number % 5 {
         1 => Answer::Status(503),
         3 => Answer::Cut(1000),
@@ -89,14 +90,14 @@ fn child(url: &str, file: &Path) -> Command {
     command
 }
 
-/// Runs a child to its end.
+/// Runs a child until it ends.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(text.into_owned()) }
 }
 
-/// Does nothing unless it is asked for by another test.
+/// Does nothing unless another test starts it.
 #[test]
 fn child_reads() {
     let (Ok(url), Some(file)) = (std::env::var(URL), std::env::var_os(FILE)) else { return };
@@ -194,7 +195,8 @@ fn without_the_environment_no_file_is_made_and_half_of_it_is_an_error() {
     assert!(told.as_ref().is_err_and(|told| told.contains("FUSELOOP_CACHE_DIR \"")), "{told:?}");
 }
 
-/// Killed at many moments while they fill one folder together, processes leave what the next can use.
+/// Processes that are killed at many moments while they fill one folder together leave a folder that the
+/// next process can use.
 #[test]
 fn the_folder_of_processes_that_are_killed_is_whole() {
     let (server, file) = (Server::start(), file(5_000_000));

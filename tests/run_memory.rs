@@ -1,6 +1,7 @@
-//! Memory of a run stays flat and bounded. Alone in its process, since it reads the process's own.
+//! The memory of a run stays flat and bounded. This test is alone in its process, because it reads the
+//! memory of the whole process.
 //!
-//! `FUSELOOP_BATCHES` is how many batches a slow reader takes, 300 by default.
+//! `FUSELOOP_BATCHES` is the number of batches that a slow reader takes, 300 by default.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
@@ -23,7 +24,7 @@ const ROW: usize = 64 << 10;
 const BATCH: usize = 16;
 const WORKERS: usize = 2;
 
-/// Touches every page of its rows.
+/// A stage that touches every page of its rows.
 struct Wide(TensorSpec);
 
 impl Stage for Wide {
@@ -62,7 +63,7 @@ fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> RunRequest<Wide> {
     RunRequest::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
 }
 
-/// Bytes of the process in memory now. Not `statm`, which is some hundred KiB out.
+/// The resident bytes of the process. `statm` is not used, because it is wrong by some hundred KiB.
 fn resident() -> u64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
@@ -112,8 +113,7 @@ fn a_hundred_epochs_take_no_more_memory_than_five() {
         }
         resident()
     };
-    // A reader that holds them once has every slot that is kept touched, which is left to chance
-    // otherwise.
+    // Holding all batches once touches every slot that the engine reuses, which is otherwise left to chance.
     let held = engine.start(pass(&stage, 0, 10)).unwrap().collect::<Vec<_>>();
     drop(held);
     let (early, late) = (epochs(0..5), epochs(5..100));

@@ -1,7 +1,7 @@
-//! Threads and files of the engine do not stay behind, whenever it is dropped. Alone in its process,
-//! since it counts all threads.
+//! The threads and files of the engine do not stay behind, whenever it is dropped. This test is alone in
+//! its process, because it counts all threads.
 //!
-//! `FUSELOOP_DROPS` is at how many moments it is dropped, 100 by default.
+//! `FUSELOOP_DROPS` is the number of moments at which the engine is dropped, 100 by default.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
@@ -20,7 +20,7 @@ use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 use rounds::rounds;
 
-/// Slow, and with an open file for each worker. Refuses sample `bad`.
+/// A slow stage, with an open file for each worker. Refuses sample `bad`.
 struct Slow {
     tensor: TensorSpec,
     bad: u64,
@@ -68,7 +68,7 @@ fn assert_soon(what: &str, expected: usize) {
     }
 }
 
-/// Starts a run, takes some batches, waits a little and drops all. How long that drop took.
+/// Starts a run, takes some batches, waits a little and drops everything. Returns the duration of the drop.
 fn drop_at(round: u64, before: (usize, usize)) -> Duration {
     let mixed = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let tensor = TensorSpec::new("x", DType::U8, [5]);
@@ -80,11 +80,11 @@ fn drop_at(round: u64, before: (usize, usize)) -> Duration {
     let size = NonZeroUsize::new(4).unwrap();
     let ids = (0..80).map(SampleId).collect::<Vec<_>>();
     let mut batches = engine.start(RunRequest::new(stage, Epoch(0), Box::new(ids), size)).unwrap();
-    // Up to its end, or past its error.
+    // Takes batches up to the end of the run, or past its error.
     let held = batches.by_ref().take((mixed >> 8) as usize % 22).flatten().collect::<Vec<_>>();
     thread::sleep(Duration::from_micros((mixed >> 16) % 1000));
     let begun = Instant::now();
-    // In one order and in the other.
+    // Drops in both orders.
     if round.is_multiple_of(2) {
         drop(batches);
         drop(engine);
@@ -105,7 +105,7 @@ fn nothing_is_left_after_drops_at_random_moments() {
     let before = (count("task"), count("fd"));
     let mut times = (0..drops).map(|round| drop_at(round, before)).collect::<Vec<_>>();
     times.sort_unstable();
-    // On a busy machine one or the other thread has to wait for its turn.
+    // On a busy machine a thread may have to wait to be scheduled.
     let (most, longest) = (times[times.len() * 95 / 100], times[times.len() - 1]);
     assert!(most < Duration::from_millis(100), "{most:?}");
     assert!(longest < Duration::from_millis(500), "{longest:?}");

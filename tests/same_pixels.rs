@@ -1,12 +1,12 @@
-//! The same pixels on every machine and in every build: hashes of what decoders and the usual
-//! pipelines give, kept here as literals.
+//! The same pixels on every machine and in every build: hashes of the outputs of decoders and the usual
+//! pipelines, stored here as literals.
 //!
-//! | what                | ways that must give the hash                                           |
+//! | output              | code that must produce the hash                                        |
 //! |---------------------|------------------------------------------------------------------------|
-//! | decoded goldens     | the decoder as the loader has it                                       |
-//! | pipelines W1 to W5  | compiled code; the oracle, which is what a CPU without AVX2 runs        |
+//! | decoded goldens     | the decoder in the loader's configuration                              |
+//! | pipelines W1 to W5  | compiled code; the oracle, which runs on a CPU without AVX2            |
 //!
-//! A debug build and a release build are held to the same literals.
+//! A debug build and a release build must match the same literals.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -19,10 +19,10 @@ use fuseloop_ops::*;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Of all goldens that decode, in the order of their names.
+/// The hash of all goldens that decode, in the order of their names.
 const DECODED: &str = "da71c8d2b4f7202e0f4d7cd2a691f1e3493128f1c991bd08e593c63080e30c2c";
 
-/// Of W1 to W5: four samples in two epochs of a golden each.
+/// The hashes of W1 to W5: four samples in two epochs, one golden each.
 const PIPELINES: [&str; 5] = [
     "b4667ba8583ef2ac77d77dab776d724bc4db47776f19ac915a23ac9b8e57b1e0",
     "348d81a1051c1e959f56a7814cf49ba11646b4ff60d91637884eb2606efd0e9a",
@@ -35,7 +35,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg")
 }
 
-/// A golden's pixels and size; none of one that is refused.
+/// A golden's pixels and size; `None` if the golden is refused.
 fn decoded(path: &Path) -> Option<(Vec<u8>, Size)> {
     let bytes = std::fs::read(path).unwrap();
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
@@ -88,7 +88,7 @@ fn pipelines_are_the_literal_pixels_compiled_and_evaluated() {
     assert_eq!(found, PIPELINES);
 }
 
-/// What `fill` writes into so many bytes, which begin at a cache line.
+/// The bytes that `fill` writes into a buffer of `len` bytes, which starts at a cache line.
 fn aligned(len: usize, fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bytes = vec![0; len + 64];
     let start = bytes.as_ptr().align_offset(64);

@@ -1,6 +1,6 @@
-//! The kernels that are shipped compiled are those that the generator writes now.
+//! The kernels that are shipped compiled are the ones that the generator writes now.
 //!
-//! `scripts/kernels_ptx.py` compiles them anew: it has this test write their texts to the folder in
+//! `scripts/kernels_ptx.py` recompiles them: it has this test write the sources to the folder in
 //! `FUSELOOP_KERNEL_SOURCES`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
@@ -36,7 +36,7 @@ fn nothing_else_is_shipped() {
     assert_eq!(sources.len(), kernels.len(), "no two have one text");
 }
 
-/// Any driver since 525 takes PTX 8.0, and any GPU since Turing what is for sm_75.
+/// Any driver since 525 accepts PTX 8.0, and any GPU since Turing runs code for sm_75.
 #[test]
 fn it_runs_on_every_gpu_since_turing() {
     for (name, ptx) in SHIPPED_PTX {

@@ -1,5 +1,5 @@
-//! What pipeline files promise: the ready ones run, a schedule changes the sizes, a slip is
-//! answered with place and name, and hostile text is refused.
+//! The promises of pipeline files: the ready-made ones run, a schedule changes the sizes, a mistake
+//! gives an error with position and name, and hostile text is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -51,7 +51,7 @@ fn every_ready_pipeline_loads_a_file() {
     assert_eq!(files, 3, "a new one belongs into the list above");
 }
 
-/// The same ops as the workload, so the same plan.
+/// The file has the same ops as the CIFAR workload in Rust, so it has the same plan.
 #[test]
 fn a_list_as_data_is_the_list_as_rust() {
     let spec = parse(&image(
@@ -74,7 +74,7 @@ fn both_of_toml_s_ways_to_write_a_list_mean_the_same() {
     assert_eq!(ops(inline), ops(tables));
 }
 
-/// What `fuseloop ops NAME` shows must work.
+/// The example that `fuseloop ops NAME` shows must work.
 #[test]
 fn every_op_is_understood_as_toml() {
     for info in registry() {
@@ -85,7 +85,7 @@ fn every_op_is_understood_as_toml() {
         });
         let params: Vec<String> = params
             .map(|(name, value)| {
-                // In full: `Display` shortens long lists.
+                // The list is formatted in full, because `Display` shortens long lists.
                 let fuseloop::ops::registry::SpecData::List(values) = &value.datum else {
                     return format!(", {name} = {value}");
                 };
@@ -140,7 +140,7 @@ fn sizes_follow_the_epoch() {
     assert!(scale(9).contains("(0.25, 1.0)"), "{}", scale(9));
 }
 
-/// No training run is to end in epoch 8 for what could be known in epoch 0.
+/// A training run must not end in epoch 8 for a mistake that is detectable in epoch 0.
 #[test]
 fn every_turn_of_a_number_is_tried_at_once() {
     let text = image("{ op = 'RandomHorizontalFlip', p = { from = 0.0, to = 1.5, epochs = 9 } }");
@@ -199,7 +199,7 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
     }
 }
 
-/// Pipeline files cut at every byte: understood, or refused at a place that is in the text.
+/// Pipeline files are cut at every byte: the result is accepted, or refused at a position within the text.
 #[test]
 fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
     let files = ["imagenet.toml", "imagenet-val.toml", "cifar10.toml"];
@@ -275,7 +275,7 @@ fn what_is_too_much_is_refused() {
     assert!(refused(&image(&turns.join(", "))).contains("at most 128 different epochs"));
 }
 
-/// No text makes it panic: TOML made of what pipeline files are made of.
+/// No text causes a panic: the test generates TOML from the words of pipeline files.
 #[test]
 fn hostile_text_is_refused_or_understood() {
     const WORDS: [&str; 40] = [
@@ -339,7 +339,7 @@ fn hostile_text_is_refused_or_understood() {
     }
 }
 
-/// Gives every parameter of every op this value.
+/// Sets every parameter of every op to this value.
 fn every_param_as(value: &str) {
     for info in registry() {
         let params: Vec<String> =

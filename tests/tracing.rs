@@ -1,5 +1,5 @@
-//! The spans that a subscriber sees of a run: its epoch, its batches, and what was done for each
-//! sample, each inside the other.
+//! The spans that a subscriber sees of a run: its epoch, its batches, and the steps of each sample, each
+//! nested in the other.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use fuseloop::batch::{RowsMut, TensorSpec};
@@ -15,14 +15,14 @@ use tracing::field::{Field, Visit as Fields};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A span as it was made.
+/// A span as it was created.
 #[derive(Debug)]
 struct Seen {
     id: u64,
     name: &'static str,
     parent: Option<u64>,
     fields: BTreeMap<&'static str, u64>,
-    /// Times that it was left.
+    /// The number of times it was exited.
     exits: u64,
 }
 
@@ -33,7 +33,7 @@ struct Recorder {
 }
 
 thread_local! {
-    /// The spans that this thread is in, the innermost last.
+    /// The spans that this thread has entered, the innermost last.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(vec![]) };
 }
 
@@ -80,7 +80,7 @@ impl Subscriber for Recorder {
     }
 }
 
-/// Reads and works at each sample of a chunk.
+/// A stage that reads and works at each sample of a chunk.
 struct Steps(Vec<TensorSpec>);
 
 impl Stage for Steps {

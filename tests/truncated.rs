@@ -1,5 +1,6 @@
-//! Files that are cut short while they are open, or that are larger than they should be: an error
-//! that names the sample and the place. Never a signal, never memory on a number's word.
+//! Files that are cut short while they are open, or that are larger than they should be: each gives an
+//! error that names the sample and the position. There is never a signal, and never memory allocated
+//! because a number in the file asks for it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -41,8 +42,8 @@ fn cut(path: &Path, len: u64) {
     FileOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
 }
 
-/// Cuts a file under a loader that is at its third batch; gives the error, and how many batches
-/// came before it.
+/// Cuts a file under a loader that is at its third batch; returns the error, and the number of batches
+/// before it.
 fn cut_under(loader: &Loader, path: &Path, len: u64) -> (usize, String) {
     let mut batches = loader.epoch(0).unwrap();
     let good: Vec<Batch> = batches.by_ref().take(2).map(Result::unwrap).collect();
@@ -96,11 +97,11 @@ fn a_file_cut_under_a_running_loader_is_an_error_that_names_the_sample() {
     }
 }
 
-/// The field that lies last in its page.
+/// The field that is stored last in its page.
 const LAST: usize = 2;
 
-/// A file's samples from the last to the first. The file is cut as soon as the first one is read, in the
-/// midst of its last value: as if the cut had met the read.
+/// A file's samples in reverse order. The file is cut within its last value as soon as the first sample
+/// has been read, as if the cut had happened during the read.
 struct CutOnce {
     beton: Beton,
     path: PathBuf,
@@ -140,7 +141,7 @@ impl Source for CutOnce {
     }
 }
 
-/// Several rows are read before the file's length is looked at. The others of them are whole.
+/// Several rows are read before the file's length is checked. The other rows are whole.
 #[test]
 fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     let parts = pages();
@@ -164,7 +165,7 @@ fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     assert_eq!((batch.len(), batch.skipped().len()), (7, 1));
 }
 
-/// The same with the pages read ahead: what was read before the cut is good, what lies behind it is
+/// The same with pages that are read ahead: values read before the cut are good, values behind it give
 /// the plain reader's error.
 #[test]
 fn a_file_cut_under_its_pages_gives_what_is_left() {
@@ -181,7 +182,7 @@ fn a_file_cut_under_its_pages_gives_what_is_left() {
     let (mut buffer, mut failed) = (Buffer::default(), 0);
     for sample in (0..SAMPLES as u64).map(SampleId) {
         if sample.0 == 20 {
-            cut(&path, end); // long before it is read that far
+            cut(&path, end); // long before the reader gets that far
         }
         for field in [0, 2] {
             let want = whole.owned(sample, field).unwrap();
@@ -196,7 +197,7 @@ fn a_file_cut_under_its_pages_gives_what_is_left() {
             }
         }
     }
-    // Ten samples a page: one whole and the first value of the next are left of page 15.
+    // There are ten samples per page: the first and one value of the second are left of page 15.
     assert_eq!(failed, 2 * (SAMPLES - 151) - 1);
 }
 
@@ -208,7 +209,7 @@ fn a_file_cut_while_its_tables_are_read_is_refused() {
         let disk = Disk::new(bytes.clone());
         disk.set(Faults { cut: Some(len), ..Faults::default() });
         let opened = Beton::from_reader(disk, &OpenOptions::default());
-        // Without pictures nobody needs the allocation table.
+        // The allocation table is not needed without images.
         assert_eq!(opened.is_ok(), len == bytes.len() as u64 - 1, "{len}");
     }
 }
@@ -228,7 +229,7 @@ fn head(kinds: &[FieldKind], num_samples: u64, alloc_table_ptr: u64) -> Vec<u8> 
     bytes
 }
 
-/// A file of which only the head takes room on the disk.
+/// A sparse file: only the head takes room on the disk.
 fn sparse(head: &[u8], len: u64) -> Option<(tempfile::TempDir, PathBuf)> {
     let (dir, path) = written(head);
     let mut file: File = FileOptions::new().append(true).open(&path).unwrap();
@@ -243,7 +244,7 @@ fn sparse(head: &[u8], len: u64) -> Option<(tempfile::TempDir, PathBuf)> {
 #[test]
 fn tables_of_a_terabyte_are_refused_at_once() {
     const TERABYTE: u64 = 1 << 40;
-    // 2^36 rows of 16 bytes; then a table of records, which a picture's size is looked up in.
+    // 2^36 rows of 16 bytes; then a table of allocation records, which is used to look up an image's size.
     let rows = head(&[FieldKind::Bytes], TERABYTE / 16, 2 * TERABYTE);
     let records = head(&[FieldKind::RgbImage], 3, 2 * TERABYTE - 24 * (TERABYTE / 24));
     for bytes in [rows, records] {
@@ -269,7 +270,7 @@ fn the_limit_of_tables_is_the_callers() {
     assert_eq!(told, format!("tables of {needed} bytes, the limit is {}", needed - 1));
 }
 
-/// The pages of a file of 2 TB are read where they lie; nothing is made for the others.
+/// The pages of a file of 2 TB are read at their offsets; no memory is allocated for the others.
 #[test]
 fn a_file_of_two_terabytes_is_read_by_pages() {
     const LEN: u64 = 2 << 40;
@@ -296,7 +297,7 @@ fn a_file_of_two_terabytes_is_read_by_pages() {
     assert_eq!((stats.pages_read, stats.bytes_read), (samples, samples * 1000), "{stats:?}");
 }
 
-/// Page sizes that no writer takes: every value is in a page of its own, or in none.
+/// Page sizes that no writer uses: every value is in a page of its own, or in none.
 #[test]
 fn any_page_size_will_do() {
     let bytes = pages().bytes();

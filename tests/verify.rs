@@ -1,5 +1,5 @@
-//! What `verify` finds: damage of each kind, where it is, the same for any number of threads; and
-//! what a file's tables say of each other.
+//! The findings of `verify`: damage of each kind and its position, the same for any number of threads;
+//! and contradictions between a file's tables.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -18,14 +18,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Samples of the files here: more than one group of those that a thread checks.
+/// The number of samples in the files here: more than one of the groups that a thread checks.
 const SAMPLES: u64 = 150;
 
 fn open(path: &Path) -> Beton {
     Beton::open(path, &Limits::DEFAULT).unwrap()
 }
 
-/// Checks with one thread and with several, which must agree.
+/// Checks with one thread and with several, whose reports must agree.
 fn check(source: &dyn Source) -> VerifyReport {
     let run = |jobs| {
         let jobs = NonZeroUsize::new(jobs);
@@ -45,7 +45,7 @@ fn check(source: &dyn Source) -> VerifyReport {
     one
 }
 
-/// All that a report says.
+/// All contents of a report.
 fn in_parts(report: &VerifyReport) -> (String, Vec<SampleId>) {
     let good = report.good().collect();
     let VerifyReport { values, pictures, pixels, bytes, damaged_samples, troubles, first, .. } =
@@ -63,12 +63,12 @@ fn only(report: &VerifyReport) -> (u64, &str, Option<u64>, String) {
     (damaged.sample.0, &damaged.field, damaged.offset, damaged.error.to_string())
 }
 
-/// Where the picture of a sample lies in the file.
+/// The byte range of a sample's image in the file.
 fn picture(path: &Path, sample: u64) -> Range<u64> {
     open(path).locate(SampleId(sample), 0).unwrap().bytes.unwrap()
 }
 
-/// Where the cell of a sample's picture lies in the file.
+/// The offset of the sample table's cell for a sample's image.
 fn cell(path: &Path, sample: u64) -> usize {
     let file = open(path);
     (file.header().sample_table_start() + sample * file.row_bytes() as u64) as usize
@@ -78,7 +78,7 @@ fn place(range: Range<u64>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// A file of pictures, changed; what is found in it.
+/// The report on a file of images after `change`.
 fn found_after(
     mode: WriteMode,
     change: impl FnOnce(&Path, &mut Vec<u8>),
@@ -152,7 +152,7 @@ fn a_cell_that_makes_no_sense_is_found() {
         format!("image mode 9, expected 0 (JPEG) or 1 (raw), in the sample table at byte {at}");
     assert_eq!(only(&report), (64, "image", Some(at as u64), error));
     assert_eq!(report.troubles[&DamageKind::Cell], 1);
-    // Its bytes are still in the file, and nobody's.
+    // The image's bytes are still in the file, but no sample refers to them.
     let tables = layout(&open(&path)).unwrap();
     assert!(tables.is_whole() && tables.unreferenced.count == 1);
     assert_eq!(tables.unreferenced.first.map(|record| record.sample), Some(64));
@@ -169,7 +169,7 @@ fn a_pointer_that_leads_nowhere_is_found() {
     assert_eq!(report.troubles[&DamageKind::Pointer], 1);
 }
 
-/// The record's own size leads outside the data.
+/// The record's own size extends beyond the data.
 #[test]
 fn a_record_that_leads_outside_the_data_is_found() {
     let (report, path, _dir) = found_after(WriteMode::Jpg, |path, bytes| {
@@ -232,7 +232,7 @@ fn a_limit_checks_the_first_samples() {
     assert!(report.good().eq((0..70).map(SampleId)));
 }
 
-/// Two samples with one picture are a note, two records that overlap are damage.
+/// Two samples that share one image are a note; two records that overlap are damage.
 #[test]
 fn tables_that_disagree_are_found() {
     let (_dir, path) = common::dataset::write(20, WriteMode::Jpg, varied);
@@ -264,7 +264,7 @@ fn tables_that_disagree_are_found() {
     assert_eq!(tables.no_sample.first.map(|record| record.sample), Some(77));
 }
 
-/// Pages of half the size: values and samples that lay in one page lie in two.
+/// The page size is halved: values and samples that were in one page now span two.
 #[test]
 fn what_lies_across_pages_is_noted() {
     let (_dir, path) = common::dataset::write(SAMPLES, WriteMode::Jpg, varied);
@@ -276,7 +276,7 @@ fn what_lies_across_pages_is_noted() {
     assert!(check(&open(&path)).is_whole());
 }
 
-/// A source of records, of which some can't be had and one panics.
+/// A source of records, some of which can't be read; one panics.
 struct Records(Vec<FieldSpec>);
 
 impl Source for Records {

@@ -1,4 +1,4 @@
-//! Several outputs of one field, and fields that draw alike.
+//! Several outputs of one field, and fields with the same draws.
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
@@ -21,7 +21,7 @@ fn crop(side: u32) -> Result<Ops, ParamError> {
     ])
 }
 
-/// The rows of an output by sample.
+/// The rows of an output, by sample.
 fn by_sample(builder: LoaderBuilder, output: &str) -> Vec<(SampleId, Vec<u8>)> {
     let mut rows = vec![];
     for batch in builder.build().unwrap().epoch(1).unwrap() {
@@ -150,7 +150,7 @@ fn views_and_branches_are_made_anew_with_each_epoch() {
     }
 }
 
-/// Pictures and masks of one size, whose first two channels say where a pixel is.
+/// Images and masks of one size, whose first two channels hold each pixel's position.
 fn masked(samples: u64) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("masked.beton");
@@ -171,7 +171,7 @@ fn masked(samples: u64) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Where each pixel of a u8 row is from.
+/// The original position of each pixel of a u8 row.
 fn places(row: &[u8]) -> Vec<[u8; 2]> {
     row.as_chunks::<3>().0.iter().map(|&[x, y, _]| [x, y]).collect()
 }

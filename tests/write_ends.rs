@@ -1,5 +1,5 @@
-//! How a write ends that can't succeed: with an error or the iterator's own panic within a second,
-//! and with no thread left, however slowly samples come and however many were still to come.
+//! The end of a write that can't succeed: it ends with an error or the iterator's own panic within a
+//! second, and with no thread left, however slow samples are and however many are still to come.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 type Row = Vec<FieldValue>;
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writers of other tests would be counted among the threads.
+/// Takes a lock, because writers of other tests would be counted among the threads.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,15 +40,15 @@ fn options(threads: usize) -> WriteOptions {
     WriteOptions { page_size: 4096, threads, ..WriteOptions::default() }
 }
 
-/// The writer's threads that are alive.
+/// The number of the writer's threads that are alive.
 fn threads() -> usize {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
-    // A thread that has just ended has no name to be read.
+    // The name of a thread that has just ended can't be read.
     let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
     tasks.flatten().filter_map(name).filter(|name| name.starts_with("fuseloop-write")).count()
 }
 
-/// A thread that has done its work is still there for a moment.
+/// Waits until no thread is left: a thread that has finished stays listed for a moment.
 fn assert_no_threads_left() {
     let start = Instant::now();
     while threads() > 0 {
@@ -57,7 +57,7 @@ fn assert_no_threads_left() {
     }
 }
 
-/// Ends `act` within a second of the failure that `failed_at` tells, and leaves nothing.
+/// Asserts that `act` ends within a second of the failure recorded in `failed_at`, and leaves no file.
 fn assert_ends<T>(failed_at: &Mutex<Option<Instant>>, act: impl FnOnce(&Path) -> T) -> T {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.beton");
@@ -71,7 +71,7 @@ fn assert_ends<T>(failed_at: &Mutex<Option<Instant>>, act: impl FnOnce(&Path) ->
     outcome
 }
 
-/// Samples without end, of which one fails in its own way.
+/// An endless sequence of samples, one of which fails in a given way.
 struct Failing<F> {
     at: u64,
     how: F,
@@ -106,7 +106,7 @@ fn message(outcome: Result<WriteReport, WriteError>) -> String {
     outcome.unwrap_err().to_string()
 }
 
-/// Places in the first group, at its edges, and far behind it.
+/// Positions in the first group, at its edges, and far behind it.
 const PLACES: [u64; 7] = [0, 1, 63, 64, 127, 1000, 20_000];
 
 const THREADS: [usize; 3] = [1, 2, 8];
@@ -121,7 +121,7 @@ fn a_failing_sample_ends_the_write() {
         });
         assert_eq!(found, format!("sample {at}: panicked: no sample {at}"));
 
-        // Wrong by itself: a panic or an error while encoding.
+        // The sample itself is wrong: encoding fails.
         let short = Failing::new(at, |_| Ok(vec![FieldValue::Int(1)]));
         let found = assert_ends(&short.failed_at, |path| {
             message(write(&short, &fields(), path, &options(threads)))
@@ -137,7 +137,7 @@ fn a_failing_sample_ends_the_write() {
     }
 }
 
-/// The panic is the caller's own, on the caller's thread: it passes through.
+/// The panic is the caller's own, on the caller's thread: it propagates.
 #[test]
 fn a_panicking_iterator_ends_the_write() {
     let _alone = alone();
@@ -152,7 +152,7 @@ fn a_panicking_iterator_ends_the_write() {
     }
 }
 
-/// What has been handed out and not begun when the iterator panics is not worth encoding.
+/// Samples that were handed out but not started when the iterator panics are not encoded.
 #[test]
 fn a_panicking_iterator_does_not_wait_for_slow_samples() {
     let _alone = alone();
@@ -177,7 +177,7 @@ fn a_panicking_iterator_does_not_wait_for_slow_samples() {
     }
 }
 
-/// A sample in 20 ms: a group of 64 would take longer than a second to fill.
+/// One sample per 20 ms: a group of 64 would take longer than a second to fill.
 #[test]
 fn a_failing_sample_of_a_slow_iterator_ends_the_write() {
     let _alone = alone();

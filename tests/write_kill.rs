@@ -1,5 +1,5 @@
-//! A writer that is killed, cut off or met by another leaves the old file, a complete new one, or
-//! nothing. Its unfinished file is known by its name, and the next writer deletes it.
+//! A writer that is killed, cut off or run beside another one leaves the old file, a complete new one,
+//! or nothing. Its unfinished file is recognized by its name, and the next writer deletes it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -18,21 +18,21 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Names the file that a child process writes.
+/// The environment variable that names the file that a child process writes.
 const TARGET: &str = "FUSELOOP_TEST_WRITE_TARGET";
 
-/// If set, the child goes on after its first sample when it is told so.
+/// If set, the child waits for its standard input to close after its first sample.
 const WAITS: &str = "FUSELOOP_TEST_WRITE_WAITS";
 
-/// What a child says when it has begun to write.
+/// The line that a child prints when it has begun to write.
 const BEGUN: &str = "begun";
 
 const SAMPLES: i64 = 3000;
 
-/// How many writers are killed; a longer run sets FUSELOOP_KILLS.
+/// The number of writers to kill; a longer run sets FUSELOOP_KILLS.
 const KILLS: u64 = 50;
 
-/// A dataset of 12 MB in 3000 samples, told from others by `version`.
+/// Writes a dataset of 12 MB in 3000 samples, identified by `version`.
 fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> Result<WriteReport, WriteError> {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("version", FieldKind::Int), field("bytes", FieldKind::Bytes)];
@@ -69,7 +69,7 @@ fn version_at(path: &Path) -> Option<i64> {
     first
 }
 
-/// Not a test of its own: the process that is killed.
+/// Not a test of its own: the child process that is killed.
 #[test]
 fn child_writes() {
     let Some(path) = std::env::var_os(TARGET) else { return };
@@ -98,7 +98,7 @@ fn start_child(path: &Path) -> Child {
     child(path).spawn().unwrap()
 }
 
-/// A child that has begun to write, and goes on when its standard input is closed.
+/// Starts a child that has begun to write, and continues when its standard input is closed.
 fn start_waiting(path: &Path) -> (Child, BufReader<ChildStdout>) {
     let mut child =
         child(path).env(WAITS, "").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -114,7 +114,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The unfinished files of `a.beton`, by their names.
+/// The paths of the unfinished files of `a.beton`.
 fn partials(dir: &Path) -> Vec<PathBuf> {
     let mut partials = names(dir);
     partials.retain(|path| {
@@ -173,7 +173,7 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
     assert_eq!(names(dir.path()).len(), 2, "leftovers: {:?}", names(dir.path()));
 }
 
-/// One that is killed is a leftover, one that waits is not: the lock tells them apart.
+/// The file of a killed writer is a leftover, that of a waiting writer is not: the lock distinguishes them.
 #[test]
 fn a_live_writers_file_is_left_alone_and_a_killed_ones_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ fn a_writer_goes_on_after_another_was_refused() {
     let path = dir.path().join("a.beton");
     let (mut first, _said) = start_waiting(&path);
     try_write(&path, 3, |_| ()).unwrap_err();
-    // Another path in the same directory is nobody's business.
+    // A write to another path in the same directory is unaffected.
     write_dataset(&dir.path().join("b.beton"), 3);
     drop(first.stdin.take());
     assert!(first.wait().unwrap().success());
@@ -230,7 +230,8 @@ fn a_second_writer_of_a_path_is_refused_and_the_first_goes_on() {
     assert_eq!(Beton::open(&path, &Limits::DEFAULT).unwrap().len(), 10);
 }
 
-/// A child whose files may have so many KiB, killed by the signal or told by an error.
+/// Runs a child whose files may have `kib` KiB. The signal kills the child, or, if the signal is ignored,
+/// its write fails.
 #[cfg(unix)]
 fn limited(path: &Path, kib: u32, is_signal_ignored: bool) -> std::process::ExitStatus {
     let trap = if is_signal_ignored { "trap '' XFSZ; " } else { "" };
@@ -242,7 +243,7 @@ fn limited(path: &Path, kib: u32, is_signal_ignored: bool) -> std::process::Exit
     child_of(shell, path).status().unwrap()
 }
 
-/// The system itself refuses to write on: here at the limit of the process, as at a full disk.
+/// The system itself refuses further writes: here at the limit of the process, as on a full disk.
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_not_grow_is_an_error_and_the_old_one_stays() {

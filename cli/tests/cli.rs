@@ -1,5 +1,5 @@
-//! What the command promises: every sub-command on a small dataset, and an error that names the
-//! next step for each way to hold it wrong.
+//! The promises of the command: every sub-command works on a small dataset, and each kind of misuse
+//! gives an error that names the next step.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs it and gives its exit code and what it said on stderr.
+/// Runs the command and returns its exit code and its stderr.
 fn refused(dir: &Path, args: &[&str]) -> (i32, String) {
     let output = fuseloop(dir, args);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -35,7 +35,7 @@ fn jpeg(width: u16, height: u16, seed: usize) -> Vec<u8> {
     out
 }
 
-/// A folder of two classes: six JPEGs of different sizes, and a text.
+/// A folder of two classes: six JPEGs of different sizes and a text file.
 fn folder(dir: &Path) -> PathBuf {
     let folder = dir.join("photos");
     for (class, k) in [("cat", 0), ("cat", 1), ("cat", 2), ("dog", 3), ("dog", 4), ("dog", 5)] {
@@ -123,7 +123,7 @@ fn plain_png(path: &Path, shade: u8) {
     encoder.write_header().unwrap().write_image_data(&[shade; 4 * 3 * 3]).unwrap();
 }
 
-/// What a command says, without its first line, which has the time that it took.
+/// The output of a command without its first line, which has the elapsed time.
 fn summary(dir: &Path, args: &[&str]) -> String {
     told(dir, args).split_once('\n').unwrap().1.to_owned()
 }
@@ -224,7 +224,8 @@ fn recut_writes_a_folder_or_a_file_again() {
     assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
 }
 
-/// Every file of `dst` is that of `whole`; gives how many there are, without unfinished ones.
+/// Asserts that every file of `dst` equals its counterpart in `whole`. Returns the number of files,
+/// without unfinished ones.
 fn whole_files(dst: &Path, whole: &Path) -> usize {
     let (mut count, mut open) = (0, vec![dst.to_owned()]);
     while let Some(next) = open.pop() {
@@ -247,7 +248,7 @@ fn whole_files(dst: &Path, whole: &Path) -> usize {
     count
 }
 
-/// Wherever a run is killed, each file of the copy is whole or not there; the next run finishes it.
+/// Wherever a run is killed, each file of the copy is complete or absent; the next run completes the copy.
 #[test]
 fn a_killed_recut_leaves_whole_files_only() {
     let kills = rounds("FUSELOOP_KILLS", 10);
@@ -332,7 +333,7 @@ fn padded_images_are_as_large_as_the_largest_of_their_batch() {
         let header = String::from_utf8_lossy(&npy[..128]).into_owned();
         header.split("'shape': ").nth(1).unwrap().split('}').next().unwrap().replace(' ', "")
     };
-    // The pictures are 40 to 90 high, each 7 wider than high, in this order.
+    // The images are 40 to 90 high, each 7 wider than high, in this order.
     assert!(shape("image_0000.npy").starts_with("(3,60,67,3"), "{}", shape("image_0000.npy"));
     assert!(shape("image_0001.npy").starts_with("(3,90,97,3"), "{}", shape("image_0001.npy"));
     assert!(shape("image.size_0001.npy").starts_with("(3,2"), "the sizes are called so");
@@ -444,7 +445,7 @@ fn a_trace_of_an_epoch_is_json_whose_spans_do_not_overlap() {
     let [epoch] = tracks[&0].as_slice() else { panic!("one epoch: {:?}", tracks[&0]) };
     assert_eq!((epoch.0, &epoch.2["args"]["epoch"]), (0.0, &1.into()), "after the one measured");
     for (track, spans) in &tracks {
-        // To the nanosecond, up to how a sum of two decimal fractions is rounded.
+        // Spans follow each other to the nanosecond, up to the rounding of a sum of two decimal fractions.
         let follows = |pair: &[(f64, f64, &Value)]| pair[0].1 <= pair[1].0 + 1e-4;
         assert!(spans.windows(2).all(follows), "track {track}: {spans:?}");
         assert!(spans.iter().all(|span| span.0 >= 0.0 && span.1 <= epoch.1 + 1e-4), "{spans:?}");
@@ -541,7 +542,7 @@ fn verify_lists_what_is_damaged_and_fails() {
     assert!(code == 1 && errors.contains("help: check the path"), "{errors}");
 }
 
-/// Type, shape and elements of a `.npy` file, read by its specification.
+/// The type, shape and elements of a `.npy` file, read by its specification.
 fn npy(path: &Path) -> (String, String, Vec<u8>) {
     let bytes = fs::read(path).unwrap();
     assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
@@ -648,7 +649,7 @@ fn explain_as_json_has_every_op_and_its_nanoseconds() {
     assert_eq!(json["others"][0]["ops"][0], "OneHot");
 }
 
-/// Size of a PNG.
+/// The size of a PNG.
 fn png_size(path: &Path) -> [u32; 2] {
     let file = std::io::BufReader::new(fs::File::open(path).unwrap());
     let reader = png::Decoder::new(file).read_info().unwrap();
@@ -677,7 +678,7 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     assert!(errors.contains("no field named picture; available: image\nhelp: "), "{errors}");
 }
 
-/// A sample made alone is the row that the loader gives, in whatever batch and order it comes.
+/// A sample replayed alone equals the row that the loader yields, in any batch and order.
 #[test]
 fn a_replayed_sample_is_the_loader_s_row() {
     let dir = dataset();
@@ -769,8 +770,8 @@ fn what_ops_shows_can_be_pasted() {
     }
 }
 
-/// Ops that ask for pictures of gigabytes: refused before a sample is read where every sample would
-/// be one, and at the sample where it depends on it.
+/// Ops that would make images of gigabytes are refused before any sample is read if every sample would
+/// be too large, and at the sample if the size depends on the sample.
 #[test]
 fn pictures_without_bound_are_refused_by_the_op_that_would_make_them() {
     let dir = dataset();
@@ -848,7 +849,7 @@ fn a_pipeline_file_runs_in_place_of_a_workload() {
     assert_eq!(refused(path, &both).0, 2);
 }
 
-/// Each wrong call, its exit code, its message, and the next step it names.
+/// Each wrong call, its exit code, its message, and the next step that the message names.
 #[test]
 fn an_error_names_the_cause_and_the_next_step() {
     let dir = dataset();

@@ -1,5 +1,5 @@
-//! The files that commands write and read: a full disk leaves no half of one, and what is no regular
-//! file is not waited for.
+//! The files that commands write and read: a full disk leaves no partial file, and the command does not
+//! block on a path that is no regular file.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -14,19 +14,19 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A command that takes longer than this hangs.
+/// A command that takes longer than this is considered hung.
 const LONGEST: Duration = Duration::from_secs(30);
 
 const FUSELOOP: &str = env!("CARGO_BIN_EXE_fuseloop");
 
-/// Runs the command after `before`, in a shell.
+/// Runs the command in a shell, after the shell commands of `before`.
 fn after(before: &str, dir: &Path, args: &[&str]) -> Output {
     let script = format!("{before}; exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, FUSELOOP]).args(args).current_dir(dir).output().unwrap()
 }
 
-/// What the command printed, and how it ended; killed if it does not.
+/// The output and exit status of a command, which is killed if it hangs.
 fn ended(mut child: Child) -> Output {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -47,8 +47,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A disk with room for 4 KiB a file, which all of these need more than. The signal that comes with
-/// such a limit is ignored, as on a disk that is full.
+/// A limit of 4 KiB a file, which all of these commands exceed. The signal that comes with such a limit
+/// is ignored, so that writes fail as on a full disk.
 #[test]
 fn on_a_full_disk_no_half_of_a_file_is_left() {
     let (dir, _) = dataset::write(3000, WriteMode::Raw, |_| fuseloop_ops::Size::new(40, 40));
@@ -98,13 +98,13 @@ fn a_file_is_written_whole_wherever_it_goes() {
     };
     preview("sheet.png");
     let sheet = fs::read(dir.path().join("sheet.png")).unwrap();
-    // The file that a link leads to is replaced, and the link stays.
+    // The target of the link is replaced, and the link stays.
     fs::write(dir.path().join("real.png"), "old").unwrap();
     symlink("real.png", dir.path().join("link.png")).unwrap();
     preview("link.png");
     assert!(fs::read(dir.path().join("real.png")).unwrap() == sheet);
     assert!(dir.path().join("link.png").is_symlink());
-    // What is no file can't be replaced by one: it is written to.
+    // A path that is no regular file can't be replaced by one: the command writes to it directly.
     let stdout = preview("/dev/stdout");
     assert!(stdout.windows(sheet.len()).any(|part| part == sheet), "the sheet is not in the pipe");
     preview("/dev/null");
@@ -129,7 +129,7 @@ fn a_pipeline_that_is_no_regular_file_is_refused_at_once() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("not a regular file"), "{pipeline}: {said}");
     }
-    // Too long, by its length alone: it is not read.
+    // The file is refused by its length alone: it is not read.
     fs::File::create(dir.path().join("long.toml")).unwrap().set_len(1 << 33).unwrap();
     let output = after(":", dir.path(), &["bench", "pictures.beton", "-p", "long.toml"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("more than"), "{output:?}");
@@ -140,7 +140,7 @@ fn the_map_of_perf_is_a_new_file_whatever_lies_there() {
     let (dir, _) = dataset::write(3, WriteMode::Jpg, dataset::varied);
     let victim = dir.path().join("victim");
     fs::write(&victim, "mine").unwrap();
-    // The shell's process becomes the command's.
+    // `exec` keeps the process id of the shell.
     let script = "ln -s \"$PWD/victim\" /tmp/perf-$$.map && exec \"$0\" explain pictures.beton";
     let child = Command::new("sh")
         .args(["-c", script, FUSELOOP])

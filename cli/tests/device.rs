@@ -1,5 +1,5 @@
-//! What `ToDevice` promises where there is no GPU: the list means the same, a GPU that was asked
-//! for by number is an error in one line, and `auto` says why the CPU does it.
+//! The promises of `ToDevice` on a machine without a GPU: the list means the same, a GPU requested by
+//! number is an error of one line, and `auto` reports why the CPU is used.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -38,7 +38,7 @@ fn bytes(loader: &Loader, name: &str) -> Vec<u8> {
     batches(loader, 0).iter().flat_map(|batch| batch.bytes(name).unwrap().to_vec()).collect()
 }
 
-/// Whether the tests of what happens without a GPU make sense here.
+/// Returns true if there is no GPU here, which the tests of that case need.
 fn has_no_gpu() -> bool {
     let none = Gpu::all().is_err();
     if !none {
@@ -55,14 +55,15 @@ fn crop() -> RandomResizedCrop {
     RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap()
 }
 
-/// The ops before `ToDevice`: with whole values there, or not.
+/// Two lists of ops before `ToDevice`: the values after the first are whole numbers, those after the
+/// second are not.
 fn heads() -> [Ops; 2] {
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
     let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
     [ops![crop(), flip()], ops![crop(), flip(), jitter]]
 }
 
-/// The ops after it.
+/// The ops after `ToDevice`.
 fn tail() -> Ops {
     ops![
         Cutout::new(8, [9, 8, 7]).unwrap(),
@@ -80,7 +81,7 @@ fn to(device: &str) -> Ops {
     ops![ToDevice::new(device).unwrap()]
 }
 
-/// The end of the list run on the bytes that the beginning gave, sample by sample.
+/// The output of the list's tail, run sample by sample on the bytes that the head produced.
 fn by_hand(path: &Path, head: &Ops) -> Vec<u8> {
     let head = head.clone();
     let loader = builder(path).pipeline("image", move |_| Ok(head.clone())).build().unwrap();
@@ -121,7 +122,7 @@ fn where_values_are_whole_the_op_changes_nothing() {
     let with = |head: &Ops| of(joined(&[head, &to("cpu"), &tail()]));
     let without = |head: &Ops| of(joined(&[head, &tail()]));
     assert!(with(&head) == without(&head));
-    // The comparison sees what the op rounds.
+    // The comparison detects the rounding by the op.
     assert!(with(&jittered) != without(&jittered));
 }
 
@@ -199,7 +200,7 @@ fn auto_takes_the_cpu_and_says_why() {
             format!("device: cpu, since {reason}")
         );
         assert!(bytes(&loader, "image") == bytes(&host, "image"));
-        assert_eq!(batches(&loader, 1).len(), 4); // the next epoch's too
+        assert_eq!(batches(&loader, 1).len(), 4); // the next epoch's batches too
     }
 }
 
@@ -260,7 +261,7 @@ fn a_cursor_goes_from_device_to_device() {
     for (a, b) in rest.iter().zip(&resumed) {
         assert!(a.ids() == b.ids() && a.bytes("image").unwrap() == b.bytes("image").unwrap());
     }
-    // The op itself is part of the plan: it rounds.
+    // The op itself is part of the plan, because it rounds.
     let without = builder(&path).pipeline("image", |_| Ok(joined(&[&ops![crop()], &tail()])));
     assert!(without.build().unwrap().resume(&cursor).is_err());
 }
@@ -289,7 +290,7 @@ fn a_pipeline_file_names_devices() {
     assert!(error.contains("pipeline:2:") && error.contains("cuda:N"), "{error}");
 }
 
-/// Runs the command; gives its exit code and what it printed, and said beside.
+/// Runs the command and returns its exit code, its stdout and its stderr.
 fn command(path: &Path, args: &[&str]) -> (i32, String, String) {
     let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));

@@ -1,4 +1,4 @@
-//! A process at its limits (few files, little address space) gets errors, and lives.
+//! A process at its limits (few files, little address space) gets errors, and does not die.
 //!
 //! The limits are set by the shell of a child process, which runs one of the tests of this binary.
 #![cfg(target_os = "linux")]
@@ -21,10 +21,10 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// Names the dataset to the child.
+/// The environment variable that names the dataset to the child.
 const DATASET: &str = "FUSELOOP_TEST_LIMITED";
 
-/// Runs a test of this binary after `limits`, with a dataset; gives what it printed.
+/// Runs a test of this binary after `limits`, with a dataset; returns its output.
 fn child(test: &str, limits: &str) -> String {
     let (_dir, path) = dataset::write(20, WriteMode::Jpg, dataset::varied);
     let program = env::current_exe().unwrap();
@@ -44,7 +44,7 @@ fn builder(path: &Path) -> LoaderBuilder {
     Loader::open(path).unwrap().batch_size(8).workers(2).pipeline("image", |_| imagenet(64))
 }
 
-/// What the child is given; `None` where this is no child.
+/// The dataset of the child; `None` if this process is not a child.
 fn dataset() -> Option<std::path::PathBuf> {
     env::var_os(DATASET).map(Into::into)
 }
@@ -62,7 +62,7 @@ fn child_with_few_files() {
     };
     let all = open.len();
     println!("after {all} files: {error}");
-    // With what is open, all goes on.
+    // With the datasets already open, everything continues to work.
     drop(open.split_off(all - 1));
     let loader = builder(&path).build().unwrap();
     assert!(loader.epoch(0).unwrap().all(|batch| batch.is_ok()));
@@ -85,7 +85,7 @@ fn child_with_little_memory() {
     assert!(loader.epoch(1).unwrap().all(|batch| batch.is_ok()));
 }
 
-/// What commands print under `limits`, and how they end.
+/// The exit code and output of a command run under `limits`.
 fn command(dir: &Path, limits: &str, args: &[&str]) -> (Option<i32>, String) {
     let script = format!("{limits}; exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
@@ -94,7 +94,7 @@ fn command(dir: &Path, limits: &str, args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// From the least that the program itself starts with.
+/// The smallest limit is about the least that the program itself starts with.
 #[test]
 fn no_command_dies_of_little_memory() {
     let (dir, _) = dataset::write(20, WriteMode::Jpg, dataset::varied);
@@ -116,7 +116,7 @@ fn no_command_dies_of_little_memory() {
     }
 }
 
-/// A sheet holds its cells, and not the pictures they were made of.
+/// A contact sheet holds its cells, and not the images they are scaled from.
 #[test]
 fn a_preview_of_pictures_that_do_not_fit_into_memory_together() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,12 +138,12 @@ fn memory_that_is_not_there_is_an_error() {
     assert!(said.contains("a large batch: no memory for a tensor of 4915200000 bytes"), "{said}");
 }
 
-/// Ops whose pictures fit the limits and not the memory: half a gigabyte between two ops.
+/// Ops whose images fit the limits but not the memory: half a gigabyte between two ops.
 #[test]
 fn child_with_little_memory_for_its_ops() {
     let Some(path) = dataset() else { return };
     for ops in [
-        // A frame that is copied, a picture between two loops, and rows that are all kept.
+        // A frame that is copied, an image between two loops, and rows that are all stored.
         || ops![Pad::new(6500).unwrap(), Resize::new(8, 8).unwrap()],
         || ops![Resize::new(13_300, 13_300).unwrap(), Resize::new(8, 8).unwrap()],
         || {
@@ -157,7 +157,7 @@ fn child_with_little_memory_for_its_ops() {
         let error = loader.epoch(0).unwrap().next().unwrap().err().unwrap();
         println!("a large op: {error}");
     }
-    // The oracle, whose pictures take 12 bytes a pixel.
+    // The oracle, whose images take 12 bytes per pixel.
     let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(20));
     let large = ops![Pad::new(4000).unwrap(), CenterCrop::new(8, 8).unwrap()];
     let plan = ImagePlan::new(large, input, NumberRule::Fused).unwrap();
@@ -180,13 +180,13 @@ fn memory_that_is_not_there_for_an_op_is_an_error_that_names_the_sample() {
     assert!(said.contains("the oracle: out of memory: could not allocate 771"), "{said}");
 }
 
-/// What a loader may be asked for follows its limits.
+/// The sizes that a loader accepts depend on its limits.
 #[test]
 fn limits_are_the_loaders_own() {
     let (_dir, path) = dataset::write(4, WriteMode::Jpg, dataset::varied);
     let limits = Limits { max_pixels: 64 * 64, max_batch_bytes: 4 * 8 * 12_288, ..Limits::DEFAULT };
     let small = Limits { max_pixels: 60 * 60, ..limits };
-    // The stored pictures are larger, and a crop makes them small: what is decoded counts as well.
+    // The stored images are larger, and a crop makes them small: the decoded size counts as well.
     let error = builder(&path).limits(small).build().err().unwrap();
     assert!(error.to_string().contains("RandomResizedCrop produces an image of 64x64"), "{error}");
     let floats = |_| Ok(ops![CenterCrop::new(32, 32)?, Convert::to(DType::F32)]);
@@ -203,14 +203,14 @@ fn limits_are_the_loaders_own() {
     assert!(build(8).limits(Limits { max_row_bytes: 12_287, ..limits }).build().is_err());
 }
 
-/// The most memory that this process ever had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// Writes a PNG of 3 bytes a pixel re-cut into tiles; prints what that took above what there was.
+/// Writes a PNG of 3 bytes per pixel re-cut into tiles; prints the growth of the peak memory.
 #[test]
 fn child_that_writes_a_large_png_in_tiles() {
     let Some(path) = dataset() else { return };
@@ -242,7 +242,7 @@ fn child_that_writes_a_large_png_in_tiles() {
     println!("bytes a pixel: {:.1}", took as f64 / f64::from(side * side));
 }
 
-/// Decoded, the picture takes 3 bytes a pixel, and so do its coefficients. Eight copies were made.
+/// The decoded image takes 3 bytes per pixel, and so do its coefficients. Earlier versions held eight copies.
 #[test]
 fn a_large_png_is_not_held_in_many_copies() {
     let said = child("child_that_writes_a_large_png_in_tiles", "true");

@@ -1,5 +1,5 @@
-//! The same samples from every kind of dataset: written by `fuseloop convert`, opened by their names,
-//! loaded to the same batches.
+//! The same samples from every kind of dataset: written by `fuseloop convert`, opened by name, loaded to
+//! the same batches.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -91,7 +91,7 @@ fn every_kind_of_dataset_gives_the_same_batches() {
             assert!(found == (pixels.clone(), labels.clone()), "{name}, {workers} workers");
         }
     }
-    // With an index, the same; then a damaged one is told, and made anew.
+    // With an index, the result is the same; a damaged index is then reported, and rebuilt.
     told(dir, &["index", "s-*.tar"]);
     told(dir, &["index", "t-*-of-2.tfrecord"]);
     told(dir, &["index", "photos"]);
@@ -131,7 +131,7 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
     let refused = fuseloop(dir, &["verify", "t.tfrecord.gz"]);
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("help: unpack it first"), "{errors}");
-    // Counted and then converted in sequence, to the bytes that plain shards become.
+    // Compressed shards are counted and then converted in sequence, to the same bytes as plain shards.
     for (src, to) in [("s-{0..2}.tar", "plain"), ("s-{0..2}.tar.gz", "packed")] {
         fs::create_dir(dir.join(to)).unwrap();
         for dst in ["x-{000}.tar", "x.beton", "x-{0}.tfrecord", "x"] {
@@ -139,7 +139,7 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
         }
     }
     let plain = files(&dir.join("plain"));
-    // Of shards and the .beton, names of classes lie beside; a folder has them.
+    // The class names are stored beside shards and the .beton; a folder has them as directory names.
     let named = plain.keys().filter(|name| name.ends_with(".classes.json")).count();
     assert_eq!((plain.len(), named), (4 + 1 + 4 + IMAGES + 3, 3));
     assert!(files(&dir.join("packed")) == plain);
@@ -169,7 +169,7 @@ fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
     assert!(found.contains("1 damaged sample"), "{found}");
 }
 
-/// What one command prints, and its errors.
+/// The output of one command, followed by its errors.
 fn said(dir: &Path, args: &[&str]) -> String {
     let output = fuseloop(dir, args);
     [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
@@ -191,7 +191,7 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
         gz.write_all(&fs::read(dir.join(format!("s-{shard}.tar"))).unwrap()).unwrap();
         gz.finish().unwrap();
     }
-    // The pictures of a class come in the order of their names: the torn one is the sixth.
+    // The images of a class come in the order of their names: the torn one is the sixth.
     let names = [
         ("photos", "photos/ape/006.jpg (image): the JPEG is cut short"),
         ("s-{0..4}.tar", "s-1.tar: sample "),
@@ -250,7 +250,7 @@ fn one_pipeline_file_does_for_every_kind_of_dataset() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    // Pixels of a PNG need not be the same in every format.
+    // The pixels of a PNG need not be the same in every format.
     fs::remove_file(dir.join("photos/ape/005.png")).unwrap();
     told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "9"]);
     told(dir, &["convert", "photos", "t.tfrecord"]);
@@ -348,7 +348,7 @@ fn a_dataset_may_have_more_shards_than_a_process_files() {
     }
 }
 
-/// A JPEG of its own for each number.
+/// A distinct JPEG for each number.
 fn numbered(k: u16) -> Vec<u8> {
     let (width, height) = (20 + k, 50 - k);
     let pixels: Vec<u8> = (0..usize::from(width) * usize::from(height) * 3)
@@ -359,9 +359,9 @@ fn numbered(k: u16) -> Vec<u8> {
     jpeg
 }
 
-/// The order of torchvision's `ImageFolder`, by hand: class by class; in a class
-/// `sorted(os.walk(class, followlinks=True))`, which compares the paths of directories as texts;
-/// in a directory `sorted(files)`.
+/// The order of torchvision's `ImageFolder`, written by hand: class by class; in a class the order of
+/// `sorted(os.walk(class, followlinks=True))`, which compares the paths of directories as texts; in a
+/// directory the order of `sorted(files)`.
 const NESTED: [(&str, i64); 12] = [
     ("cat/a.jpg", 0),
     ("cat/z.jpg", 0),
@@ -377,7 +377,7 @@ const NESTED: [(&str, i64); 12] = [
     ("dog/0/9.jpg", 1),
 ];
 
-/// The files of [`NESTED`]; their pictures, in that order.
+/// Writes the files of [`NESTED`] and returns their images, in that order.
 fn nested(root: &Path) -> Vec<Vec<u8>> {
     let write = |(k, (name, _)): (u16, &(&str, i64))| {
         let path = root.join(name);
@@ -425,8 +425,8 @@ fn folders_in_classes_are_numbered_as_torchvision_numbers_them_everywhere() {
     assert!(epoch(opened(dir, "recut"), Order::Random, 2) == stream);
 }
 
-/// A folder of links to pictures that lie elsewhere, as ImageNet's validation set is often sorted; a
-/// directory of them, and one that holds itself.
+/// A folder of links to images stored elsewhere, as ImageNet's validation set is often sorted; with a
+/// link to a directory of images, and a directory that contains a link to itself.
 #[cfg(unix)]
 #[test]
 fn links_are_followed_by_every_command_and_loops_are_left_out() {
@@ -491,7 +491,7 @@ fn links_are_followed_by_every_command_and_loops_are_left_out() {
     }
 }
 
-/// A `.beton` of pictures of these classes, which have no names.
+/// Writes a `.beton` of images of these classes, which have no names.
 fn beton_of(path: &Path, labels: &[i64]) {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
@@ -523,7 +523,7 @@ fn class_numbers_survive_every_form() {
     }
 }
 
-/// Names of a dataset's classes by their numbers.
+/// The names of a dataset's classes by their numbers.
 fn names(path: &Path) -> Vec<(i64, String)> {
     let source = Dataset::open(path).unwrap().source().unwrap();
     let names = source.class_names().unwrap().unwrap_or_default();
@@ -534,7 +534,8 @@ fn names(path: &Path) -> Vec<(i64, String)> {
 fn class_names_survive_every_form() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    // Not in the order of their names; one that can't be a folder's, one without samples.
+    // The classes are not in the order of their names; one name can't be a folder's, and one class has
+    // no samples.
     let classes = [(0, "zebra"), (2, "ape"), (7, "a/b"), (9, "nobody")];
     let classes = classes.map(|(number, name)| (number, name.to_owned()));
     beton_of(&dir.join("a.beton"), &[0, 7, 2, 2, 0]);
@@ -567,14 +568,14 @@ fn class_names_survive_every_form() {
             text.contains("note: the numbers and names of the classes are in classes.json");
         assert_eq!(is_said, ["f", "g", "h"].contains(&to), "{text}");
         from = to.replace("{000}", "*").replace("{00}-of-{N}", "*-of-*");
-        // Re-cut, pictures have other bytes.
+        // Re-cut images have other bytes.
         if to != "r" {
             assert!(sorted(&from) == want, "{to}");
         }
         assert_eq!(labels(&sorted(&from)), labels(&want), "{to}");
         assert_eq!(names(&dir.join(&from)), classes, "{to}");
     }
-    // Some of the shards, and what is made of .beton files.
+    // Some of the shards, and files derived from .beton files.
     assert_eq!(names(&dir.join("s-{001..002}.tar")), classes);
     told(dir, &["concat", "a.beton", "b.beton", "both.beton"]);
     told(dir, &["subset", "both.beton", "few.beton", "--every", "3"]);
@@ -585,13 +586,13 @@ fn class_names_survive_every_form() {
         assert_eq!(names(&dir.join(name)), classes, "{name}");
     }
     assert_eq!(labels(&sorted("w.beton")), labels(&want));
-    // A dataset without names in its place has no other's.
+    // Writing a dataset without names in the same place removes the names of the earlier one.
     beton_of(&dir.join("w.beton"), &[0]);
     assert!(names(&dir.join("w.beton")).is_empty() && !dir.join("w.beton.classes.json").exists());
 }
 
-/// The folders of classes are called by their names, as ImageFolder wants them, and nothing else lies
-/// there if their order says the numbers.
+/// The folders of classes have the names of the classes, as ImageFolder expects, and there are no other
+/// files if the order of the names determines the numbers.
 #[test]
 fn a_folder_of_named_classes_comes_back_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -604,7 +605,7 @@ fn a_folder_of_named_classes_comes_back_as_it_was() {
     assert_eq!(names(&dir.join("new")), classes);
     let found = files(&dir.join("new"));
     assert!(found.len() == IMAGES && found.contains_key("ape/00000000.jpg"));
-    // Someone adds a class: its number is not guessed.
+    // If someone adds a class folder, its number is not guessed.
     beton_of(&dir.join("gaps.beton"), &[4, 9]);
     told(dir, &["convert", "gaps.beton", "gaps"]);
     fs::create_dir(dir.join("gaps/new")).unwrap();

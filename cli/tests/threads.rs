@@ -1,9 +1,9 @@
-//! How many threads may be asked for, and what comes of a system that starts none: a sentence, in the
-//! library and in every command.
+//! The limit on the number of threads, and the behaviour of a system that starts no threads: an error
+//! sentence, in the library and in every command.
 //!
-//! A system without threads is one whose threads have stacks of half its address space, which Rust's
-//! `RUST_MIN_STACK` asks for: a limit on processes does not hold for root, one on memory would hold for
-//! more than threads.
+//! A system without threads is simulated by asking, with Rust's `RUST_MIN_STACK`, for thread stacks of
+//! half the address space: a limit on processes does not apply to root, and a limit on memory would
+//! affect more than threads.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -28,23 +28,23 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::{env, fs};
 
-/// More than a process may be asked for, and more than an address has bits for.
+/// Numbers above the limit, up to the largest integer.
 const TOO_MANY: [usize; 3] = [1025, 20_000, usize::MAX];
 
-/// What the sentence must say.
+/// Asserts the text that the sentence must contain.
 #[track_caller]
 fn assert_bounded(error: &impl ToString, found: usize) {
     let text = error.to_string();
     assert!(text.contains(&found.to_string()) && text.contains("the limit is 1024"), "{text}");
 }
 
-/// Names the folder of datasets to a child.
+/// The environment variable that names the folder of datasets to a child.
 const FOLDER: &str = "FUSELOOP_TEST_THREADS";
 
-/// More than the stack of a thread can have.
+/// A size larger than the stack of a thread can be.
 const NO_STACK: &str = "4611686018427387904";
 
-/// A `.beton`, a folder of images with classes, shards of tar and of TFRecord.
+/// Creates a `.beton`, a folder of images with classes, and shards of tar and of TFRecord.
 fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
     let (dir, path) = dataset::write(40, WriteMode::Jpg, dataset::varied);
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
@@ -62,7 +62,7 @@ fn fuseloop(dir: &Path, args: &[&str], stack: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// Every command that starts threads, without how many.
+/// Every command that starts threads, without the option for their number.
 const COMMANDS: [&[&str]; 13] = [
     &["bench", "pictures.beton"],
     &["preview", "pictures.beton", "-o", "out.png"],
@@ -145,7 +145,7 @@ fn as_many_as_the_limit_are_started() {
     assert!(verify(&beton, &options, &|_| {}).unwrap().is_whole());
 }
 
-/// All samples of a `.beton` of 40.
+/// All samples of a `.beton` with 40 samples.
 struct All;
 
 impl Upcoming for All {
@@ -182,7 +182,7 @@ fn every_command_says_that_no_thread_can_be_started() {
     }
 }
 
-/// What the child is given; `None` where this is no child.
+/// The folder given to the child; `None` if this process is not a child.
 fn given() -> Option<std::path::PathBuf> {
     env::var_os(FOLDER).map(Into::into)
 }
@@ -210,7 +210,7 @@ fn child_without_threads() {
     let paged = PagedBeton::new(beton(), ProcessCache::default());
     assert_no_threads(Source::begin(Arc::new(paged), &run()));
     assert_no_threads(Generator::new(1, 4).start(|ticket| Ok::<_, BoxError>(Some(ticket))));
-    // A table is scanned on this thread then: what it says of itself is no error's place.
+    // Then a large table is scanned on the current thread, which is not an error.
     let large = Beton::open(path("large.beton"), &Limits::DEFAULT).unwrap();
     assert_eq!(large.image_stats(0).unwrap().raw, 20_000);
 }

@@ -1,10 +1,10 @@
-//! An allocator that counts, so that a test can say how much memory something asked for.
+//! An allocator that counts bytes, so that a test can state how much memory a call allocates.
 #![allow(unsafe_code, reason = "a global allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts the bytes that each thread asks for, given back or not.
+/// Counts the bytes that each thread allocates, freed or not.
 struct Counting;
 
 thread_local! {
@@ -16,12 +16,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED_FOR.set(ASKED_FOR.get() + layout.size() as u64);
-        // SAFETY: our caller's promise is `System`'s.
+        // SAFETY: the caller upholds the contract, which is `System`'s.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: our caller's promise is `System`'s, from which `ptr` came.
+        // SAFETY: the caller upholds the contract, which is `System`'s, and `ptr` came from `System`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Bytes that this thread has asked for so far.
+/// The number of bytes that this thread has allocated so far.
 pub(crate) fn asked_for() -> u64 {
     ASKED_FOR.get()
 }

@@ -1,11 +1,11 @@
-//! Small `.beton` files, made on the spot.
+//! Small `.beton` files, generated for each test.
 
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop_ops::{SampleKey, Size};
 use std::path::{Path, PathBuf};
 
-/// A picture with smooth parts, edges and noise, unlike any other sample's.
+/// An image with smooth areas, edges and noise, different for each sample.
 pub fn picture(sample: u64, size: Size) -> Vec<u8> {
     let mut rng = SampleKey::new(99, 0, sample).op(0);
     let mut pixels = vec![];
@@ -22,12 +22,12 @@ pub fn picture(sample: u64, size: Size) -> Vec<u8> {
     pixels
 }
 
-/// Sizes that vary from sample to sample.
+/// A size that varies from sample to sample.
 pub fn varied(sample: u64) -> Size {
     Size::new(60 + (sample * 13 % 50) as u32, 70 + (sample * 29 % 80) as u32)
 }
 
-/// Writes `count` pictures with the labels `sample % 10`, in a fresh folder.
+/// Writes `count` images with the labels `sample % 10`, in a new folder.
 pub fn write(
     count: u64,
     mode: WriteMode,
@@ -49,7 +49,7 @@ pub fn write(
     (dir, path)
 }
 
-/// The bytes of a file, changed.
+/// Changes the bytes of a file.
 pub fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
     change(&mut bytes);

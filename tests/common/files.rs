@@ -1,10 +1,10 @@
-//! What lies in a folder, for the tests that look at all of it.
+//! The contents of a folder, for tests that compare all of it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// All files below a folder, hidden ones too.
+/// All files below a folder, including hidden ones.
 pub(crate) fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let (mut found, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
     while let Some(next) = open.pop() {

@@ -1,10 +1,10 @@
-//! A process whose larger pieces of memory all end where a page without access begins, and begin where one
-//! ends: those of the allocator, and those that are mapped, as the batches of a loader are. A read or a
-//! write past the end of one kills the process on the spot.
+//! A process whose larger allocations all lie between two pages without access: those of the allocator,
+//! and those that are mapped, such as the batches of a loader. A read or a write past the end of an
+//! allocation kills the process at once.
 //!
-//! | memory                             | guarded from | to the byte                         |
+//! | memory                             | guarded at   | exact to the byte                   |
 //! |------------------------------------|--------------|-------------------------------------|
-//! | the allocator's, from 1 KiB on     | both ends    | at the end, as far as it is aligned |
+//! | allocations of 1 KiB or more       | both ends    | at the end, as far as it is aligned |
 //! | anonymous mappings by `mmap64`     | both ends    | if it is whole pages long           |
 
 #![allow(unsafe_code, reason = "an allocator, and a function of the C library in place of its own")]
@@ -14,22 +14,22 @@ use std::ffi::{c_int, c_long, c_void};
 
 const PAGE: usize = 4096;
 
-/// From so many bytes on an allocation has pages of its own.
+/// The size in bytes from which an allocation gets pages of its own.
 const LARGE: usize = 1024;
 
-/// Maps whole pages between two that can't be touched; null if there are none.
+/// Maps whole pages between two that can't be accessed; returns null if that fails.
 fn between_guards(bytes: usize) -> *mut u8 {
     let mapped = bytes + 2 * PAGE;
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for a fresh mapping, at any place, of no file.
+    // SAFETY: requests a new anonymous mapping at any address.
     let map = unsafe { libc::syscall(libc::SYS_mmap, 0, mapped, access, kind, -1, 0) };
     if map < 0 {
         return std::ptr::null_mut();
     }
     let map = std::ptr::with_exposed_provenance_mut::<u8>(map as usize);
     for page in [0, PAGE + bytes] {
-        // SAFETY: both pages lie in the mapping made above.
+        // SAFETY: both pages are within the mapping created above.
         let refused = unsafe { libc::mprotect(map.add(page).cast(), PAGE, libc::PROT_NONE) };
         if refused != 0 {
             return std::ptr::null_mut();
@@ -42,7 +42,7 @@ fn between_guards(bytes: usize) -> *mut u8 {
 struct Guarding;
 
 impl Guarding {
-    /// Whole pages for an allocation.
+    /// The number of bytes of the whole pages that hold an allocation.
     fn pages(layout: &Layout) -> usize {
         layout.size().next_multiple_of(PAGE)
     }
@@ -52,13 +52,13 @@ impl Guarding {
     }
 }
 
-// SAFETY: small allocations are `System`'s. A large one lies in whole pages that `between_guards` mapped
-// for it alone, as near to their end as its alignment allows, which is a power of two of at most a page;
-// they are unmapped when it is given back.
+// SAFETY: small allocations are `System`'s. A large allocation is in whole pages that `between_guards`
+// mapped for it alone, as near to their end as its alignment allows, which is a power of two of at most
+// a page; the pages are unmapped when it is freed.
 unsafe impl GlobalAlloc for Guarding {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !Self::is_guarded(&layout) {
-            // SAFETY: our caller's promise is `System`'s.
+            // SAFETY: the caller upholds the contract, which is `System`'s.
             return unsafe { System.alloc(layout) };
         }
         let pages = Self::pages(&layout);
@@ -66,19 +66,20 @@ unsafe impl GlobalAlloc for Guarding {
         if start.is_null() {
             return start;
         }
-        // SAFETY: at most `pages`, less the size, bytes into the mapping.
+        // SAFETY: the offset into the mapping is at most the size of the pages minus that of the
+        // allocation.
         unsafe { start.add((pages - layout.size()) & !(layout.align() - 1)) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         if !Self::is_guarded(&layout) {
-            // SAFETY: our caller's promise is `System`'s, from which `ptr` came.
+            // SAFETY: the caller upholds the contract, which is `System`'s, and `ptr` came from `System`.
             unsafe { System.dealloc(ptr, layout) };
             return;
         }
         let into_page = ptr.addr() % PAGE;
-        // SAFETY: `alloc` left `ptr` in the first of the allocation's pages; the guard lies before it, and
-        // all of it was one mapping.
+        // SAFETY: `alloc` put `ptr` into the first of the allocation's pages; the guard is before that
+        // page, and all of it was one mapping.
         unsafe { libc::munmap(ptr.sub(into_page + PAGE).cast(), Self::pages(&layout) + 2 * PAGE) };
     }
 }
@@ -86,12 +87,12 @@ unsafe impl GlobalAlloc for Guarding {
 #[global_allocator]
 static GUARDING: Guarding = Guarding;
 
-/// The C library's function, which the executable's own calls find here: anonymous memory that can be
-/// written has guards. They stay when it is unmapped.
+/// Replaces the C library's function for the executable's own calls: anonymous writable memory gets
+/// guards, which stay when the memory is unmapped.
 ///
 /// # Safety
 ///
-/// As `mmap64`.
+/// The contract is that of `mmap64`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn mmap64(
     at: *mut c_void,
@@ -106,7 +107,7 @@ pub(crate) unsafe extern "C" fn mmap64(
         let start = between_guards(bytes.next_multiple_of(PAGE));
         return if start.is_null() { libc::MAP_FAILED } else { start.cast() };
     }
-    // SAFETY: our caller's promise is the system's.
+    // SAFETY: the caller upholds the contract, which is the system's.
     let map = unsafe { libc::syscall(libc::SYS_mmap, at, bytes, access, kind, file, offset) };
     if map < 0 {
         return libc::MAP_FAILED;
@@ -114,8 +115,9 @@ pub(crate) unsafe extern "C" fn mmap64(
     std::ptr::with_exposed_provenance_mut(map as usize)
 }
 
-/// Reads the byte behind the end of `bytes`, which nobody may: where a guard is, this ends the process.
+/// Reads the byte behind the end of `bytes`, which is not allowed:
+/// if a guard is there, this ends the process.
 pub(crate) fn read_behind(bytes: &[u8]) -> u8 {
-    // SAFETY: none. The process is to be killed by it, and is a child made for that.
+    // SAFETY: none. The read is meant to kill the process, which is a child started for that.
     unsafe { std::ptr::read_volatile(bytes.as_ptr().add(bytes.len())) }
 }

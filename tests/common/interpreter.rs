@@ -1,8 +1,8 @@
-//! Cranelift's own interpreter in place of native code: a second opinion on what the code means,
-//! and a look at every byte it touches.
+//! Runs compiled code with Cranelift's own interpreter in place of native code: a second opinion on the
+//! meaning of the code, and a check of every byte it accesses.
 //!
-//! Real buffers, real addresses; row functions are the real ones. What the interpreter lacks are
-//! the instructions that only x86-64 has, so it is given code without them.
+//! Buffers, addresses and row functions are the real ones. The interpreter lacks the instructions that
+//! only x86-64 has, so the code is generated without them.
 
 use cranelift_codegen::data_value::DataValue;
 use cranelift_codegen::ir::{
@@ -17,7 +17,8 @@ use cranelift_interpreter::state::{InterpreterFunctionRef, MemoryError, State};
 use cranelift_interpreter::step::{ControlFlow, step};
 use fuseloop::jit::check::BlockRun;
 
-/// Runs the code to its end. Gives the number of instructions; or what it did that it may not.
+/// Runs the code to its end. Returns the number of instructions, or a description of the operation that
+/// was not allowed.
 pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
     let function = run.function.clone();
     refuse_negative_offsets(&function)?;
@@ -53,7 +54,7 @@ pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
     Err("a block without an end".to_owned())
 }
 
-/// The interpreter takes offsets of loads and stores for unsigned.
+/// Refuses negative offsets, because the interpreter treats the offsets of loads and stores as unsigned.
 fn refuse_negative_offsets(function: &Function) -> Result<(), String> {
     let insts = function.layout.blocks().flat_map(|block| function.layout.block_insts(block));
     for inst in insts {
@@ -76,7 +77,7 @@ pub fn called(function: &Function, inst: Inst) -> Option<String> {
     Some(name.trim_start_matches('%').to_owned())
 }
 
-/// One frame, and memory that is looked up in the run's regions.
+/// One frame, and memory accesses checked against the run's regions.
 struct Machine<'a, 'r> {
     frame: Frame<'a>,
     run: &'r mut BlockRun,
@@ -99,7 +100,7 @@ impl<'a> State<'a> for Machine<'a, '_> {
         ty: Type,
         _: MemFlagsData,
     ) -> Result<DataValue, MemoryError> {
-        // An address of the host is decoded as one of the stack: all of it is the offset.
+        // An address of the host is decoded as a stack address: all of it is the offset.
         let (at, load_size) = (address.offset, ty.bytes() as usize);
         let mut bytes = [0; 16];
         let (addr, mem_flags) = (address, MemFlagsData::new());

@@ -1,4 +1,4 @@
-//! JPEGs of all kinds, the windows to try on them, and plain decoding to compare with.
+//! JPEGs of all kinds, the windows to test on them, and plain decoding to compare with.
 
 use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::source::{EncodedImage, ImageMode};
@@ -22,7 +22,7 @@ fn packed(view: ImageView<'_>) -> Vec<u8> {
     (0..view.size().height).flat_map(|y| view.row(y).to_vec()).collect()
 }
 
-/// A picture as zune-jpeg decodes it, with nothing of ours in between.
+/// An image as zune-jpeg decodes it, without any code of ours.
 pub struct Plain {
     pub size: Size,
     pub rgb: Vec<u8>,
@@ -39,7 +39,7 @@ impl Plain {
         Self { size: Size::new(height as u32, width as u32), rgb }
     }
 
-    /// The picture as the loader decodes it: that of zune-jpeg, but for [`Edges`].
+    /// The image as the loader decodes it: zune-jpeg's pixels, except for [`Edges`].
     pub fn loaded(bytes: &[u8]) -> Self {
         let mut plain = Self::decode(bytes);
         let (size, edges) = (plain.size, Edges::of(bytes, plain.size));
@@ -54,7 +54,7 @@ impl Plain {
         plain
     }
 
-    /// As the loader decodes it, and as zune-jpeg does.
+    /// The image as the loader decodes it, and as zune-jpeg does.
     pub fn both(bytes: &[u8]) -> [Self; 2] {
         [Self::loaded(bytes), Self::decode(bytes)]
     }
@@ -64,9 +64,9 @@ impl Plain {
     }
 }
 
-/// The pixels whose chroma zune-jpeg interpolates with what fills up the last block, and the core,
-/// as libjpeg, does not: where chroma has half the columns, the last one of a picture of an even
-/// number of them that is no multiple of 16; and rows alike.
+/// The pixels whose chroma zune-jpeg interpolates with the padding of the last block, while the core,
+/// like libjpeg, does not. Where chroma has half the columns, these are the last column of an image
+/// whose width is even but no multiple of 16; the same applies to rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     size: Size,
@@ -89,7 +89,7 @@ impl Edges {
     }
 }
 
-/// The factors of the first of three components.
+/// The sampling factors of the first of three components.
 fn factors(jpeg: &[u8]) -> Option<[u8; 2]> {
     let mut at = 2;
     loop {
@@ -123,11 +123,11 @@ pub fn random_window(size: Size, rng: &mut impl Rng) -> Window {
     Window { top, left, height, width }
 }
 
-/// A picture's components.
+/// The components of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Colour {
     Gray,
-    /// Blue and red differences sampled so.
+    /// RGB, stored with blue and red differences of this subsampling.
     Rgb(Subsampling),
     Cmyk,
     Ycck,
@@ -151,7 +151,7 @@ impl Colour {
         ]
     };
 
-    /// Height and width of an MCU, in pixels.
+    /// The height and width of an MCU, in pixels.
     pub fn mcu(self) -> Size {
         use Subsampling as S;
         let (across, down) = match self {
@@ -168,7 +168,7 @@ impl Colour {
     }
 }
 
-/// A JPEG of noise on a slope: baseline, without restart markers.
+/// A JPEG of noise on a gradient: baseline, without restart markers.
 pub fn drawn(size: Size, colour: Colour) -> Vec<u8> {
     let (format, values) = match colour {
         Colour::Gray => (PixelFormat::Grayscale, 1),
@@ -208,8 +208,8 @@ pub fn with_index(jpeg: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of an index of segments: a length each, their bytes, their number, a mark. 0 if there is
-/// none.
+/// The number of bytes of an index of segments: a length for each segment, the bytes of these lengths,
+/// their number, and a mark. 0 if there is no index.
 pub fn index_len(bytes: &[u8]) -> usize {
     let Some((rest, b"FSEGIDX\x01")) = bytes.split_last_chunk() else { return 0 };
     let Some((rest, _)) = rest.split_last_chunk::<4>() else { return 0 };

@@ -1,4 +1,4 @@
-//! Random lists of ops, and how what they give is compared.
+//! Random lists of ops, and the comparison of their outputs.
 
 use super::random_ops;
 use super::rounds::{rounds, slice};
@@ -6,7 +6,7 @@ use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use std::sync::Arc;
 
-/// Most pixels of a picture between two ops: the oracle makes all of them.
+/// The maximum number of pixels of an image between two ops, because the oracle computes all of them.
 const MOST_PIXELS: u64 = 500_000;
 
 /// Returns the numbers of the lists to try in this process's slice: in all, as many as the environment
@@ -16,7 +16,7 @@ pub fn numbers(count: &str, default: u64) -> Vec<u64> {
     (slice as u64..rounds(count, default)).step_by(of).collect()
 }
 
-/// A list that makes a plan.
+/// A list that a plan accepts.
 #[derive(Clone, Debug)]
 pub struct List {
     pub ops: Ops,
@@ -40,13 +40,13 @@ impl List {
         }
     }
 
-    /// The plan; `None` if the ops don't make one.
+    /// Returns the plan; `None` if the ops are not accepted.
     pub fn plan(&self) -> Option<ImagePlan> {
         let plan = ImagePlan::new(self.ops.clone(), self.input, self.rule).ok()?;
         Some(if self.streams { plan.streaming() } else { plan })
     }
 
-    /// The shortest list that still fails: ops are taken out one by one for as long as one can be.
+    /// Returns the shortest list that still fails, found by removing ops one by one for as long as possible.
     pub fn shortest(mut self, fails: impl Fn(&Self) -> bool) -> Self {
         let mut index = 0;
         while index < self.ops.len() {
@@ -78,7 +78,7 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
         }
     }
     if before.size().is_none() {
-        // Images of a batch share a size: a list with turns or zooms is seldom right without.
+        // The images of a batch share a size, which a list with rotations or zooms seldom has without a crop.
         let (height, width) = (1 + rng.below(60), 1 + rng.below(90));
         ops.push(Arc::new(CenterCrop::new(height, width).unwrap()));
     }
@@ -95,13 +95,13 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     (ops, names)
 }
 
-/// The pixels of a picture: noise, or sometimes one value.
+/// The pixels of an image: noise, or sometimes one value.
 pub fn noise(rng: &mut Rng, size: Size) -> Vec<u8> {
     let flat = rng.coin(0.1).then(|| rng.below(256) as u8);
     (0..size.pixels() * 3).map(|_| flat.unwrap_or_else(|| rng.below(256) as u8)).collect()
 }
 
-/// Where two outputs first differ, in words.
+/// A description of the first difference between two outputs.
 pub fn first_difference(plan: &ImagePlan, got: &[u8], want: &[u8]) -> Option<String> {
     let width = plan.dtype().bytes();
     let place = got.iter().zip(want).position(|(a, b)| a != b)? / width;

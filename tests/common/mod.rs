@@ -1,4 +1,4 @@
-//! What several test binaries share.
+//! Helpers that several test binaries share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 
 pub mod dataset;

@@ -1,4 +1,4 @@
-//! `.beton` files of bytes with any page size, and readers that count, tarry and fail.
+//! `.beton` files of bytes with any page size, and readers that count, delay and fail.
 
 use fuseloop::sample::{Epoch, SampleId};
 use fuseloop::source::beton::{Allocation, Cell, Header, RowLayout};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Random numbers, the same for the same seed.
+/// Random numbers, the same ones for the same seed.
 pub struct Rng(fuseloop_ops::Rng);
 
 impl Rng {
@@ -18,7 +18,7 @@ impl Rng {
         Self(SampleKey::new(seed, 0, 0).op(0))
     }
 
-    /// A number below `count`, which is not 0.
+    /// Returns a number below `count`, which is not 0.
     pub fn below(&mut self, count: usize) -> usize {
         self.0.below(count as u32) as usize
     }
@@ -34,7 +34,7 @@ impl Rng {
     }
 }
 
-/// A file under construction: two values and a number a sample.
+/// A file under construction: two values and a number per sample.
 pub struct Pages {
     page_size: u32,
     rows: Vec<[(u64, u64); 2]>,
@@ -52,7 +52,7 @@ impl Pages {
         vec![first, field("number", FieldKind::Int), second]
     }
 
-    /// Adds a sample whose two values lie in one page, as writers leave it.
+    /// Adds a sample whose two values are in one page, as writers place them.
     pub fn add(&mut self, sizes: [usize; 2]) {
         let (page, room) = (self.page_size as usize, sizes[0] + sizes[1]);
         assert!(room <= page);
@@ -62,7 +62,7 @@ impl Pages {
         self.add_here(sizes);
     }
 
-    /// Adds a sample right behind the last, in one page or two.
+    /// Adds a sample directly behind the last, in one page or two.
     pub fn add_here(&mut self, sizes: [usize; 2]) {
         let row = sizes.map(|size| {
             let at = self.data.len() as u64;
@@ -95,7 +95,7 @@ impl Pages {
         (header, layout, start)
     }
 
-    /// Where the first page begins.
+    /// The offset of the first page.
     pub fn start(&self) -> u64 {
         self.header().2
     }
@@ -129,22 +129,22 @@ impl Pages {
     }
 }
 
-/// What a [`Disk`] does wrong.
+/// The faults of a [`Disk`].
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Reads that touch these bytes fail.
     pub broken: Option<Range<u64>>,
-    /// The file ends here, though it says otherwise.
+    /// The file ends here, although its length says otherwise.
     pub cut: Option<u64>,
-    /// Reads give at most so many bytes at once.
+    /// A read returns at most this many bytes.
     pub at_once: Option<usize>,
-    /// Every read takes so long.
+    /// Every read takes this long.
     pub delay: Option<Duration>,
     /// Reads that touch this byte panic.
     pub panics: Option<u64>,
 }
 
-/// A file in memory that counts what is read of it, and fails as it is told.
+/// A file in memory that counts the bytes read, and fails as configured.
 #[derive(Clone)]
 pub struct Disk(Arc<Inner>);
 
@@ -161,17 +161,17 @@ impl Disk {
         Self(Arc::new(Inner { bytes, faults, reads, count: AtomicU64::new(0) }))
     }
 
-    /// From now on.
+    /// Sets the faults from now on.
     pub fn set(&self, faults: Faults) {
         *self.0.faults.lock().unwrap() = faults;
     }
 
-    /// What was read since this was asked last.
+    /// The ranges read since the last call.
     pub fn take_reads(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.0.reads.lock().unwrap())
     }
 
-    /// How many have the file: each thread that reads it is one.
+    /// The number of owners of the file: each thread that reads it is one.
     pub fn readers(&self) -> usize {
         Arc::strong_count(&self.0)
     }
@@ -191,7 +191,7 @@ impl ReadAt for Disk {
         let end = cut.unwrap_or(inner.bytes.len() as u64).max(start);
         let mut len = (bytes.len() as u64).min(end - start);
         if let Some(most) = at_once {
-            // Every third read is interrupted besides.
+            // Every third read is also interrupted.
             if inner.count.fetch_add(1, Ordering::Relaxed) % 3 == 2 {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -226,7 +226,7 @@ impl Upcoming for Samples {
     }
 }
 
-/// A run over these samples' two values.
+/// A run over the two values of these samples.
 pub fn run_over(samples: &[usize], batch_size: usize) -> RunPlan {
     let samples = samples.iter().map(|&sample| SampleId(sample as u64)).collect();
     RunPlan {

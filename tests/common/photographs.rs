@@ -1,8 +1,8 @@
-//! The photographs beside the repository.
+//! The photographs stored beside the repository.
 
 use std::path::{Path, PathBuf};
 
-/// All of them, if they are there.
+/// All photographs, if they are there.
 pub(crate) fn photographs() -> Vec<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);

@@ -1,4 +1,4 @@
-//! How much a test does: its number of rounds, and its slice of a long list of cases.
+//! The amount of work of a test: its number of rounds, and its slice of a long list of cases.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 
 use std::env;

@@ -6,17 +6,17 @@ use fuseloop::plan::{ImagePlan, LabelPlan};
 use fuseloop_ops::*;
 use std::sync::Arc;
 
-/// The op, for the first GPU.
+/// A `ToDevice` for the first GPU.
 pub fn device() -> ToDevice {
     ToDevice::to(Device::Cuda(0))
 }
 
-/// Pictures of one size.
+/// Images of one size.
 pub fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
     (0..count).map(|_| (size, noise(rng, size))).collect()
 }
 
-/// A random list with ToDevice somewhere, of which a device takes the rest; ops that mix at its end.
+/// A random list with a ToDevice somewhere, after which the device runs the rest; mixing ops are at its end.
 pub fn random(number: u64) -> (String, CheckBatch) {
     let mut rng = SampleKey::new(91, 0, number).op(0);
     loop {
@@ -55,7 +55,7 @@ fn mixer(rng: &mut Rng) -> Arc<dyn Op> {
     }
 }
 
-/// Every width modulo 8, and every place that a flipped, shifted row may begin at.
+/// Every width modulo 8, and every offset at which a flipped, shifted row may start.
 pub fn every_width() -> Vec<(String, CheckBatch)> {
     let types = [DType::U8, DType::F16, DType::Bf16, DType::F32];
     let each =
@@ -82,8 +82,8 @@ fn of_width(width: u32, k: usize, dtype: DType) -> (String, CheckBatch) {
     (format!("{width} columns of {dtype}"), trial)
 }
 
-/// Lists whose kernels are shipped, by the type and the layout of what they make; one mixes, with
-/// labels.
+/// The lists whose kernels are shipped, one for each type and layout of the output; one of them mixes,
+/// with labels.
 pub fn usual(size: Size, count: usize) -> Vec<(String, CheckBatch)> {
     let mut all = vec![];
     for dtype in [DType::U8, DType::F16, DType::Bf16, DType::F32] {

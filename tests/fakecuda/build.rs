@@ -1,4 +1,4 @@
-//! The library stays once it is loaded: its streams are threads that run in it.
+//! Keeps the library in memory once it is loaded: its streams are threads that run in it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Headers that ask for much: refused at once and without memory.
+//! Headers that claim large images: refused at once and without allocating memory.
 
 use crate::counting::asked_for;
 use crate::jpegs::*;
@@ -15,8 +15,8 @@ fn cost(bytes: &[u8]) -> (bool, u64, Duration) {
     cost_with(DecodeOptions::default(), bytes)
 }
 
-/// Runs something three times: what it asked for at most, and its shortest time. A busy machine
-/// may take the processor away for longer.
+/// Decodes a file three times. Returns whether it was refused, the largest number of bytes allocated,
+/// and the shortest time, because a busy machine may preempt this thread for longer.
 fn cost_with(options: DecodeOptions, bytes: &[u8]) -> (bool, u64, Duration) {
     let (mut most, mut shortest, mut is_refused) = (0, Duration::MAX, false);
     for _ in 0..3 {
@@ -35,7 +35,7 @@ fn assert_refused_cheaply(what: &str, bytes: &[u8]) {
     assert!(time < Duration::from_millis(10), "{what}: {time:?}");
 }
 
-/// Small files of the kinds that are decoded in different ways.
+/// Small files, one for each decoding path.
 fn kinds() -> Vec<(&'static str, Vec<u8>)> {
     let gray = drawn(SMALL, Colour::ALL[0]);
     let colour = drawn(SMALL, Colour::ALL[3]);
@@ -53,7 +53,7 @@ fn marker(bytes: &[u8], found: impl Fn(u8) -> bool) -> usize {
     bytes.windows(2).position(|pair| pair[0] == 0xff && found(pair[1])).unwrap() + 1
 }
 
-/// A file whose frame header has other numbers in it.
+/// A file with another size in its frame header.
 fn sized(bytes: &[u8], size: [u16; 2]) -> Vec<u8> {
     let frame = marker(bytes, |code| matches!(code, 0xc0 | 0xc2));
     let mut bytes = bytes.to_vec();
@@ -66,7 +66,7 @@ fn a_picture_larger_than_its_bytes_can_be_is_refused_at_once() {
     for (name, bytes) in kinds() {
         for size in [[65535, 65535], [1, 65535], [65535, 1], [13377, 13377], [0, 45], [37, 0]] {
             let [height, width] = size;
-            // What is as high or as wide as it says in few bytes is not hostile.
+            // An image whose claimed size is small is not hostile.
             let is_small = u64::from(height) * u64::from(width) < 1 << 16;
             let what = format!("{name} that says {height}x{width}");
             let bytes = sized(&bytes, size);
@@ -78,14 +78,14 @@ fn a_picture_larger_than_its_bytes_can_be_is_refused_at_once() {
     }
 }
 
-/// A progressive file with `scans` more scans: its last one, again and again.
+/// A progressive file with `scans` additional copies of its last scan.
 fn scans(bytes: &[u8], scans: usize) -> Vec<u8> {
     let last = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap();
     let (body, end) = bytes.split_at(bytes.len() - 2);
     [body, &body[last..].repeat(scans), end].concat()
 }
 
-/// A progressive picture of one colour: its scans are short, but each is a walk over all blocks.
+/// A progressive image of one colour: its scans are short, but each one makes the decoder visit all blocks.
 fn flat(size: Size) -> Vec<u8> {
     let pixels = vec![90; size.pixels() as usize];
     let (width, height) = (size.width as usize, size.height as usize);
@@ -113,7 +113,7 @@ fn with_exif(bytes: &[u8], count: usize, tiff: impl Fn(usize) -> u8) -> Vec<u8> 
 
 #[test]
 fn exif_of_any_kind_costs_nothing() {
-    // A directory of 65,535 entries which points at itself, and noise.
+    // A directory of 65,535 entries that points at itself, and noise.
     let directory: fn(usize) -> u8 = |at| *b"MM\0\x2a\0\0\0\x08\xff\xff".get(at).unwrap_or(&8);
     let noise: fn(usize) -> u8 = |at| (at * at / 7) as u8;
     let endless: fn(usize) -> u8 =
@@ -124,7 +124,7 @@ fn exif_of_any_kind_costs_nothing() {
         for (count, tiff) in [1, 30].into_iter().flat_map(|n| tiffs.map(|tiff| (n, tiff))) {
             let bytes = with_exif(&bytes, count, tiff);
             let (_, asked, time) = cost(&bytes);
-            // What is decoded is a copy, and the decoder makes one of the segment.
+            // The decoder works on a copy of the file, and copies the segment once more.
             let copies = 4 * bytes.len() as u64;
             assert!(asked < usual + copies + (1 << 16), "{name}: {asked} bytes of memory");
             assert!(time < Duration::from_millis(10), "{name}: {time:?}");

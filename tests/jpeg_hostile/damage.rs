@@ -1,8 +1,8 @@
-//! Files cut short and bytes changed, of photographs as they are and with restart markers.
+//! Files cut short and bytes changed, in photographs as they are and with restart markers.
 //!
-//! | variable          | unless set                        | a longer run                              |
+//! | variable          | default                           | a longer run                              |
 //! |-------------------|-----------------------------------|-------------------------------------------|
-//! | `FUSELOOP_FLIPS`  | 6 flips, every 9th photograph, as it is and with tiles | so many, all photographs, of five kinds each: over 1,000 files |
+//! | `FUSELOOP_FLIPS`  | 6 flips, every 9th photograph, as it is and with tiles | this many flips, all photographs, of five kinds each: over 1,000 files |
 //! | `FUSELOOP_SLICE`  | all of these files                | `2/8`: every eighth of them, from the third on |
 
 use crate::jpegs::*;
@@ -22,13 +22,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Cuts of each file.
+/// The number of cuts of each file.
 const CUTS: usize = 16;
 
-/// Changed bytes tried of each file.
+/// The default number of changed bytes tried for each file.
 const FLIPS: usize = 6;
 
-/// Makes a file of a photograph.
+/// Converts a photograph to a file of one kind.
 type Kind = fn(&[u8]) -> Vec<u8>;
 
 const KINDS: [Kind; 5] = [
@@ -40,17 +40,17 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// A photograph takes some milliseconds, in a debug build a second; the machine may be busy with other
-/// things. What takes longer hangs.
+/// tasks. A file that takes longer than this is considered hung.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How many were decoded and refused.
+/// The numbers of files that were decoded and refused.
 #[derive(Default)]
 struct Tally {
     decoded: AtomicUsize,
     refused: AtomicUsize,
 }
 
-/// Photographs to damage, and what to make of each.
+/// The photographs to damage, with the conversion of each.
 fn files() -> Vec<(PathBuf, Kind)> {
     let is_long = std::env::var_os("FUSELOOP_FLIPS").is_some();
     let (step, kinds) = if is_long { (1, &KINDS[..]) } else { (9, &KINDS[..2]) };
@@ -60,13 +60,13 @@ fn files() -> Vec<(PathBuf, Kind)> {
     all.skip(slice).step_by(slices).collect()
 }
 
-/// How many changed bytes are tried of each file.
+/// The number of changed bytes tried for each file.
 fn flips() -> usize {
     rounds("FUSELOOP_FLIPS", FLIPS)
 }
 
-/// A file cut at random places, and with a byte changed at each of others: half of these in the headers,
-/// where they do more.
+/// Copies of a file cut at random positions, and copies with one bit changed: half of these changes are
+/// in the headers, where they have more effect.
 fn damaged(bytes: &[u8], rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
     let cuts = (0..CUTS).map(|_| bytes[..below(rng, bytes.len())].to_vec()).collect::<Vec<_>>();
     let flips = (0..flips()).map(|flip| {
@@ -88,7 +88,7 @@ fn tiled(original: &[u8]) -> Vec<u8> {
     with_index(&with_markers(original, interval))
 }
 
-/// Decodes all and a window of a damaged file, in bounded time. What decodes has its size.
+/// Decodes all and a window of a damaged file, in bounded time. Decoded pixels must have the right size.
 fn outcome(decoder: &mut Decoder, bytes: &[u8], rng: &mut Xoshiro256PlusPlus) -> Option<Vec<u8>> {
     let start = Instant::now();
     let size = decoder.size(&unmeasured(bytes)).unwrap_or(Size::new(1, 1));
@@ -101,7 +101,7 @@ fn outcome(decoder: &mut Decoder, bytes: &[u8], rng: &mut Xoshiro256PlusPlus) ->
     found
 }
 
-/// Runs `check` on each file, some at a time, and prints the tally.
+/// Runs `check` on each file, in parallel, and prints the tally.
 fn for_each(check: impl Fn(&Path, &[u8], &mut Xoshiro256PlusPlus, &Tally) + Sync) {
     let tally = Tally::default();
     let files = files();
@@ -122,7 +122,7 @@ impl Tally {
     }
 }
 
-/// What lies behind the end of the picture may be lost: it is not needed.
+/// Bytes behind the end of the image may be lost: they are not needed.
 #[test]
 fn a_photograph_cut_short_is_refused_or_right() {
     for_each(|path, bytes, rng, tally| {
@@ -165,7 +165,8 @@ fn damaged_photographs_are_skipped_and_counted() {
     });
 }
 
-/// Loads pictures, and skips damaged ones: how many rows came, and which samples are listed as damaged.
+/// Loads images and skips damaged ones. Returns the number of rows,
+/// and the samples that are listed as damaged.
 fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
     let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
     let loader = Loader::from_source(Pictures { fields, pictures })

@@ -1,4 +1,4 @@
-//! Indexes of segments that are wrong: the file is decoded as one without, or refused.
+//! Indexes of segments that are wrong: the file is decoded as if it had none, or refused.
 
 use crate::jpegs::*;
 use crate::whole;
@@ -7,7 +7,7 @@ use fuseloop_ops::{Size, Window};
 
 const SIZE: Size = Size::new(70, 150);
 
-/// A picture of 5 rows of 10 MCUs with tiles of 2 MCUs, and the lengths of its 25 segments.
+/// An image of 5 rows of 10 MCUs with tiles of 2 MCUs, and the lengths of its 25 segments.
 fn tiles() -> (Vec<u8>, Vec<u16>) {
     let jpeg = with_markers(&drawn(SIZE, Colour::ALL[3]), 2);
     let indexed = with_index(&jpeg);
@@ -24,7 +24,7 @@ fn tiles() -> (Vec<u8>, Vec<u16>) {
     (jpeg, lengths)
 }
 
-/// With an index of these lengths, which are said to be of `count` segments.
+/// The file with an index of these lengths, which claims `count` segments.
 fn with(jpeg: &[u8], lengths: &[u16], count: u32) -> Vec<u8> {
     let code = |&length: &u16| match length.to_le_bytes() {
         [short @ 0..=0xfe, 0] => vec![short],
@@ -35,7 +35,8 @@ fn with(jpeg: &[u8], lengths: &[u16], count: u32) -> Vec<u8> {
     [jpeg, &coded, &length.to_le_bytes(), &count.to_le_bytes(), b"FSEGIDX\x01"].concat()
 }
 
-/// The same outcome as without an index, for all of the picture and a part of it.
+/// Asserts that the outcome is an error or that of the file without an index, for all of the image and a
+/// region of it.
 fn assert_of_no_account(what: &str, jpeg: &[u8], indexed: &[u8]) {
     let (mut a, mut b) = (Decoder::default(), Decoder::default());
     let part = Window { top: 20, left: 40, height: 30, width: 50 };
@@ -64,7 +65,7 @@ fn wrong_lengths_do_not_change_a_pixel() {
             let what = format!("length {place} is {change} more");
             assert_of_no_account(&what, &jpeg, &with(&jpeg, &wrong, 25));
         }
-        // Markers of the right number, eight segments on.
+        // The index points to markers of the right number, but eight segments further on.
         let mut skipping = lengths.clone();
         let skipped: u16 = lengths[place..].iter().take(9).map(|length| length + 2).sum();
         skipping[place] = skipped - 2;
@@ -101,8 +102,8 @@ fn a_wrong_count_does_not_change_a_pixel() {
     assert_of_no_account("an index of nothing", &[], &with(&[], &[], u32::MAX));
 }
 
-/// Lengths may be right and the markers not: then there is no telling, and the markers are looked
-/// for.
+/// The lengths are right and the markers are wrong: the decoder can't tell which to trust, and searches
+/// for the markers.
 #[test]
 fn markers_of_a_wrong_number_are_as_without_an_index() {
     let (jpeg, lengths) = tiles();
@@ -128,7 +129,7 @@ fn an_index_of_another_picture_does_not_change_a_pixel() {
     assert_of_no_account("another picture's", &other, &with(&other, &lengths, 25));
 }
 
-/// An index may look like the marker that a cut picture lacks; the pixels must be there then.
+/// An index may look like the marker that a truncated image lacks; the pixels must then be right.
 #[test]
 fn a_cut_picture_with_an_index_is_refused_or_right() {
     let (jpeg, lengths) = tiles();
@@ -142,7 +143,7 @@ fn a_cut_picture_with_an_index_is_refused_or_right() {
     }
 }
 
-/// An index may say nothing of a marker inside a segment: whoever reads that one finds it.
+/// An index may omit a marker inside a segment: decoding that segment detects it.
 #[test]
 fn a_marker_that_an_index_passes_over_is_found() {
     let (jpeg, lengths) = tiles();
@@ -152,7 +153,7 @@ fn a_marker_that_an_index_passes_over_is_found() {
     let indexed = with(&changed, &lengths, 25);
     let refused = whole(&mut Decoder::default(), &indexed).unwrap_err();
     assert_eq!(refused, DecodeError::Restarts { found: 25, expected: 24 });
-    // Elsewhere the picture is what it was.
+    // Elsewhere the image is unchanged.
     let part = Window { top: 20, left: 40, height: 30, width: 50 };
     let found = pixels(&mut Decoder::default(), &indexed, part).unwrap();
     assert_eq!(found, Plain::loaded(&jpeg).crop(part));

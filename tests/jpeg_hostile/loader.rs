@@ -1,5 +1,4 @@
-//! A loader told to skip damaged samples skips and counts those that can't be decoded: no more, no
-//! less.
+//! A loader configured to skip damaged samples skips and counts exactly those that can't be decoded.
 
 use crate::jpegs::*;
 use crate::whole;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const SAMPLES: usize = 40;
 
-/// Pictures of all kinds that the writer takes, every other one with tiles and an index.
+/// Images of all kinds that the writer accepts, every other one with tiles and an index.
 fn dataset() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.beton");
@@ -28,26 +27,26 @@ fn dataset() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Ways to damage a stored picture.
+/// Methods of damaging a stored image.
 const WAYS: [fn(&mut [u8]); 6] = [
     |jpeg| jpeg[0] = 0,
     |jpeg| {
         let half = jpeg.len() / 2;
         jpeg[half..].fill(0);
     },
-    // A row more than the sample table says.
+    // One row more than the sample table says.
     |jpeg| jpeg[frame(jpeg) + 6] += 1,
     |jpeg| {
         let scan = jpeg.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
         jpeg[scan + 20..scan + 60].fill(0x5a);
     },
-    // Of a file with markers, one less.
+    // One restart marker less, in a file that has them.
     |jpeg| {
         if let Some(at) = jpeg.windows(2).rposition(|pair| pair == [0xff, 0xd1]) {
             jpeg[at + 1] = 0;
         }
     },
-    // The file's last byte: with an index its mark, else the end marker.
+    // The file's last byte: the end of the index's mark, or of the end marker if there is no index.
     |jpeg| *jpeg.last_mut().unwrap() ^= 0x10,
 ];
 
@@ -55,7 +54,7 @@ fn frame(jpeg: &[u8]) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap()
 }
 
-/// Damages two samples of three, each in a way of its own.
+/// Damages two samples of three, by methods in turn.
 fn damage(path: &Path) {
     let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
     let mut bytes = std::fs::read(path).unwrap();

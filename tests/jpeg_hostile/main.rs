@@ -1,5 +1,6 @@
-//! Damaged and hostile JPEGs, with and without restart markers and an index of them: pixels or an
-//! error, soon. Never a panic, never memory on a number's word.
+//! Damaged and hostile JPEGs, with and without restart markers and an index of them: each gives pixels
+//! or an error, within a bounded time. There is never a panic, and never memory allocated because a
+//! number in the file asks for it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -20,7 +21,7 @@ mod rounds;
 use fuseloop::decode::{DecodeError, Decoder};
 use jpegs::{pixels, unmeasured};
 
-/// All pixels, if the file is not refused.
+/// All pixels, or the error.
 fn whole(decoder: &mut Decoder, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let size = decoder.size(&unmeasured(bytes))?;
     pixels(decoder, bytes, size.full())

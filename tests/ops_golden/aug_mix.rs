@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An AugMix whose draws are a case's.
+/// An AugMix with the draws of a case.
 #[derive(Debug)]
 struct Replay {
     step: Ops,
@@ -38,7 +38,7 @@ impl MixOp for Replay {
     }
 }
 
-/// Runs its members one after the other: the first for the first draw, and round again.
+/// Runs its branches in turn: the first one for the first draw, and so on in a cycle.
 #[derive(Debug)]
 struct InTurn {
     members: Vec<ChoiceBranch>,
@@ -69,7 +69,7 @@ impl ChoiceOp for InTurn {
     }
 
     fn draw(&self, _: &mut Rng) -> usize {
-        // A plan is drawn for once when it is compiled, before its first sample.
+        // The plan draws once when it is compiled, before its first sample.
         (self.drawn.fetch_add(1, Ordering::Relaxed) + self.members.len() - 1) % self.members.len()
     }
 }

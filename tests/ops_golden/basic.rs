@@ -1,4 +1,4 @@
-//! Brightness, contrast, saturation, the jitter of the three, centre crops, resizes, ImageNet's
+//! Brightness, contrast, saturation, a jitter of the three, centre crops, resizes, and ImageNet's
 //! normalization.
 
 use crate::support::{Image, cases, distance, golden, number, run, sha256};
@@ -6,8 +6,8 @@ use fuseloop::plan::block::nth_order;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
-/// The numbers of an op with this factor, as its `draw` would set them. A contrast's last slot,
-/// the mean, is for the kernel to find.
+/// The parameters of an op with this factor, as its `draw` would set them. The last parameter of a
+/// contrast, the mean, is computed by the kernel.
 fn slots(op: &str, factor: f32) -> Vec<f32> {
     let rest = (1.0 - f64::from(factor)) as f32;
     match op {
@@ -27,7 +27,7 @@ fn single_op(op: &str) -> Ops {
     }
 }
 
-/// A case's ops, in the order they are applied, and each one's factor: those of colour jitter in
+/// A case's ops, in the order they are applied, and the factor of each: those of a colour jitter are in
 /// the order brightness, contrast, saturation.
 fn order_and_factors(case: &Json) -> (Vec<&str>, Vec<f32>) {
     let order = case["order"].as_array().unwrap().iter().map(|op| op.as_str().unwrap());
@@ -80,8 +80,8 @@ fn centre_crops_are_torchvisions_also_where_the_image_is_smaller() {
     }
 }
 
-/// Both round to u8 between their two passes, and we don't: a level of difference is what that
-/// costs them.
+/// Both libraries round to u8 between their two passes, and Fuseloop does not: this causes a difference
+/// of up to one level.
 #[test]
 fn resizes_are_within_a_level_of_torchvision_and_of_pillow() {
     let libraries = golden("resize.bin");
@@ -102,7 +102,7 @@ fn resizes_are_within_a_level_of_torchvision_and_of_pillow() {
     assert!(rest.is_empty(), "resize.bin has more than resize.json");
 }
 
-/// A whole picture by `Resize`, a window by `RandomResizedCrop` with the window set.
+/// The whole image by `Resize`, or a window by `RandomResizedCrop` with the window set.
 fn resized(case: &Json, size: Size) -> Vec<u8> {
     let Size { height, width } = size;
     let image = Image::of(case);
@@ -120,9 +120,9 @@ fn resized(case: &Json, size: Size) -> Vec<u8> {
     })
 }
 
-/// torchvision scales by 1/255 first, takes constants rounded to f32, and rounds after each of its
-/// three steps; ours is rounded once. What is left is absolute, since the mean cancels: 2^-25 of
-/// the scaled value and of the mean, each over a deviation of 0.22, and the quotient's own.
+/// torchvision scales by 1/255 first, uses constants rounded to f32, and rounds after each of its three
+/// steps; Fuseloop rounds once. The remaining error is absolute, since the mean cancels: 2^-25 of the
+/// scaled value and of the mean, each over a deviation of 0.22, plus the quotient's own.
 #[test]
 fn imagenet_normalization_is_torchvisions_but_for_its_roundings() {
     let ramp: Vec<u8> = (0..=255).flat_map(|v| [v; 3]).collect();

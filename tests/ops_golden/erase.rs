@@ -1,11 +1,11 @@
-//! Erased rectangles, on u8 and on floats.
+//! Erased rectangles, in u8 and in float images.
 
 use crate::support::{Image, cases, number, run, sha256};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
-/// Levels as shares of 255, scaled as torchvision's `to_dtype(scale=True)` scales them: what the
-/// float cases erase from.
+/// Scales levels by 1/255, as torchvision's `to_dtype(scale=True)`
+/// does: this is the input of the float cases.
 #[derive(Debug)]
 struct ToShares;
 

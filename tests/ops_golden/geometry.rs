@@ -1,10 +1,11 @@
-//! Flips, turns, pads, crops, resizes of every interpolation: all of them torchvision's to the bit.
+//! Flips, rotations by right angles, pads, crops, and resizes of every interpolation: all of them match
+//! torchvision to the bit.
 
 use crate::support::{Image, cases, color, number, run, sha256};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
-/// Checks all cases of `op`, and that there are `count`.
+/// Checks all cases of `op`, and that there are `count` of them.
 fn assert_all(op: &str, count: usize, made: impl Fn(&Json, &Image) -> Vec<u8>) {
     let cases: Vec<Json> =
         cases("geometry.json").into_iter().filter(|case| case["op"] == op).collect();
@@ -57,7 +58,7 @@ fn pads_are_torchvisions_in_all_modes() {
     });
 }
 
-/// A crop of the whole frame shows all of it.
+/// A crop of the whole frame shows all of the frame.
 #[test]
 fn random_crops_are_framed_as_pads_are() {
     assert_all("pad", 78, |case, image| {
@@ -82,7 +83,7 @@ fn crops_are_torchvisions_also_where_they_leave_the_image() {
     assert_all("crop", 10, |case, image| {
         let [top, left] = ["top", "left"].map(|name| case[name].as_i64().unwrap() as i32);
         let size = Size::new(number(&case["height"]), number(&case["width"]));
-        // The padding is for the type: it says that black may come in.
+        // The padding is needed for the output type only: it declares that black may come in.
         let crop = RandomCrop::new(size.height, size.width).unwrap().padding(1, [0; 3]).unwrap();
         run(ops![crop], image, |draws| {
             draws.geometry = vec![(0, GeometryStep::CropPad { top, left, size, fill: [0; 3] })];

@@ -1,8 +1,8 @@
-//! The ops against torchvision, Pillow, OpenCV and timm: goldens by `scripts/ops_goldens.py`, which
-//! says what lies in which file.
+//! The ops against torchvision, Pillow, OpenCV and timm: the goldens are written by
+//! `scripts/ops_goldens.py`, which describes each file.
 //!
-//! Every case goes through the oracle and the compiled kernel, which must agree bit for bit, with
-//! draws set by hand or ranges of one value: goldens hold no randomness.
+//! Every case runs through the oracle and the compiled kernel, which must agree bit for bit. The draws
+//! are set by hand or come from ranges of one value, because goldens contain no randomness.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
 mod aug_mix;

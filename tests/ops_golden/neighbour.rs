@@ -1,5 +1,6 @@
-//! Sharpness, which is torchvision's to the bit; Gaussian blur, at most a level off on 1% of a
-//! picture's values; box blur, OpenCV's to the bit but for kernels of a power of two of pixels.
+//! Sharpness, which matches torchvision to the bit; Gaussian blur, at most one level off in 1% of an
+//! image's values; box blur, which matches OpenCV to the bit except for kernels whose number of pixels
+//! is a power of two.
 
 use crate::support::{Image, cases_and_bytes, distance, golden, number, numbers, run, sha256};
 use fuseloop_ops::rows::RowFilter;
@@ -26,7 +27,7 @@ fn kernel(value: &Json) -> [u32; 2] {
     [number(&value[0]), number(&value[1])]
 }
 
-/// torchvision's sigma, where none is given.
+/// torchvision's default sigma.
 fn sigma(case: &Json) -> [f64; 2] {
     match &case["sigma"] {
         Json::Null => kernel(&case["kernel_size"]).map(|side| 0.15 * f64::from(side) + 0.35),
@@ -63,7 +64,7 @@ fn box_blurs_are_opencvs() {
     }
 }
 
-/// Columns and rows of the kernels of `box_blur.py`; the areas of the last six are powers of two.
+/// The columns and rows of the kernels of `box_blur.py`; the areas of the last six are powers of two.
 const EVEN_KERNELS: [[u32; 2]; 14] = [
     [2, 3],
     [3, 2],
@@ -81,8 +82,8 @@ const EVEN_KERNELS: [[u32; 2]; 14] = [
     [16, 16],
 ];
 
-/// Anchor and border of even sides are OpenCV's, and so are the means, but that it adds 1 to sums
-/// of a power of two of pixels.
+/// The anchor and border for even sides match OpenCV's, and so do the means, except that OpenCV adds 1
+/// to sums of a power of two of pixels.
 #[test]
 fn box_blurs_of_even_sides_are_opencvs_but_for_what_it_adds() {
     let size = Size::new(17, 22);

@@ -1,13 +1,13 @@
-//! Ops that look at a pixel or at a histogram: invert, posterize, solarize, autocontrast, equalize,
-//! gamma, hue, grey, channel order, and the jitter of four in all its orders.
+//! Ops that use a pixel or a histogram: invert, posterize, solarize, autocontrast, equalize, gamma, hue,
+//! grey, channel order, and a jitter of four ops in all its orders.
 
 use crate::support::{Image, cases, number, run, sha256};
 use fuseloop::plan::block::nth_order;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
-/// The results of the cases of `op`, each by the list that `make` gives for it. `count` says that
-/// none was lost.
+/// Checks the results of all cases of `op`, each with the list that `make` returns for it. `count` is
+/// the number of cases, so that none is lost.
 fn check(op: &str, count: usize, make: impl Fn(&Json) -> Ops) {
     let mut seen = 0;
     for case in cases("point.json").iter().filter(|case| case["op"] == op) {
@@ -79,7 +79,7 @@ fn hues_are_torchvisions() {
     });
 }
 
-/// Some goldens have one channel: ours has three of the same.
+/// Some goldens have one channel: Fuseloop's output has three equal ones.
 #[test]
 fn grey_is_torchvisions() {
     let mut seen = 0;

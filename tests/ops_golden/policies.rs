@@ -1,5 +1,5 @@
-//! AutoAugment, RandAugment, TrivialAugmentWide: torchvision's tables and replays of its draws; and
-//! how many loops they become.
+//! AutoAugment, RandAugment, TrivialAugmentWide: torchvision's tables and replays of its draws; and the
+//! number of loops that they compile to.
 
 use crate::support::{Image, cases, number, run, sha256};
 use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
@@ -71,10 +71,10 @@ fn every_action_at_a_magnitude_is_torchvisions() {
     }
 }
 
-/// Pictures by what was drawn: the outcomes of all choices, in order.
+/// Hashes of images by the outcomes of all choices, in order.
 type Outputs = BTreeMap<Vec<usize>, BTreeSet<String>>;
 
-/// What samples get whose outcomes are wanted: one of each sign, bin, and so on.
+/// The outputs of samples whose outcomes are `wanted`: one for each sign, bin, and so on.
 fn outputs(ops: Ops, image: &Image, samples: u64, wanted: impl Fn(&[usize]) -> bool) -> Outputs {
     let Size { height, width } = image.size;
     let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width));
@@ -96,14 +96,14 @@ fn outputs(ops: Ops, image: &Image, samples: u64, wanted: impl Fn(&[usize]) -> b
     outputs
 }
 
-/// Whether torchvision's picture is among those of one outcome.
+/// Asserts that torchvision's image is among those of one outcome.
 fn assert_among(outputs: &Outputs, outcomes: &[usize], case: &Json) {
     let found =
         outputs.get(outcomes).is_some_and(|all| all.contains(case["sha256"].as_str().unwrap()));
     assert!(found, "{outcomes:?}: {case}");
 }
 
-/// The numbers of the actions that a case picks, and its first magnitude.
+/// The indices of the actions that a case picks, and its first magnitude.
 fn picks(case: &Json) -> (Vec<usize>, u32) {
     let all = Space::RandAugment.actions();
     let picks = case["picks"].as_array().unwrap();
@@ -142,7 +142,7 @@ fn policy(name: &Json) -> Policy {
     }
 }
 
-/// The case with both actions run.
+/// Only cases in which both actions run are compared.
 #[test]
 fn auto_augment_is_torchvisions_for_the_same_draws() {
     let cases = cases_of("auto_augment");
@@ -175,8 +175,8 @@ fn training(policy: impl Op + 'static) -> ImagePlan {
     ImagePlan::new(ops, input, NumberRule::Fused).unwrap()
 }
 
-/// One loop for the crop, one for the first action, and one for the second with all that follows;
-/// fewer where actions never meet.
+/// One loop for the crop, one for the first action, and one for the second action with all that follows;
+/// fewer where no sample has both actions.
 #[test]
 fn policies_are_at_most_a_loop_for_each_of_their_actions() {
     let assert_loops = |plan: ImagePlan, most: usize| {

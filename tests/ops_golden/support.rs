@@ -1,4 +1,4 @@
-//! The cases, their pictures, and running an op list on one both ways.
+//! The cases, their images, and a function that runs an op list on an image by both implementations.
 
 use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
@@ -20,7 +20,7 @@ pub fn cases(name: &str) -> Vec<Json> {
     cases
 }
 
-/// The cases of `{family}.json`, each with its bytes in `{family}.bin`: none if it has a hash.
+/// The cases of `{family}.json`, each with its bytes in `{family}.bin`; a case with a hash has no bytes.
 pub fn cases_and_bytes(family: &str) -> Vec<(Json, Vec<u8>)> {
     let all = golden(&format!("{family}.bin"));
     let mut rest = &all[..];
@@ -35,7 +35,7 @@ pub fn cases_and_bytes(family: &str) -> Vec<(Json, Vec<u8>)> {
     made
 }
 
-/// The largest difference of two pictures, in levels, and the share of values that differ.
+/// The largest difference between two images, in levels, and the share of values that differ.
 pub fn distance(a: &[u8], b: &[u8]) -> (u8, f64) {
     assert_eq!(a.len(), b.len());
     let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
@@ -51,7 +51,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A case's colour: one level for all channels, or three; none if it is null.
+/// A case's colour: one level for all channels, or three; `None` if it is null.
 pub fn color(value: &Json) -> Option<[u8; 3]> {
     match value {
         Json::Null => None,
@@ -66,14 +66,14 @@ pub fn numbers<const N: usize>(value: &Json) -> [f64; N] {
     numbers.try_into().unwrap()
 }
 
-/// A picture: u8 `[height, width, 3]`.
+/// An image: u8 `[height, width, 3]`.
 pub struct Image {
     pub pixels: Vec<u8>,
     pub size: Size,
 }
 
 impl Image {
-    /// The picture of a case, as `picture` of the script has it: kind, seed, height, width.
+    /// The image of a case, as the script's `picture` generates it: kind, seed, height, width.
     pub fn of(case: &Json) -> Self {
         let spec = &case["picture"];
         let (seed, size) = (number(&spec[1]), Size::new(number(&spec[2]), number(&spec[3])));
@@ -112,8 +112,8 @@ pub fn noise(seed: u32, y: u32, x: u32, c: u32) -> u32 {
     v ^ (v >> 15)
 }
 
-/// What `ops` make of a picture with the draws that `set` changes: by the compiled kernel, and the
-/// same by the oracle.
+/// The output of `ops` for an image, with the draws that `set` changes, by the compiled kernel, which
+/// must agree with the oracle.
 pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
     let Size { height, width } = image.size;
     let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width));

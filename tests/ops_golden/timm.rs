@@ -1,4 +1,4 @@
-//! timm's RandAugment: what its strings say, and what it calls its actions with.
+//! timm's RandAugment: the meaning of its strings, and the arguments of its actions.
 
 use crate::support::{cases, number};
 use fuseloop_ops::RandAugment;
@@ -38,7 +38,7 @@ fn strings_say_what_they_say_to_timm() {
     }
 }
 
-/// Theirs are normalized in f32.
+/// timm's weights are normalized in f32.
 fn assert_weights(ours: Option<&[f64]>, theirs: &Json) {
     let Some(ours) = ours else { return assert!(theirs.is_null(), "{theirs}") };
     let (sum, theirs) = (ours.iter().sum::<f64>(), theirs.as_array().unwrap());
@@ -63,7 +63,7 @@ fn actions_are_called_with_what_timm_calls_them_with() {
         for (level, args) in levels.zip(case["args"].as_array().unwrap()) {
             let ours = action.argument(level.as_f64().unwrap(), negated);
             let theirs = args.get(0).and_then(Json::as_f64);
-            // The JSON reader may be off by the last bit.
+            // The JSON reader may be off in the last bit.
             let off = ours.zip(theirs).map_or(0.0, |(a, b)| (a - b).abs() / a.abs().max(1.0));
             assert!(ours.is_some() == theirs.is_some() && off < 1e-15, "{ours:?} {level} {case}");
         }

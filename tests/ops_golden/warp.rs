@@ -1,5 +1,5 @@
-//! Rotation, affine transforms, perspective: nearest is torchvision's to the bit, bilinear at most
-//! a level off on 1% of a picture's values.
+//! Rotation, affine transforms, perspective: nearest matches torchvision to the bit, bilinear is at most
+//! one level off in 1% of an image's values.
 
 use crate::support::{Image, cases_and_bytes, color, distance, number, numbers, run, sha256};
 use fuseloop_ops::rows::{
@@ -8,7 +8,7 @@ use fuseloop_ops::rows::{
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
-/// Checks all cases of `op`, and that there are `count`.
+/// Checks all cases of `op`, and that there are `count` of them.
 fn assert_all(op: &str, count: usize, made: impl Fn(&Json, &Image) -> Vec<u8>) {
     let mut seen = 0;
     for (case, bytes) in cases_and_bytes("warp").iter().filter(|(case, _)| case["op"] == op) {
@@ -32,14 +32,14 @@ fn interpolation(case: &Json) -> WarpInterpolation {
     }
 }
 
-/// Numbers kept as the bits of their f32.
+/// Numbers stored as the bits of their f32.
 fn singles<const N: usize>(value: &Json) -> [f32; N] {
     let bits: Vec<f32> =
         value.as_array().unwrap().iter().map(|bits| f32::from_bits(number(bits))).collect();
     bits.try_into().unwrap()
 }
 
-/// A case's place to turn about, in pixels from the middle.
+/// The centre of a case's rotation, in pixels from the middle.
 fn center(case: &Json, size: Size) -> [f64; 2] {
     if case["center"].is_null() {
         return [0.0; 2];
@@ -72,7 +72,7 @@ fn rotations_are_torchvisions() {
     });
 }
 
-/// A warp of a case, of a map known to the test.
+/// A warp of a case, by a map known to the test.
 fn warp(case: &Json, size: Size, map: Map) -> GeometryStep {
     let (interpolation, fill) = (interpolation(case), color(&case["fill"]));
     GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
@@ -95,7 +95,7 @@ fn affine_transforms_are_torchvisions() {
             let [x, y] = numbers(&case["center"]);
             op = op.center(x, y).unwrap();
         }
-        // Only shifts are symmetric ranges: the test sets them.
+        // Only shifts have symmetric ranges, so the test sets the draws itself.
         op = op.translate(1.0, 1.0).unwrap();
         run(ops![op], image, |draws| {
             if translate == [0.0; 2] {
@@ -113,7 +113,8 @@ fn points(value: &Json) -> [[f64; 2]; 4] {
     [0, 1, 2, 3].map(|corner| numbers(&value[corner]))
 }
 
-/// The library solves for the coefficients by least squares, we by Gauss: their last bits differ.
+/// torchvision solves for the coefficients by least squares, Fuseloop by Gaussian elimination: the last
+/// bits differ.
 #[test]
 fn perspectives_are_torchvisions() {
     assert_all("perspective", 13, |case, image| {

@@ -1,4 +1,4 @@
-//! Damaged and malicious files: refused fast, or re-cut to what they look like.
+//! Damaged and malicious files: each is refused quickly, or re-cut to a file with the same pixels.
 
 use super::sources::{self, Kind};
 use super::{golden, goldens, wide};
@@ -15,7 +15,7 @@ fn recutter() -> Recutter {
     Recutter::new(Tile::Pixels(16), Limits::SMALL)
 }
 
-/// Re-cuts what may be damaged: what comes of it re-cuts to itself, and nothing panics.
+/// Re-cuts a file that may be damaged: re-cutting the result gives the same bytes, and nothing panics.
 fn tried(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> bool {
     match recutter.recut(jpeg) {
         Ok(recut) => {
@@ -56,7 +56,7 @@ fn a_file_with_bytes_changed_is_kept_or_looks_as_it_did() {
     println!("{recut} re-cut, {kept} kept");
 }
 
-/// Coded data alone changed: most of these still decode, to other pixels.
+/// Changes in the coded data only: most of these files still decode, to other pixels.
 #[test]
 fn coded_data_with_bytes_changed_are_kept_or_look_as_they_did() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
@@ -76,7 +76,7 @@ fn coded_data_with_bytes_changed_are_kept_or_look_as_they_did() {
     assert!(recut > 20, "{recut}: most inputs test nothing");
 }
 
-/// A photograph whose header asks for `width` by `height`.
+/// A photograph whose header claims `width` by `height`.
 fn claiming(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
     let mut jpeg = jpeg.to_vec();
     let frame = jpeg.windows(2).position(|two| matches!(two, [0xff, 0xc0..=0xc2])).unwrap();
@@ -85,7 +85,7 @@ fn claiming(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
     jpeg
 }
 
-/// Runs `job`, which is to be over before anything large is allocated or looked at.
+/// Runs `job`, which must end before it allocates or reads anything large.
 fn at_once<T>(job: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = job();
@@ -107,7 +107,7 @@ fn sizes_that_the_bytes_cannot_hold_are_refused_at_once() {
     }
 }
 
-/// Factors of a thin picture ask for sixteen times its pixels.
+/// The sampling factors of a narrow image can demand sixteen times its pixels.
 #[test]
 fn padding_counts_as_pixels() {
     let mut jpeg = sources::baseline(COLOR, wide(1, 16));
@@ -132,7 +132,7 @@ fn a_bomb_of_scans_is_refused_at_once() {
         let kept = at_once(|| recutter.recut(&bomb)).unwrap_err();
         assert_eq!(kept.cause(), cause, "{more}: {kept}");
     }
-    // A large picture is not allowed as many.
+    // The limit is lower for a large image.
     let jpeg = sources::progressive(COLOR, wide(1024, 1024));
     let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0x00, 0xff, 0];
     let bomb = [&jpeg[..jpeg.len() - 2], &scan.repeat(50), &[0xff, 0xd9]].concat();
@@ -154,7 +154,7 @@ fn metadata_of_any_size_costs_no_more_than_a_copy() {
     });
 }
 
-/// Decoders take coefficients that no baseline file may hold.
+/// Decoders accept coefficients that a baseline file must not contain.
 #[test]
 fn coefficients_out_of_range_are_a_reason_to_keep_the_file() {
     let mut coefficients =

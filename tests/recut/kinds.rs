@@ -1,4 +1,4 @@
-//! Every kind of JPEG, and what is not re-cut.
+//! Every kind of JPEG, and the files that are not re-cut.
 
 use super::sources::{self, Kind, kinds};
 use super::{
@@ -57,7 +57,7 @@ fn a_large_picture_is_recut() {
     }
 }
 
-/// Alone, a component's factors mean nothing, and its MCUs are blocks.
+/// For a single component, the sampling factors have no effect, and its MCUs are blocks.
 #[test]
 fn a_gray_pictures_factors_are_kept_and_not_heeded() {
     let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
@@ -68,7 +68,7 @@ fn a_gray_pictures_factors_are_kept_and_not_heeded() {
         let frame = jpeg.windows(2).position(|two| matches!(two, [0xff, 0xc0..=0xc2])).unwrap();
         jpeg[frame + 11] = 0x22;
         let doubled = assert_recut(&mut recutter, &jpeg, "2x2");
-        assert_eq!(interval(&doubled), 8); // of 13: 4 to 8 are as asked, none divides
+        assert_eq!(interval(&doubled), 8); // of 13 MCUs per row: 4 to 8 are as requested, none divides 13
         assert_eq!(plain.len(), doubled.len());
     }
 }
@@ -98,7 +98,7 @@ fn separate_scans_are_recut_to_what_the_same_picture_in_one_scan_is() {
     }
 }
 
-/// zune-jpeg says nothing of those that it gets wrong.
+/// zune-jpeg reports no error for the files that it decodes wrongly.
 #[test]
 fn separate_scans_are_decoded_right_or_refused() {
     let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
@@ -120,7 +120,7 @@ fn separate_scans_are_decoded_right_or_refused() {
     assert!(right > 20 && refused > 20, "{right} right, {refused} refused");
 }
 
-/// What re-cutting is for.
+/// The purpose of re-cutting.
 #[test]
 fn windows_of_a_recut_picture_are_those_of_the_original() {
     let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
@@ -134,7 +134,7 @@ fn windows_of_a_recut_picture_are_those_of_the_original() {
     }
 }
 
-/// A picture that only its re-cut file makes decodable.
+/// An image that is decodable only after re-cutting.
 #[test]
 fn separate_scans_of_subsampled_rows_become_decodable() {
     let jpeg = golden("420_separate.jpg");
@@ -145,7 +145,7 @@ fn separate_scans_of_subsampled_rows_become_decodable() {
 
 #[test]
 fn two_components_in_one_scan_and_one_in_another_are_recut() {
-    // The scans of `420_separate` for Cb and Cr, each given the other's data, are one scan's.
+    // The chroma components are encoded as one file, whose single scan follows the luma scan.
     let size = wide(45, 37);
     let whole = libjpeg_turbo_rs::read_coefficients(&sources::baseline(COLOR, size)).unwrap();
     let (luma, chroma) = (&whole.components[..1], &whole.components[1..]);

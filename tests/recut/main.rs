@@ -1,5 +1,5 @@
-//! Promises of the transcoder: the same picture, in a file that is cheap to decode in part, or
-//! the original; for any bytes.
+//! Promises of the transcoder: for any bytes, the result is the same image in a file that is cheap to
+//! decode in part, or the original.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -26,7 +26,7 @@ fn golden(name: &str) -> Vec<u8> {
         .unwrap()
 }
 
-/// All JPEGs kept as goldens, by name.
+/// All JPEG goldens, by name.
 fn goldens() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
@@ -36,12 +36,12 @@ fn goldens() -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(|name| (name.clone(), golden(&name))).collect()
 }
 
-/// The loader's pixels.
+/// The loader's pixels, or the error.
 fn pixels(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     window(bytes, None)
 }
 
-/// The loader's pixels of a window, or of all.
+/// The loader's pixels of a window, or of the whole image.
 fn window(bytes: &[u8], window: Option<Window>) -> Result<Vec<u8>, DecodeError> {
     let mut decoder = Decoder::default();
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
@@ -51,12 +51,12 @@ fn window(bytes: &[u8], window: Option<Window>) -> Result<Vec<u8>, DecodeError> 
     Ok((0..window.height).flat_map(|y| view.row(y).to_vec()).collect())
 }
 
-/// Another decoder's.
+/// The pixels of another decoder.
 fn turbo(bytes: &[u8]) -> Vec<u8> {
     libjpeg_turbo_rs::decompress(bytes).unwrap().data
 }
 
-/// A segment that the file has: its bytes with marker and length.
+/// A segment found in a file: its bytes with marker and length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     marker: u8,
@@ -74,7 +74,7 @@ fn segments(jpeg: &[u8]) -> Vec<Found> {
     found
 }
 
-/// Re-cuts a picture, and holds the result to every promise that can be told from outside.
+/// Re-cuts an image, and checks every promise that is observable from outside.
 fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
     let recut = recutter.recut(jpeg).unwrap_or_else(|kept| panic!("{what}: {kept}"));
     let after = pixels(&recut).unwrap();
@@ -97,8 +97,8 @@ fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
     recut
 }
 
-/// Asserts that the loader has the same pixels of a picture and of the re-cut one. Those of a picture
-/// that it leaves to zune-jpeg may differ in the last column and row, which are zune-jpeg's then.
+/// Asserts that the loader decodes an image and the re-cut one to the same pixels. For an image that the
+/// loader leaves to zune-jpeg, the last column and row may differ, because they are then zune-jpeg's.
 fn assert_same(jpeg: &[u8], before: &[u8], after: &[u8], what: &str) {
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: jpeg };
     let mut core = Decoder::with_backend(JpegBackend::Core, DecodeOptions::default());
@@ -114,8 +114,8 @@ fn assert_same(jpeg: &[u8], before: &[u8], after: &[u8], what: &str) {
     assert_eq!((0..after.len()).find(differs), None, "{what}: other pixels in the loader");
 }
 
-/// Whether it is sequential and in several scans. Of those the loader's decoder refuses the ones
-/// of subsampled rows, and is wrong where a row is one MCU.
+/// Returns true if the file is sequential and in several scans. The loader's decoder refuses such files
+/// with subsampled rows, and is wrong where a row is one MCU.
 fn is_separate(jpeg: &[u8]) -> bool {
     let segments = segments(jpeg);
     let frame = segments.iter().find(|found| matches!(found.marker, 0xc0..=0xc2)).unwrap();
@@ -123,13 +123,13 @@ fn is_separate(jpeg: &[u8]) -> bool {
     frame.marker != 0xc2 && frame.bytes[9] != scan.bytes[4]
 }
 
-/// MCUs between restart markers.
+/// The number of MCUs between restart markers.
 fn interval(jpeg: &[u8]) -> u16 {
     let found = segments(jpeg).into_iter().rfind(|found| found.marker == 0xdd);
     found.map_or(0, |found| u16::from_be_bytes([found.bytes[4], found.bytes[5]]))
 }
 
-/// Segments that the index behind the picture tells of, and its bytes.
+/// The number of segments in the index behind the image, and the bytes of the index.
 fn index(jpeg: &[u8]) -> (u32, usize) {
     let Some(rest) = jpeg.strip_suffix(b"FSEGIDX\x01") else { return (0, 0) };
     let (rest, segments) = rest.split_last_chunk().unwrap();

@@ -1,4 +1,4 @@
-//! What a file says beside its pixels is said by the re-cut file too.
+//! The re-cut file has the same metadata as the original.
 
 use super::sources::{self, Kind};
 use super::{assert_recut, golden, segments, wide};
@@ -12,7 +12,7 @@ fn recutter() -> Recutter {
     Recutter::new(Tile::default(), Limits::SMALL)
 }
 
-/// A file with segments put behind its start.
+/// A file with segments inserted behind its start marker.
 fn with_segments(jpeg: &[u8], segments: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = vec![0xff, 0xd8];
     for (marker, payload) in segments {
@@ -24,7 +24,7 @@ fn with_segments(jpeg: &[u8], segments: &[(u8, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// EXIF that says nothing but an orientation.
+/// EXIF data with only an orientation.
 fn exif(orientation: u8) -> Vec<u8> {
     let tiff = [b'I', b'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0];
     [b"Exif\0\0", &tiff[..], &[0; 6]].concat()
@@ -63,7 +63,7 @@ fn a_file_without_jfif_or_adobe_gets_none() {
     assert_eq!(segments(&adobe).iter().filter(|found| found.marker == 0xee).count(), 1);
 }
 
-/// The baseline process has tables of 8 bits only: with others it is extended (T.81, B.2.4.1).
+/// The baseline process has tables of 8 bits only: with wider tables it is extended (T.81, B.2.4.1).
 #[test]
 fn tables_of_16_bits_stay_and_are_told_in_the_frame_header() {
     let jpeg = golden("gray.jpg");
@@ -104,7 +104,7 @@ fn what_lies_behind_the_end_is_dropped_an_old_index_too() {
     assert_eq!(recutter().recut(&other).unwrap(), recut);
 }
 
-/// Moved before the scan they might mean something else.
+/// Metadata moved before the scan might have another meaning.
 #[test]
 fn metadata_between_scans_is_a_reason_to_keep_the_file() {
     let jpeg = golden("420_progressive.jpg");

@@ -6,7 +6,7 @@ use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use std::path::PathBuf;
 
-/// Bytes of all photographs: as they were, re-cut, and of the indexes alone.
+/// The total bytes of all photographs: the originals, the re-cut files, and the indexes alone.
 fn sizes(tile: Tile, photographs: &[PathBuf]) -> [usize; 3] {
     let mut recutter = Recutter::new(tile, Limits::DEFAULT);
     let mut sizes = [0; 3];

@@ -1,4 +1,4 @@
-//! JPEGs of many kinds, made here.
+//! JPEGs of many kinds, generated here.
 
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
@@ -11,7 +11,7 @@ use libjpeg_turbo_rs::{
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What a picture is made of.
+/// The color type and sampling of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) color: ColorType,
@@ -37,7 +37,7 @@ fn channels(color: ColorType) -> usize {
     }
 }
 
-/// An encoder's picture of noise on a slope.
+/// An image of noise on a gradient, encoded.
 pub(crate) fn encode(
     kind: Kind,
     size: Size,
@@ -55,7 +55,8 @@ pub(crate) fn encode(
     bytes
 }
 
-/// One interleaved scan. The encoder writes rare samplings in several: re-cut they are one.
+/// A file with one interleaved scan. The encoder writes rare samplings in several scans, which
+/// re-cutting merges.
 pub(crate) fn baseline(kind: Kind, size: Size) -> Vec<u8> {
     let jpeg = encode(kind, size, |_| {});
     if read_coefficients(&jpeg).is_ok() {
@@ -66,7 +67,7 @@ pub(crate) fn baseline(kind: Kind, size: Size) -> Vec<u8> {
     write_coefficients(&JpegCoefficients { restart_interval: 0, ..coefficients }).unwrap()
 }
 
-/// A scan for each component.
+/// A file with a scan for each component.
 pub(crate) fn separate(kind: Kind, size: Size) -> Vec<u8> {
     encode(kind, size, |encoder| encoder.set_optimized_huffman_tables(true))
 }
@@ -75,23 +76,23 @@ fn coefficients(kind: Kind, size: Size) -> JpegCoefficients {
     read_coefficients(&baseline(kind, size)).unwrap()
 }
 
-/// Ten scans or so, with refinements.
+/// A file with about ten scans, with refinements.
 pub(crate) fn progressive(kind: Kind, size: Size) -> Vec<u8> {
     write_coefficients_progressive(&coefficients(kind, size), None).unwrap()
 }
 
-/// The same with a restart marker every row.
+/// The same file with a restart marker every row.
 pub(crate) fn progressive_rows(kind: Kind, size: Size) -> Vec<u8> {
     write_coefficients_progressive(&coefficients(kind, size), Some(1)).unwrap()
 }
 
-/// A restart marker every three MCUs.
+/// A file with a restart marker every three MCUs.
 pub(crate) fn restarting(kind: Kind, size: Size) -> Vec<u8> {
     let coefficients = JpegCoefficients { restart_interval: 3, ..coefficients(kind, size) };
     write_coefficients(&coefficients).unwrap()
 }
 
-/// No Huffman codes at all.
+/// A file with arithmetic coding, which has no Huffman codes.
 pub(crate) fn arithmetic(kind: Kind, size: Size) -> Vec<u8> {
     write_coefficients_arithmetic(&coefficients(kind, size)).unwrap()
 }

@@ -1,6 +1,6 @@
-//! A small HTTP/1.1 server on 127.0.0.1: objects by path, ranges, and whatever goes wrong.
+//! A small HTTP/1.1 server on 127.0.0.1: it serves objects by path and ranges of them, and injects faults.
 //!
-//! S3 and Google Cloud look for `/bucket/key`; so does it serve what was put there.
+//! S3 and Google Cloud clients request `/bucket/key`; the server uses the same paths.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,49 +11,49 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of a request.
+/// The server's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Well,
     Status(u16),
-    /// So many bytes of the body, then the connection is closed.
+    /// The server sends this many bytes of the body, then closes the connection.
     Cut(usize),
-    /// A body that is said to be so many bytes shorter, and is.
+    /// The body is this many bytes shorter, and declared so.
     Short(usize),
-    /// The bytes one further on, and said so.
+    /// The range starts one byte later, and is declared so.
     WrongRange,
-    /// The whole object, whatever was asked for.
+    /// The server sends the whole object, for any range.
     Whole,
-    /// A body without end.
+    /// The body never ends.
     Endless,
-    /// Nothing, until the server ends.
+    /// The server sends nothing until it ends.
     Hang,
-    /// A byte of the body each 20 ms.
+    /// The server sends one byte of the body every 20 ms.
     Drip,
-    /// A head without end.
+    /// The head never ends.
     Headers,
 }
 
 /// A request for bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// From 0, of those for bytes.
+    /// The number of the request among those for bytes, from 0.
     pub number: usize,
     pub path: String,
     pub query: String,
     pub range: Range<u64>,
 }
 
-/// Its bytes and its ETag.
+/// An object's bytes and its ETag.
 type Object = (Arc<Vec<u8>>, String);
 
 type Choose = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
 
 struct Shared {
     objects: Mutex<HashMap<String, Object>>,
-    /// Where a path is redirected to.
+    /// The target of each redirected path.
     redirects: Mutex<HashMap<String, String>>,
-    /// What HEAD is answered with, if not well.
+    /// The status of HEAD responses, if not a success.
     head_status: Mutex<Option<u16>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
@@ -61,12 +61,12 @@ struct Shared {
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
     latency: Mutex<Duration>,
-    /// Bytes/s of each connection.
+    /// The bandwidth of each connection, in bytes/s.
     bandwidth: Mutex<Option<u64>>,
     stopping: AtomicBool,
 }
 
-/// Ends when dropped.
+/// A server that ends when dropped.
 pub struct Server {
     shared: Arc<Shared>,
     address: String,
@@ -111,7 +111,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Puts an object, under an ETag of its bytes. Gives its address.
+    /// Stores an object, with an ETag computed from its bytes. Returns its URL.
     pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) -> String {
         let bytes = bytes.into();
         let sum =
@@ -121,18 +121,18 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// Redirects a path to another address. Gives the path's own.
+    /// Redirects a path to another URL. Returns the path's own URL.
     pub fn redirect(&self, path: &str, to: &str) -> String {
         lock(&self.shared.redirects).insert(path.to_owned(), to.to_owned());
         format!("http://{}{path}", self.address)
     }
 
-    /// What is answered to HEAD from now on.
+    /// Sets the status of HEAD responses from now on.
     pub fn answer_head(&self, status: u16) {
         *lock(&self.shared.head_status) = Some(status);
     }
 
-    /// What becomes of requests for bytes from now on.
+    /// Sets the reaction to requests for bytes from now on.
     pub fn answer(&self, choose: impl Fn(&Asked) -> Answer + Send + Sync + 'static) {
         *lock(&self.shared.choose) = Arc::new(Box::new(choose));
     }
@@ -154,12 +154,12 @@ impl Server {
         self.shared.heads.load(Ordering::Relaxed)
     }
 
-    /// Requests that were answered at the same time, at most.
+    /// The maximum number of requests that were served at the same time.
     pub fn most_at_once(&self) -> usize {
         self.shared.most_at_once.load(Ordering::Relaxed)
     }
 
-    /// Requests that are being answered.
+    /// The number of requests that are being served.
     pub fn at_once(&self) -> usize {
         self.shared.at_once.load(Ordering::Relaxed)
     }
@@ -188,9 +188,9 @@ impl Shared {
         }
     }
 
-    /// Whether the connection may go on.
+    /// Serves a request; returns true if the connection may stay open.
     fn respond(&self, mut stream: &TcpStream, head: &[String]) -> io::Result<bool> {
-        // Copied first: who sleeps holds no lock.
+        // The value is copied first, so that no lock is held during the sleep.
         let latency = *lock(&self.latency);
         thread::sleep(latency);
         let mut words = head[0].split(' ');
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// Writes a request down, and says what becomes of it.
+    /// Records a request, and returns its number and the reaction to it.
     fn choose(&self, path: String, query: &str, range: &Range<u64>) -> (usize, Answer) {
         let mut log = lock(&self.log);
         let (number, query) = (log.len(), query.to_owned());
@@ -263,7 +263,7 @@ impl Shared {
         (number, choose(&asked))
     }
 
-    /// A range, and what may be wrong with it.
+    /// Sends a range, with the faults of `answer`.
     fn send_part(
         &self,
         stream: &TcpStream,
@@ -320,7 +320,7 @@ fn plain(mut stream: &TcpStream, status: &str, lines: &str, body: &[u8]) -> io::
     Ok(true)
 }
 
-/// The head of an answer with a range.
+/// Sends the head of a response with a range.
 fn part(stream: &TcpStream, lines: &str, range: &Range<u64>, size: u64) -> io::Result<bool> {
     let (first, last) = (range.start, range.end - 1);
     let lines = format!("{lines}content-range: bytes {first}-{last}/{size}\r\n");
@@ -338,7 +338,7 @@ fn percent_decoded(path: &str) -> String {
     decoded
 }
 
-/// The lines of a request; `None` at the end.
+/// The lines of a request's head; `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Vec<String>>> {
     let mut head = vec![];
     loop {

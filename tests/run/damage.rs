@@ -1,4 +1,4 @@
-//! Samples that can't be had: the run fails, or their rows are left out or replaced.
+//! Samples that can't be read: the run fails, or their rows are left out or replaced.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::support::{At, Numbers, WORKERS, assert_holds, engine, ids, only, pass
 const SAMPLES: u64 = 50;
 const SIZE: usize = 7;
 
-/// Stands in for sample `s` at attempt `a`: no sample of the run.
+/// The substitute for sample `s` at attempt `a`, which is no sample of the run.
 fn stand_in(visit: SampleRef, attempt: u32) -> SampleRef {
     SampleRef::once(SampleId(1000 + visit.sample.0 * 10 + u64::from(attempt)))
 }
 
-/// What is refused in a run.
+/// A predicate for the rows whose samples are refused in a run.
 type Bad = fn(u64) -> bool;
 
 const BADS: [(&str, Bad); 8] = [
@@ -30,10 +30,10 @@ const BADS: [(&str, Bad); 8] = [
     ("every third", |place| place % 3 == 1),
 ];
 
-/// A batch as it should be: number, rows, skipped, replaced.
+/// An expected batch: number, rows, skipped, replaced.
 type Expected = (u64, Vec<SampleRef>, Vec<SampleRef>, Vec<SampleRef>);
 
-/// What the run should give, row by row.
+/// The batches that the run should yield, row by row.
 fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
     let ids = ids(SAMPLES);
     let mut batches = vec![];
@@ -48,7 +48,7 @@ fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
                     batch.1.push(stand_in(visit, 0));
                     batch.3.push(visit);
                 }
-                // Substitute twice, then give up.
+                // Two substitutes fail, then the third one is used.
                 (true, Policy::TryThrice) if id.0 % 2 == 0 => {
                     batch.1.push(stand_in(visit, 2));
                     batch.3.push(visit);
@@ -67,8 +67,8 @@ fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
 enum Policy {
     Skip,
     Substitute,
-    /// Two substitutes are refused too; the third is good for an even sample, and an odd one is
-    /// then left out.
+    /// Two substitutes are refused too. For an even sample the third substitute is used; an odd sample
+    /// is then left out.
     TryThrice,
 }
 
@@ -141,7 +141,7 @@ fn a_run_begun_later_loses_the_same_rows() {
     }
 }
 
-/// The error of a run of `stage`, which must come at batch `batch`.
+/// The error of a run of `stage`, which must occur at batch `batch`.
 fn error_of(stage: Numbers, workers: usize, batch: usize) -> String {
     let engine = engine(workers);
     let mut run = engine.start(pass(&Arc::new(stage), SAMPLES, SIZE)).unwrap();
@@ -210,7 +210,7 @@ fn a_panic_fails_even_where_errors_are_skipped() {
     assert_eq!(error_of(stage, 2, 1), "batch 1: sample 49: panic: no idea");
 }
 
-/// A sample that comes twice in a batch, of which only one visit is refused.
+/// A sample that occurs several times in a batch, with one of its two repeat numbers refused.
 #[test]
 fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
     for refused in [0, 1] {
@@ -227,7 +227,7 @@ fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
     }
 }
 
-/// Sample 5 four times: copies 0, 1, 0, 1.
+/// Sample 5 four times, with the repeat numbers 0, 1, 0, 1.
 struct Twice;
 
 impl fuseloop::run::RunOrder for Twice {

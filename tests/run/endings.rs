@@ -13,11 +13,11 @@ use crate::support::{
     At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass, quiet_panics, run,
 };
 
-/// Rows of the runs in which each row goes wrong once.
+/// The number of rows of the runs in which each row fails once.
 const ROWS: u64 = 200;
 
-/// Every batch before `bad` arrives, then the error of `bad` with its sample, then the end; and no
-/// thread is left when the engine is dropped. How long that drop took.
+/// Asserts that every batch before `bad` arrives, then the error of `bad` with its sample, then the end,
+/// and that no thread is left after the engine is dropped. Returns the duration of that drop.
 fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) -> Duration {
     let engine = engine(workers);
     let stage = Arc::new(Numbers::new(3).at(only(bad, at)));
@@ -35,12 +35,12 @@ fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) -> 
     let begun = Instant::now();
     drop(engine);
     let took = begun.elapsed();
-    // Each thread holds it until it ends.
+    // Each thread holds the stage until it ends.
     assert_eq!(Arc::strong_count(&stage), 1, "a thread is left");
     took
 }
 
-/// On a busy machine one or the other thread has to wait for its turn.
+/// Allows for a few slow drops: on a busy machine a thread may have to wait to be scheduled.
 fn assert_nearly_all_within_a_second(mut times: Vec<Duration>) {
     times.sort_unstable();
     let most = times[times.len() * 95 / 100];
@@ -65,7 +65,7 @@ fn an_error_at_any_sample_arrives_at_its_batch() {
     }
 }
 
-/// Refuses odd samples; even ones are slow, so that later errors are made first.
+/// A stage that refuses odd samples; even ones are slow, so that later errors occur first.
 struct ManyBad(Vec<TensorSpec>);
 
 impl Stage for ManyBad {
@@ -138,7 +138,7 @@ fn an_early_drop_is_prompt() {
     assert!(matches!(last, Err(RunError::Stopped)));
 }
 
-/// Waits at sample 7 until it is released.
+/// A stage that waits at sample 7 until it is released.
 struct Gate {
     reached: AtomicBool,
     released: AtomicBool,

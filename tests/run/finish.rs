@@ -1,4 +1,4 @@
-//! What is done to a batch whose rows are all filled.
+//! The stage's work on a batch whose rows are all filled.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use fuseloop::sample::{Epoch, SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, engine, ids, only, pass, pixel, quiet_panics};
 
-/// Adds its batch's number to every byte of "x" of a whole batch, and misbehaves where told.
+/// A stage that adds its batch's number to every byte of "x" of a whole batch, and fails where
+/// configured.
 struct Finishing {
     numbers: Numbers,
-    /// The batch at which it fails, and whether it panics.
+    /// The batch at which the stage fails, and true if it panics.
     fails: Option<(u64, bool)>,
     finished: AtomicU64,
 }
@@ -144,7 +145,7 @@ fn a_batch_is_finished_with_its_number_wherever_the_run_begins() {
         let engine = engine(2);
         let stage = Arc::new(Finishing::new(Numbers::new(2), None));
         let run = engine.start(RunRequest { first_batch, ..pass(&stage, 50, 7) }).unwrap();
-        // The stage itself compares rows and number.
+        // The stage itself compares the rows with the number.
         assert!(run.map(|batch| batch.unwrap().index()).eq(first_batch..8));
     }
 }

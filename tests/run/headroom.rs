@@ -1,4 +1,4 @@
-//! Where the time goes.
+//! The time that workers spend in each phase.
 
 use std::sync::Arc;
 use std::thread;
@@ -27,7 +27,7 @@ fn the_phases_of_each_worker_add_up_to_its_life() {
     let most = before.elapsed();
     assert_eq!(headroom.workers.len(), 2);
     for times in &headroom.workers {
-        // Between two of its writes a worker's clocks miss a stretch that is not over.
+        // A worker's clocks do not include the time since their last update.
         let slack = Duration::from_millis(20);
         assert!(times.total() <= most && times.total() + slack >= least, "{times:?} {least:?}");
         assert_eq!(times.of(Phase::Consumer), Duration::ZERO);

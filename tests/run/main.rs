@@ -1,4 +1,4 @@
-//! What the engine promises to whoever drives it, by theme.
+//! The engine's promises to its callers, by theme.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 mod damage;

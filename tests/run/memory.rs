@@ -1,4 +1,4 @@
-//! Slots: held, reused, given back, and never more than allowed.
+//! Slots: they are held, reused, given back, and never more than allowed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,7 +91,7 @@ fn at_the_cap_a_call_waits_and_then_says_so() {
     let mut batches = run(&engine, Numbers::new(1), 100, 5);
     let first = batches.next().unwrap().unwrap();
     let second = batches.next().unwrap().unwrap();
-    // Another thread drops one in time.
+    // Another thread drops a batch in time.
     let dropper = thread::spawn(move || {
         thread::sleep(Duration::from_millis(5));
         drop(first);
@@ -117,7 +117,7 @@ fn outputs_that_cannot_be_are_refused_at_the_start() {
     assert_eq!(error.to_string(), "output 'id' is too large for a batch of 2");
 }
 
-/// Bytes of a batch of 5 of `Numbers`.
+/// The bytes of a batch of 5 rows of `Numbers`.
 const SLOT: u64 = 5 * (13 + 8);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which batches come, in which order, with what in them.
+//! The batches that arrive, their order, and their contents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ fn all_workers_fill_the_first_batch_first() {
     ));
     let mut run = run.unwrap();
     assert_eq!(run.next().unwrap().unwrap().len(), 16);
-    // Four may have begun another batch before they saw this one, and four go on after it.
+    // Four workers may have started another batch before they see this one, and four continue after it.
     let filled = stage.filled.load(Ordering::Relaxed);
     assert!(filled < 32, "{filled} samples were filled before a batch of 16 was there");
 }
@@ -88,7 +88,7 @@ fn the_last_batch_is_short_or_left_out() {
     }
 }
 
-/// Gives one sample too few, or panics.
+/// An order that returns one sample too few, or panics.
 struct Liar(bool);
 
 impl RunOrder for Liar {
@@ -192,11 +192,11 @@ fn nothing_hangs_or_mixes_under_stress() {
     }
 }
 
-/// The stream of three epochs.
+/// The batches of three epochs.
 fn stream(options: EngineOptions) -> Vec<Whole> {
     let engine = Engine::new(options).unwrap();
     let naps = AtomicU64::new(0);
-    // Other samples are slow each time.
+    // Different samples are slow each time.
     let nap = move |_| match naps.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9) >> 7 {
         n if n.is_multiple_of(9) => Duration::from_micros(n % 400),
         _ => Duration::ZERO,
@@ -208,7 +208,7 @@ fn stream(options: EngineOptions) -> Vec<Whole> {
     epochs.map(|batch| bytes(&batch.unwrap())).collect()
 }
 
-/// For 1, 2 and 7 threads; for all up to FUSELOOP_THREADS where that is set.
+/// Runs with 1, 2 and 7 threads, or with every number up to FUSELOOP_THREADS if it is set.
 #[test]
 fn the_stream_is_the_same_for_any_threads_depth_and_delays() {
     let most = rounds("FUSELOOP_THREADS", 0);

@@ -1,4 +1,4 @@
-//! A stage of numbers that misbehaves where told, and what its batches must hold.
+//! A stage of numbers that fails where configured, and the expected contents of its batches.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-/// What happens at a visit.
+/// The outcome of a visit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Fine,
@@ -28,12 +28,12 @@ pub(crate) enum At {
     Error,
 }
 
-/// `what` at one sample, and nothing at the others.
+/// Returns `what` at one sample, and `Fine` at the others.
 pub(crate) fn only(bad: u64, what: At) -> impl Fn(SampleRef) -> At {
     move |visit| if visit.sample.0 == bad { what } else { At::Fine }
 }
 
-/// Writes numbers that depend on the epoch and the visit, and misbehaves where told.
+/// A stage that writes numbers that depend on the epoch and the visit, and fails where configured.
 pub(crate) struct Numbers {
     pub(crate) tensors: Vec<TensorSpec>,
     chunk: usize,
@@ -66,7 +66,7 @@ impl Numbers {
         Self { nap: Box::new(nap), ..self }
     }
 
-    /// What it says about a visit at an attempt.
+    /// Sets the stage's answer for a damaged visit at an attempt.
     pub(crate) fn damaged(
         self,
         damaged: impl Fn(SampleRef, u32) -> OnFailure + Send + Sync + 'static,
@@ -159,7 +159,8 @@ pub(crate) fn engine<S: Stage>(workers: usize) -> Engine<S> {
     Engine::new(options(workers)).unwrap()
 }
 
-/// Sample `i * 7 mod samples` at place `i`: not in order, so that order is seen.
+/// Sample `i * 7 mod samples` at position `i`: the ids are not in
+/// order, so that a test detects a wrong order.
 pub(crate) fn ids(samples: u64) -> Vec<SampleId> {
     (0..samples).map(|i| SampleId(i * 7 % samples)).collect()
 }
@@ -177,7 +178,7 @@ pub(crate) fn run(
     engine.start(pass(&Arc::new(stage), samples, size)).unwrap()
 }
 
-/// All that a batch is: its number, its rows, and the bytes of its tensors.
+/// The contents of a batch: its number, its rows, and the bytes of its tensors.
 pub(crate) type Whole = (u64, Vec<SampleRef>, Vec<u8>, Vec<u8>);
 
 pub(crate) fn bytes(batch: &Batch) -> Whole {
@@ -185,7 +186,7 @@ pub(crate) fn bytes(batch: &Batch) -> Whole {
     (batch.index(), batch.visits().to_vec(), tensor("x"), tensor("id"))
 }
 
-/// The rows hold these visits.
+/// Asserts that the rows hold these visits.
 pub(crate) fn assert_holds(batch: &Batch, expected: &[SampleRef]) {
     assert_eq!(batch.visits(), expected, "batch {}", batch.index());
     assert!(batch.ids().iter().eq(expected.iter().map(|visit| &visit.sample)));
@@ -199,7 +200,7 @@ pub(crate) fn assert_holds(batch: &Batch, expected: &[SampleRef]) {
     }
 }
 
-/// The rows are those of the batch's place.
+/// Asserts that the rows are those of the batch's position.
 pub(crate) fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
     let first = batch.index() as usize * batch_size;
     let expected = ids(samples);
@@ -207,7 +208,7 @@ pub(crate) fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
     assert_holds(batch, &expected.iter().map(|&id| SampleRef::once(id)).collect::<Vec<_>>());
 }
 
-/// Has panics of workers print nothing: these tests make thousands.
+/// Silences panics of workers: these tests cause thousands.
 pub(crate) fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -221,7 +222,7 @@ pub(crate) fn quiet_panics() {
     });
 }
 
-/// Numbers that look drawn, the same in each run.
+/// Pseudo-random numbers, the same ones in each run.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -232,7 +233,7 @@ impl Dice {
     }
 }
 
-/// A number of rounds from the environment.
+/// The number of rounds in an environment variable, or the default.
 pub(crate) fn rounds(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }

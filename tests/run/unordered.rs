@@ -1,4 +1,4 @@
-//! Batches as they are finished.
+//! Batches in the order of their completion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ fn a_slow_batch_holds_up_no_other() {
         Duration::ZERO
     }));
     let mut run = engine.start(unordered(&stage, 100, 10)).unwrap();
-    // Sample 0 is in batch 0, and waits until all others are here.
+    // Sample 0 is in batch 0, and waits until all other batches have arrived.
     let mut others = run.by_ref().take(9).map(|b| b.unwrap().index()).collect::<Vec<_>>();
     others.sort_unstable();
     assert!(others.into_iter().eq(1..10));

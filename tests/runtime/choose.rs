@@ -1,4 +1,4 @@
-//! Which samples: indices, filters, and orders that ask for a field.
+//! The choice of samples: indices, filters, and orders that depend on a field.
 
 use crate::{all, builder, pictures};
 use fuseloop::source::Value;
@@ -9,7 +9,7 @@ fn ids(builder: LoaderBuilder) -> Vec<u64> {
     all(loader.epoch(0).unwrap()).concat().iter().map(|(id, _)| id.0).collect()
 }
 
-/// Labels are the sample's number modulo 10.
+/// Returns true for labels 0 to 2. A label is the sample's number modulo 10.
 fn is_small(value: Value<'_>) -> bool {
     matches!(value, Value::Int(0..3))
 }
@@ -20,7 +20,7 @@ fn a_filter_holds_alone_and_over_indices() {
     let sequential = || builder(&path).order(Order::Sequential);
     let small = [0, 1, 2, 10, 11, 12, 20, 21, 22];
     assert_eq!(ids(sequential().filter("label", is_small)), small);
-    // FFCV's filter takes the places among the indices for samples.
+    // FFCV's filter mistakes the positions within the indices for sample ids.
     let picked = sequential().indices([24, 22, 1, 3, 10]).filter("label", is_small);
     assert_eq!(ids(picked), [22, 1, 10]);
     let both = sequential()

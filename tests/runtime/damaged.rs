@@ -1,18 +1,19 @@
-//! Damaged samples: an error, a row less, or another sample in its place; never another stream.
+//! Damaged samples: an error, a row less, or another sample instead; the rest of the stream is
+//! unchanged.
 
 use crate::{Rows, all, builder, pictures};
 use fuseloop::source::Beton;
 use fuseloop::{Limits, LoaderBuilder, OnDamaged, Order};
 use std::path::Path;
 
-/// The byte of the sample table that says how a sample's picture is stored.
+/// The offset of the byte in the sample table that holds the mode of a sample's image.
 pub(crate) fn mode_of(path: &Path, sample: u64) -> usize {
     let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
     let row = beton.header().sample_table_start() + sample * beton.row_bytes() as u64;
     row as usize
 }
 
-/// Damages these samples' pictures.
+/// Damages the images of these samples.
 fn damage(path: &Path, samples: &[u64]) {
     let places: Vec<usize> = samples.iter().map(|&sample| mode_of(path, sample)).collect();
     crate::dataset::damage(path, |bytes| places.iter().for_each(|&at| bytes[at] = 9));
@@ -37,7 +38,7 @@ fn skipping_leaves_the_rest_as_it_was() {
     let kept = |batch: &Rows| -> Rows {
         batch.iter().filter(|(id, _)| !BAD.contains(&id.0)).cloned().collect()
     };
-    // The third batch has lost all its rows, and is not there.
+    // The third batch has lost all its rows, and is not delivered.
     let want: Vec<Rows> = whole.iter().map(kept).filter(|batch| !batch.is_empty()).collect();
     assert_eq!(want.iter().map(Vec::len).collect::<Vec<_>>(), [4, 5, 6, 6, 1]);
     for workers in [1, 2, 8] {

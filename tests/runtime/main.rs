@@ -1,5 +1,5 @@
-//! The same stream, whatever happens: other threads, other ranks, a resume after any batch, damaged
-//! samples, a plan exchanged in the midst of an epoch.
+//! The stream is the same for any threads and ranks, after a resume from any batch, with damaged
+//! samples, and when a plan is replaced in the middle of an epoch.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -21,15 +21,15 @@ use std::path::{Path, PathBuf};
 
 const SEED: u64 = 42;
 
-/// What a batch holds: each row's sample and its bytes, in all tensors.
+/// The contents of a batch: each row's sample and its bytes, in all tensors.
 type Rows = Vec<(SampleId, Vec<u8>)>;
 
-/// A dataset of so many raw pictures of different sizes.
+/// A dataset of `count` raw images of different sizes.
 fn pictures(count: u64) -> (tempfile::TempDir, PathBuf) {
     dataset::write(count, WriteMode::Raw, dataset::varied)
 }
 
-/// Random crops and flips: rows that tell draws apart.
+/// Random crops and flips, whose rows show the draws.
 fn crops(side: u32) -> Result<Ops, ParamError> {
     Ok(ops![RandomResizedCrop::new(side, 0.3..=1.0, 0.8..=1.2)?, RandomHorizontalFlip::new(0.5)?])
 }

@@ -1,4 +1,4 @@
-//! A file read by pages gives what it gives sample by sample.
+//! A file read by pages yields the same values as a file read sample by sample.
 
 use crate::{SEED, all, builder, pictures};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, ProcessCache, Record, Source};
@@ -32,7 +32,7 @@ fn for_every_order_budget_and_place_to_begin() {
     assert!(seen.page_stats().is_some() && seen.source().path() == Some(&path));
 }
 
-/// A cursor is of the dataset, however that is read.
+/// A cursor belongs to the dataset, however the dataset is read.
 #[test]
 fn a_cursor_may_change_the_way_of_reading() {
     let (_dir, path) = pictures(30);
@@ -66,7 +66,7 @@ fn a_source_without_pages_says_so() {
     let builder = || Loader::from_source(numbers()).seed(SEED).batch_size(10);
     let told = builder().os_cache(false).build().err().unwrap().to_string();
     assert_eq!(told, "the source: only a .beton file has pages for a process cache");
-    // To a quasi-random order it is all one page.
+    // A quasi-random order treats the source as a single page.
     let quasi = builder().order(Order::QuasiRandom { open_pages: 4 }).build().unwrap();
     let mut ids: Vec<u64> =
         all(quasi.epoch(0).unwrap()).concat().iter().map(|row| row.0.0).collect();

@@ -1,11 +1,11 @@
-//! Several ranks share an epoch: the same samples with the same draws at every step, however many
-//! they are.
+//! Several ranks share an epoch: at every step there are the same samples with the same draws, for any
+//! number of ranks.
 
 use crate::{Rows, all, builder, pictures};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::{LoaderBuilder, Order};
 
-/// Rows of a step on all ranks together.
+/// The rows of a step on all ranks together.
 const GLOBAL: usize = 24;
 
 fn on(builder: LoaderBuilder, rank: u32, world: u32, uneven: Uneven) -> LoaderBuilder {
@@ -93,7 +93,7 @@ fn an_exact_evaluation_has_every_sample_once_and_equal_steps() {
 #[test]
 fn what_ranks_can_not_do_is_told() {
     let (_dir, path) = pictures(10);
-    // FFCV shuffles with torch where there are ranks, with NumPy where there are none.
+    // FFCV shuffles with torch if there are ranks, and with NumPy if there are none.
     for (order, is_another) in [(Order::Random, true), (Order::Sequential, false)] {
         let alone = builder(&path).order(order.clone()).batch_size(GLOBAL).build().unwrap();
         let cursor = alone.epoch(0).unwrap().cursor().unwrap();

@@ -1,11 +1,11 @@
-//! A run gone on with from any batch gives the rest of the whole one.
+//! A run resumed from any batch yields the rest of the whole run.
 
 use crate::{Rows, SEED, all, builder, crops, pictures};
 use fuseloop::ops::*;
 use fuseloop::{Cursor, LoaderBuilder, Order};
 use std::path::Path;
 
-/// After every batch of two epochs: noted with 7 threads, gone on with 1 and with 2, each twice.
+/// Takes a cursor after every batch of two epochs with 7 threads, and resumes with 1 and with 2, each twice.
 fn assert_resumes_everywhere(make: impl Fn() -> LoaderBuilder) {
     let noted = make().workers(7).build().unwrap();
     for epoch in 0..2 {
@@ -84,13 +84,13 @@ fn a_cursor_of_something_else_is_refused_by_name() {
         "the cursor is at row 6 of the epoch, which is not between two batches of 5 rows: keep batch size times ranks as it was"
     );
     assert!(told(builder(&path).batch_size(4)).contains("batches of 4 rows"));
-    // Between two batches all the same.
+    // The cursor is between two batches of this size too.
     let loader = builder(&path).batch_size(3).build().unwrap();
     let whole: Rows = all(builder(&path).build().unwrap().epoch(0).unwrap()).concat();
     assert!(all(loader.resume(&cursor).unwrap()).concat() == whole[6..]);
 }
 
-/// At the end there is nothing left, which is an answer. Beyond it there never was anything.
+/// A cursor at the end yields no batches, which is valid. A position beyond the end never existed.
 #[test]
 fn a_cursor_beyond_the_epoch_is_refused() {
     let (_dir, path) = pictures(12);
@@ -116,7 +116,7 @@ fn the_place_after_an_error_is_before_its_batch() {
     assert!(batches.by_ref().take(2).all(|batch| batch.is_ok()));
     assert!(batches.next().unwrap().is_err() && batches.next().is_none());
     assert_eq!(batches.cursor().unwrap().position, 12);
-    // Mended, the run goes on where it ended.
+    // After the damage is repaired, the run continues where it ended.
     crate::dataset::damage(&path, |bytes| bytes[at] ^= 0xff);
     let mended = builder(&path).order(Order::Sequential).build().unwrap();
     let rest =
@@ -124,12 +124,13 @@ fn the_place_after_an_error_is_before_its_batch() {
     assert!(all(rest.unwrap()) == all(mended.epoch(0).unwrap())[2..]);
 }
 
-/// The damage is in the sample table, which is part of what a dataset is known by.
+/// The fingerprint of the repaired dataset: the damage is in the sample table, which is part of the
+/// fingerprint.
 fn mended_dataset(loader: &fuseloop::Loader) -> u64 {
     loader.source().fingerprint()
 }
 
-/// Damages the mode of a picture in the sample table; gives the byte.
+/// Damages the mode of an image in the sample table; returns the offset of the byte.
 fn damaged_at(path: &Path, sample: u64) -> usize {
     let at = crate::damaged::mode_of(path, sample);
     crate::dataset::damage(path, |bytes| bytes[at] ^= 0xff);

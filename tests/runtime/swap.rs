@@ -1,5 +1,5 @@
-//! A plan exchanged in the midst of an epoch: the old one's rows up to a batch, the new one's from
-//! it on, each as in an epoch of its own.
+//! A plan replaced in the middle of an epoch: the rows are the old plan's up to a batch and the new
+//! plan's from that batch on, each as in an epoch of its own.
 
 use crate::{all, builder, crops, pictures, rows};
 use fuseloop::ops::*;

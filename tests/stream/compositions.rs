@@ -1,4 +1,5 @@
-//! Every composition gives what plain lists say, however it is stepped through, and loads so.
+//! Every composition yields the items that plain lists predict, for any sequence of steps, and a loader
+//! yields the same.
 
 use super::loader::assert_loads;
 use super::model::{Dice, in_steps, model, stream};

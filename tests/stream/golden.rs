@@ -1,4 +1,4 @@
-//! The orders that tf.data gives: `scripts/tfdata_goldens.py`.
+//! The orders that tf.data produces: `scripts/tfdata_goldens.py`.
 
 use super::support::{all, numbers, pass};
 use fuseloop::source::stream::{Interleave, Stream};
@@ -11,7 +11,7 @@ fn ints(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
 }
 
-/// Numbers whose label is called after their place, so that they can be zipped.
+/// Numbers with a label field named after their first number, so that streams can be zipped.
 fn named(first: u64, count: u64) -> Stream {
     let name = format!("label {first}");
     let fields = vec![FieldSpec { name, kind: FieldKind::Int }];
@@ -70,7 +70,7 @@ fn orders_are_those_of_tf_data() {
     }
 }
 
-/// TensorFlow gives one number where one stream is zipped.
+/// TensorFlow returns a single number if one stream is zipped.
 fn ints_or_one(value: &Value) -> Vec<u64> {
     value.as_u64().map_or_else(|| ints(value), |one| vec![one])
 }

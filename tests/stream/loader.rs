@@ -1,4 +1,4 @@
-//! A loader over a stream: the same bits for any number of workers, from every cursor, to its end.
+//! A loader over a stream: the same bits for any number of workers, from every cursor, to the stream's end.
 
 use super::support::{At, Numbers, all, numbers, pass};
 use fuseloop::batch::Batch;
@@ -35,7 +35,7 @@ fn labels(batches: &[Seen]) -> Vec<u64> {
     batches.iter().flat_map(|(_, labels, _)| labels.iter().map(|&label| label as u64)).collect()
 }
 
-/// The loader over a stream holds what its pass holds, with any workers, from every cursor.
+/// Asserts that the loader yields the items of the stream's pass, with any workers, from every cursor.
 pub(crate) fn assert_loads(stream: &Stream) {
     let one = builder(stream).workers(1).build().unwrap();
     for epoch in [0, 1] {
@@ -193,10 +193,10 @@ fn a_stream_that_ends_before_its_known_length_is_an_error() {
     assert!(error.contains("the stream ends here, expected 9 items"), "{error}");
 }
 
-/// Where the end is not known, passing over what was delivered finds it.
+/// If the length is not known, the end is found by skipping the items that were delivered.
 #[test]
 fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
-    // Of one whose length is not known, the end of a short last batch is its end.
+    // For a stream of unknown length, the end of a short last batch counts as the stream's end.
     for (stream, end) in [(numbers(0, 11).stream(), 11), (numbers(0, 11).held().stream(), 12)] {
         let loader = builder(&stream).build().unwrap();
         let begin = loader.epoch(0).unwrap().cursor().unwrap();

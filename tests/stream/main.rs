@@ -1,4 +1,4 @@
-//! Streams: what their combinators give against plain lists, and a loader over them.
+//! Streams: the outputs of their combinators compared with plain lists, and a loader over them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

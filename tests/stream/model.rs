@@ -1,4 +1,4 @@
-//! Random compositions of streams, and what plain lists say that they give.
+//! Random compositions of streams, and the items that plain lists predict for them.
 
 use super::support::{fields, number, numbers, pass};
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
@@ -24,7 +24,7 @@ pub(crate) enum Tree {
     Mix(Vec<Tree>, Vec<f64>, MixEnd),
 }
 
-/// Numbers at random for making trees.
+/// Random numbers to build trees from.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -45,7 +45,7 @@ impl Dice {
             2 => Tree::Repeat(one(self), self.below(4)),
             3 => Tree::ShuffleAndRepeat(one(self), self.below(6) as usize, self.below(4)),
             4 => {
-                // What may be empty can't be repeated for ever.
+                // A stream that may be empty can't be repeated for ever.
                 let first = self.below(1000);
                 let one_more = Tree::Numbers { first, count: 1, held: false };
                 let of = Tree::Concat(vec![self.tree(depth - 1), one_more]);
@@ -108,7 +108,7 @@ fn zipped(a: u64, b: u64) -> u64 {
     (a * 1009 + b) % 100_003
 }
 
-/// The stream that it is.
+/// The stream of a composition.
 pub(crate) fn stream(tree: &Tree) -> Stream {
     let all = |parts: &[Tree]| parts.iter().map(stream).collect::<Vec<_>>();
     match tree {
@@ -146,7 +146,7 @@ pub(crate) fn stream(tree: &Tree) -> Stream {
     }
 }
 
-/// What its pass gives.
+/// The items of its pass.
 pub(crate) fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
     let part = |part: usize| Pass {
         seed: scrambled(pass.seed ^ (part as u64).wrapping_mul(STEP)),
@@ -257,7 +257,7 @@ fn mixed(
     out
 }
 
-/// SplitMix64, begun as the draws of a pass are.
+/// SplitMix64, started as the draws of a pass are.
 fn draws(pass: &Pass, of: u64) -> impl FnMut() -> u64 + use<> {
     let mut state = 0u64;
     for word in [pass.seed, u64::from(pass.epoch.0), pass.turn, of] {
@@ -277,7 +277,8 @@ fn scrambled(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Passes over some, asks for some, and so on to the end: what was asked for, by its place.
+/// Alternates between skipping items and requesting some, up to the end. Returns the requested items
+/// with their positions.
 pub(crate) fn in_steps(stream: &Stream, pass: &Pass, dice: &mut Dice) -> Vec<(usize, u64)> {
     let mut items = stream.open(pass).unwrap();
     let (mut seen, mut at) = (vec![], 0);

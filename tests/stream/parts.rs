@@ -1,4 +1,5 @@
-//! Each part of a mix by a list of its own: as a loader with that list alone has it.
+//! Lists of ops for single components of a mix: each component's rows are those of a loader with that
+//! list alone.
 
 use super::support::{At, numbers};
 use fuseloop::batch::Batch;
@@ -8,7 +9,7 @@ use fuseloop::source::{Concat, OwnedValue, Source};
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, ops::*};
 use std::sync::Arc;
 
-/// Numbers of part 1 begin here.
+/// The first number of component 1.
 const SECOND: i64 = 100;
 
 /// A label and the pixels of its row.
@@ -40,7 +41,7 @@ fn rows(loader: &Loader, epoch: u32) -> Vec<Row> {
     loader.epoch(epoch).unwrap().flat_map(|batch| rows_of(&batch.unwrap())).collect()
 }
 
-/// What rows must be: each as the loader has it that runs the list of its part alone.
+/// The expected rows: each is the row of a loader that runs only the list of its component.
 fn wanted(builder: &dyn Fn() -> LoaderBuilder, epoch: u32) -> Vec<Row> {
     let alone = |ops: fn() -> Ops| {
         let loader = setting(builder()).pipeline("image", move |_| Ok(ops()));
@@ -58,7 +59,7 @@ fn with_parts(builder: LoaderBuilder) -> LoaderBuilder {
     setting(builder).pipeline("image", |_| Ok(crop())).pipeline_of(1, "image", |_| Ok(inverted()))
 }
 
-/// Every row is as its part's list has it, with any workers.
+/// Asserts that every row is the one its component's list produces, with any workers.
 fn assert_parted(builder: &dyn Fn() -> LoaderBuilder) {
     for epoch in [0, 2] {
         let wanted = wanted(builder, epoch);
@@ -164,7 +165,7 @@ fn the_lists_are_made_anew_with_the_others() {
     let alone = setting(from_mix()).pipeline("image", |_| Ok(crop())).build().unwrap();
     assert_eq!(rows(&loader, 0), rows(&alone, 0));
     assert_eq!(rows(&loader, 2), wanted(&from_mix, 2));
-    // The output's own list is exchanged, the part's stays.
+    // The output's own list is replaced, the component's list stays.
     loader.set_pipeline("image", |_| Ok(inverted())).unwrap();
     let alone = setting(from_mix()).pipeline("image", |_| Ok(inverted())).build().unwrap();
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
@@ -274,7 +275,7 @@ fn an_item_that_cant_be_had_is_told_and_left_out_as_ever() {
     assert_eq!(labels, [0, 1, 2, 3, 4, 5, 100, 102, 103, 104, 105]);
 }
 
-/// Streams in an order of their own in each pass: each once, told apart by its label.
+/// Streams in a different order in each pass: each occurs once, identified by its label.
 #[test]
 fn interleaved_streams_come_in_another_order_each_pass() {
     let streams = || (0..6).map(|part| numbers(100 * part, 4).stream());
@@ -317,7 +318,8 @@ fn interleaved_streams_come_in_another_order_each_pass() {
         }
     }
     assert_eq!(orders.len(), 5, "{orders:?}");
-    // Other streams than those in their own order: a cursor of one is not the other's.
+    // The fingerprint differs from that of the same streams in their own order: a cursor of one is not
+    // valid for the other.
     let plain = Interleave { cycle_length: 3, block_length: 4, ..Interleave::default() };
     let plain = Stream::interleave(streams(), plain).unwrap();
     assert_ne!(plain.fingerprint(), woven(0, 3).fingerprint());

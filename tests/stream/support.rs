@@ -1,4 +1,4 @@
-//! Streams of numbers, and what they give.
+//! Streams of numbers, and helpers to read them.
 
 use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
 use fuseloop::source::{
@@ -17,15 +17,15 @@ pub(crate) fn record(number: u64) -> Record {
     vec![OwnedValue::Image(image), OwnedValue::Int(number as i64)]
 }
 
-/// What goes wrong in a stream of numbers, and where.
+/// The fault of a stream of numbers, and its position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Nowhere,
     /// This item can't be read.
     Item(u64),
-    /// The stream can't go on after so many items.
+    /// The stream can't continue after this many items.
     Stream(u64),
-    /// It panics there.
+    /// The stream panics there.
     Panic(u64),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Numbers {
     pub(crate) fields: Vec<FieldSpec>,
     pub(crate) first: u64,
     pub(crate) count: u64,
-    /// Whether items are records, and the length is not known.
+    /// True if items are records, and the length is not known.
     pub(crate) held: bool,
     pub(crate) bad: At,
 }
@@ -49,7 +49,7 @@ impl Numbers {
         Stream::new(self)
     }
 
-    /// In sequence only, its end not known.
+    /// Makes the stream sequential, with an unknown length.
     pub(crate) fn held(self) -> Self {
         Self { held: true, ..self }
     }
@@ -131,7 +131,7 @@ pub(crate) fn pass(seed: u64, epoch: u32) -> Pass {
     Pass { seed, epoch: Epoch(epoch), turn: 0 }
 }
 
-/// The number of an item: its label.
+/// The number of an item, which is its label.
 pub(crate) fn number(item: &Item) -> u64 {
     let record = item.read().unwrap();
     match record.last() {
@@ -140,7 +140,7 @@ pub(crate) fn number(item: &Item) -> u64 {
     }
 }
 
-/// What a pass gives after its first `skipped` items.
+/// The items of a pass after its first `skipped` items.
 pub(crate) fn rest(stream: &Stream, pass: &Pass, skipped: u64) -> Vec<u64> {
     let mut items = stream.open(pass).unwrap();
     items.skip(skipped).unwrap();

@@ -1,4 +1,4 @@
-//! What is read ahead, kept, and goes wrong on the way.
+//! Read-ahead, caches, and failures during a pass.
 
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
@@ -45,7 +45,7 @@ fn weave(reads: usize, deterministic: bool) -> Interleave {
     Interleave { cycle_length: 3, block_length: 2, reads, deterministic, shuffle: false }
 }
 
-/// What comes before the first error, and that.
+/// The items before the first error, and the error.
 fn until_error(stream: &Stream) -> (Vec<u64>, String) {
     let mut items = stream.open(&pass(0, 0)).unwrap();
     let mut seen = vec![];
@@ -193,6 +193,6 @@ fn shares_are_as_the_weights_say() {
         assert_eq!(item.component().unwrap() == 0, is_first);
         first += u32::from(is_first);
     }
-    // Six standard deviations of 61 items.
+    // Six standard deviations, of 61 items each.
     assert!((14_600..15_400).contains(&first), "{first}");
 }

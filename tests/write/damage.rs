@@ -1,9 +1,9 @@
-//! Damaged samples, hostile files, sources that fail.
+//! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
 use std::time::{Duration, Instant};
 
-/// Samples 0 and the last are whole, the others are not, each in its own way.
+/// Rows in which the first sample and the last are whole; the others are damaged, each in a different manner.
 fn damaged_files(dir: &Path) -> Vec<Row> {
     let whole = jpeg(30, 20, ColorType::Rgb);
     let cut = whole[..whole.len() / 2].to_vec();
@@ -83,7 +83,7 @@ fn a_file_over_the_limits_is_refused_unread() {
     let message = error_of(&[vec![FieldValue::Image(ImageInput::Path(path))]], &fields, &small);
     assert!(message.ends_with("more than 4194304 bytes, the limit on one value"), "{message}");
 
-    // A header that promises 65535 x 65535 pixels.
+    // A header that claims 65535 x 65535 pixels.
     let mut bomb = jpeg(8, 8, ColorType::Rgb);
     let frame = bomb.windows(2).position(|m| m == [0xff, 0xc0]).unwrap();
     bomb[frame + 5..frame + 9].fill(0xff);

@@ -1,6 +1,6 @@
-//! Random datasets of random fields: every value is read back to the bit, and the file is the same
-//! for any number of threads. Through TFRecord and back it is the same. `FUSELOOP_DATASETS=1000` tries
-//! more of them.
+//! Random datasets of random fields: every value is read back to the bit, and the file is the same for
+//! any number of threads. A conversion through TFRecord and back gives the same file.
+//! `FUSELOOP_DATASETS=1000` tries more datasets.
 
 use super::rounds::rounds;
 use super::*;
@@ -9,23 +9,23 @@ use fuseloop::source::{CustomRow, OpenOptions, Source, TfRecords};
 use fuseloop::write::{ConvertOptions, SkippedSample, convert};
 use std::time::Instant;
 
-/// How many datasets are written; a longer run sets FUSELOOP_DATASETS.
+/// The number of datasets written; a longer run sets FUSELOOP_DATASETS.
 const DATASETS: u64 = 60;
 
-/// Bytes of chance that a dataset is made of.
+/// The number of random bytes that a dataset is generated from.
 const CHANCE: u64 = 1 << 16;
 
-/// A dataset: what is asked for, and what is given.
+/// A dataset: the options of a writer, and its input.
 struct Dataset {
     fields: Vec<FieldSpec>,
     /// `None` for a sample whose source fails: it is left out.
     rows: Vec<Option<Row>>,
-    /// Whether the iterator says how many rows come.
+    /// True if the iterator announces its number of rows.
     is_announced: bool,
     options: WriteOptions,
 }
 
-/// A name of 1 to 16 ASCII characters, not rarely all 16; none is another's.
+/// A unique name of 1 to 16 ASCII characters, often of all 16.
 fn arbitrary_name(u: &mut Unstructured<'_>, place: usize) -> arbitrary::Result<String> {
     let length = *u.choose(&[2, 3, 9, 15, 16])?;
     let mut name = format!("{place:02}");
@@ -68,7 +68,7 @@ fn arbitrary_json(u: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<ser
         0 => serde_json::Value::Null,
         1 => json!(u.arbitrary::<bool>()?),
         2 => json!(u.arbitrary::<i64>()?),
-        // Others serde_json's parser does not read to the last bit.
+        // serde_json's parser does not read other floats to the last bit.
         3 => json!(f64::from(u.arbitrary::<i32>()?) / 8.0),
         4 => json!(u.arbitrary::<String>()?),
         5 => json!([arbitrary_json(u, depth - 1)?, arbitrary_json(u, depth - 1)?]),
@@ -89,7 +89,7 @@ fn arbitrary_value(u: &mut Unstructured<'_>, kind: &FieldKind) -> arbitrary::Res
     let filled = |u: &mut Unstructured<'_>, len| Ok(noise(len, u.arbitrary()?));
     let array = |u: &mut _| filled(u, kind.array_bytes().unwrap() as usize);
     Ok(match kind {
-        // Any bits, NaNs with all their payloads among them.
+        // Floats of any bits, including NaNs with all their payloads.
         FieldKind::Float => FieldValue::Float(f64::from_bits(u.arbitrary()?)),
         FieldKind::Int => FieldValue::Int(u.arbitrary()?),
         FieldKind::RgbImage => FieldValue::Image(arbitrary_image(u)?),
@@ -120,7 +120,7 @@ fn arbitrary_options(u: &mut Unstructured<'_>) -> arbitrary::Result<WriteOptions
     ];
     let mode = *u.choose(&modes)?;
     let image = ImageOptions { mode, seed: u.arbitrary()?, ..ImageOptions::default() };
-    // A sample has at most six values of some 1100 bytes.
+    // A sample has at most six values of about 1100 bytes.
     let page_size = *u.choose(&[1 << 13, 1 << 14, 1 << 17])?;
     Ok(WriteOptions { page_size, image, damaged: OnUnreadable::Skip, ..WriteOptions::default() })
 }
@@ -131,7 +131,7 @@ impl Dataset {
         let fields = (0..u.int_in_range(1..=6)?)
             .map(|place| Ok(field(&arbitrary_name(u, place)?, arbitrary_kind(u)?)))
             .collect::<Result<Vec<_>, _>>()?;
-        // Small ones first of all, and some that make work for several threads.
+        // Mostly small counts, and some that give several threads work.
         let count = *u.choose(&[0, 1, 2, 20, 64, 65, 300])?;
         let row = |u: &mut _| -> arbitrary::Result<Row> {
             fields.iter().map(|spec| arbitrary_value(u, &spec.kind)).collect()
@@ -142,7 +142,7 @@ impl Dataset {
         Ok(Self { fields, rows, is_announced: u.arbitrary()?, options })
     }
 
-    /// Writes it on so many threads.
+    /// Writes the dataset with this many threads.
     fn write(&self, threads: usize) -> (Vec<u8>, WriteReport) {
         let (_dir, path) = temp();
         let options = WriteOptions { threads: NonZeroUsize::new(threads), ..self.options.clone() };
@@ -170,7 +170,7 @@ impl Dataset {
         Beton::from_bytes_with(file, &open).unwrap()
     }
 
-    /// The samples that are not left out, as they are read.
+    /// Asserts that the samples that are not left out are read back.
     fn assert_reads_back(&self, file: Vec<u8>) {
         let beton = self.open(file);
         assert_eq!(beton.fields(), self.fields);
@@ -183,7 +183,8 @@ impl Dataset {
         }
     }
 
-    /// Through TFRecord and back it is the same file: names, types, shapes, values, and their order.
+    /// Asserts that a conversion through TFRecord and back gives the same file: names, types, shapes,
+    /// values, and their order.
     fn assert_comes_back_through_records(&self, file: Vec<u8>) {
         let is_custom = |spec: &FieldSpec| matches!(spec.kind, FieldKind::Custom { .. });
         let beton = self.open(file);
@@ -202,7 +203,7 @@ impl Dataset {
         let records = TfRecords::open(at("x-*.tfrecord").to_str().unwrap()).unwrap();
         assert_eq!(Source::fields(&records), self.fields);
         convert(&records, at("again.beton"), &options).unwrap();
-        // Not the file itself: where rows were left out, it has room for them.
+        // The comparison is not with the file itself, which has unused room where rows were left out.
         convert(&beton, at("same.beton"), &options).unwrap();
         let read = |name| fs::read(at(name)).unwrap();
         assert!(read("again.beton") == read("same.beton"), "{:?}", self.fields);
@@ -218,7 +219,8 @@ impl Dataset {
     }
 }
 
-/// `read` is `given` to the bit; of an image that was encoded or decoded, its size.
+/// Asserts that `read` equals `given` to the bit; for an image that was encoded or decoded, that its
+/// size does.
 fn assert_value(given: &FieldValue, read: Value<'_>) {
     match (given, read) {
         (FieldValue::Float(want), Value::Float(got)) => assert_eq!(want.to_bits(), got.to_bits()),
@@ -255,7 +257,7 @@ fn assert_value(given: &FieldValue, read: Value<'_>) {
     }
 }
 
-/// How many datasets are tried.
+/// The number of datasets to try.
 fn count(default: u64) -> u64 {
     rounds("FUSELOOP_DATASETS", default)
 }
@@ -289,7 +291,7 @@ fn random_datasets_read_back_and_are_the_same_for_1_2_and_7_threads() {
             dataset.assert_reads_back(file);
             Ok(())
         };
-        // The size in the low half, chance itself in the other.
+        // The low half of the seed is the size, the high half is the randomness.
         arbtest::arbtest(dataset).seed(number << 32 | CHANCE);
     }
     let took = start.elapsed();

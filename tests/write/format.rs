@@ -1,9 +1,9 @@
-//! The format: FFCV's own files, every value read back, the same bytes for any threads.
+//! The format: FFCV's own files, every value read back, the same bytes for any number of threads.
 
 use super::plain::Plain;
 use super::*;
 
-/// Files that FFCV wrote with one worker, read and written anew.
+/// Files that FFCV wrote with one worker are read and written again.
 #[test]
 fn a_file_of_ffcv_written_anew_is_the_same_file() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton");
@@ -28,7 +28,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
                     .collect()
             })
             .collect();
-        // The images that were stored raw are those up to the largest of them.
+        // The threshold is the size of the largest image that was stored raw.
         for (k, spec) in fields.iter().enumerate() {
             let raw = rows.iter().filter_map(|row| match &row[k] {
                 FieldValue::Image(ImageInput::Rgb { pixels, .. }) => Some(pixels.len() as u64),
@@ -44,7 +44,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
         let (mut got, _) = write_rows(&rows, &fields, &options);
         let mut want = want;
         for id in beton.samples() {
-            // Python keeps an object's keys in the order they were put in, we sort them.
+            // Python keeps an object's keys in insertion order, Fuseloop sorts them.
             for (k, _) in fields.iter().enumerate().filter(|(_, f)| f.kind == FieldKind::Json) {
                 let Ok(OwnedValue::Json(text)) = beton.owned(id, k) else { panic!("{id}") };
                 let at = want.windows(text.len()).position(|window| window == text).unwrap();
@@ -63,7 +63,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
     }
 }
 
-/// A value that was read, to be written.
+/// Converts a value that was read to one to be written.
 fn again(value: Value<'_>, kind: &FieldKind) -> FieldValue {
     match (value, kind) {
         (Value::Float(value), _) => FieldValue::Float(value),
@@ -125,7 +125,8 @@ fn every_dataset_reads_back_as_it_was_written() {
     .budget_ms(1_500);
 }
 
-/// `bytes` by our own reader and `read` by the library's are what is stored of `given`.
+/// Asserts that `bytes`, from the independent reader, and `read`, from the library, are the stored form
+/// of `given`.
 fn assert_stored(given: &FieldValue, bytes: &[u8], read: Value<'_>) {
     match (given, read) {
         (FieldValue::Float(want), Value::Float(got)) => {
@@ -206,7 +207,7 @@ fn a_file_does_not_depend_on_the_threads_or_on_how_samples_come() {
     let (_dir, path) = temp();
     write(&Fixed(rows.clone()), &all_fields(), &path, &with(3)).unwrap();
     assert!(fs::read(&path).unwrap() == want, "by index");
-    // An iterator that does not say how long it is: the sample table outgrows its first place.
+    // The iterator does not announce its length: the sample table outgrows the space first reserved for it.
     write_iter(rows.into_iter().filter(|_| true), &all_fields(), &path, &with(3)).unwrap();
     assert!(fs::read(&path).unwrap() == want, "one by one");
     Plain::open(&path).check();
@@ -233,7 +234,7 @@ fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
     assert!(message.starts_with(&format!("sample 0 ({path:?}): it takes ")), "{message}");
 }
 
-/// Small samples first, large ones at the end, slow ones in between: what waits is bounded by
+/// Small samples come first, large ones at the end, slow ones in between: waiting samples are bounded by
 /// bytes, and the sample that all others wait for must never wait itself.
 #[test]
 fn samples_of_very_different_sizes_are_written_in_order() {

@@ -1,4 +1,4 @@
-//! Images: passed through, resized, raw or JPEG.
+//! Images: passed through unchanged, resized, raw or JPEG.
 
 use super::*;
 use fuseloop_ops::{ImageView, Size, area};
@@ -31,7 +31,7 @@ fn raw_pixels_are_resized_by_area() {
     assert!(stored(input.clone(), options(None)) == (ImageMode::Raw, 97, 41, pixels.clone()));
     assert!(stored(input.clone(), options(Some(97))) == (ImageMode::Raw, 97, 41, pixels.clone()));
     let source = ImageView::packed(&pixels, Size::new(height, width)).unwrap();
-    // 50.0 / 97.0 * 97.0 is 49.99999999999999 in doubles, and FFCV cuts it as we do.
+    // 50.0 / 97.0 * 97.0 is 49.99999999999999 in doubles, and FFCV truncates it as Fuseloop does.
     let want = area::resize(source, Size::new(21, 49)).unwrap();
     assert!(stored(input.clone(), options(Some(50))) == (ImageMode::Raw, 49, 21, want));
     let got = stored(rgb(1000, 2, 1), options(Some(10)));
@@ -75,7 +75,7 @@ fn a_proportion_is_kept_and_depends_on_the_seed() {
     };
     let [x, y] = modes(1);
     let share = |modes: &[bool]| modes.iter().filter(|&&jpeg| jpeg).count();
-    // 500 of 2000 in the mean, standard deviation 19.
+    // The expected number is 500 of 2000, with a standard deviation of 19.
     assert!((420..580).contains(&share(&x)) && (420..580).contains(&share(&y)));
     assert_ne!(x, y, "the fields draw apart");
     assert_ne!(x, modes(2)[0]);

@@ -1,4 +1,4 @@
-//! What is without loss before is without loss after, in every form, unless loss is asked for by name.
+//! Lossless data stays lossless in every form, unless a lossy mode is requested by name.
 
 use fuseloop::SampleId;
 use fuseloop::source::{Dataset, ImageMode, OwnedImage, OwnedValue, Source};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const IMAGES: u64 = 6;
 
-/// Pixels that no JPEG keeps.
+/// Pixels that no JPEG preserves.
 fn pixels(n: u64) -> (u32, u32, Vec<u8>) {
     let (width, height) = (9 + n as u32, 17);
     let byte = |i: u32| (u64::from(i) * 2_654_435_761 % 251 + n * 40) as u8;
@@ -23,7 +23,7 @@ fn png(width: u32, height: u32, pixels: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
-    // Unlike the converter's own, to see whether the bytes stay.
+    // The settings differ from the converter's own, to show whether the bytes are copied.
     encoder.set_compression(png::Compression::Fast);
     encoder.set_filter(png::Filter::Paeth);
     encoder.write_header().unwrap().write_image_data(pixels).unwrap();
@@ -53,7 +53,7 @@ fn image(source: &dyn Source, sample: u64) -> OwnedImage {
     found.unwrap()
 }
 
-/// The pixels of a PNG, or of raw ones.
+/// The pixels of a PNG, or of a raw image.
 fn decoded(image: &OwnedImage) -> Vec<u8> {
     match image.mode {
         ImageMode::Raw => image.bytes.clone(),
@@ -115,7 +115,7 @@ fn a_folder_of_pngs_keeps_every_pixel_through_every_form() {
     let report = write_folder(at("photos"), at("w.beton"), &WriteOptions::default()).unwrap();
     assert_eq!(report.written.reencoded, count(png, raw, false));
     assert_every_pixel(&at("w.beton"), raw);
-    // Where the bytes can stay, they do: not only the pixels.
+    // Where the bytes can be copied, they are: not only the pixels.
     let original = fs::read(at("photos/cat/0.png")).unwrap();
     assert!(image(&*open(&at("h.tar")), 0).bytes == original);
 }
@@ -136,7 +136,7 @@ fn a_mode_that_says_jpeg_is_lossy_and_says_so() {
             assert!((0..IMAGES).all(|n| image(&*source, n).mode == jpeg), "{dst:?}");
         }
     }
-    // JPEGs stay as they are under the same name of a mode, and raw pixels of them lose nothing more.
+    // JPEGs are copied in the mode of the same name, and decoding them to raw pixels loses nothing more.
     let report = to(&at("px"), &at("again.tar"), WriteMode::Jpg);
     assert_eq!(report.reencoded, vec![]);
     assert!(image(&*open(&at("px")), 0) == image(&*open(&at("again.tar")), 0));
@@ -144,7 +144,7 @@ fn a_mode_that_says_jpeg_is_lossy_and_says_so() {
     assert_eq!(report.reencoded, count(jpeg, png, false));
 }
 
-/// A conversion in parts draws as one in a stroke does.
+/// A conversion in parts draws the same random modes as one without.
 #[test]
 fn parts_draw_as_the_whole() {
     let dir = tempfile::tempdir().unwrap();

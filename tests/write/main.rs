@@ -1,7 +1,7 @@
-//! What the writer promises: FFCV's format to the byte, the same file for any number of
-//! threads, every value read back, and a clear error for what can't be written.
+//! The writer's promises: FFCV's format to the byte, the same file for any number of threads, every
+//! value read back, and a clear error for values that can't be written.
 //!
-//! What the tests share is here; `plain.rs` reads files by the specification alone.
+//! The helpers that the tests share are here; `plain.rs` reads files by the specification alone.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
@@ -134,7 +134,7 @@ fn write_rows(
     (fs::read(path).unwrap(), report)
 }
 
-/// Writes one image and gives what is stored: mode, width, height, bytes.
+/// Writes one image and returns the stored mode, width, height and bytes.
 fn stored(input: ImageInput, image: ImageOptions) -> (ImageMode, u32, u32, Vec<u8>) {
     let rows = [vec![FieldValue::Image(input)]];
     let (bytes, _) = write_rows(&rows, &[field("x", FieldKind::RgbImage)], &with_images(image));

@@ -1,9 +1,9 @@
-//! A reader of our own, which shares no line with the writer.
+//! An independent reader, which shares no code with the writer.
 
 use std::fs;
 use std::path::Path;
 
-/// Rows and values of a file as the specification says, and checks of what FFCV relies on.
+/// The rows and values of a file by the specification, and checks of the properties that FFCV relies on.
 pub(crate) struct Plain {
     bytes: Vec<u8>,
     page_size: u64,
@@ -57,7 +57,7 @@ impl Plain {
         (offsets, end.next_multiple_of(most))
     }
 
-    /// What FFCV's readers rely on, and what the format's page says.
+    /// Checks the properties that FFCV's readers rely on, and the rules of the format's documentation.
     pub(crate) fn check(&self) {
         let (_, row) = self.layout();
         let rows_end = self.rows_at + self.samples * row;
@@ -89,7 +89,7 @@ impl Plain {
         u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().unwrap())
     }
 
-    /// A field's bytes: of the pages if it has a pointer, of the row otherwise.
+    /// A field's bytes: from the pages if the field has a pointer, from the row otherwise.
     pub(crate) fn value(&self, sample: u64, field: usize) -> Vec<u8> {
         let (offsets, row) = self.layout();
         let cell = self.rows_at + sample * row + offsets[field];

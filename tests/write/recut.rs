@@ -1,4 +1,5 @@
-//! Re-cut JPEGs: no pixel changes, what can't be re-cut is kept, and nothing depends on threads.
+//! Re-cut JPEGs: no pixel changes, JPEGs that can't be re-cut stay unchanged, and nothing depends on the
+//! number of threads.
 
 use super::*;
 use fuseloop::decode::{DecodeOptions, Decoder};
@@ -9,7 +10,7 @@ use fuseloop::write::{
 };
 use std::collections::BTreeMap;
 
-/// All images as JPEGs.
+/// Options that store all images as JPEGs.
 fn jpegs() -> ImageOptions {
     ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() }
 }
@@ -22,7 +23,7 @@ fn recut(jpeg: &[u8], tile: Tile) -> Vec<u8> {
     Recutter::new(tile, Limits::DEFAULT).recut(jpeg).unwrap()
 }
 
-/// A picture as the loader sees it; `None` if it is damaged.
+/// The pixels of an image as the loader decodes it; `None` if it is damaged.
 fn pixels(image: &OwnedImage) -> Option<Vec<u8>> {
     let mut decoder = Decoder::new(DecodeOptions::default());
     let value = OwnedValue::Image(image.clone());
@@ -38,8 +39,8 @@ fn interval(jpeg: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes([jpeg[at + 4], jpeg[at + 5]]))
 }
 
-/// Every value of `again` is that of `file`, but for the coding of JPEGs. Gives how many of them
-/// are coded differently.
+/// Asserts that every value of `again` equals that of `file`, except for the coding of JPEGs. Returns
+/// the number of JPEGs that are coded differently.
 fn assert_same_values(file: &Beton, again: &Beton) -> u64 {
     assert_eq!((file.fields(), file.len()), (again.fields(), again.len()));
     let mut differing = 0;
@@ -71,7 +72,7 @@ fn golden() -> Vec<PathBuf> {
     files
 }
 
-/// JPEGs of all sorts, of which some can't be re-cut.
+/// JPEGs of all kinds, some of which can't be re-cut.
 fn mixed(dir: &Path) -> Vec<Row> {
     let whole = jpeg(90, 70, ColorType::Rgb);
     fs::write(dir.join("whole.jpg"), &whole).unwrap();
@@ -141,7 +142,7 @@ fn the_tiled_file_is_the_same_for_any_number_of_threads() {
             mode: WriteMode::Proportion { compress_probability: 0.7 },
             ..tiled(Tile::Pixels(16))
         };
-        // The JPEG that is cut short can be kept, but not be stored as pixels.
+        // The truncated JPEG can be copied, but not be stored as pixels.
         let damaged = OnUnreadable::Skip;
         let options =
             WriteOptions { threads: NonZeroUsize::new(threads), damaged, ..with_images(image) };
@@ -239,7 +240,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
         .map(|n| {
             let mut row = arbitrary_row(&mut u).unwrap();
             row.pop();
-            // A picture that nothing reads, and one that is raw.
+            // An image that no decoder reads, and one that is raw.
             let (mode, width, height) = (ImageMode::Jpeg, 9, 9);
             row.push(FieldValue::Image(match n % 3 {
                 0 => ImageInput::Stored(OwnedImage { mode, width, height, bytes: vec![n; 5] }),
@@ -302,7 +303,7 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
     assert_eq!(written.owned(SampleId(1), 1), Ok(OwnedValue::Int(2)));
 }
 
-/// A folder of all that folders have, and what its copy must hold but for JPEGs.
+/// A folder with every kind of entry, of which a copy must be the same except for JPEGs.
 fn folder(dir: &Path) -> PathBuf {
     let src = dir.join("src");
     let whole = jpeg(90, 70, ColorType::Rgb);
@@ -325,7 +326,7 @@ fn folder(dir: &Path) -> PathBuf {
     src
 }
 
-/// All below a folder: files with their bytes, directories without.
+/// The contents of a folder: files with their bytes, directories without.
 fn all_below(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let (mut found, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
     while let Some(next) = open.pop() {
@@ -365,7 +366,7 @@ fn a_folder_is_mirrored_with_its_jpegs_re_cut() {
     assert_eq!(report.bytes.after, sum(&want));
     assert!(all_below(&dst) == want);
 
-    // Again, over what is there and over what a killed run has left: the same.
+    // A second run gives the same result over existing files and over those of a killed run.
     fs::write(dst.join("a/1.jpg"), "old").unwrap();
     let left = dst.join(".fuseloop-dead.partial");
     fs::create_dir(&left).unwrap();
@@ -442,12 +443,12 @@ fn links_are_followed_in_the_original_and_refused_in_the_copy() {
 
     let dst = dir.path().join("dst");
     let report = mirrored(&src, &dst, 2);
-    // `.hidden`, the loop and the link to nowhere.
+    // The ignored entries are `.hidden`, the loop and the dead link.
     assert_eq!((report.recut, report.ignored.count), (4, 3));
     assert!(!fs::symlink_metadata(dst.join("linked")).unwrap().is_symlink());
     assert!(dst.join("linked/x.jpg").is_file() && !dst.join("loop").exists());
 
-    // A copy that was made of links leads back to the original.
+    // A destination with links that lead back to the original is refused.
     let links = dir.path().join("links");
     fs::create_dir(&links).unwrap();
     symlink(&other, links.join("linked")).unwrap();

@@ -1,4 +1,4 @@
-//! What is refused before or while writing, and in which words.
+//! Inputs that are refused before or while writing, and their error messages.
 
 use super::*;
 

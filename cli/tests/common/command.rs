@@ -5,13 +5,13 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs it in a folder.
+/// Runs the command in a folder.
 pub(crate) fn fuseloop(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
     command.args(args).current_dir(dir).output().unwrap()
 }
 
-/// Runs it and gives what it printed.
+/// Runs the command and returns its stdout.
 pub(crate) fn told(dir: &Path, args: &[&str]) -> String {
     let output = fuseloop(dir, args);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,13 +1,13 @@
-//! Every block of code in README.md and docs/ is good: Rust compiles, TOML is a pipeline, commands run.
+//! Every block of code in README.md and docs/ is correct: Rust compiles, TOML is a pipeline, commands run.
 //!
-//! | block  | what is asked of it                                                                   |
+//! | block  | requirement                                                                           |
 //! |--------|---------------------------------------------------------------------------------------|
-//! | `rust` | its lines stand in `snippets.rs`, one after another: the compiler has seen them        |
+//! | `rust` | its lines are in `snippets.rs`, consecutively, which the compiler checks               |
 //! | `toml` | it is a pipeline file; lines that only set parameters are those of a RandomResizedCrop |
-//! | `sh`   | each command of `fuseloop` ends well, in a folder with data as the documents name it   |
-//! | `text`, none | nothing: what the programs print                                                 |
+//! | `sh`   | each command of `fuseloop` succeeds, in a folder with data as the documents name it    |
+//! | `text`, none | no requirement: these are outputs of the programs                                |
 //!
-//! What can't run here is listed in [`NOT_RUN`], with the reason.
+//! Commands that can't run here are listed in [`NOT_RUN`], with the reason.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -24,14 +24,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Commands that are not run, by how they begin, and why.
+/// The beginnings of commands that are not run, and the reasons.
 const NOT_RUN: [(&str, &str); 3] = [
     ("cargo ", "it compiles everything anew; CI runs the same"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
 ];
 
-/// Pictures in `photos/`: a document replays sample 1234.
+/// The number of images in `photos/`: a document replays sample 1234.
 const PHOTOS: usize = 1240;
 
 struct Block {
@@ -90,7 +90,7 @@ fn every_block_is_of_a_kind_that_is_checked() {
     }
 }
 
-/// Whether lines stand in others one after another; indents and empty lines do not count.
+/// Returns true if lines occur consecutively in a text. Indentation and empty lines do not count.
 fn stand_in(lines: &str, all: &str) -> bool {
     let kept = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.trim().to_owned());
@@ -104,7 +104,7 @@ fn stand_in(lines: &str, all: &str) -> bool {
 fn rust_is_compiled() {
     let compiled = include_str!("snippets.rs");
     for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "rust") {
-        // What a reader has between two pieces.
+        // The text that a document puts between two pieces.
         for piece in text.split("// ...\n") {
             assert!(
                 stand_in(piece, compiled),
@@ -143,7 +143,7 @@ fn jpeg(seed: usize) -> Vec<u8> {
     out
 }
 
-/// Data of the names that the documents use.
+/// Creates data with the names that the documents use.
 fn lay_out(dir: &Path) {
     fs::create_dir(dir.join("shards")).unwrap();
     for (folder, count) in [("photos", PHOTOS), ("imagenet/train", 4)] {
@@ -170,7 +170,7 @@ fn lay_out(dir: &Path) {
     }
 }
 
-/// Runs a line of the shell in a folder; what it said if it failed.
+/// Runs a line of shell in a folder; returns its output if it failed.
 fn run(dir: &Path, line: &str) -> Result<(), String> {
     let command = Path::new(env!("CARGO_BIN_EXE_fuseloop"));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -185,7 +185,7 @@ fn run(dir: &Path, line: &str) -> Result<(), String> {
     Err(told + &errors)
 }
 
-/// Takes away what a line writes: it is there from another line.
+/// Deletes the output file of a line, which another line may have written already.
 fn clear(dir: &Path, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let writes = ["write", "convert", "concat", "subset"];

@@ -1,7 +1,7 @@
-//! The Rust code of the documents, word for word, with what each piece has around it.
+//! The Rust code of the documents, word for word, with the code that each piece needs around it.
 //!
-//! `main.rs` looks here for every block of Rust in README.md and docs/, line by line. So the compiler
-//! checks them all; none is run, as their data is the reader's.
+//! `main.rs` looks here for every block of Rust in README.md and docs/, line by line, so that the
+//! compiler checks them all. No piece is run, because its data is the reader's.
 
 #![allow(unused, dead_code, clippy::all, reason = "pieces as they stand in documents")]
 

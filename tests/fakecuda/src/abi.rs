@@ -1,24 +1,25 @@
-//! What C hands over: arguments of the exported functions, and how a function is exported.
+//! Arguments of the functions that C calls, and the macro that exports such functions.
 //!
 //! | type       | C                           | the caller promises                     |
 //! |------------|-----------------------------|-----------------------------------------|
-//! | `Out<T>`   | `T*`                        | null, or a place for one `T`            |
-//! | `Text`     | `const char*`               | null, or a string with its NUL          |
+//! | `Out<T>`   | `T*`                        | null, or a valid pointer to one `T`     |
+//! | `Text`     | `const char*`               | null, or a NUL-terminated string        |
 //! | `Array<T>` | `T*`                        | null, or as many `T` as the call says   |
 //! | `Host`     | `void*`                     | null, or as many bytes as the call says |
-//! | `Handle`   | `CUstream`, `CUevent`, ...  | nothing: it is looked up                |
+//! | `Handle`   | `CUstream`, `CUevent`, ...  | nothing: the handle is looked up        |
 //!
-//! None of them can be made in Rust: who has one has it from a caller in C, with its promise.
-//! A panic does not cross into C: each stand-in's `call` catches it.
+//! Rust code cannot construct any of them: a value always comes from a caller in C, with the
+//! caller's promise. A panic does not cross into C: the `call` function of each stand-in catches
+//! it.
 #![allow(unsafe_code, reason = "the pointers of C")]
 
 use crate::memory::Span;
 use std::ffi::{CStr, c_char, c_void};
 
-/// A pointer that points nowhere.
+/// The error for a null pointer.
 pub(crate) struct Null;
 
-/// Where a result goes.
+/// A pointer that a result is written to.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
@@ -32,7 +33,7 @@ impl<T> Out<T> {
         if self.is_null() {
             return Err(Null);
         }
-        // SAFETY: not null, so a place for one `T`, as the table above says.
+        // SAFETY: not null, so valid for one `T`, as the table above says.
         unsafe { self.0.write(value) };
         Ok(())
     }
@@ -58,25 +59,25 @@ impl Text {
         if self.0.is_null() {
             return Err(Null);
         }
-        // SAFETY: not null, so a string with its NUL, as the table above says.
+        // SAFETY: not null, so a NUL-terminated string, as the table above says.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
     }
 }
 
 impl From<Host> for Text {
-    /// Of a caller whose memory holds a string, as the call says.
+    /// Converts memory that holds a string, as the call says.
     fn from(host: Host) -> Self {
         Self(host.0.cast_const().cast())
     }
 }
 
-/// Several values side by side.
+/// Several values in a row.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
-    /// The first `count` of them, which the call says are there.
+    /// Returns the first `count` values, which the call says exist.
     pub(crate) fn read(&self, count: usize) -> Result<Vec<T>, Null> {
         if count == 0 {
             return Ok(vec![]);
@@ -99,21 +100,22 @@ impl Host {
         self.0 as u64
     }
 
-    /// Its first `len` bytes, which the call says are there.
+    /// Returns the first `len` bytes, which the call says exist.
     pub(crate) fn span(self, len: usize) -> Result<Span, Null> {
         if self.0.is_null() && len > 0 {
             return Err(Null);
         }
-        // SAFETY: not null, so as many bytes as the call says, as the table above says. For how
-        // long is the caller's promise too: CUDA's rules for the call that the bytes are handed to.
+        // SAFETY: not null, so as many bytes as the call says, as the table above says. The caller
+        // also promises how long the bytes stay valid: CUDA's rules for the call that receives
+        // them.
         Ok(unsafe { Span::of_caller(self.address(), len) })
     }
 }
 
-/// A stream, an event, a module: a number that the fake gave out, or one that CUDA fixes.
+/// A stream, an event, a module: a number that the fake handed out, or one that CUDA defines.
 pub(crate) type Handle = u64;
 
-/// Exports functions that answer a `$answer`, each through `$call(name, arguments, body)`.
+/// Exports functions that return a `$answer`, each through `$call(name, arguments, body)`.
 macro_rules! export {
     ($call:path => $answer:ty; $($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*

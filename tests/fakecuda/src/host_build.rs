@@ -1,8 +1,9 @@
-//! Kernels compiled for the host: `KERNEL` of kernels/cuda/host_cuda.h, called.
+//! Kernels compiled for the host: calls the functions that `KERNEL` of kernels/cuda/host_cuda.h
+//! defines.
 //!
 //! ```text
 //! u32 name_bytes()                                                        bytes of the arguments
-//! int name(arguments, u32 rows, u32 parts, u32 threads, u32 backwards)    accesses not aligned
+//! int name(arguments, u32 rows, u32 parts, u32 threads, u32 backwards)    number of misaligned accesses
 //! ```
 #![allow(unsafe_code, reason = "a library's functions, by name")]
 
@@ -13,11 +14,11 @@ use std::sync::Arc;
 
 type Run = unsafe extern "C" fn(*const c_void, u32, u32, u32, u32) -> i32;
 
-/// A shared object of the fake NVRTC.
+/// A shared object that the fake NVRTC built.
 #[derive(Debug)]
 pub(crate) struct HostBuild(Arc<Library>);
 
-/// One kernel of it.
+/// One kernel of a shared object.
 #[derive(Debug, Clone)]
 pub(crate) struct HostEntry {
     pub(crate) bytes: usize,
@@ -30,14 +31,14 @@ impl HostBuild {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let path = folder.path().join("kernels.so");
         fs::write(&path, object).map_err(|error| error.to_string())?;
-        // SAFETY: compiled by the fake NVRTC out of kernels alone; nothing in it runs when it is
-        // loaded. The file may go: what is loaded stays.
+        // SAFETY: compiled by the fake NVRTC from kernels alone; loading it runs no code. The file
+        // may be deleted: the loaded library stays.
         let library = unsafe { Library::new(&path) }.map_err(|error| error.to_string())?;
         Ok(Self(Arc::new(library)))
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<HostEntry> {
-        // SAFETY: `KERNEL` gives both names these types.
+        // SAFETY: `KERNEL` defines both names with these types.
         let (run, bytes) = unsafe {
             let run = *self.0.get::<Run>(name.as_bytes()).ok()?;
             let bytes = *self
@@ -51,10 +52,11 @@ impl HostBuild {
 }
 
 impl HostEntry {
-    /// Runs all threads, one after another, and counts accesses that a device would not do.
+    /// Runs all threads, one after another, and returns the number of accesses that a device would
+    /// refuse.
     ///
-    /// The kernel reads and writes where its arguments say: who launches it answers for that, as on
-    /// a device.
+    /// The kernel reads and writes at the addresses in its arguments: the code that launches the
+    /// kernel is responsible for them, as on a device.
     pub(crate) fn run(
         &self,
         arguments: &[u8],
@@ -64,7 +66,8 @@ impl HostEntry {
     ) -> i32 {
         assert_eq!(arguments.len(), self.bytes, "as long as the kernel's arguments");
         let backwards = u32::from(backwards);
-        // SAFETY: `KERNEL` copies `bytes` bytes of arguments first. `_library` keeps the code.
+        // SAFETY: `KERNEL` first copies `bytes` bytes of arguments. `_library` keeps the code
+        // loaded.
         unsafe { (self.run)(arguments.as_ptr().cast(), grid[0], grid[1], threads, backwards) }
     }
 }

@@ -1,10 +1,11 @@
-//! What the fake NVRTC makes and the fake driver takes: a shared object of the host, wrapped.
+//! The format that the fake NVRTC writes and the fake driver loads: a shared object of the host,
+//! wrapped.
 //!
 //! As a CUBIN, little-endian:
 //!
 //! | offset | size | field | meaning                                         |
 //! |-------:|-----:|-------|-------------------------------------------------|
-//! |      0 |   16 | magic | begins as an ELF file does: a real CUBIN is one |
+//! |      0 |   16 | magic | begins like an ELF file, as a real CUBIN does   |
 //! |     16 |    4 | sm    | the compute capability it was compiled for      |
 //! |     20 |    8 | len   | bytes that follow                               |
 //! |     28 |  len |       | the shared object                               |
@@ -44,7 +45,7 @@ pub(crate) fn text((major, minor): (u32, u32), sm: u32, library: &[u8]) -> Strin
     format!("{heading}{LINE}{digits}\n")
 }
 
-/// The object in a text of [`text`].
+/// Returns the object in a text of [`text`].
 pub(crate) fn from_text(text: &str) -> Option<Vec<u8>> {
     let digits = text.lines().find_map(|line| line.strip_prefix(LINE))?.as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

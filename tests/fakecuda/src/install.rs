@@ -1,11 +1,12 @@
-//! How a test gets onto the fake GPU: its binary is started again, for that test alone.
+//! Runs a test on the fake GPU: starts the test's binary again, for that test alone.
 //!
 //! ```text
 //! parent: cargo's test ──▶ Install: folder of links ──▶ child: FAKE_CUDA_CHILD=name --exact name
 //!                             ◀── exit code, the mark that the body ran to its end ──┘
 //! ```
 //!
-//! A child, since a process loads `libcuda.so.1` once, reads its settings once, and may crash.
+//! A child process, because a process loads `libcuda.so.1` once, reads its settings once, and may
+//! crash.
 
 use std::env;
 use std::fs::{self, File};
@@ -17,27 +18,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Says which test a child is of.
+/// Names the test that a child runs.
 const CHILD: &str = "FAKE_CUDA_CHILD";
 
-/// What a child prints when the body has come to its end.
+/// Printed by a child when the test's body has finished.
 const DONE: &str = "the body on the fake GPU has come to its end";
 
-/// A child that takes longer hangs: waits for what never comes.
+/// A child that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A folder in which the fake is found under the names of the driver and of NVRTC.
+/// A folder that holds the fake under the names of the driver and of NVRTC.
 #[derive(Debug)]
 pub struct Install {
     folder: TempDir,
 }
 
 impl Install {
-    /// Makes the folder.
+    /// Creates the folder.
     ///
     /// # Panics
     ///
-    /// If the fake was not built beside the test binary, or there is no room for a few links.
+    /// If the fake was not built next to the test binary, or the links cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let library = library();
@@ -48,30 +49,30 @@ impl Install {
         Self { folder }
     }
 
-    /// Where the libraries are, under their names.
+    /// Returns the folder of the libraries.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The command that runs test `name` of this binary once more, on the fake.
+    /// Returns the command that runs test `name` of this binary once more, on the fake.
     ///
     /// # Panics
     ///
-    /// If this binary has no path.
+    /// If the path of this binary is unknown.
     #[must_use]
     pub fn child(&self, name: &str) -> Command {
         let mut command = Command::new(env::current_exe().expect("the path of this binary"));
         command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
         command.env(CHILD, name).env("LD_LIBRARY_PATH", self.path());
-        // NVIDIA's compiler makes code for GPUs: the loader is to find the fake's instead.
+        // NVIDIA's compiler emits code for GPUs: the loader must find the fake's NVRTC instead.
         if let Some(real) = env::var_os("FUSELOOP_NVRTC") {
             command.env("REAL_NVRTC", real).env_remove("FUSELOOP_NVRTC");
         }
         command
     }
 
-    /// The search path of libraries, with our folder in front.
+    /// Returns the search path of libraries, with our folder in front.
     fn path(&self) -> String {
         let before = env::var("LD_LIBRARY_PATH").unwrap_or_default();
         format!("{}:{before}", self.folder().display())
@@ -84,7 +85,8 @@ impl Default for Install {
     }
 }
 
-/// The fake as cargo has built it: in the folder of the test binary, or the one above.
+/// Returns the path of the fake as cargo built it: in the folder of the test binary, or in its
+/// parent.
 fn library() -> PathBuf {
     let binary = env::current_exe().expect("the path of this binary");
     let folders = binary.ancestors().skip(1).take(2);
@@ -94,8 +96,8 @@ fn library() -> PathBuf {
     found.unwrap_or_else(|| panic!("the fake driver was not built: {places:?}")).clone()
 }
 
-/// Whether kernels can be compiled for the host, so that the fake NVRTC works. Prints if not: a
-/// test says so and ends.
+/// Returns true if kernels can be compiled for the host, so that the fake NVRTC works. Otherwise
+/// prints that the test is skipped.
 #[must_use]
 pub fn has_host_compiler() -> bool {
     let found = crate::nvrtc::host_compiler().is_some();
@@ -105,14 +107,14 @@ pub fn has_host_compiler() -> bool {
     found
 }
 
-/// Runs `body` on the fake GPU. `name` is the test's own, with its modules, as `cargo test` prints
-/// it; `settings` are environment variables, those of the fake among them. A test may call this
-/// more than once with different settings: each child runs the body that has its own.
+/// Runs `body` on the fake GPU. `name` is the test's own name, with its modules, as `cargo test`
+/// prints it; `settings` are environment variables, including the fake's. A test may call this
+/// function more than once with different settings: each child runs the body whose settings it has.
 ///
 /// # Panics
 ///
-/// If the body does, with all that it printed; if it crashes, hangs, or `name` is no test that
-/// calls this.
+/// If the body panics, with everything that it printed; if the child crashes or hangs, or `name` is
+/// not a test that calls this function.
 pub fn on_fake_gpu(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
     if env::var_os(CHILD).is_some() {
         if settings.iter().all(|(name, value)| env::var(name).as_deref() == Ok(value)) {
@@ -139,7 +141,7 @@ pub fn on_fake_gpu(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
     }
 }
 
-/// How it ended; `None` if it did not.
+/// Returns the exit status; `None` if the child did not end in time.
 fn wait(command: &mut Command) -> Option<ExitStatus> {
     let mut child = command.spawn().expect("this binary starts once more");
     let began = Instant::now();

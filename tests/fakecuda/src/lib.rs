@@ -1,21 +1,21 @@
-//! Stand-ins for the CUDA driver and for NVRTC, and what tests need to run on them.
+//! Stand-ins for the CUDA driver and for NVRTC, and the test support to run on them.
 //!
 //! ```text
-//! test ──on_fake_gpu──▶ the same test binary again, with LD_LIBRARY_PATH at a folder of links
+//! test ──on_fake_gpu──▶ the same test binary again, with LD_LIBRARY_PATH set to a folder of links
 //!                         libcuda.so.1, libnvrtc.so.12 ──▶ libfuseloop_fakecuda.so, this crate
 //! ```
 //!
-//! One crate, built twice: as a library for C that has the names of `libcuda` and of `libnvrtc`,
-//! and as a Rust library for tests. What the former knows, a test asks by [`Report`]: the two
-//! share no memory.
+//! One crate, built twice: as a library for C that exports the names of `libcuda` and of
+//! `libnvrtc`, and as a Rust library for tests. A test reads the state of the C library through
+//! [`Report`]: the two libraries share no memory.
 //!
-//! | module   | stands for                                                                   |
+//! | module   | replaces                                                                     |
 //! |----------|------------------------------------------------------------------------------|
 //! | `driver` | the driver: memory, streams that run late, events, modules, launches         |
-//! | `nvrtc`  | the run-time compiler: kernels become code of the host, by `g++`             |
+//! | `nvrtc`  | the run-time compiler: `g++` compiles kernels to code of the host            |
 //! | [`ptx`]  | a GPU: reads PTX as the real NVRTC writes it and runs it, each access checked |
 
-// `libcuda.so.1` is a name of Linux; elsewhere this crate is empty.
+// `libcuda.so.1` exists only on Linux; elsewhere this crate is empty.
 #![cfg(target_os = "linux")]
 
 mod abi;

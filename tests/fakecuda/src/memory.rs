@@ -1,15 +1,16 @@
-//! Memory of the fake devices, and all copies: the bytes behind addresses.
+//! Memory of the fake devices, and all copies: the bytes at given addresses.
 //!
 //! ```text
 //!   no access │ .. start ┌ len bytes ┐ canary to a multiple of 256 │ no access
 //! ```
 //!
-//! Device memory is pages of the process, between pages that nobody may touch. Every second
-//! allocation ends at a page's end, so that a kernel that runs behind it crashes; the others begin
-//! at a page's start, which finds one that runs before it. Both start at a multiple of 256, as the
-//! driver promises. What lies between the end and the next such multiple holds a pattern, which is
-//! looked at after each kernel. A new allocation is full of 0xCD, one let go of becomes 0xDD, and
-//! its addresses are never given out again: once nothing uses it, touching it is a crash.
+//! Device memory consists of memory pages of the process, between pages that must not be touched.
+//! Every second allocation ends at the end of a page, so that a kernel that writes past the
+//! allocation crashes; the others begin at the start of a page, which catches a kernel that writes
+//! before the allocation. Both start at a multiple of 256, as the driver promises. The bytes
+//! between the end and the next multiple of 256 hold a pattern, which is checked after each kernel.
+//! A new allocation is filled with 0xCD, a freed one with 0xDD, and freed addresses are never
+//! handed out again: once nothing uses the memory, touching it is a crash.
 #![allow(unsafe_code, reason = "bytes behind addresses")]
 
 use std::ptr;
@@ -19,7 +20,7 @@ const PAGE: usize = 4096;
 const ALIGN: usize = 256;
 const CANARY: u8 = 0xC5;
 
-/// Pages of one allocation.
+/// The memory pages of one allocation.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// `len` bytes; with their end at the end of a page, or their start at the start of one.
+    /// Allocates `len` bytes that end at the end of a page, or start at the start of one.
     pub(crate) fn new(len: usize, at_end: bool) -> Option<Arc<Self>> {
         let padded = len.checked_next_multiple_of(ALIGN)?;
         let pages = padded.checked_next_multiple_of(PAGE)?;
@@ -50,18 +51,18 @@ impl Mapping {
         self.len
     }
 
-    /// Whether `len` bytes from `address` on are part of it.
+    /// Returns true if `len` bytes from `address` on are part of the allocation.
     pub(crate) fn holds(&self, address: u64, len: usize) -> bool {
         let Some(end) = address.checked_add(len as u64) else { return false };
         address >= self.start && end <= self.start + self.len as u64
     }
 
-    /// Part of it.
+    /// Returns a range of the allocation.
     pub(crate) fn span(self: &Arc<Self>, address: u64, len: usize) -> Option<Span> {
         self.holds(address, len).then(|| Span { address, len, _keeps: Some(Arc::clone(self)) })
     }
 
-    /// All bytes that were asked for.
+    /// Returns all bytes that were requested.
     pub(crate) fn whole(&self) -> Span {
         Span { address: self.start, len: self.len, _keeps: None }
     }
@@ -71,7 +72,7 @@ impl Mapping {
         Span { address: self.start + self.len as u64, len, _keeps: None }
     }
 
-    /// Whether something wrote behind its end.
+    /// Returns true if the pattern after the end was overwritten.
     pub(crate) fn overrun(&self) -> bool {
         self.slack().to_vec().iter().any(|&byte| byte != CANARY)
     }
@@ -80,8 +81,9 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let (base, len) = (self.base as *mut libc::c_void, self.mapped);
-        // SAFETY: the pages are ours, mapped by `new`, and nobody's span keeps them any more. They
-        // stay reserved without memory behind them, so that nobody else gets their addresses.
+        // SAFETY: the pages are ours, mapped by `new`, and no span refers to them any more. They
+        // stay reserved without memory behind them, so that no other allocation gets their
+        // addresses.
         unsafe {
             libc::madvise(base, len, libc::MADV_DONTNEED);
             libc::mprotect(base, len, libc::PROT_NONE);
@@ -89,10 +91,10 @@ impl Drop for Mapping {
     }
 }
 
-/// Reserves `mapped` bytes, of which the middle `pages` may be used.
+/// Reserves `mapped` bytes; the `pages` bytes in the middle can be used.
 fn map(mapped: usize, pages: usize) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: new pages, wherever there is room.
+    // SAFETY: new pages, at an address that the system chooses.
     let base = unsafe { libc::mmap(ptr::null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return None;
@@ -103,7 +105,7 @@ fn map(mapped: usize, pages: usize) -> Option<u64> {
     (opened == 0).then_some(base as u64)
 }
 
-/// Bytes that are there: part of a mapping, or what a caller promised.
+/// Valid bytes: a range of a mapping, or memory that a caller promised.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     address: u64,
@@ -114,7 +116,7 @@ pub(crate) struct Span {
 impl Span {
     /// # Safety
     ///
-    /// `len` bytes from `address` on must be there, to read, and to write if the caller said so,
+    /// `len` bytes from `address` on must be valid for reads, and for writes if the caller said so,
     /// whenever the span is used.
     pub(crate) unsafe fn of_caller(address: u64, len: usize) -> Self {
         Self { address, len, _keeps: None }
@@ -126,26 +128,27 @@ impl Span {
 
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len];
-        // SAFETY: both are `len` bytes, and one was made just now.
+        // SAFETY: both have `len` bytes, and `bytes` was allocated just now.
         unsafe { ptr::copy_nonoverlapping(self.at(), bytes.as_mut_ptr(), self.len) };
         bytes
     }
 
-    /// Writes the bytes to its start, as many as it takes.
+    /// Writes as many of the bytes as fit, from the start of the span.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let len = bytes.len().min(self.len);
-        // SAFETY: no more than either has. They don't overlap: `bytes` is borrowed from Rust.
+        // SAFETY: `len` exceeds neither length. The ranges don't overlap: `bytes` is borrowed from
+        // Rust.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(), len) };
     }
 
-    /// Copies it to the start of another span, as much as that takes.
+    /// Copies as many bytes as fit to the start of another span.
     pub(crate) fn copy_to(&self, to: &Self) {
-        // SAFETY: no more bytes than either has; they may overlap.
+        // SAFETY: the length exceeds neither span; they may overlap.
         unsafe { ptr::copy(self.at(), to.at(), self.len.min(to.len)) };
     }
 
     pub(crate) fn fill(&self, byte: u8) {
-        // SAFETY: `len` bytes are there.
+        // SAFETY: the span has `len` valid bytes.
         unsafe { ptr::write_bytes(self.at(), byte, self.len) };
     }
 }

@@ -1,14 +1,14 @@
-//! What the fake driver knows of the process, asked by its exported functions.
+//! The state of the fake driver in this process, read through its exported functions.
 #![allow(unsafe_code, reason = "two functions of a library, by name")]
 
 use libloading::Library;
 
-/// What is alive on the fake driver.
+/// The live objects of the fake driver, and its errors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Allocations on devices.
     pub allocations: u64,
-    /// Their bytes.
+    /// The bytes of these allocations.
     pub bytes: u64,
     /// Streams.
     pub streams: u64,
@@ -16,22 +16,22 @@ pub struct Report {
     pub events: u64,
     /// Modules.
     pub modules: u64,
-    /// Ranges of the host's memory that were registered.
+    /// Ranges of host memory that were registered.
     pub registered: u64,
-    /// Page-locked memory that the driver made.
+    /// Page-locked allocations of the driver.
     pub pinned: u64,
-    /// How often contexts were retained and not released.
+    /// The number of times that contexts were retained and not released.
     pub contexts: u64,
-    /// What went wrong on devices.
+    /// The errors on devices.
     pub faults: Vec<String>,
 }
 
 impl Report {
-    /// As it is now.
+    /// Reads the current state.
     ///
     /// # Panics
     ///
-    /// If this process has not the fake driver: see [`on_fake_gpu`](crate::on_fake_gpu).
+    /// If this process does not run on the fake driver: see [`on_fake_gpu`](crate::on_fake_gpu).
     #[must_use]
     pub fn now() -> Self {
         Self::parse(&ask("fake_cuda_report"))
@@ -51,7 +51,7 @@ impl Report {
                 "registered" => report.registered = number(),
                 "pinned" => report.pinned = number(),
                 "contexts" => report.contexts = number(),
-                // A fault may have several lines.
+                // A fault may span several lines.
                 "fault" => report.faults.push(value.to_owned()),
                 _ => report.faults.push(line.to_owned()),
             }
@@ -60,27 +60,27 @@ impl Report {
     }
 }
 
-/// The calls of the driver so far, one a line: `name[arguments] = code`. Written down only with
-/// `FAKE_CUDA_LOG`.
+/// Returns the calls of the driver so far, one per line: `name[arguments] = code`. The driver
+/// records calls only with `FAKE_CUDA_LOG`.
 ///
 /// # Panics
 ///
-/// As [`Report::now`].
+/// The same as for [`Report::now`].
 #[must_use]
 pub fn calls() -> Vec<String> {
     ask("fake_cuda_log").lines().map(str::to_owned).collect()
 }
 
-/// What an exported function writes.
+/// Returns the text that an exported function writes.
 fn ask(name: &str) -> String {
     type Ask = unsafe extern "C" fn(*mut u8, usize) -> i32;
-    // SAFETY: on the fake, which does nothing when it is loaded; another driver is loaded by this
-    // process anyway, and lacks the function.
+    // SAFETY: loading the fake runs no code; another driver is loaded by this process anyway, and
+    // lacks the function.
     let library = unsafe { Library::new("libcuda.so.1") }.expect("the fake driver");
     // SAFETY: the fake's functions of these names have this type.
     let ask = unsafe { library.get::<Ask>(name.as_bytes()) }.expect("the fake driver, not another");
     let mut bytes = vec![0; 1 << 20];
-    // SAFETY: as much room as it says.
+    // SAFETY: the buffer has as many bytes as the call says.
     let len = unsafe { ask(bytes.as_mut_ptr(), bytes.len()) };
     let len = usize::try_from(len).expect("a length").min(bytes.len() - 1);
     String::from_utf8_lossy(&bytes[..len]).into_owned()

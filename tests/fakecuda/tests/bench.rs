@@ -1,5 +1,5 @@
-//! What measures and checks a real GPU (`benches/gpu`, `tests/gpu_device.rs`), tried on the fake: it
-//! runs, sees what is wrong, and gives everything back.
+//! The code that measures and checks a real GPU (`benches/gpu`, `tests/gpu_device.rs`), run on the
+//! fake: it runs, detects errors, and releases everything.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -9,11 +9,11 @@ use fuseloop::plan::ImagePlan;
 use fuseloop_fakecuda::{Report, on_fake_gpu};
 use fuseloop_ops::*;
 
-/// No compiler: the shipped kernel runs. Nothing is kept from test to test.
+/// No compiler: the shipped kernel runs. No cache is shared between tests.
 const SETTINGS: [(&str, &str); 2] =
     [("FUSELOOP_NVRTC", "/nowhere/libnvrtc.so.12"), ("FUSELOOP_KERNEL_CACHE", "off")];
 
-/// A batch whose kernel is shipped.
+/// Returns a batch whose kernel is shipped.
 fn trial() -> CheckBatch {
     let device = ToDevice::to(Device::Cuda(0));
     let ops = ops![device, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst];
@@ -47,7 +47,8 @@ fn a_trial_is_launched_timed_and_sent_as_batches() {
     });
 }
 
-/// A launch that is refused is an error, one that never happened is seen by what it did not write.
+/// A launch that is refused is an error; a launch that never happened is detected by the missing
+/// output.
 #[test]
 fn what_was_not_launched_is_seen() {
     let refusing = [&SETTINGS[..], &[("FAKE_CUDA_FAIL", "cuLaunchKernel:*:1")]].concat();
@@ -59,7 +60,7 @@ fn what_was_not_launched_is_seen() {
         let sent = bench.pipelined(&trial, 2);
         assert!(matches!(sent, Err(CheckFailure::Launch(_))), "{sent:?}");
     });
-    // And by the host alone, with nobody to refuse it.
+    // The same without a device: a launch that does nothing and reports success.
     let nothing = trial().run(|launch| {
         assert_eq!(launch.rows, 4);
         Ok(())

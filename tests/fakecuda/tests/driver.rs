@@ -1,5 +1,5 @@
-//! The fake driver is as strict as it says: each mistake that it is there to find is made here,
-//! once, and found.
+//! The fake driver is as strict as documented: each test makes one of the mistakes that the driver
+//! must detect.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 
 const PTX: &str = include_str!("../ptx/increment.ptx");
 
-/// Numbers of `CUresult`.
+/// Error numbers of `CUresult`.
 const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const NOT_INITIALIZED: i32 = 3;
@@ -29,7 +29,7 @@ const ALREADY_REGISTERED: i32 = 712;
 const NOT_REGISTERED: i32 = 713;
 const MISALIGNED_ADDRESS: i32 = 716;
 
-/// Arguments of `increment`.
+/// Returns the arguments of `increment`.
 fn arguments(from: u64, to: u64, count: u32) -> Vec<u8> {
     [from, to, count.into()].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -260,7 +260,7 @@ fn calls_are_written_down() {
     });
 }
 
-/// What a parent says of a child that must not succeed.
+/// Returns the parent's message about a child that must fail.
 fn failure(run: fn()) -> String {
     let panic = catch_unwind(run).expect_err("the child must fail");
     panic.downcast_ref::<String>().cloned().unwrap_or_default()

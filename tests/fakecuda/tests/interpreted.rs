@@ -1,9 +1,9 @@
-//! Generated kernels as PTX, run by the interpreter, every access of every thread checked: the bits
-//! are the oracle's. What only a device's code has (vector loads, shuffles, roundings in inline PTX)
-//! is tried here; `tests/gpu_kernels.rs` tries the text in its host build.
+//! Generated kernels as PTX, run by the interpreter, with every access of every thread checked: the
+//! bits equal the oracle's. Features that only device code has (vector loads, shuffles, roundings
+//! in inline PTX) are tested here; `tests/gpu_kernels.rs` tests the host build of the same source.
 //!
-//! The shipped kernels always; random programs where `FUSELOOP_NVRTC` names NVIDIA's compiler.
-//! `FUSELOOP_KERNELS=100` tries more of them.
+//! The shipped kernels are always tested; random programs only if `FUSELOOP_NVRTC` names NVIDIA's
+//! compiler. `FUSELOOP_KERNELS=100` tests more of them.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
@@ -29,7 +29,7 @@ fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
     (0..count).map(|_| (size, picture(rng))).collect()
 }
 
-/// Runs a trial's kernels on PTX.
+/// Runs the kernels of a batch as PTX.
 fn run(trial: &CheckBatch, ptx: &str) {
     let program = Program::parse(ptx).unwrap();
     let outcome = trial.run(|launch: Launch<'_>| {
@@ -49,7 +49,7 @@ fn run(trial: &CheckBatch, ptx: &str) {
     }
 }
 
-/// A usual pipeline on pictures of `size`.
+/// Returns a usual pipeline on images of `size`.
 fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> CheckBatch {
     let mut ops = ops![
         ToDevice::to(Device::Cuda(0)),
@@ -97,7 +97,7 @@ fn shipped_kernels_give_the_bits_of_the_oracle() {
     assert_eq!(ran, (8 + 2) * sizes.len(), "kernels that are shipped");
 }
 
-/// Ops of every kind that a device has.
+/// Returns a random list of ops of every kind that devices support.
 fn random(number: u64) -> Option<CheckBatch> {
     let rng = &mut SampleKey::new(17, 0, number).op(0);
     let size = Size::new(2 + rng.below(9), 2 + rng.below(40));

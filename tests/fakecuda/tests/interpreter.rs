@@ -1,8 +1,8 @@
-//! The interpreter: PTX as NVRTC made it gives the bits of the host build, and what a kernel must
-//! not do is found.
+//! The interpreter: PTX from NVRTC yields the bits of the host build, and forbidden actions of a
+//! kernel are detected.
 //!
-//! `ptx/*.ptx` was made by NVRTC 12.0.76 out of `ptx/*.cu` behind fuseloop.cuh. With FUSELOOP_NVRTC
-//! (a file or a folder) it is made again and compared; BLESS=1 writes it.
+//! NVRTC 12.0.76 compiled `ptx/*.ptx` from `ptx/*.cu` after fuseloop.cuh. With FUSELOOP_NVRTC (a
+//! file or a folder) the PTX is compiled again and compared; BLESS=1 writes it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -18,7 +18,7 @@ use std::{env, fs};
 const INCREMENT: &str = include_str!("../ptx/increment.ptx");
 const MAPPED: &str = include_str!("../ptx/mapped.cu");
 
-/// Kernels: name, source, and what NVRTC made of it.
+/// Kernels: name, source, and the PTX from NVRTC.
 const GOLDENS: [(&str, &str, &str); 3] = [
     ("increment", include_str!("../ptx/increment.cu"), INCREMENT),
     ("arithmetic", include_str!("../ptx/arithmetic.cu"), include_str!("../ptx/arithmetic.ptx")),
@@ -28,7 +28,7 @@ const GOLDENS: [(&str, &str, &str); 3] = [
 const PTX: [&str; 3] = ["--gpu-architecture=compute_75", "--fmad=false", "--std=c++17"];
 const CUBIN: [&str; 2] = ["--gpu-architecture=sm_90", "--fmad=false"];
 
-/// A launch: blocks, bytes to read, bytes to write, and the arguments behind the two addresses.
+/// A launch: blocks, bytes to read, bytes to write, and the arguments after the two addresses.
 struct Launch {
     blocks: [u32; 2],
     input: Vec<u8>,
@@ -37,14 +37,15 @@ struct Launch {
 }
 
 impl Launch {
-    /// What a kernel of an image writes, on the fake driver.
+    /// Returns the output of an image's kernel on the fake driver.
     fn run(&self, image: &[u8], name: &str) -> Vec<u8> {
         let function = gpu::function(gpu::load(image).unwrap(), name).unwrap();
         let (from, to) =
             (gpu::alloc(self.input.len()).unwrap(), gpu::alloc(self.output + 8).unwrap());
         gpu::upload(from, &self.input, 0).unwrap();
         gpu::fill(to, 0, self.output + 8, 0).unwrap();
-        // `pixels` adds to a sum: the last eight bytes. Others have what they need in `rest`.
+        // `pixels` adds to a sum: the last eight bytes. The other kernels have all their arguments
+        // in `rest`.
         let sum = to + self.output as u64;
         let mut argument = [from, to].map(u64::to_le_bytes).concat();
         if ["pixels", "mapped"].contains(&name) {
@@ -58,7 +59,7 @@ impl Launch {
     }
 }
 
-/// Words in a fixed disorder.
+/// Returns words in a fixed pseudo-random order.
 fn noise(count: usize) -> Vec<u32> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     let next = || {
@@ -74,7 +75,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Pairs of words: all pairs of those that are special, and many others.
+/// Returns pairs of words: all pairs of special values, and many others.
 fn pairs() -> Vec<u32> {
     let floats = [
         0.0,
@@ -116,7 +117,7 @@ fn arithmetic() -> Launch {
     }
 }
 
-/// The first of the forty are f32, of which a NaN is a NaN.
+/// Replaces every NaN by one NaN in the f32 results, which are the first 13 of every 40 words.
 fn without_payloads(made: &[u8]) -> Vec<u32> {
     let words = made.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
     let one = |(k, word): (usize, u32)| {
@@ -146,7 +147,7 @@ fn arithmetic_is_that_of_the_host() {
     });
 }
 
-/// The comparison above sees one rounding, one comparison and one shift that are others.
+/// The comparison above detects a change of one rounding, one comparison and one shift.
 #[test]
 fn arithmetic_that_is_not_the_hosts_is_found() {
     if !has_host_compiler() {
@@ -196,7 +197,7 @@ fn pixels_from_any_place_are_those_of_the_host() {
     });
 }
 
-/// Pictures through maps, of each type: crops, mirrors, edges, widths of every residue.
+/// Images through maps, of each type: crops, mirrors, edges, widths of every residue.
 fn mapped(width: u32, map: [i32; 4]) -> Launch {
     let height = 3u32;
     let row_bytes = 3 * width * height + 12;
@@ -245,10 +246,10 @@ fn the_goldens_are_what_nvrtc_makes() {
     }
 }
 
-/// `increment` of `count` words from byte `skip` on of the eight that there are.
+/// Runs `increment` on `count` words from byte `skip` on of the 32 bytes of input.
 fn increment(skip: u64, count: u64, writable: bool) -> Result<u64, Fault> {
     let program = Program::parse(INCREMENT).unwrap();
-    // The allocator's memory: its addresses are multiples of 16.
+    // Memory of the allocator: its addresses are multiples of 16.
     let (from, mut to) = (vec![7; 32], vec![0; 64]);
     let mut memory = Memory::default();
     let from = memory.lend(&from);
@@ -288,7 +289,7 @@ fn arguments_and_blocks_are_as_declared() {
     assert!(run(512, &[0; 24]).is_err());
 }
 
-/// One instruction in a body with registers of each kind.
+/// Returns a body with one instruction and registers of each kind.
 fn body(instruction: &str) -> String {
     format!(
         ".version 8.0\n.target sm_75\n.visible .entry k(\n.param .u64 k_param_0\n)\n{{\n\
@@ -336,7 +337,8 @@ fn device_functions_are_refused() {
     assert!(Program::parse(&text).unwrap_err().contains(".func is not covered"));
 }
 
-/// Vectors, pairs, windows of parameters and of local memory, guards: by one kernel by hand.
+/// A handwritten kernel covers vectors, pairs, ranges of parameters and of local memory, and
+/// guards.
 #[test]
 fn words_go_through_vectors_and_local_memory() {
     let text = body(

@@ -1,4 +1,4 @@
-//! The fake NVRTC: kernels become code of the host, which the fake driver runs.
+//! The fake NVRTC compiles kernels to code of the host, which the fake driver runs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -11,7 +11,7 @@ use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 const INCREMENT: &str = include_str!("../ptx/increment.cu");
 const OPTIONS: [&str; 3] = ["--gpu-architecture=sm_90", "--fmad=false", "--std=c++17"];
 
-/// Arguments of `increment`.
+/// Returns the arguments of `increment`.
 fn arguments(from: u64, to: u64, count: u32) -> Vec<u8> {
     let count = u64::from(count);
     [from, to, count].iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -21,7 +21,7 @@ fn words(range: std::ops::Range<u32>) -> Vec<u8> {
     range.flat_map(u32::to_le_bytes).collect()
 }
 
-/// What `increment` of an image makes of 1000 words.
+/// Runs `increment` of an image on 1000 words.
 fn incremented(image: &[u8]) -> Vec<u8> {
     let module = gpu::load(image).unwrap();
     let increment = gpu::function(module, "increment").unwrap();
@@ -97,7 +97,7 @@ fn threads_of_a_kernel_must_not_meet() {
     }
     on_fake_gpu(name, &[], || {
         gpu::open(0).unwrap();
-        // Which thread is last to write depends on their order, which changes with each launch.
+        // The thread that writes last depends on their order, which changes with each launch.
         let source = INCREMENT.replace("a.to[i] =", "a.to[0] =");
         let compiled = Nvrtc::fake().compile(&source, &OPTIONS).unwrap();
         let runs: Vec<Vec<u8>> =
@@ -121,14 +121,14 @@ fn a_host_build_that_runs_out_of_memory_that_is_there_is_found() {
         gpu::launch(increment, [1, 1], &arguments(at(from), to, count), stream).unwrap();
         gpu::finish(stream)
     };
-    // Into what lies between the end and the next multiple of 256.
+    // Writes between the end of the allocation and the next multiple of 256.
     on_fake_gpu(name, &[("FAKE_CUDA_SEED", "1")], || {
         assert_eq!(run(1001, |from| from), Err(700));
     });
     on_fake_gpu(name, &[("FAKE_CUDA_SEED", "2")], || {
         assert_eq!(run(1, |from| from + 2), Err(716));
     });
-    // Behind the last page: a crash.
+    // Writes after the last memory page: a crash.
     let crash = || {
         on_fake_gpu(name, &[("FAKE_CUDA_SEED", "3")], || {
             let _ = run(1025, |from| from);

@@ -1,4 +1,4 @@
-//! A ring of buffers on the fake driver: with all waits no batch is wrong, without any one of them
+//! A ring of buffers on the fake driver: with all waits no batch is wrong; without any one of them
 //! many are.
 //!
 //! ```text
@@ -15,16 +15,16 @@ use fuseloop_fakecuda::on_fake_gpu;
 
 const PTX: &str = include_str!("../ptx/increment.ptx");
 
-/// A host's or a stream's wait that a ring needs.
+/// A wait of the host or of a stream that the ring needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// The kernel for the copy of its source.
+    /// The kernel waits for the copy of its source.
     Copied,
-    /// The copy for the kernel that read the slot before.
+    /// The copy waits for the kernel that last read the slot.
     Read,
-    /// The kernel for the consumer of the output before.
+    /// The kernel waits for the consumer of the previous output.
     Released,
-    /// The host for the copy that read the staging memory before.
+    /// The host waits for the copy that last read the staging memory.
     Refilled,
 }
 
@@ -32,7 +32,8 @@ enum Wait {
 const BYTES: usize = 256;
 const BATCHES: usize = 24;
 
-/// Memory and events of a ring: slots of staging and of sources, outputs, and what came out.
+/// Memory and events of a ring: slots of staging and of sources, outputs, and the downloaded
+/// results.
 struct Ring {
     streams: [Handle; 3],
     increment: Handle,
@@ -40,7 +41,7 @@ struct Ring {
     sources: Vec<u64>,
     outputs: Vec<u64>,
     seen: Vec<Pinned>,
-    /// Of slots: copied, read. Of outputs: ready, released.
+    /// Two events per slot (copied, read) and two per output (ready, released).
     events: [Vec<Handle>; 4],
 }
 
@@ -64,7 +65,7 @@ impl Ring {
         }
     }
 
-    /// Sends one batch through, with all waits but one.
+    /// Sends one batch through the ring, with all waits except `without`.
     fn send(&self, batch: usize, without: Option<Wait>) {
         let (slot, output) = (batch % Self::SLOTS, batch % Self::OUTPUTS);
         let [copies, kernels, consumer] = self.streams;
@@ -93,7 +94,7 @@ impl Ring {
         gpu::record(released[output], consumer).unwrap();
     }
 
-    /// How many of the batches came out wrong.
+    /// Returns the number of wrong batches.
     fn wrong(&self, without: Option<Wait>) -> usize {
         (0..BATCHES).for_each(|batch| self.send(batch, without));
         gpu::finish(self.streams[2]).unwrap();
@@ -103,7 +104,7 @@ impl Ring {
     }
 }
 
-/// What is slow must be waited for: so each missing wait shows where that is slow.
+/// Each case slows down the work that a wait is for, so that leaving out the wait has an effect.
 #[test]
 fn a_wait_that_is_missing_shows() {
     for (slow, without) in [

@@ -1,11 +1,11 @@
-//! The way of batches to a GPU, all of it but the GPU: the loader, the generated kernels, streams
-//! that run late, events, the memory of batches.
+//! The whole path of batches to a GPU, except the GPU itself: the loader, the generated kernels,
+//! streams that run late, events, the memory of batches.
 //!
-//! | what runs the kernels | where they come from |
+//! | kernels run on | source of the kernels |
 //! |---|---|
 //! | the host, built by g++ | the fake NVRTC |
-//! | the PTX interpreter | shipped with the crate, made by NVIDIA's NVRTC |
-//! | the PTX interpreter | NVIDIA's NVRTC now, if `FUSELOOP_NVRTC` names it: see interpreted.rs |
+//! | the PTX interpreter | shipped with the crate, compiled by NVIDIA's NVRTC |
+//! | the PTX interpreter | NVIDIA's NVRTC during the test, if `FUSELOOP_NVRTC` names it: see interpreted.rs |
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
@@ -21,7 +21,7 @@ use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 /// No compiler: only shipped kernels run.
 const NO_COMPILER: (&str, &str) = ("FUSELOOP_NVRTC", "/nowhere/libnvrtc.so.12");
 
-/// Nothing is kept from test to test.
+/// No cache is shared between tests.
 const NO_CACHE: (&str, &str) = ("FUSELOOP_KERNEL_CACHE", "off");
 
 #[test]
@@ -41,7 +41,7 @@ fn batches_are_those_of_the_cpu() {
     }
 }
 
-/// The very PTX that is shipped, every access of every thread checked.
+/// The PTX that is shipped, with every access of every thread checked.
 #[test]
 fn shipped_kernels_need_no_compiler() {
     on_fake_gpu("shipped_kernels_need_no_compiler", &[NO_COMPILER, NO_CACHE], || {
@@ -49,7 +49,7 @@ fn shipped_kernels_need_no_compiler() {
         for list in ["normalize", "copied"] {
             assert_eq!(epoch(&path, list, 1), 0, "{list}");
         }
-        // A list that no shipped kernel is for, and what to do about it.
+        // A list that has no shipped kernel: the error says what to do.
         let error = builder(&path, "jitter").build().err().unwrap();
         let LoadError::Device(DeviceError::NoCompiler { .. }) = error else { panic!("{error}") };
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12"), "{error}");
@@ -58,7 +58,8 @@ fn shipped_kernels_need_no_compiler() {
     });
 }
 
-/// A compiler newer than the driver makes what that refuses: the usual kernels are there all the same.
+/// A driver may refuse the output of a newer compiler: the usual kernels still run, from the
+/// shipped PTX.
 #[test]
 fn shipped_kernels_stand_in_for_refused_ones() {
     if !has_host_compiler() {
@@ -77,14 +78,14 @@ fn shipped_kernels_stand_in_for_refused_ones() {
     });
 }
 
-/// Each wait that orders a batch with what comes before and after it, forgotten in turn: streams 1
+/// Each wait that orders a batch with the work before and after it is left out in turn: streams 1
 /// and 2 are the loader's copies and kernels, 3 is the trainer's, 0 the host.
 #[test]
 fn a_forgotten_wait_shows() {
     if !has_host_compiler() {
         return;
     }
-    // What is slow, so that it is overtaken.
+    // The work that is slowed down, so that other work overtakes it.
     let slow = |deaf| match deaf {
         "2<1" | "0<1" => "upload:9000",
         "2<3" => "download:9000",
@@ -95,7 +96,7 @@ fn a_forgotten_wait_shows() {
         let settings = [NO_CACHE, ("FAKE_CUDA_DEAF", deaf), ("FAKE_CUDA_SLOW", slow)];
         on_fake_gpu("a_forgotten_wait_shows", &settings, || {
             let (_dir, path) = file(44);
-            // A kernel that runs before its records are there would look for any partner.
+            // A kernel that runs before its records are there would look for an arbitrary partner.
             let list = if deaf == "2<1" { "normalize" } else { "mixed" };
             let want = on_cpu(&path, list);
             let batches = if deaf == "1<2" { 6 } else { 2 };
@@ -127,7 +128,7 @@ fn a_capsule_outlives_its_batch_and_its_loader() {
         for (capsule, want) in capsules.into_iter().zip(&want) {
             let to = gpu::Pinned::new(want[0].len()).unwrap();
             to.download(capsule_address(&capsule), trainer.handle()).unwrap();
-            drop(capsule); // before it is read: the memory waits for that
+            drop(capsule); // before the copy runs: the memory stays valid until then
             gpu::finish(trainer.handle()).unwrap();
             assert_eq!(to.bytes(), want[0]);
             to.free().unwrap();
@@ -144,7 +145,7 @@ fn capsule_address(capsule: &fuseloop::device::DlpackCapsule) -> u64 {
     unsafe { (*capsule.as_ptr()).data as u64 }
 }
 
-/// Batches that a trainer keeps are never written over: the loader waits, or says so.
+/// Batches that a trainer holds are never overwritten: the loader waits, or returns an error.
 #[test]
 fn kept_batches_stay_as_they_are() {
     on_fake_gpu("kept_batches_stay_as_they_are", &[NO_COMPILER, NO_CACHE], || {
@@ -158,7 +159,7 @@ fn kept_batches_stay_as_they_are() {
         }
         drop((kept, loader));
 
-        // Capsules hold no slot, so nobody can wait for them: an error that names the cure.
+        // Capsules hold no slot, so waiting for them is impossible: the error names the remedy.
         let loader = builder(&path, "normalize").device_batches(3).build().unwrap();
         let mut capsules = vec![];
         let mut failed = None;
@@ -182,7 +183,7 @@ fn kept_batches_stay_as_they_are() {
     });
 }
 
-/// Epochs take no new memory, loaders leave none behind.
+/// Epochs allocate no new memory, and loaders release all of theirs.
 #[test]
 fn memory_is_constant_over_epochs_and_comes_back() {
     on_fake_gpu("memory_is_constant_over_epochs_and_comes_back", &[NO_COMPILER, NO_CACHE], || {
@@ -242,7 +243,7 @@ fn no_memory() {
     refusal(&settings, "no_memory", "cuda:0", "of GPU memory");
 }
 
-/// Two GPUs: the loader takes the one it is told, and leaves the other alone.
+/// Two GPUs: the loader uses the requested one, and leaves the other alone.
 #[test]
 fn any_device_will_do() {
     let settings = [NO_COMPILER, NO_CACHE, ("FAKE_CUDA_DEVICES", "2")];
@@ -265,8 +266,8 @@ fn any_device_will_do() {
     });
 }
 
-/// Every call of the driver fails once: an error or a fall back, never a panic, a hang, or a batch
-/// that is not what it should be.
+/// Every call of the driver fails once: the result is an error or a fallback, never a panic, a
+/// hang, or a wrong batch.
 #[test]
 fn whatever_call_fails_it_is_an_error() {
     const CALLS: [(&str, u32); 14] = [
@@ -287,7 +288,8 @@ fn whatever_call_fails_it_is_an_error() {
     ];
     for (call, most) in CALLS {
         for number in 1..=most {
-            // Out of memory or an invalid value; and an illegal address, after which nothing goes.
+            // Out of memory or an invalid value; and an illegal address, after which every call
+            // fails.
             let code = if number % 2 == 0 { 700 } else { 2 };
             let fail = format!("{call}:{number}:{code}");
             let settings = [NO_COMPILER, NO_CACHE, ("FAKE_CUDA_FAIL", fail.as_str())];

@@ -1,11 +1,11 @@
-//! Bugs planted into the threads' tools, to see that the tests find such.
+//! Bugs planted into the synchronization primitives, to check that the tests find such bugs.
 
 use std::cell::Cell;
 
-/// What is wrong with the tools.
+/// The bug in the primitives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Waking one sleeper wakes none, once in four times.
+    /// `notify_one` wakes no thread, once in four times.
     LostWakeUp,
     /// Adding to an atomic reads and writes it in two steps.
     TornAdd,
@@ -16,8 +16,8 @@ thread_local! {
     static WAKE_UPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Plants `fault`, or none, for the schedules that this thread runs from now on. The same orders see
-/// the same faults after it.
+/// Plants `fault`, or none, for the schedules that this thread runs from now on. After each call,
+/// the same orders see the same faults.
 pub fn plant(fault: Option<Fault>) {
     FAULT.set(fault);
     WAKE_UPS.set(0);
@@ -27,7 +27,7 @@ pub(crate) fn is_planted(fault: Fault) -> bool {
     FAULT.get() == Some(fault)
 }
 
-/// Whether this wake-up is lost.
+/// Returns true if this wake-up is to be lost.
 pub(crate) fn loses_wake_up() -> bool {
     WAKE_UPS.set(WAKE_UPS.get().wrapping_add(1));
     is_planted(Fault::LostWakeUp) && WAKE_UPS.get().is_multiple_of(4)

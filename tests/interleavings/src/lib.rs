@@ -1,4 +1,4 @@
-//! The engine, built from the same files, on a scheduler that tries random orders of its threads.
+//! The engine, built from the same files, on a scheduler that runs its threads in random orders.
 //!
 //! ```text
 //!   src/sample.rs  src/threads.rs  src/batch/  src/run/     the files of `fuseloop`
@@ -6,14 +6,15 @@
 //!          crate::sync                      there: std. Here: `sync.rs`, over shuttle
 //! ```
 //!
-//! Shuttle runs all threads of a test on one, and asks a seeded generator who goes on whenever one
-//! touches a lock, a condition or an atomic. So a test sees thousands of orders of events that real
-//! threads might show once a year, and a failure comes with the order that led to it.
+//! Shuttle runs all threads of a test on one OS thread, and asks a seeded generator which thread
+//! continues whenever one touches a lock, a condition variable or an atomic. So a test sees
+//! thousands of orders of events that real threads might produce once a year, and a failure is
+//! reported with the order that led to it.
 //!
-//! What it can't show: time (nothing times out here; `tests/run` has that), and effects of weak
-//! memory order (an atomic here is always seen by all).
+//! Two things are out of reach: time (nothing times out here; `tests/run` covers timeouts), and
+//! effects of weak memory order (here all threads always see the latest value of an atomic).
 
-// `batch` takes from the crate of ops the types of elements, which are all it needs of it.
+// `batch` needs only the element types from the crate of ops.
 extern crate self as fuseloop_ops;
 
 #[path = "../../../ops/src/shape.rs"]

@@ -1,4 +1,4 @@
-//! What `src/sync.rs` is in `fuseloop`, over shuttle.
+//! The counterpart of `fuseloop`'s `src/sync.rs`, built on shuttle.
 
 use std::sync::LockResult;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) mod thread {
     pub(crate) use std::thread::available_parallelism;
 }
 
-/// A clock that stands still: which thread comes next must depend on the scheduler alone.
+/// A clock that stands still: the order of threads must depend on the scheduler alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant;
 
@@ -28,7 +28,7 @@ impl Instant {
     }
 }
 
-/// A condition, which never times out.
+/// A condition variable, which never times out.
 pub(crate) struct Condvar(shuttle::sync::Condvar);
 
 impl Condvar {
@@ -61,13 +61,13 @@ impl Condvar {
     }
 }
 
-/// Atomics that threads decide by.
+/// Atomics that affect what threads do.
 pub(crate) mod atomic {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use crate::faults::{self, Fault};
 
-    /// An atomic number, which may be made to count wrong.
+    /// An atomic number, whose additions can be made faulty.
     pub(crate) struct AtomicUsize(shuttle::sync::atomic::AtomicUsize);
 
     impl AtomicUsize {
@@ -94,7 +94,7 @@ pub(crate) mod atomic {
     }
 }
 
-/// Atomics that nothing is decided by: no reason to try orders for them.
+/// Atomics that affect no decision: the scheduler need not try orders for them.
 pub(crate) mod counter {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 }

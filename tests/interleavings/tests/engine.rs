@@ -1,8 +1,9 @@
-//! What the engine promises, in thousands of random orders of its threads.
+//! The engine's guarantees, in thousands of random orders of its threads.
 //!
-//! `FUSELOOP_SCHEDULES` orders of each scenario, 2,000 by default: nine in ten at random, the rest
-//! with priorities that change three times (which finds what needs few but rare switches). Of 100,000
-//! `FUSELOOP_SLICE=3/10` tries the fourth of ten parts, from a seed of its own: the same orders again.
+//! Each scenario runs in `FUSELOOP_SCHEDULES` orders, 2,000 by default: nine in ten at random, the
+//! rest with priorities that change three times (which finds bugs that need few but rare switches).
+//! Of 100,000 orders, `FUSELOOP_SLICE=3/10` tries the fourth of ten slices; each slice has a fixed
+//! seed of its own, so it tries the same orders again.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 #[path = "../../common/rounds.rs"]
@@ -36,7 +37,7 @@ fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
     }
 }
 
-/// In so many orders, drawn from a seed or anew.
+/// Runs `scenario` in `schedules` orders, from a fixed seed or from a new random one.
 fn explore_in(
     schedules: usize,
     seed: Option<u64>,
@@ -54,7 +55,7 @@ fn explore_in(
     Runner::new(changing, Config::new()).run(scenario);
 }
 
-/// A number from 1 to `most`, drawn by the schedule.
+/// Returns a number from 1 to `most`, drawn by the schedule.
 fn some(most: usize) -> usize {
     thread_rng().gen_range(1..=most)
 }
@@ -63,20 +64,20 @@ fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-/// What happens at a sample.
+/// The event at a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Fine,
     Error,
     Panic,
     Skip,
-    /// There is no such sample, and none after it.
+    /// The dataset ends before this sample.
     End,
-    /// The sample 1000 above stands in for it.
+    /// The sample whose index is 1000 higher replaces this sample.
     Substitute,
 }
 
-/// Where it happens.
+/// The call in which the event happens.
 #[derive(Clone, Copy)]
 enum Call {
     Fill(u64),
@@ -89,7 +90,7 @@ struct Rows {
     chunk: usize,
     at: fn(u64) -> At,
     finish_at: fn(u64) -> At,
-    /// How often each sample was filled.
+    /// The number of times that each sample was filled.
     filled: Vec<AtomicU64>,
 }
 
@@ -109,7 +110,7 @@ impl Rows {
         };
         match at {
             At::Fine => Ok(()),
-            // Not `panic!`: its hook would print the schedule of each.
+            // Not `panic!`: its hook would print the schedule of each panic.
             At::Panic => resume_unwind(Box::new("planted")),
             _ => Err("planted".into()),
         }
@@ -176,7 +177,7 @@ impl Stage for Rows {
     }
 }
 
-/// Few workers or, in one schedule of four, many.
+/// Uses few workers or, in one schedule of four, many.
 fn options() -> EngineOptions {
     let workers = if some(4) == 1 { 3 + some(5) } else { some(3) };
     EngineOptions { workers: n(workers), batches_ahead: n(some(3)), ..EngineOptions::default() }
@@ -191,14 +192,14 @@ fn pass(stage: &Arc<Rows>, samples: u64, size: usize) -> RunRequest<Rows> {
     RunRequest::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(size))
 }
 
-/// The batch holds `ids`, filled and finished once.
+/// Asserts that the batch holds `ids`, filled and finished once.
 fn assert_holds(batch: &Batch, ids: &[u64]) {
     assert!(batch.ids().iter().map(|id| id.0).eq(ids.iter().copied()), "{:?}", batch.ids());
     let expected = ids.iter().flat_map(|&id| [(id as u8).wrapping_add(1); ROW]);
     assert!(batch.bytes("x").unwrap().iter().copied().eq(expected), "{ids:?}");
 }
 
-/// The batch at its place among samples `0..samples`.
+/// Asserts that the batch has the contents of its index among samples `0..samples`.
 fn assert_right(batch: &Batch, samples: u64, size: usize) {
     let first = batch.index() * size as u64;
     assert_holds(batch, &(first..samples.min(first + size as u64)).collect::<Vec<_>>());
@@ -278,7 +279,7 @@ fn an_engine_dropped_while_it_is_read_from_ends_its_reader() {
     });
 }
 
-/// Errors at two of eight samples: the first is told, whatever comes first.
+/// Two of eight samples fail: the first error in sample order is reported, whichever happens first.
 fn failing(at: fn(u64) -> At, finish_at: fn(u64) -> At, bad_batch: u64, message: &str) {
     let engine = engine(options());
     let stage = Rows { at, finish_at, ..Rows::new(some(2)) };
@@ -313,7 +314,7 @@ fn a_batch_that_fails_when_it_is_finished_is_told_in_its_place() {
 #[test]
 fn damaged_rows_are_left_out_or_replaced_the_same_in_every_order() {
     const AT: fn(u64) -> At = |sample| match sample {
-        // A whole batch, the first and the last row of one, and others.
+        // A whole batch, the first and the last row of a batch, and other rows.
         2 | 3 | 4 | 6 | 9 => At::Skip,
         7 | 8 => At::Substitute,
         _ => At::Fine,
@@ -334,7 +335,7 @@ fn damaged_rows_are_left_out_or_replaced_the_same_in_every_order() {
     });
 }
 
-/// Samples without a known number.
+/// An order without a known number of samples.
 struct Endless;
 
 impl RunOrder for Endless {
@@ -347,7 +348,7 @@ impl RunOrder for Endless {
     }
 }
 
-/// Samples that end after 5, or after 6, which is between two batches. One is damaged.
+/// The dataset ends after 5 samples, or after 6, which fill whole batches. One sample is damaged.
 fn ending(delivery: Delivery, last: LastBatch) {
     const AFTER: [fn(u64) -> At; 2] = [
         |sample| match sample {
@@ -466,7 +467,7 @@ fn two_runs_share_an_engine() {
     });
 }
 
-/// Whether the scenario above fails with `fault` planted.
+/// Returns true if the scenario above fails with `fault` planted.
 fn is_found(fault: Fault) -> bool {
     faults::plant(Some(fault));
     let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, None, whole_run)));

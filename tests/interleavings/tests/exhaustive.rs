@@ -1,20 +1,21 @@
-//! What the engine promises, in every order of its threads up to a number of preemptions.
+//! The engine's guarantees, in every order of its threads up to a number of preemptions.
 //!
-//! A preemption is a switch away from a thread that could go on; switches at a wait are free. All orders
-//! of two workers and a reader with at most `FUSELOOP_PREEMPTIONS` of them are tried, 1 by default, for
-//! each scenario: a run that is whole, one that ends with an error or a panic, one that is left, and the
-//! engine's end in the midst of one. Most bugs of threads need no more than two preemptions (Musuvathi
-//! and Qadeer, PLDI 2007). With 3 the scenarios have millions of orders: `FUSELOOP_SLICE=2/8` tries the
-//! third of eight parts of them, so that several machines can share them out.
+//! A preemption is a switch away from a thread that could continue; switches at a wait are free.
+//! The tests try all orders of two workers and a reader with at most `FUSELOOP_PREEMPTIONS`
+//! preemptions, 1 by default, for each scenario: a run that completes, one that ends with an error
+//! or a panic, one that is dropped early, and an engine dropped during a run. Most concurrency bugs
+//! need no more than two preemptions (Musuvathi and Qadeer, PLDI 2007). With 3 the scenarios have
+//! millions of orders: `FUSELOOP_SLICE=2/8` tries the third of eight slices of them, so that
+//! several machines can share the work.
 //!
-//! The orders are those of the operations, each seen by all threads at once, as in `engine.rs`. Effects
-//! of weak memory are not among them, and need not be: what threads decide by without a lock is the next
-//! chunk of a batch (a read-modify-write, which always sees the newest value), whether chunks were cut
-//! off (read by the last owner of the batch, which the count of its owners orders after all others), and
-//! the oldest batch with work (a hint: who is misled by it looks under the lock once more). Everything
-//! else is under the ring's lock. So a model checker of weak memory such as loom would find the same
-//! orders; it has no `Weak` references and no [`Arc::into_inner`], by which the engine decides who
-//! finishes a batch.
+//! The orders are interleavings of operations that all threads see at once, as in `engine.rs`.
+//! Effects of weak memory are not covered, and need not be: without a lock, threads decide only by
+//! the next chunk of a batch (a read-modify-write, which always sees the newest value), by the flag
+//! that chunks were cut off (read by the last owner of the batch, which the count of the batch's
+//! owners orders after all others), and by the oldest batch with work (a hint: a thread misled by
+//! the hint looks again under the lock). Everything else is under the ring's lock. So a model
+//! checker of weak memory such as loom would find the same orders; loom has no `Weak` references
+//! and no [`Arc::into_inner`], by which the engine decides which thread finishes a batch.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 #[path = "../../common/rounds.rs"]
@@ -36,27 +37,27 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
 use shuttle::{Config, Runner, thread};
 
-/// Tries every order with at most so many preemptions, depth first.
+/// Tries every order with at most `preemptions` preemptions, depth first.
 struct Exhaustive {
     preemptions: usize,
-    /// The decisions of the order that is tried now, from its beginning on.
+    /// The decisions of the current order, from its beginning.
     decisions: Vec<Decision>,
-    /// How many of them were made.
+    /// The number of decisions made so far.
     made: usize,
-    /// Preemptions among those.
+    /// The number of preemptions among the decisions made.
     preempted: usize,
-    /// Part `slice.0` of `slice.1`, by the first decisions that have a choice.
+    /// Slice `slice.0` of `slice.1`, selected by the first [`SLICED_BY`] decisions.
     slice: (usize, usize),
     orders: Arc<AtomicU64>,
 }
 
-/// Who may go on, and who of them does.
+/// The threads that may continue, and the one that does.
 struct Decision {
     choices: Vec<TaskId>,
     chosen: usize,
 }
 
-/// Decisions that orders are told apart by for slices.
+/// The number of decisions that select an order's slice.
 const SLICED_BY: usize = 60;
 
 impl Exhaustive {
@@ -65,8 +66,8 @@ impl Exhaustive {
         Self { preemptions, decisions: vec![], made: 0, preempted: 0, slice, orders }
     }
 
-    /// Those who may go on: the current thread first, the others if that costs nothing or there are
-    /// preemptions left.
+    /// Returns the threads that may continue: the current thread first, then the others if a switch
+    /// is free or preemptions are left.
     fn choices(&self, runnable: &[&Task], current: Option<TaskId>) -> Vec<TaskId> {
         let ids = runnable.iter().map(|task| task.id());
         match current.filter(|current| ids.clone().any(|id| id == *current)) {
@@ -79,7 +80,7 @@ impl Exhaustive {
         }
     }
 
-    /// Turns to the next order; false after the last.
+    /// Moves on to the next order; false after the last.
     fn advance(&mut self) -> bool {
         while let Some(last) = self.decisions.last_mut() {
             last.chosen += 1;
@@ -91,7 +92,8 @@ impl Exhaustive {
         false
     }
 
-    /// Whether the order that was begun is another slice's: by a sum of its first choices.
+    /// Returns true if the current order belongs to another slice, by a weighted sum of its first
+    /// choices.
     fn is_of_others(&self) -> bool {
         let first = self.decisions.iter().take(SLICED_BY);
         let sum = first.zip(1..).map(|(decision, place)| decision.chosen * place).sum::<usize>();
@@ -160,7 +162,7 @@ fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-/// What happens at sample 1.
+/// The event at sample 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Fine,
@@ -172,7 +174,7 @@ enum At {
 struct Rows {
     tensors: Vec<TensorSpec>,
     at: At,
-    /// How often each sample was filled.
+    /// The number of times that each sample was filled.
     filled: Vec<AtomicU64>,
 }
 
@@ -204,7 +206,7 @@ impl Stage for Rows {
             At::Error if sample.0 == 1 => {
                 return Err(FillError { sample, source: "planted".into() });
             }
-            // Not `panic!`: its hook would print the schedule of each.
+            // Not `panic!`: its hook would print the schedule of each panic.
             At::Panic if sample.0 == 1 => resume_unwind(Box::new("planted")),
             _ => {}
         }
@@ -214,7 +216,7 @@ impl Stage for Rows {
     }
 }
 
-/// Two workers, and one batch begun beside the one that is waited for.
+/// Starts two workers, with one batch begun in addition to the batch that is waited for.
 fn engine(max_slots: Option<usize>) -> Engine<Rows> {
     let max_slots = max_slots.map(n);
     let options =
@@ -222,7 +224,7 @@ fn engine(max_slots: Option<usize>) -> Engine<Rows> {
     Engine::new(options).unwrap()
 }
 
-/// Batches of two rows, of samples from 0 on.
+/// Requests batches of two rows, of samples from 0 on.
 fn pass(stage: &Arc<Rows>, samples: u64) -> RunRequest<Rows> {
     let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
     RunRequest::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(2))
@@ -260,7 +262,7 @@ fn a_slot_is_never_used_twice() {
     explore("one slot", || whole_run(Some(1)));
 }
 
-/// The engine goes on after it, and ends.
+/// Checks that the engine continues after a failed run, and ends.
 fn failing(at: At, message: &str) {
     let engine = engine(None);
     let mut run = engine.start(pass(&Rows::new(at), 3)).unwrap();
@@ -304,7 +306,7 @@ fn an_engine_dropped_while_it_is_read_from_ends_its_reader() {
     });
 }
 
-/// Whether every order of a whole run passes with `fault` planted.
+/// Returns true if some order of a whole run fails with `fault` planted.
 fn is_found(fault: Fault) -> bool {
     let planted = move || {
         faults::plant(Some(fault));

@@ -1,4 +1,4 @@
-//! What the driver answers, by number (`CUresult` of cuda.h).
+//! The driver's return codes, by number (`CUresult` of cuda.h).
 
 use crate::abi::Null;
 use std::ffi::CStr;
@@ -28,12 +28,12 @@ impl Code {
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
     pub(crate) const UNKNOWN: Self = Self(999);
 
-    /// Whether a device that failed so answers nothing else any more.
+    /// Returns true if a device that failed with this code returns it for every later call.
     pub(crate) fn is_sticky(self) -> bool {
         matches!(self.0, 700 | 702 | 710 | 714..=719)
     }
 
-    /// Its name and its meaning; `None` if it is none of ours.
+    /// Returns the name and the meaning of the code; `None` if the fake does not use it.
     pub(crate) fn words(self) -> Option<(&'static CStr, &'static CStr)> {
         NAMES.iter().find(|row| row.0 == self.0).map(|row| (row.1, row.2))
     }

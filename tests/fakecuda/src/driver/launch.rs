@@ -1,9 +1,9 @@
 //! One launch of a kernel, on a stream's thread.
 //!
-//! The interpreter checks every access. A host build can't be watched so: the words of its
-//! arguments are looked at before, for addresses of freed memory and of other devices, and the ends
-//! of all allocations after. In between guard pages catch it. Threads run forwards and backwards in
-//! turns, so that nothing can depend on their order.
+//! The interpreter checks every access. A host build cannot be checked that way: before it runs,
+//! the words of its arguments are compared with the addresses of freed memory and of other devices;
+//! after it has run, the ends of all allocations are checked. Guard pages catch accesses in
+//! between. Threads run forwards and backwards in turns, so that nothing can depend on their order.
 
 use super::code::Code;
 use super::module::{Entry, Function};
@@ -12,20 +12,20 @@ use crate::host_build::HostEntry;
 use crate::ptx::{Fault, Grid, Memory};
 use std::sync::Arc;
 
-/// What was asked for.
+/// The parameters of a launch.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) function: Arc<Function>,
     pub(crate) grid: Grid,
     pub(crate) arguments: Vec<Vec<u8>>,
-    /// The how-manieth launch it is.
+    /// The number of this launch, counted from the seed on.
     pub(crate) number: u64,
 }
 
 type Outcome = Result<(), (Code, String)>;
 
 impl Launch {
-    /// Whether a device takes a grid like this.
+    /// Returns true if a device supports this grid.
     pub(crate) fn fits(grid: &Grid, shared: u32) -> bool {
         let [bx, by, bz] = grid.block;
         let threads = u64::from(bx) * u64::from(by) * u64::from(bz);

@@ -2,25 +2,25 @@
 //!
 //! ```text
 //!  program ──cu*()──▶ calls/ ──▶ World: contexts, allocations, streams, events, modules
-//!                        │            ▲ looked at again
+//!                        │            ▲ checked again
 //!                        └──job──▶ stream's thread, late ──▶ copies; kernels: ptx or host build
 //! ```
 //!
-//! It is stricter than a real driver wherever that is lenient or quick:
+//! It is stricter than a real driver where a real driver is lenient or fast:
 //!
-//! | what                                     | the fake                                          |
+//! | situation                                | the fake                                          |
 //! |------------------------------------------|---------------------------------------------------|
-//! | a stream's work                          | is done after a random delay                      |
+//! | the work of a stream                     | is done after a random delay                      |
 //! | page-locked memory                       | is read and written when the stream gets there    |
 //! | other host memory                        | is read during the call                           |
-//! | memory freed while a stream still has it | `ILLEGAL_ADDRESS` when the stream gets there      |
+//! | memory freed while a stream still uses it | `ILLEGAL_ADDRESS` when the stream gets there     |
 //! | memory, stream, event of another device  | an error                                          |
 //! | a call that needs a context              | an error without one                              |
-//! | `ILLEGAL_ADDRESS` and the like           | answer every later call on that device            |
-//! | what was not given back                  | is counted: `fake_cuda_report`                    |
+//! | `ILLEGAL_ADDRESS` and similar errors     | every later call on that device returns them      |
+//! | resources that were not released         | are counted: `fake_cuda_report`                   |
 //!
-//! What it does not have: the driver's own memory pools, graphs, textures, peers, several contexts
-//! of one device, unified memory.
+//! It does not support the driver's own memory pools, graphs, textures, peers, several contexts of
+//! one device, or unified memory.
 
 mod calls;
 mod code;
@@ -39,7 +39,7 @@ use std::thread;
 use std::time::Duration;
 use world::World;
 
-/// The one driver of the process.
+/// The only driver of the process.
 #[derive(Debug)]
 struct Driver {
     settings: Settings,
@@ -60,7 +60,7 @@ impl Driver {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the environment wants this call to answer.
+    /// Returns the code that the environment plans for this call.
     fn planned(&self, name: &'static str) -> Option<Code> {
         let mut world = self.world();
         let number = world.count_call(name);
@@ -75,7 +75,7 @@ impl Driver {
     }
 }
 
-/// Takes as long as work of that kind is to take longer.
+/// Sleeps for the extra time that the settings plan for this kind of work.
 fn linger(kind: &str) {
     let slow = driver().settings.slow.iter().filter(|(name, _)| name == kind);
     let us = slow.map(|(_, us)| us).sum();
@@ -84,7 +84,7 @@ fn linger(kind: &str) {
     }
 }
 
-/// One call from C: counted, written down, and without a panic.
+/// Runs one call from C: counts it, logs it, and catches a panic.
 fn call(
     name: &'static str,
     arguments: &[&dyn Debug],
@@ -102,7 +102,7 @@ fn call(
     answer.unwrap_or(Code::UNKNOWN.0)
 }
 
-/// Does a stream's work, unless its device is broken; if it goes wrong, the device is.
+/// Does a stream's work, unless its device is broken; if the work fails, the device becomes broken.
 fn on_device(device: usize, work: impl FnOnce() -> Result<(), (Code, String)>) {
     if driver().world().broken(device).is_some() {
         return;

@@ -1,14 +1,14 @@
-//! Modules: what the driver takes for one, and why not.
+//! Modules: the images that the driver accepts, and the reasons for which it refuses others.
 //!
 //! | image                                   | becomes                     | refused if                      |
 //! |-----------------------------------------|-----------------------------|---------------------------------|
 //! | a CUBIN of the fake NVRTC ([`image`])   | the host build in it        | for another compute capability  |
-//! | PTX of the fake NVRTC                   | the host build in it        | as other PTX                    |
+//! | PTX of the fake NVRTC                   | the host build in it        | like other PTX                  |
 //! | PTX                                     | what the interpreter parsed | `.version` newer than the       |
 //! |                                         |                             | driver's, `.target` newer than  |
 //! |                                         |                             | the device, or not covered      |
 //!
-//! The driver of CUDA 12.x knows PTX up to 8.x, that of 13.x up to 9.x.
+//! The driver of CUDA 12.x accepts PTX up to 8.x, the driver of 13.x up to 9.x.
 
 use super::code::Code;
 use super::driver;
@@ -32,7 +32,7 @@ enum Kernels {
 /// A kernel of a module.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// The module's handle: the function ends with it.
+    /// The handle of the module: the function becomes invalid with the module.
     pub(crate) of: u64,
     pub(crate) module: Arc<Module>,
     pub(crate) entry: Entry,
@@ -40,7 +40,7 @@ pub(crate) struct Function {
 
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// By name: the module has it.
+    /// The kernel's name in the module's PTX.
     Ptx {
         name: String,
         sizes: Vec<usize>,
@@ -49,7 +49,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    /// How long each argument is.
+    /// Returns the size of each argument.
     pub(crate) fn sizes(&self) -> Vec<usize> {
         match self {
             Self::Ptx { sizes, .. } => sizes.clone(),
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// Why a module was refused: the answer, and the line for the log.
+/// The reason for which a module was refused: the code, and the line for the log.
 type Refusal = (Code, String);
 
 impl Module {
@@ -83,7 +83,7 @@ impl Module {
         }
     }
 
-    /// The parsed text of a module that is PTX.
+    /// Returns the parsed text of a module that is PTX.
     pub(crate) fn program(&self) -> Option<&ptx::Program> {
         if let Kernels::Ptx(program) = &self.code { Some(program) } else { None }
     }
@@ -124,7 +124,7 @@ fn ptx(text: &str) -> Result<Kernels, Refusal> {
     ptx::Program::parse(text).map(Kernels::Ptx).map_err(|error| (Code::INVALID_PTX, error))
 }
 
-/// The newest PTX that a driver of that version takes.
+/// Returns the newest PTX version that a driver of the configured version accepts.
 fn newest_ptx() -> (u32, u32) {
     let version = driver().settings.driver.unsigned_abs();
     (version / 1000 - 4, version % 1000 / 10)

@@ -1,20 +1,20 @@
-//! What the environment asks of the fake driver, read once.
+//! The environment variables that configure the fake driver, read once.
 //!
-//! | variable             | means                                                      | if absent |
+//! | variable             | meaning                                                    | if absent |
 //! |----------------------|------------------------------------------------------------|-----------|
-//! | `FAKE_CUDA_DEVICES`  | how many GPUs there are                                    | 1         |
-//! | `FAKE_CUDA_DRIVER`   | the CUDA version, as `cuDriverGetVersion` has it           | 13000     |
+//! | `FAKE_CUDA_DEVICES`  | the number of GPUs                                         | 1         |
+//! | `FAKE_CUDA_DRIVER`   | the CUDA version, as `cuDriverGetVersion` returns it       | 13000     |
 //! | `FAKE_CUDA_SM`       | compute capability of every GPU, two or three digits       | 90        |
 //! | `FAKE_CUDA_MEMORY`   | bytes of memory of each GPU                                | 2^32      |
-//! | `FAKE_CUDA_DELAY_US` | a stream waits up to that long before each piece of work   | 300       |
-//! | `FAKE_CUDA_SLOW`     | `work:us`, `,` between several: work of that kind takes so | nothing   |
+//! | `FAKE_CUDA_DELAY_US` | the longest wait of a stream before each piece of work     | 300       |
+//! | `FAKE_CUDA_SLOW`     | `work:us`, separated by `,`: work of that kind takes that  | nothing   |
 //! |                      | much longer: `upload`, `download`, `copy`, `kernel`        |           |
-//! | `FAKE_CUDA_SEED`     | of the delays and of the order of threads                  | 1         |
-//! | `FAKE_CUDA_FAIL`     | `name:n:code`, `,` between several: the n-th call, from 1, | nothing   |
-//! |                      | of that function answers code. `*` for n: every call       |           |
-//! | `FAKE_CUDA_DEAF`     | `a<b`: stream a does not wait for events of stream b, `,`  | nobody    |
-//! |                      | between several. Counted from 1 as made; 0 is the host     |           |
-//! | `FAKE_CUDA_LOG`      | if set, calls are written down: `fake_cuda_log` gives them | no        |
+//! | `FAKE_CUDA_SEED`     | seed of the delays and of the order of threads             | 1         |
+//! | `FAKE_CUDA_FAIL`     | `name:n:code`, separated by `,`: the n-th call, from 1, of | nothing   |
+//! |                      | that function returns code. `*` for n: every call          |           |
+//! | `FAKE_CUDA_DEAF`     | `a<b`, separated by `,`: stream a does not wait for events | nothing   |
+//! |                      | of stream b. Counted from 1 as created; 0 is the host      |           |
+//! | `FAKE_CUDA_LOG`      | if set, calls are logged: `fake_cuda_log` returns them     | no        |
 
 use super::code::Code;
 use std::env;
@@ -27,20 +27,21 @@ pub(crate) struct Settings {
     pub(crate) sm: u32,
     pub(crate) memory: u64,
     pub(crate) delay_us: u64,
-    /// Kinds of work, and the microseconds that they take longer.
+    /// Kinds of work, and the microseconds by which each takes longer.
     pub(crate) slow: Vec<(String, u64)>,
     pub(crate) seed: u64,
     pub(crate) failures: Vec<Failure>,
-    /// Who does not wait for whom: what a driver would never do, in place of a wait forgotten.
+    /// Pairs (waiting stream, recording stream) whose waits are ignored: simulates a forgotten
+    /// wait.
     pub(crate) deaf: Vec<(u64, u64)>,
     pub(crate) log: bool,
 }
 
-/// A call that is to fail.
+/// A call that fails on purpose.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) name: String,
-    /// Which call, from 1; `None` for every one.
+    /// The number of the call, from 1; `None` for every call.
     pub(crate) number: Option<u64>,
     pub(crate) code: Code,
 }
@@ -48,7 +49,8 @@ pub(crate) struct Failure {
 impl Settings {
     /// # Panics
     ///
-    /// If a variable can't be read: a test that asks for what it does not get proves nothing.
+    /// If a variable cannot be parsed: a test that runs with other settings than it asked for
+    /// proves nothing.
     pub(crate) fn from_env() -> Self {
         Self {
             devices: number("FAKE_CUDA_DEVICES", 1),
@@ -66,7 +68,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// Whether stream `who` is deaf to events of `whom`.
+    /// Returns true if stream `who` ignores events of stream `whom`.
     pub(crate) fn is_deaf(&self, who: u64, whom: u64) -> bool {
         self.deaf.contains(&(who, whom))
     }

@@ -1,12 +1,12 @@
 //! Streams and events: work that is done in order, and late.
 //!
-//! A stream is a thread with a queue. Before each piece of work it waits for a random time, so that
-//! whatever is not ordered by an event or a host's wait is done in the wrong order sooner or later.
-//! A stream is ordered with no other, the default stream included: as those created with
-//! `CU_STREAM_NON_BLOCKING`, and stricter than a real one created without.
+//! A stream is a thread with a queue. Before each piece of work the stream waits for a random time,
+//! so work whose order no event and no wait of the host guarantees runs in the wrong order sooner
+//! or later. No stream is ordered with another, including the default stream: like real streams
+//! created with `CU_STREAM_NON_BLOCKING`, and stricter than those created without.
 //!
-//! An event counts how often it was recorded and how far that has been reached. Who waits for it
-//! waits for the last record that was asked for before the wait.
+//! An event counts how often it was recorded and which record has been reached. A wait for an event
+//! waits for the last record that was requested before the wait.
 
 use super::code::Code;
 use super::settings::Settings;
@@ -22,15 +22,15 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) device: usize,
-    /// In the order in which they were made, from 1.
+    /// The number of the stream, from 1, in order of creation.
     pub(crate) number: u64,
     queue: Sender<Job>,
-    /// Pieces of work that it was given and has not done.
+    /// The number of pieces of work that were queued and are not done.
     open: Arc<AtomicU64>,
 }
 
 impl Stream {
-    /// Starts one. `panicked` is called if a piece of work panics.
+    /// Starts a stream. `panicked` is called if a piece of work panics.
     pub(crate) fn start(
         device: usize,
         number: u64,
@@ -54,7 +54,7 @@ impl Stream {
         self.open.load(Ordering::SeqCst) == 0
     }
 
-    /// What to wait for, to know that everything pushed so far is done.
+    /// Returns a receiver that gets a message when everything pushed so far is done.
     pub(crate) fn end(&self) -> Result<Receiver<()>, Code> {
         let (done, wait) = channel();
         self.push(move || {
@@ -92,7 +92,7 @@ pub(crate) struct Event {
 struct Marks {
     recorded: u64,
     reached: u64,
-    /// The number of the stream it was last recorded on.
+    /// The number of the stream on which the event was last recorded.
     by: u64,
     when: Option<Instant>,
 }
@@ -106,7 +106,7 @@ impl Event {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records it behind what the stream has been given so far.
+    /// Records the event after everything that the stream has been given so far.
     pub(crate) fn record(self: &Arc<Self>, stream: &Stream) -> Result<(), Code> {
         let event = Arc::clone(self);
         let mut marks = self.marks();
@@ -121,12 +121,13 @@ impl Event {
         })
     }
 
-    /// The last record asked for: what a wait that begins now is for.
+    /// Returns the number of the last record requested: the one that a wait that begins now waits
+    /// for.
     pub(crate) fn recorded(&self) -> u64 {
         self.marks().recorded
     }
 
-    /// The number of the stream that it was last recorded on.
+    /// Returns the number of the stream on which the event was last recorded.
     pub(crate) fn by(&self) -> u64 {
         self.marks().by
     }
@@ -143,7 +144,8 @@ impl Event {
         marks.reached >= marks.recorded
     }
 
-    /// When the last record was reached; `None` if none was asked for, or not yet.
+    /// Returns the time at which the last record was reached; `None` if none was requested or
+    /// reached.
     pub(crate) fn when(&self) -> Option<Instant> {
         let marks = self.marks();
         if marks.reached >= marks.recorded { marks.when } else { None }

@@ -1,4 +1,4 @@
-//! All that the driver knows: contexts, allocations, streams, events, modules, and what went wrong.
+//! The state of the driver: contexts, allocations, streams, events, modules, and errors.
 
 use super::code::Code;
 use super::module::{Function, Module};
@@ -11,23 +11,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 thread_local! {
-    /// The thread's contexts, by device; the last is current. `None` is a null context.
+    /// The stack of this thread's contexts, by device; the last is current. `None` is a null
+    /// context.
     static CONTEXTS: RefCell<Vec<Option<usize>>> = const { RefCell::new(vec![]) };
 }
 
-/// Handles of contexts: this and the device.
+/// The handle of a context is this number plus the device's.
 const CONTEXT: Handle = 0xC0_0000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Device {
-    /// How often its context was retained and not released.
+    /// The number of times that its context was retained and not released.
     pub(crate) retained: usize,
     pub(crate) flags: u32,
     /// Bytes of its memory in use.
     pub(crate) used: u64,
-    /// Why it answers nothing any more.
+    /// The error that the device returns for every call, once it is broken.
     broken: Option<Code>,
-    /// The default stream, and that of a thread.
+    /// The default stream, and the per-thread default stream.
     defaults: [Option<Arc<Stream>>; 2],
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Allocation {
 #[derive(Debug)]
 pub(crate) struct Locked {
     pub(crate) len: usize,
-    /// The memory, if the driver made it.
+    /// The memory, if the driver allocated it.
     pub(crate) own: Option<Arc<Mapping>>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct World {
     pub(crate) initialised: bool,
     pub(crate) devices: Vec<Device>,
     pub(crate) allocations: BTreeMap<u64, Allocation>,
-    /// Where memory once was, that nobody may touch again.
+    /// The ranges of freed memory, which must not be touched again.
     pub(crate) freed: Vec<(u64, u64)>,
     pub(crate) locked: BTreeMap<u64, Locked>,
     pub(crate) streams: HashMap<Handle, Arc<Stream>>,
@@ -60,7 +61,7 @@ pub(crate) struct World {
     pub(crate) functions: HashMap<Handle, Arc<Function>>,
     pub(crate) faults: Vec<String>,
     pub(crate) log: Vec<String>,
-    /// Allocations so far: every second one ends at the end of a page.
+    /// The number of allocations so far: every second one ends at the end of a memory page.
     pub(crate) allocated: u64,
     calls: HashMap<&'static str, u64>,
     handles: Handle,
@@ -73,7 +74,7 @@ impl World {
         Self { devices, handles: 0xF_0000, ..Self::default() }
     }
 
-    /// A handle that was never given out.
+    /// Returns a handle that has never been handed out.
     pub(crate) fn handle(&mut self) -> Handle {
         self.handles += 8;
         self.handles
@@ -89,14 +90,14 @@ impl World {
         self.devices[device].broken
     }
 
-    /// A device does nothing more, and why.
+    /// Marks a device as broken, and records the reason.
     pub(crate) fn fault(&mut self, device: usize, code: Code, text: String) {
         let code = if code.is_sticky() { code } else { Code::LAUNCH_FAILED };
         self.devices[device].broken.get_or_insert(code);
         self.faults.push(text);
     }
 
-    /// The number of a device, if there is one of that number.
+    /// Returns the index of the device of that number, if it exists.
     pub(crate) fn device(&self, number: i32) -> Result<usize, Code> {
         if !self.initialised {
             return Err(Code::NOT_INITIALIZED);
@@ -105,7 +106,8 @@ impl World {
         if number < self.devices.len() { Ok(number) } else { Err(Code::INVALID_DEVICE) }
     }
 
-    /// The device of the current context, if that is alive and not broken.
+    /// Returns the device of the current context, if the context is alive and the device not
+    /// broken.
     pub(crate) fn here(&self) -> Result<usize, Code> {
         if !self.initialised {
             return Err(Code::NOT_INITIALIZED);
@@ -117,7 +119,7 @@ impl World {
         self.broken(device).map_or(Ok(device), Err)
     }
 
-    /// A stream by its handle; the default ones are those of `device`.
+    /// Returns a stream by its handle; the default streams are those of `device`.
     pub(crate) fn stream(&mut self, handle: Handle, device: usize) -> Result<Arc<Stream>, Code> {
         let place = match handle {
             0 | 1 => 0,
@@ -132,7 +134,7 @@ impl World {
         Ok(stream)
     }
 
-    /// A stream of the current context's device: what work is given to.
+    /// Returns a stream of the current context's device, for new work.
     pub(crate) fn stream_here(&mut self, handle: Handle) -> Result<Arc<Stream>, Code> {
         let device = self.here()?;
         let stream = self.stream(handle, device)?;
@@ -147,7 +149,7 @@ impl World {
         })
     }
 
-    /// All streams of a device.
+    /// Returns all streams of a device.
     pub(crate) fn streams_of(&self, device: usize) -> Vec<Arc<Stream>> {
         let own = self.streams.values().filter(|stream| stream.device == device);
         own.chain(self.devices[device].defaults.iter().flatten()).cloned().collect()
@@ -157,19 +159,19 @@ impl World {
         self.events.get(&handle).cloned().ok_or(Code::INVALID_HANDLE)
     }
 
-    /// Memory of a device, if all of it is one live allocation's.
+    /// Returns a range of a device's memory, if it is within one live allocation.
     pub(crate) fn span(&self, device: usize, address: u64, len: usize) -> Option<Span> {
         let (_, found) = self.allocations.range(..=address).next_back()?;
         if found.device == device { found.mapping.span(address, len) } else { None }
     }
 
-    /// Live memory of a device.
+    /// Returns the live memory of a device.
     pub(crate) fn mappings(&self, device: usize) -> Vec<Arc<Mapping>> {
         let own = self.allocations.values().filter(|allocation| allocation.device == device);
         own.map(|allocation| Arc::clone(&allocation.mapping)).collect()
     }
 
-    /// Whether `address` is memory of the past, or of another device.
+    /// Returns true if `address` is in freed memory, or in memory of another device.
     pub(crate) fn is_out_of_bounds(&self, device: usize, address: u64) -> bool {
         let dead = self.freed.iter().any(|&(start, end)| (start..end).contains(&address));
         let found = self.allocations.range(..=address).next_back();
@@ -178,7 +180,7 @@ impl World {
         dead || foreign
     }
 
-    /// Whether `len` bytes of the host are page-locked: all of them, or none.
+    /// Returns true if `len` bytes of the host are page-locked; an error if only some of them are.
     pub(crate) fn is_locked(&self, address: u64, len: usize) -> Result<bool, Code> {
         let end = address.saturating_add(len as u64);
         let ends = |(start, locked): (&u64, &Locked)| (*start, start + locked.len as u64);
@@ -193,7 +195,7 @@ impl World {
     }
 }
 
-/// The device whose context is the thread's current one.
+/// Returns the device whose context is current on this thread.
 pub(crate) fn current() -> Option<usize> {
     CONTEXTS.with_borrow(|contexts| contexts.last().copied().flatten())
 }
@@ -211,7 +213,7 @@ pub(crate) fn pop_context() -> Result<Option<usize>, Code> {
 }
 
 impl World {
-    /// The device of a context that some call gave out.
+    /// Returns the device of a context handle.
     pub(crate) fn of_context(&self, handle: Handle) -> Result<usize, Code> {
         let device = usize::try_from(handle.wrapping_sub(CONTEXT));
         let device = device.map_err(|_| Code::INVALID_CONTEXT)?;

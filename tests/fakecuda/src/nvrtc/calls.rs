@@ -103,7 +103,7 @@ fn words(code: i32) -> &'static CStr {
     }
 }
 
-/// One call from C, without a panic.
+/// Runs one call from C, and catches a panic.
 fn call(_: &'static str, _: &[&dyn Debug], body: impl FnOnce() -> Result<(), Code>) -> i32 {
     let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::INTERNAL_ERROR));
     answer.map_or_else(|code| code.0, |()| 0)
@@ -117,7 +117,7 @@ fn with<T>(program: Handle, look: impl FnOnce(&Program) -> T) -> Result<T, Code>
     programs().by_handle.get(&program).map(look).ok_or(Code::INVALID_PROGRAM)
 }
 
-/// Writes it where the caller has made room, having asked for the size.
+/// Writes the bytes to the caller's buffer; the caller has asked for the size before.
 #[expect(clippy::needless_pass_by_value, reason = "made for this")]
 fn give(to: Host, bytes: Vec<u8>) -> Result<(), Code> {
     to.span(bytes.len())?.write(&bytes);

@@ -1,11 +1,11 @@
-//! A program through the host's C++ compiler.
+//! Compiles a program with the host's C++ compiler.
 //!
 //! ```text
 //! g++ -std=c++17 -O1 -ffp-contract=off -fno-strict-aliasing -fno-math-errno -shared -fPIC
-//!     [-march=x86-64-v3, if this CPU runs that: fma is then one instruction]
+//!     [-march=x86-64-v3, if this CPU supports it: fma is then one instruction]
 //! ```
 //!
-//! Its folder holds the source, the headers that came with it, and host_cuda.h.
+//! The compiler's folder holds the source, the headers that came with it, and host_cuda.h.
 
 use super::{Code, Program};
 use crate::image;
@@ -16,10 +16,10 @@ use std::{env, fs, io};
 
 const HOST_CUDA: &str = include_str!("../../../../kernels/cuda/host_cuda.h");
 
-/// What NVRTC 12.0 compiles for, as far as we do.
+/// The architectures of NVRTC 12.0 that the fake supports.
 pub(crate) const ARCHITECTURES: [u32; 6] = [75, 80, 86, 87, 89, 90];
 
-/// Options that change nothing here.
+/// Options that have no effect here.
 const IGNORED: [&str; 11] = [
     "--std=",
     "-std=",
@@ -34,14 +34,14 @@ const IGNORED: [&str; 11] = [
     "--extra-device-vectorization",
 ];
 
-/// Which CUDA it says it is of.
+/// Returns the CUDA version that the fake reports.
 pub(crate) fn version() -> (u32, u32) {
     let asked = env::var("FAKE_NVRTC_VERSION").ok().and_then(|text| text.parse::<u32>().ok());
     let version = asked.unwrap_or(12000);
     (version / 1000, version % 1000 / 10)
 }
 
-/// The compiler to call; `None` if it is not on this machine.
+/// Returns the compiler to call; `None` if this machine has none.
 pub(crate) fn host_compiler() -> Option<&'static str> {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();
     let look = || {
@@ -69,7 +69,7 @@ pub(super) fn compile(program: &mut Program, options: &[String]) -> Result<(), C
     Ok(())
 }
 
-/// What the options say.
+/// The values of the options.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     sm: u32,
@@ -107,7 +107,7 @@ fn architecture_of(name: &str) -> Result<(u32, bool), String> {
     Ok((known, real))
 }
 
-/// The shared object; or what the compiler said.
+/// Returns the shared object, or the compiler's messages.
 fn build(program: &Program, defines: &[String]) -> Result<Vec<u8>, String> {
     let compiler = host_compiler().ok_or("there is no C++ compiler (g++, or what CXX names)")?;
     let wrong = |error: io::Error| error.to_string();

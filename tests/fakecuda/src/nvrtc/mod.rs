@@ -1,12 +1,12 @@
 //! The fake NVRTC: `libnvrtc.so.12` for machines without CUDA.
 //!
 //! ```text
-//! CUDA C in words of fuseloop.cuh ──g++, host_cuda.h──▶ shared object ──▶ "CUBIN", "PTX" (see `image`)
+//! CUDA C with helpers of fuseloop.cuh ──g++, host_cuda.h──▶ shared object ──▶ "CUBIN", "PTX" (see `image`)
 //! ```
 //!
-//! The version is 12.0, or `FAKE_NVRTC_VERSION` (as 12080). Options that it does not know are
-//! refused, as the real one does; so is a program without `--fmad=false`, whose bits could not be
-//! the host's.
+//! The version is 12.0, or `FAKE_NVRTC_VERSION` (for example 12080). Unknown options are refused,
+//! as by the real NVRTC; so is a program without `--fmad=false`, because its results could not
+//! match the host's bit for bit.
 
 mod calls;
 mod compiler;
@@ -16,7 +16,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use compiler::host_compiler;
 
-/// What NVRTC answers, by number (`nvrtcResult` of nvrtc.h).
+/// NVRTC's return codes, by number (`nvrtcResult` of nvrtc.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Code(i32);
 
@@ -34,18 +34,18 @@ impl From<crate::abi::Null> for Code {
     }
 }
 
-/// A program, from its source to what was made of it.
+/// A program: its source and the compiled output.
 #[derive(Debug, Default, Clone)]
 struct Program {
     source: String,
-    /// Headers, by the name they are included by.
+    /// Headers, by the name that `#include` uses.
     headers: Vec<(String, String)>,
     log: String,
     ptx: Vec<u8>,
     cubin: Vec<u8>,
 }
 
-/// The programs that were not destroyed, by handle.
+/// The programs that have not been destroyed, by handle.
 #[derive(Debug, Default)]
 struct Programs {
     made: u64,

@@ -1,23 +1,23 @@
 //! Conversions: `cvt[.rounding].to.from`.
 //!
-//! | from    | to    | rounding         | what does not fit                                      |
+//! | from    | to    | rounding         | a value out of range                                   |
 //! |---------|-------|------------------|--------------------------------------------------------|
-//! | integer | int.  | none             | is cut off                                             |
+//! | integer | int.  | none             | is truncated                                           |
 //! | integer | float | rn               |                                                        |
-//! | float   | int.  | rni rzi rmi rpi  | becomes the nearest that does                          |
+//! | float   | int.  | rni rzi rmi rpi  | becomes the nearest representable value                |
 //! | float   | same  | rni rzi rmi rpi  |                                                        |
 //! | f32     | f16   | rn               | becomes infinite                                       |
 //! | f64     | f32   | rn               | becomes infinite                                       |
 //! | f16     | f32   | none             |                                                        |
 //! | f32     | f64   | none             |                                                        |
 //!
-//! NaN becomes 0; of f64, or as 64 bits, 1 in the highest bit (PTX ISA, cvt).
+//! NaN becomes 0; from f64, or to 64 bits, only the highest bit is 1 (PTX ISA, cvt).
 
 use super::float::{bits_of, f32_of};
 use super::types::{Kind, Pure, Type, pure};
 use half::f16;
 
-/// What the conversion `parts` does.
+/// Returns the function of the conversion `parts`.
 pub(super) fn decode(parts: &[&str]) -> Option<Pure> {
     let (["cvt", modifiers @ ..], [to, from]) =
         parts.split_at_checked(parts.len().checked_sub(2)?)?
@@ -66,8 +66,8 @@ fn to_integer(to: Type, from: Type, rounding: &str) -> Option<Pure> {
     let (least, most) = to.range();
     pure(move |[a, ..]| {
         let value = read(a);
-        // A cast stops at the ends of i128; f64 has no value between those of i64 and them that
-        // would not be cut to the same.
+        // A cast saturates at the ends of i128; no f64 between the ends of i64 and of i128 would be
+        // clamped to another value.
         let whole = (round(value) as i128).clamp(least, most);
         if value.is_nan() { nan } else { to.mask(whole as u64) }
     })
@@ -76,7 +76,7 @@ fn to_integer(to: Type, from: Type, rounding: &str) -> Option<Pure> {
 fn to_whole(of: Type, rounding: &str) -> Option<Pure> {
     let round = whole(rounding)?;
     match (of.kind, of.bits) {
-        // Every f32 is an f64, and so is what it rounds to.
+        // Every f32 is an f64, and so is its rounded value.
         (Kind::Float, 32) => pure(move |[a, ..]| bits_of(round(f32_of(a).into()) as f32)),
         (Kind::Float, 64) => pure(move |[a, ..]| round(f64::from_bits(a)).to_bits()),
         _ => None,

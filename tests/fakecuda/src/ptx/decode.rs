@@ -1,10 +1,10 @@
-//! One instruction: `@!%p1 op.modifier.type to, from, from;`
+//! Decodes one instruction: `@!%p1 op.modifier.type to, from, from;`
 
 use super::types::{Kind, Op, Operand, Place, Register, SPECIAL, Space, Type};
 use super::{Instruction, convert, float, integer};
 use std::collections::HashMap;
 
-/// What the names of a body stand for.
+/// The meaning of the names in a body.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     registers: HashMap<String, Register>,
@@ -26,7 +26,7 @@ impl Names {
         self.labels.insert(name.to_owned(), instruction);
     }
 
-    /// `%r<12>` are twelve registers, `%SP` is one.
+    /// Declares registers: `%r<12>` are twelve registers, `%SP` is one.
     pub(super) fn declare(&mut self, name: &str) -> Option<()> {
         let Some((prefix, count)) = name.split_once('<') else {
             self.register(name.to_owned());
@@ -46,7 +46,7 @@ impl Names {
 
 type Refused = String;
 
-/// Decodes a statement, or says what of it is not covered.
+/// Decodes a statement, or returns the reason for which it is not covered.
 pub(super) fn instruction(text: &str, line: usize, names: &Names) -> Result<Instruction, Refused> {
     let decode = || {
         let (guard, rest) = guard(text, names)?;
@@ -61,7 +61,7 @@ pub(super) fn instruction(text: &str, line: usize, names: &Names) -> Result<Inst
 
 type Guard = Option<(Register, bool)>;
 
-/// The guard, and what comes after it.
+/// Returns the guard, and the text after it.
 fn guard<'a>(text: &'a str, names: &Names) -> Result<(Guard, &'a str), Refused> {
     let Some(rest) = text.strip_prefix('@') else { return Ok((None, text)) };
     let (name, rest) = rest.split_once(char::is_whitespace).ok_or("a guard alone")?;
@@ -70,7 +70,7 @@ fn guard<'a>(text: &'a str, names: &Names) -> Result<(Guard, &'a str), Refused> 
     Ok((Some((*register, plain == name)), rest.trim_start()))
 }
 
-/// Operands, at commas that are in no brackets.
+/// Splits operands at commas outside brackets.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let apart = |c: char| {
@@ -125,7 +125,7 @@ impl Operands<'_> {
         Ok(Op::Compute { to, from, function })
     }
 
-    /// `mov.b64 %rd1, {%r1, %r2}` and the other way.
+    /// Decodes `mov.b64 %rd1, {%r1, %r2}` and its inverse.
     fn vector(&self, name: &str) -> Result<Op, Refused> {
         let whole = Type::parse(name).ok_or("no such type")?;
         let (to, from) = (self.get(0)?, self.get(1)?);
@@ -140,7 +140,7 @@ impl Operands<'_> {
         Ok(Op::Unpack { to, from: self.operand(from)?, bits })
     }
 
-    /// `ld.space[.nc][.v2|.v4].type to, [place]` and `st`.
+    /// Decodes `ld.space[.nc][.v2|.v4].type to, [place]` and `st`.
     fn access(&self, parts: &[&str]) -> Result<Op, Refused> {
         let refused = || format!("{} is not covered", parts.join("."));
         let (load, mut rest) = (parts[0] == "ld", &parts[1..]);
@@ -172,7 +172,7 @@ impl Operands<'_> {
         Ok(Op::Store { from, element, place })
     }
 
-    /// `atom.global.add.u64 to, [place], from` and `red`, which has no `to`.
+    /// Decodes `atom.global.add.u64 to, [place], from` and `red`, which has no `to`.
     fn atomic(&self, parts: &[&str]) -> Result<Op, Refused> {
         let refused = || format!("{} is not covered", parts.join("."));
         let mut rest = &parts[1..];
@@ -213,7 +213,7 @@ impl Operands<'_> {
     }
 }
 
-/// The space of an access, taken off the front.
+/// Removes the space of an access from the front, and returns it.
 fn space(parts: &mut &[&str]) -> Space {
     let space = match parts.first() {
         Some(&"global") => Space::Global,
@@ -225,13 +225,13 @@ fn space(parts: &mut &[&str]) -> Space {
     space
 }
 
-/// `{a, b}`, or `a` alone.
+/// Splits `{a, b}`, or yields `a` alone.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     inside.unwrap_or(text).split(',').map(str::trim)
 }
 
-/// `12`, `-3`, `0x1F`, `12U`, `0f3F800000`, `0d3FF0000000000000`.
+/// Parses `12`, `-3`, `0x1F`, `12U`, `0f3F800000`, `0d3FF0000000000000`.
 fn number(text: &str) -> Option<u64> {
     let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
     if let Some(digits) = text.strip_prefix("0f").filter(|digits| digits.len() == 8) {

@@ -1,13 +1,13 @@
-//! Arithmetic and comparisons of f32 and f64, to nearest even, with subnormals.
+//! Arithmetic and comparisons of f32 and f64, rounded to nearest even, with subnormals.
 //!
-//! A NaN as the result of f32 arithmetic is 0x7fffffff, whatever went in. f64 keeps what Rust
-//! gives, which no kernel of ours stores.
+//! A NaN that f32 arithmetic returns is 0x7fffffff, whatever the operands. f64 returns Rust's NaN,
+//! which none of our kernels stores.
 
 use super::integer::combination;
 use super::types::{Pure, pure};
 use std::cmp::Ordering;
 
-/// The one NaN that f32 arithmetic has.
+/// The only NaN that f32 arithmetic returns.
 pub(super) const NAN: u32 = 0x7fff_ffff;
 
 pub(super) fn f32_of(bits: u64) -> f32 {
@@ -18,7 +18,7 @@ pub(super) fn bits_of(value: f32) -> u64 {
     u64::from(if value.is_nan() { NAN } else { value.to_bits() })
 }
 
-/// What the instruction `parts` does, if it is one of floats.
+/// Returns the function of the instruction `parts`, if it is a float instruction.
 pub(super) fn decode(parts: &[&str]) -> Option<Pure> {
     match parts {
         ["setp", compare, width @ ("f32" | "f64")] => {
@@ -41,12 +41,12 @@ pub(super) fn decode(parts: &[&str]) -> Option<Pure> {
     }
 }
 
-/// A value as f64, which holds every f32.
+/// Returns the reader of a value as f64, which can represent every f32.
 fn reader(width: &str) -> fn(u64) -> f64 {
     if width == "f32" { |bits| f64::from(f32_of(bits)) } else { f64::from_bits }
 }
 
-/// Of the order of two values: none, if one is no number.
+/// Tests the order of two values: `None`, if one is NaN.
 type Holds = fn(Option<Ordering>) -> bool;
 
 fn comparison(name: &str) -> Option<Holds> {
@@ -96,7 +96,7 @@ fn rounded_f64(name: &str) -> Option<Pure> {
     }
 }
 
-/// The lesser or the greater; the other one of a NaN; -0 is less than +0.
+/// The lesser or the greater value; the other operand if one is NaN; -0 is less than +0.
 fn extreme(least: bool, width: &str) -> Option<Pure> {
     let first = move |a: f64, b: f64| {
         let less = a < b || (a == b && a.is_sign_negative() && b.is_sign_positive());
@@ -114,7 +114,8 @@ fn extreme(least: bool, width: &str) -> Option<Pure> {
     }
 }
 
-/// What only looks at the sign: `copysign` gives the second operand the sign of the first.
+/// Instructions that change only the sign: `copysign` gives the second operand the sign of the
+/// first.
 fn sign(name: &str, width: &str) -> Option<Pure> {
     let sign: u64 = match width {
         "f32" => 1 << 31,
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_fma_rounds_once() {
-        // (1 + e)^2 is 1 + 2e + e^2, whose last part no f32 near 1 holds.
+        // (1 + e)^2 is 1 + 2e + e^2, and no f32 near 1 can represent the last term.
         let (x, near) = (1.0 + f32::EPSILON, -1.0 - 2.0 * f32::EPSILON);
         let square = f32::EPSILON * f32::EPSILON;
         assert_eq!(of("fma.rn.f32", [x, x, near]), square.to_bits());

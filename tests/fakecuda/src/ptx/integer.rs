@@ -2,7 +2,7 @@
 
 use super::types::{Kind, Pure, Type, pure};
 
-/// What the instruction `parts` does, if it is one of integers.
+/// Returns the function of the instruction `parts`, if it is an integer instruction.
 pub(super) fn decode(parts: &[&str]) -> Option<Pure> {
     let (&last, front) = parts.split_last()?;
     let t = Type::parse(last)?;
@@ -54,7 +54,7 @@ fn comparison(name: &str) -> Option<fn(i128, i128) -> bool> {
     })
 }
 
-/// How a comparison meets a predicate.
+/// Returns the operation that combines a comparison with a predicate.
 pub(super) fn combination(name: &str) -> Option<fn(bool, bool) -> bool> {
     Some(match name {
         "and" => |a, b| a & b,
@@ -80,7 +80,7 @@ fn arithmetic(name: &str, t: Type) -> Option<Pure> {
     }
 }
 
-/// `mul` and `mad`: the addend of a `mul` is 0.
+/// Decodes `mul` and `mad`: the addend of a `mul` is 0.
 fn multiply(part: &str, t: Type) -> Option<Pure> {
     let product = move |a, b| (t.integer(a)).wrapping_mul(t.integer(b));
     match part {
@@ -97,7 +97,7 @@ fn multiply(part: &str, t: Type) -> Option<Pure> {
 }
 
 fn bits(name: &str, modifiers: &[&str], t: Type) -> Option<Pure> {
-    // Shifts and places are 32-bit registers, whatever is shifted.
+    // Shift amounts and positions are 32-bit registers, for every type.
     let amount = |value: u64| value & 0xffff_ffff;
     match (name, modifiers) {
         ("shl", []) => {
@@ -125,14 +125,14 @@ fn bits(name: &str, modifiers: &[&str], t: Type) -> Option<Pure> {
     }
 }
 
-/// `len` bits from place `at` on; what is beyond the value is its sign.
+/// Extracts `len` bits from bit `at` on; bits beyond the value are its sign.
 fn extract(t: Type, a: u64, at: u64, len: u64) -> u64 {
     let value = t.integer(a) >> at.min(64);
     if len == 0 {
         return 0;
     }
     if t.kind == Kind::Signed {
-        // The sign of the field is the last bit of it that the value has.
+        // The sign of the field is the last of its bits that the value has.
         let len = len.min(u64::from(t.bits).saturating_sub(at)).max(1);
         let up = 128 - len;
         return t.mask(((value << up) >> up) as u64);
@@ -140,7 +140,7 @@ fn extract(t: Type, a: u64, at: u64, len: u64) -> u64 {
     t.mask(if len < 64 { value as u64 & ((1 << len) - 1) } else { value as u64 })
 }
 
-/// The low bits of `a` in the place of `len` bits of `b`, from place `at` on.
+/// Replaces `len` bits of `b`, from bit `at` on, by the low bits of `a`.
 fn insert(t: Type, [a, b, at, len]: [u64; 4]) -> u64 {
     let (at, len) = (at & 0xff, len & 0xff);
     let field = if len < 64 { (1u128 << len) - 1 } else { u128::from(u64::MAX) };
@@ -149,7 +149,7 @@ fn insert(t: Type, [a, b, at, len]: [u64; 4]) -> u64 {
     t.mask((kept | ((u128::from(a) & field) << at)) as u64)
 }
 
-/// Four bytes out of eight, by their numbers; with bit 3 a byte of the sign.
+/// Selects four bytes out of eight by number; bit 3 of a number replicates the byte's sign.
 fn permute(a: u64, b: u64, selector: u64) -> u64 {
     let bytes = ((b << 32) | (a & 0xffff_ffff)).to_le_bytes();
     let byte = |k: u64| {
@@ -161,7 +161,7 @@ fn permute(a: u64, b: u64, selector: u64) -> u64 {
     (0..4).map(byte).sum()
 }
 
-/// Each bit out of a table of eight.
+/// Looks up each bit in a table of eight.
 fn lookup(a: u64, b: u64, c: u64, table: u64) -> u64 {
     let bit = |k: u64| {
         let place = (a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1);

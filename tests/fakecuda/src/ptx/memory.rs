@@ -1,4 +1,4 @@
-//! The memory that a kernel was lent.
+//! The memory that a kernel may access.
 #![allow(unsafe_code, reason = "addresses that a kernel computes")]
 
 use std::marker::PhantomData;
@@ -19,17 +19,17 @@ struct Range {
 }
 
 impl<'a> Memory<'a> {
-    /// Bytes to read, and where they are.
+    /// Grants access to bytes for reading. Returns their address.
     pub fn lend(&mut self, bytes: &'a [u8]) -> u64 {
         self.add(bytes.as_ptr() as u64, bytes.len(), false)
     }
 
-    /// Bytes to read and write, and where they are.
+    /// Grants access to bytes for reading and writing. Returns their address.
     pub fn lend_mut(&mut self, bytes: &'a mut [u8]) -> u64 {
         self.add(bytes.as_mut_ptr() as u64, bytes.len(), true)
     }
 
-    /// Memory of a device.
+    /// Grants access to memory of a device.
     pub(crate) fn lend_mapping(&mut self, mapping: &'a crate::memory::Mapping) {
         self.add(mapping.start(), mapping.len(), true);
     }
@@ -48,25 +48,25 @@ impl<'a> Memory<'a> {
         range.zip(end).is_some_and(|(range, end)| end <= range.end && (range.writable || !write))
     }
 
-    /// Up to 8 bytes, the first lowest; `None` if they were not lent.
+    /// Reads up to 8 bytes, the first lowest; `None` if they were not granted.
     pub(super) fn read(&self, address: u64, len: usize) -> Option<u64> {
         let mut bytes = [0; 8];
         if len > bytes.len() || !self.allows(address, len, false) {
             return None;
         }
-        // SAFETY: `allows`: the bytes are part of a range that was lent for `'a`: of a slice, or
-        // of device memory, which its mapping holds.
+        // SAFETY: `allows` has checked that the bytes are part of a range that was granted for `'a`:
+        // of a slice, or of device memory, which its mapping holds.
         unsafe { ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), len) };
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// As [`read`](Self::read).
+    /// Writes up to 8 bytes, the first lowest; `None` if they were not granted for writing.
     pub(super) fn write(&self, address: u64, len: usize, value: u64) -> Option<()> {
         if len > 8 || !self.allows(address, len, true) {
             return None;
         }
-        // SAFETY: as in `read`; and the range was lent to be written: of a slice borrowed alone,
-        // or of device memory, which is written through pointers only.
+        // SAFETY: the same as in `read`; and the range was granted for writing: of a slice borrowed
+        // exclusively, or of device memory, which is written through pointers only.
         unsafe {
             ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), address as *mut u8, len);
         };

@@ -1,21 +1,21 @@
-//! A GPU that reads PTX: one thread after another, every access checked.
+//! A GPU that interprets PTX: one thread after another, every access checked.
 //!
 //! ```text
 //! text ──parse──▶ Program: entries of decoded instructions ──run(grid, arguments, memory)──▶ bytes
 //! ```
 //!
-//! It covers what NVRTC makes of kernels in the words of `fuseloop.cuh`, and refuses the rest by
-//! name when it parses: instructions, roundings, `.ftz`, `.sat`, `.approx`, and arithmetic without
-//! a rounding, which an assembler may fuse.
+//! It covers the PTX that NVRTC generates for kernels that use the helpers of `fuseloop.cuh`, and
+//! refuses the rest by name when it parses: instructions, roundings, `.ftz`, `.sat`, `.approx`, and
+//! arithmetic without a rounding, which an assembler may fuse.
 //!
-//! | of PTX               | here                                                              |
+//! | PTX                  | interpreter                                                       |
 //! |----------------------|-------------------------------------------------------------------|
-//! | `.global`            | memory that was lent: else the access is illegal                  |
-//! | `.param`, `.local`   | windows of addresses that nothing else has                        |
-//! | registers            | 64 bits each; an instruction looks at as many as its type has     |
-//! | `%tid`, `%ctaid`, .. | as on a GPU; blocks and threads come in order                     |
-//! | results that are NaN | 0x7fffffff of f32, 0x7fff of f16, as a GPU has it                 |
-//! | `atom`, `red`        | plain: there is one thread at a time                              |
+//! | `.global`            | memory granted to the kernel: other accesses are illegal          |
+//! | `.param`, `.local`   | ranges of addresses that nothing else uses                        |
+//! | registers            | 64 bits each; an instruction reads as many as its type has        |
+//! | `%tid`, `%ctaid`, .. | as on a GPU; blocks and threads run in order                      |
+//! | results that are NaN | 0x7fffffff for f32, 0x7fff for f16, as on a GPU                   |
+//! | `atom`, `red`        | not atomic: only one thread runs at a time                        |
 //! | barriers, `.shared`  | refused                                                           |
 
 mod convert;
@@ -46,11 +46,11 @@ pub struct Program {
 pub struct Entry {
     name: String,
     params: Vec<Param>,
-    /// Bytes of all parameters.
+    /// The size of all parameters in bytes.
     param_bytes: usize,
     local_bytes: usize,
     registers: usize,
-    /// The most threads that it takes in a block.
+    /// The largest number of threads per block.
     most_threads: Option<u32>,
     instructions: Vec<Instruction>,
 }
@@ -58,29 +58,29 @@ pub struct Entry {
 /// A kernel's parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// Its name.
+    /// The parameter's name.
     pub name: String,
-    /// Where it begins among the parameters.
+    /// The offset among the parameters.
     pub offset: usize,
-    /// Its bytes.
+    /// The size in bytes.
     pub size: usize,
 }
 
 #[derive(Debug)]
 struct Instruction {
-    /// Runs only if the register is so.
+    /// The instruction runs only if this register has this value.
     guard: Option<(Register, bool)>,
     op: Op,
     line: usize,
     text: String,
 }
 
-/// What a kernel must not do, with the instruction and the thread.
+/// A forbidden action of a kernel, with the instruction and the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// An access to what it was not lent.
+    /// An access to memory that was not granted to the kernel.
     Illegal(String),
-    /// An access to an address that is no multiple of its size.
+    /// An access to an address that is not a multiple of the access size.
     Misaligned(String),
     /// Anything else.
     Other(String),
@@ -97,29 +97,29 @@ impl fmt::Display for Fault {
 }
 
 impl Program {
-    /// Reads a module.
+    /// Parses a module.
     ///
     /// # Errors
     ///
-    /// If it has anything that is not covered: the line, and what it is.
+    /// If the module contains anything that is not covered: the line, and what it contains.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (version, target) = heading(text)?;
         Ok(Self { version, target, entries: parse::entries(text)? })
     }
 
-    /// `.version`.
+    /// Returns the numbers of `.version`.
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The digits of `.target`.
+    /// Returns the digits of `.target`.
     #[must_use]
     pub fn target(&self) -> u32 {
         self.target
     }
 
-    /// The kernel of that name.
+    /// Returns the kernel of that name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
@@ -127,18 +127,18 @@ impl Program {
 }
 
 impl Entry {
-    /// Its parameters.
+    /// Returns the kernel's parameters.
     #[must_use]
     pub fn params(&self) -> &[Param] {
         &self.params
     }
 }
 
-/// `.version` and `.target` of a module.
+/// Returns `.version` and `.target` of a module.
 ///
 /// # Errors
 ///
-/// If it has none.
+/// If one of them is missing.
 pub fn heading(text: &str) -> Result<((u32, u32), u32), String> {
     let word = |name: &str| {
         let found = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -151,6 +151,6 @@ pub fn heading(text: &str) -> Result<((u32, u32), u32), String> {
     Ok((numbers.ok_or("a .version that is none")?, digits.map_err(|_| "a .target that is none")?))
 }
 
-/// Addresses of parameters, and of a thread's own memory: no memory of a process is there.
+/// Addresses of parameters, and of a thread's local memory: no process has memory there.
 const PARAMS: Range<u64> = 0x6000_0000_0000_0000..0x6000_0001_0000_0000;
 const LOCALS: Range<u64> = 0x7000_0000_0000_0000..0x7000_0001_0000_0000;

@@ -1,17 +1,17 @@
-//! Text to entries.
+//! Parses text into entries.
 //!
 //! ```text
 //! .visible .entry name( .param .align 8 .b8 name_param_0[24] ) .maxntid 256, 1, 1 { statements; }
 //! ```
 //!
 //! A statement is a directive (`.reg`, `.local`, `.pragma`), a label, or an instruction with its
-//! guard; [`decode`](super::decode) reads the last.
+//! guard; [`decode`](super::decode) reads instructions.
 
 use super::decode::{Names, instruction};
 use super::types::Type;
 use super::{Entry, LOCALS, PARAMS, Param};
 
-/// All entries of a module.
+/// Returns all entries of a module.
 pub(super) fn entries(text: &str) -> Result<Vec<Entry>, String> {
     let text = without_comments(text);
     if let Some(at) = text.find(".func") {
@@ -21,7 +21,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<Entry>, String> {
     begins.map(|(at, word)| entry(&text, at + word.len())).collect()
 }
 
-/// The text with spaces in place of comments and of `.loc` and `.file`: places stay.
+/// Replaces comments, `.loc` and `.file` by spaces, so that offsets stay the same.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for line in text.lines() {
@@ -60,7 +60,7 @@ fn entry(text: &str, begin: usize) -> Result<Entry, String> {
     Ok(entry)
 }
 
-/// Where the brace that is open before the text is closed.
+/// Returns the offset of the brace that closes the one opened before the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     text.find(|c| {
@@ -69,7 +69,7 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
-/// `.maxntid 256, 1, 1`.
+/// Reads `.maxntid 256, 1, 1`.
 fn most_threads(directives: &str) -> Option<u32> {
     let words = directives.split_once(".maxntid")?.1;
     let words = words.split('.').next()?;
@@ -86,7 +86,7 @@ fn parameters(text: &str) -> Result<Vec<Param>, String> {
     Ok(params)
 }
 
-/// Name, bytes and alignment of `.param .align 8 .b8 name[24]`, or `.param .u32 name`.
+/// Returns name, bytes and alignment of `.param .align 8 .b8 name[24]`, or `.param .u32 name`.
 fn variable(declaration: &str) -> Result<(String, usize, usize), String> {
     let wrong = || format!("`{declaration}` is not covered");
     let words: Vec<&str> = declaration.split_whitespace().collect();
@@ -124,7 +124,7 @@ fn statements(text: &str, body: std::ops::Range<usize>, entry: &mut Entry) -> Re
             break;
         }
         at += match rest.find([';', ':']) {
-            // A brace alone opens or closes a block of names, which are all different in NVRTC's.
+            // A brace by itself opens or closes a scope of names; NVRTC's names are all different.
             _ if rest.starts_with(['{', '}']) => 1,
             Some(end) if rest[end..].starts_with(':') && is_label(&rest[..end]) => {
                 names.label(&rest[..end], instructions.len());

@@ -3,7 +3,7 @@
 use super::types::{Op, Operand, Place, Register, Space, Type};
 use super::{Entry, Fault, Instruction, LOCALS, Memory, PARAMS, Program};
 
-/// How many blocks, and of how many threads, along x, y and z.
+/// The number of blocks, and of threads per block, along x, y and z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     /// Blocks.
@@ -12,15 +12,15 @@ pub struct Grid {
     pub block: [u32; 3],
 }
 
-/// Instructions of one thread: one with more does not end.
+/// The limit of instructions per thread: a thread that exceeds it is assumed not to end.
 const MOST: u64 = 20_000_000;
 
 impl Program {
-    /// Runs a kernel, and gives the number of instructions that it took.
+    /// Runs a kernel, and returns the number of instructions executed.
     ///
     /// # Errors
     ///
-    /// The first [`Fault`]. What was written before stays.
+    /// The first [`Fault`]. Writes before the fault remain.
     pub fn run(
         &self,
         name: &str,
@@ -53,7 +53,7 @@ impl Program {
 }
 
 impl Entry {
-    /// The arguments, each at its parameter's place.
+    /// Returns the arguments, each at its parameter's offset.
     fn lay_out(&self, arguments: &[&[u8]]) -> Result<Vec<u8>, Fault> {
         let fits = |(param, argument): (&super::Param, &&[u8])| param.size == argument.len();
         let count = arguments.len() == self.params.len();
@@ -69,7 +69,7 @@ impl Entry {
     }
 }
 
-/// One thread, and what it sees.
+/// One thread, and its view of memory.
 struct Thread<'a> {
     registers: Vec<u64>,
     local: Vec<u8>,
@@ -78,7 +78,7 @@ struct Thread<'a> {
     memory: &'a Memory<'a>,
 }
 
-/// Why an instruction can't be done.
+/// The reason for which an instruction cannot be executed.
 enum Wrong {
     Illegal(&'static str, u64),
     Misaligned(u64),
@@ -92,7 +92,7 @@ impl Thread<'_> {
         for (to, from) in self.special.iter_mut().zip(parts.into_iter().flatten()) {
             *to = from;
         }
-        // What is not written before it is read shows.
+        // A value that is read before it is written becomes visible.
         self.registers.fill(0xCDCD_CDCD_CDCD_CDCD);
         self.local.fill(0xCD);
     }
@@ -167,13 +167,13 @@ impl Thread<'_> {
             Op::Load { to, element, place } => self.load(to, *element, *place)?,
             Op::Store { from, element, place } => self.store(from, *element, *place)?,
             Op::Add { to, element, place, from } => self.add(*to, *element, *place, *from)?,
-            // The caller's.
+            // The caller handles these.
             Op::Jump(_) | Op::Return => {}
         }
         Ok(())
     }
 
-    /// The address of `count` elements, which must be a multiple of their size.
+    /// Returns the address of `count` elements, which must be a multiple of their total size.
     fn address(&self, place: Place, element: Type, count: usize) -> Result<u64, Wrong> {
         let address = self.get(place.base).wrapping_add(place.offset);
         let whole = (element.bytes() * count) as u64;
@@ -247,7 +247,7 @@ impl Thread<'_> {
     }
 }
 
-/// The space that an address is of, if that is the one an instruction is for.
+/// Returns the space of an address, if it matches the space of the instruction.
 fn of(space: Space, address: u64) -> Option<Space> {
     let found = if PARAMS.contains(&address) {
         Space::Param

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The place of a register.
+/// The index of a register.
 pub(super) type Register = usize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +45,12 @@ impl Type {
         self.bits as usize / 8
     }
 
-    /// The value's bits, no others.
+    /// Returns the bits of the value, without higher bits.
     pub(super) fn mask(self, value: u64) -> u64 {
         value & (u64::MAX >> (64 - self.bits))
     }
 
-    /// The integer, with its sign if the type has one.
+    /// Returns the integer, signed if the type is.
     pub(super) fn integer(self, value: u64) -> i128 {
         let value = self.mask(value);
         if self.kind == Kind::Signed {
@@ -61,7 +61,7 @@ impl Type {
         }
     }
 
-    /// The least and the greatest integer.
+    /// Returns the smallest and the largest integer.
     pub(super) fn range(self) -> (i128, i128) {
         if self.kind == Kind::Signed {
             (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
@@ -71,7 +71,7 @@ impl Type {
     }
 }
 
-/// What an instruction reads.
+/// An operand that an instruction reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     Register(Register),
@@ -79,11 +79,11 @@ pub(super) enum Operand {
     Not(Register),
     /// A constant, or the address of a parameter or of local memory.
     Constant(u64),
-    /// `%tid.x` and the like: its place in [`SPECIAL`].
+    /// `%tid.x` and similar registers: the index in [`SPECIAL`].
     Special(usize),
 }
 
-/// Names of what a thread knows of itself.
+/// Names of the special registers of a thread.
 pub(super) const SPECIAL: [&str; 12] = [
     "%tid.x",
     "%tid.y",
@@ -104,11 +104,11 @@ pub(super) enum Space {
     Global,
     Param,
     Local,
-    /// Whichever the address is of.
+    /// The space that the address belongs to.
     Generic,
 }
 
-/// Where memory is: `[%rd1+8]`.
+/// A memory operand: `[%rd1+8]`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) space: Space,
@@ -137,7 +137,7 @@ pub(super) enum Op {
         from: [Operand; 4],
         function: Pure,
     },
-    /// Values of `bits` each, the first lowest.
+    /// Packs values of `bits` each, the first lowest.
     Pack {
         to: Register,
         from: Vec<Operand>,
@@ -158,14 +158,14 @@ pub(super) enum Op {
         element: Type,
         place: Place,
     },
-    /// Adds, and gives what was there before.
+    /// Adds, and returns the previous value.
     Add {
         to: Option<Register>,
         element: Type,
         place: Place,
         from: Operand,
     },
-    /// To that instruction.
+    /// Jumps to the instruction of this index.
     Jump(usize),
     Return,
 }

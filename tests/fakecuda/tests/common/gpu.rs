@@ -1,6 +1,7 @@
-//! The driver through cudarc, an error being its number.
+//! The driver through cudarc; an error is the driver's error number.
 //!
-//! Everything that is given to a stream must live until the stream is done: tests wait for theirs.
+//! Everything that is given to a stream must live until the stream is done: tests wait for their
+//! streams.
 #![allow(unsafe_code, clippy::missing_safety_doc, reason = "the driver's functions")]
 
 use cudarc::driver::sys;
@@ -16,7 +17,7 @@ fn answer(code: sys::CUresult) -> Answer<()> {
     if code as i32 == 0 { Ok(()) } else { Err(code as i32) }
 }
 
-/// Makes what a function gives by a pointer.
+/// Returns the value that a function writes through a pointer.
 fn made<T: Default>(call: impl FnOnce(*mut T) -> sys::CUresult) -> Answer<T> {
     let mut value = T::default();
     answer(call(&raw mut value))?;
@@ -29,22 +30,22 @@ pub(crate) fn init() -> Answer<()> {
 }
 
 pub(crate) fn devices() -> Answer<i32> {
-    // SAFETY: a place for the count.
+    // SAFETY: a pointer to the count.
     made(|count| unsafe { sys::cuDeviceGetCount(count) })
 }
 
-/// Initialises, and makes a device's context the current one.
+/// Initializes the driver, and makes a device's context the current one.
 pub(crate) fn open(device: i32) -> Answer<()> {
     init()?;
     enter(device)
 }
 
 pub(crate) fn enter(device: i32) -> Answer<()> {
-    // SAFETY: a place for the handle, which has the size of an address.
+    // SAFETY: a pointer to the handle, which has the size of an address.
     let context = made(|context: *mut Handle| unsafe {
         sys::cuDevicePrimaryCtxRetain(context.cast(), device)
     })?;
-    // SAFETY: a context just retained.
+    // SAFETY: a context that was just retained.
     answer(unsafe { sys::cuCtxSetCurrent(context as _) })
 }
 
@@ -54,22 +55,22 @@ pub(crate) fn release(device: i32) -> Answer<()> {
 }
 
 pub(crate) fn alloc(len: usize) -> Answer<u64> {
-    // SAFETY: a place for the address.
+    // SAFETY: a pointer to the address.
     made(|address| unsafe { sys::cuMemAlloc_v2(address, len) })
 }
 
 pub(crate) fn free(address: u64) -> Answer<()> {
-    // SAFETY: the driver looks it up.
+    // SAFETY: the driver looks the address up.
     answer(unsafe { sys::cuMemFree_v2(address) })
 }
 
 pub(crate) fn stream() -> Answer<Handle> {
-    // SAFETY: a place for the handle.
+    // SAFETY: a pointer to the handle.
     made(|stream: *mut Handle| unsafe { sys::cuStreamCreate(stream.cast(), 1) })
 }
 
 pub(crate) fn event() -> Answer<Handle> {
-    // SAFETY: a place for the handle.
+    // SAFETY: a pointer to the handle.
     made(|event: *mut Handle| unsafe { sys::cuEventCreate(event.cast(), 2) })
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn is_idle(stream: Handle) -> Answer<()> {
     answer(unsafe { sys::cuStreamQuery(stream as _) })
 }
 
-/// Page-locked memory of the driver.
+/// Page-locked memory that the driver allocated.
 pub(crate) struct Pinned {
     at: *mut u8,
     len: usize,
@@ -121,18 +122,18 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     pub(crate) fn new(len: usize) -> Answer<Self> {
-        // SAFETY: a place for the address.
+        // SAFETY: a pointer to the address.
         let at = made(|at: *mut usize| unsafe { sys::cuMemHostAlloc(at.cast(), len, 0) })?;
         Ok(Self { at: at as *mut u8, len })
     }
 
     pub(crate) fn fill(&self, byte: u8) {
-        // SAFETY: `len` bytes; that a copy reads them meanwhile is what tests are about.
+        // SAFETY: `len` bytes; tests let a copy read them at the same time on purpose.
         unsafe { ptr::write_bytes(self.at, byte, self.len) };
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        // SAFETY: `len` bytes; tests look when the stream is done.
+        // SAFETY: `len` bytes; tests read them after the stream is done.
         unsafe { std::slice::from_raw_parts(self.at, self.len) }.to_vec()
     }
 
@@ -142,7 +143,7 @@ impl Pinned {
     }
 
     pub(crate) fn download(&self, from: u64, stream: Handle) -> Answer<()> {
-        // SAFETY: as above.
+        // SAFETY: the same as in `upload`.
         answer(unsafe { sys::cuMemcpyDtoHAsync_v2(self.at.cast(), from, self.len, stream as _) })
     }
 
@@ -161,39 +162,39 @@ pub(crate) fn upload(to: u64, bytes: &[u8], stream: Handle) -> Answer<()> {
 
 pub(crate) fn download(from: u64, len: usize) -> Answer<Vec<u8>> {
     let mut bytes = vec![0; len];
-    // SAFETY: as many bytes as asked for; the call waits.
+    // SAFETY: `bytes` has `len` bytes, and the call waits.
     answer(unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, len) })?;
     Ok(bytes)
 }
 
 pub(crate) fn copy(to: u64, from: u64, len: usize, stream: Handle) -> Answer<()> {
-    // SAFETY: the driver checks both.
+    // SAFETY: the driver checks both ranges.
     answer(unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream as _) })
 }
 
 pub(crate) fn fill(to: u64, byte: u8, len: usize, stream: Handle) -> Answer<()> {
-    // SAFETY: the driver checks it.
+    // SAFETY: the driver checks the range.
     answer(unsafe { sys::cuMemsetD8Async(to, byte, len, stream as _) })
 }
 
 pub(crate) fn register(bytes: &[u8]) -> Answer<()> {
-    // SAFETY: bytes that are there.
+    // SAFETY: valid bytes.
     answer(unsafe { sys::cuMemHostRegister_v2(bytes.as_ptr().cast_mut().cast(), bytes.len(), 0) })
 }
 
 pub(crate) fn unregister(bytes: &[u8]) -> Answer<()> {
-    // SAFETY: the driver looks it up.
+    // SAFETY: the driver looks the address up.
     answer(unsafe { sys::cuMemHostUnregister(bytes.as_ptr().cast_mut().cast()) })
 }
 
-/// Loads an image; an error with what the driver says of it.
+/// Loads an image; an error contains the driver's log.
 pub(crate) fn load(image: &[u8]) -> Result<Handle, (i32, String)> {
     let image = [image, &[0]].concat();
     let mut log = vec![0u8; 512];
     use sys::CUjit_option_enum::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr() as *mut c_void, log.len() as *mut c_void];
-    // SAFETY: an image with its end, two options, and as much room for the log as they say.
+    // SAFETY: a NUL-terminated image, two options, and as much room for the log as they say.
     let module = made(|module: *mut Handle| unsafe {
         let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
         sys::cuModuleLoadDataEx(module.cast(), image.as_ptr().cast(), 2, options, values)
@@ -211,13 +212,13 @@ pub(crate) fn unload(module: Handle) -> Answer<()> {
 
 pub(crate) fn function(module: Handle, name: &str) -> Answer<Handle> {
     let name = CString::new(name).unwrap();
-    // SAFETY: a place for the handle, and a string.
+    // SAFETY: a pointer to the handle, and a string.
     made(|function: *mut Handle| unsafe {
         sys::cuModuleGetFunction(function.cast(), module as _, name.as_ptr())
     })
 }
 
-/// Launches a kernel of one argument, with as many threads in a block as ours have.
+/// Launches a kernel of one argument, with as many threads per block as our kernels have.
 pub(crate) fn launch(
     function: Handle,
     blocks: [u32; 2],
@@ -227,7 +228,7 @@ pub(crate) fn launch(
     let mut argument = argument.to_vec();
     let mut arguments = [argument.as_mut_ptr().cast::<c_void>()];
     let [x, y] = blocks;
-    // SAFETY: one argument, as long as the test says: the fake copies it in the call.
+    // SAFETY: one argument, as long as the test says: the fake copies it during the call.
     answer(unsafe {
         let arguments = arguments.as_mut_ptr();
         sys::cuLaunchKernel(

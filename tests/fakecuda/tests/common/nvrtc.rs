@@ -10,11 +10,11 @@ type Program = *mut c_void;
 
 pub(crate) struct Nvrtc {
     library: Library,
-    /// Loaded first: the compiler looks for them among what is loaded.
+    /// Loaded first: the compiler looks for it among the loaded libraries.
     _builtins: Option<Library>,
 }
 
-/// What a compilation made.
+/// The output of a compilation.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) ptx: String,
@@ -22,16 +22,17 @@ pub(crate) struct Compiled {
 }
 
 impl Nvrtc {
-    /// What is found under the name: on the fake, its own.
+    /// Loads the library of this name: on the fake, its own NVRTC.
     pub(crate) fn fake() -> Self {
-        // SAFETY: the fake does nothing when it is loaded.
+        // SAFETY: loading the fake runs no code.
         let library = unsafe { Library::new("libnvrtc.so.12") }.unwrap();
         Self { library, _builtins: None }
     }
 
-    /// The one that FUSELOOP_NVRTC names, a file or a folder; `None` if it names none.
+    /// Loads the NVRTC that FUSELOOP_NVRTC names, a file or a folder; `None` if the variable is not
+    /// set.
     pub(crate) fn real() -> Option<Self> {
-        // A child on the fake GPU has it under the other name.
+        // A child on the fake GPU has the value in the other variable.
         let named = env::var_os("FUSELOOP_NVRTC").or_else(|| env::var_os("REAL_NVRTC"));
         let Some(named) = named.map(PathBuf::from) else {
             println!("skipped: FUSELOOP_NVRTC names no NVRTC");
@@ -40,14 +41,14 @@ impl Nvrtc {
         let folder = if named.is_dir() { named.as_path() } else { named.parent().unwrap() };
         let open = |name: &str| {
             let path = first(folder, name)?;
-            // SAFETY: NVIDIA's library, which the caller of the test has named.
+            // SAFETY: NVIDIA's library, named by the user who runs the test.
             Some(unsafe { Library::new(path) }.unwrap())
         };
         let builtins = open("libnvrtc-builtins.so");
         Some(Self { library: open("libnvrtc.so").unwrap(), _builtins: builtins })
     }
 
-    /// Compiles `source` behind `fuseloop.cuh`; an error is the number and the log.
+    /// Compiles `source` after `fuseloop.cuh`; an error is the number and the log.
     pub(crate) fn compile(
         &self,
         source: &str,
@@ -77,7 +78,7 @@ impl Nvrtc {
         let options: Vec<CString> = options.iter().map(|&o| CString::new(o).unwrap()).collect();
         let options: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         let mut program = ptr::null_mut();
-        // SAFETY: the types are those of nvrtc.h, the strings live until the end of the block.
+        // SAFETY: the types are those of nvrtc.h, and the strings live until the end of the block.
         unsafe {
             let create = self.library.get::<Create>(b"nvrtcCreateProgram").unwrap();
             let name = c"kernels.cu".as_ptr();
@@ -106,11 +107,12 @@ impl Nvrtc {
         }
     }
 
-    /// What a pair of functions gives: how much, and the bytes.
+    /// Returns the bytes that a pair of functions yields: one returns the size, the other the
+    /// bytes.
     fn bytes(&self, program: Program, size: &str, get: &str) -> Vec<u8> {
         type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
         type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
-        // SAFETY: the types are those of nvrtc.h, and there is as much room as it asks for.
+        // SAFETY: the types are those of nvrtc.h, and the buffer has the size that NVRTC returned.
         unsafe {
             let size = self.library.get::<Size>(size.as_bytes()).unwrap();
             let get = self.library.get::<Get>(get.as_bytes()).unwrap();
@@ -125,7 +127,7 @@ impl Nvrtc {
     }
 }
 
-/// The first file of a folder whose name begins so.
+/// Returns the first file of a folder whose name starts with `name`.
 fn first(folder: &Path, name: &str) -> Option<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files

@@ -1,4 +1,4 @@
-//! A training loop: pipelines that end on a device, and somebody who reads the batches there.
+//! A training loop: pipelines that end on a device, and a consumer that reads the batches there.
 
 use super::gpu::{self, Pinned};
 use fuseloop::device::{DeviceStream, DeviceTensorError, StreamHandle};
@@ -15,10 +15,10 @@ mod dataset;
 /// Rows of a batch.
 pub(crate) const ROWS: usize = 8;
 
-/// Sides of a picture: a batch is large enough for its pages to be locked.
+/// The side of an image: a batch is large enough for its memory pages to be locked.
 pub(crate) const SIDE: u32 = 64;
 
-/// So many pictures of differing sizes.
+/// Writes `count` images of differing sizes.
 pub(crate) fn file(count: u64) -> (tempfile::TempDir, PathBuf) {
     dataset::write(count, WriteMode::Raw, dataset::varied)
 }
@@ -26,7 +26,7 @@ pub(crate) fn file(count: u64) -> (tempfile::TempDir, PathBuf) {
 /// The names of the lists of [`builder`].
 pub(crate) const LISTS: [&str; 4] = ["normalize", "jitter", "mixed", "copied"];
 
-/// A loader whose pictures and labels end on a device.
+/// Returns a loader whose images and labels end on a device.
 pub(crate) fn builder(path: &Path, list: &'static str) -> LoaderBuilder {
     let builder = Loader::open(path).unwrap().batch_size(ROWS).seed(3).drop_last(false);
     builder
@@ -82,7 +82,7 @@ fn label(list: &str) -> Result<Ops, ParamError> {
     }
 }
 
-/// All batches of an epoch as the CPU makes them: pictures and labels.
+/// Returns all batches of an epoch as the CPU computes them: images and labels.
 pub(crate) fn on_cpu(path: &Path, list: &'static str) -> Vec<[Vec<u8>; 2]> {
     let loader = builder(path, list).device("cpu").build().unwrap();
     let bytes = |batch: &Batch, name| batch.bytes(name).unwrap().to_vec();
@@ -90,11 +90,11 @@ pub(crate) fn on_cpu(path: &Path, list: &'static str) -> Vec<[Vec<u8>; 2]> {
     batches.map(|batch| ["image", "label"].map(|name| bytes(&batch, name))).collect()
 }
 
-/// Somebody who reads batches on a stream of their own.
+/// A consumer that reads batches on a stream of its own.
 pub(crate) struct Trainer {
     stream: gpu::Handle,
     read: Vec<[Pinned; 2]>,
-    /// How often each batch is read, to be slow.
+    /// The number of times that each batch is read, to be slow.
     turns: usize,
 }
 
@@ -109,11 +109,11 @@ impl Trainer {
 
     #[allow(unsafe_code, reason = "a handle")]
     pub(crate) fn stream(&self) -> DeviceStream {
-        // SAFETY: it is never destroyed before the batches are dropped.
+        // SAFETY: the stream is not destroyed before the batches are dropped.
         DeviceStream::Handle(unsafe { StreamHandle::new(self.stream) })
     }
 
-    /// Asks for a batch to be read, and lets it go before it has been.
+    /// Queues reads of a batch, and drops the batch before they are done.
     pub(crate) fn take(&mut self, batch: Batch) -> Result<(), DeviceTensorError> {
         let mut both = vec![];
         for name in ["image", "label"] {
@@ -130,7 +130,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// How many batches were not as they should be.
+    /// Returns the number of batches with wrong contents.
     pub(crate) fn wrong(self, want: &[[Vec<u8>; 2]]) -> usize {
         gpu::finish(self.stream).unwrap();
         assert_eq!(self.read.len(), want.len(), "batches");
@@ -144,7 +144,8 @@ impl Trainer {
     }
 }
 
-/// An epoch read by a trainer who reads each batch `turns` times. Gives how many were wrong.
+/// Runs an epoch with a trainer that reads each batch `turns` times. Returns the number of wrong
+/// batches.
 pub(crate) fn epoch(path: &Path, list: &'static str, turns: usize) -> usize {
     let want = on_cpu(path, list);
     let loader = builder(path, list).build().unwrap();

@@ -1,5 +1,5 @@
-//! The driver and its devices. Attributes are those of `CUdevice_attribute`; what a fake GPU has
-//! no opinion on is 0, memory pools (115) among them.
+//! The driver and its devices. Attributes are those of `CUdevice_attribute`; attributes that the
+//! fake does not define are 0, memory pools (115) among them.
 
 use crate::abi::{Host, Out, export};
 use crate::driver::code::Code;
@@ -88,7 +88,7 @@ fn put_words(text: &Out<*const c_char>, words: Option<&'static CStr>) -> Result<
     words.map(|_| ()).ok_or(Code::INVALID_VALUE)
 }
 
-/// As much of the text as fits, and a NUL.
+/// Writes as much of the text as fits, and a NUL.
 fn put_text(to: Host, len: i32, text: &str) -> Result<(), Code> {
     let room = usize::try_from(len).map_err(|_| Code::INVALID_VALUE)?;
     let kept = text.len().min(room.checked_sub(1).ok_or(Code::INVALID_VALUE)?);

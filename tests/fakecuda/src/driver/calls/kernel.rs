@@ -9,7 +9,8 @@ use crate::ptx::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `CU_JIT_ERROR_LOG_BUFFER` and its size: values are pointers, or numbers in their place.
+/// `CU_JIT_ERROR_LOG_BUFFER` and its size option: option values are pointers, or numbers stored as
+/// pointers.
 const ERROR_LOG: u32 = 5;
 const ERROR_LOG_BYTES: u32 = 6;
 
@@ -95,7 +96,7 @@ fn load(handle: &Out<Handle>, image: Host) -> Result<(), (Code, String)> {
     Ok(())
 }
 
-/// As much of the log as fits, and a NUL.
+/// Writes as much of the log as fits, and a NUL.
 fn put_log(to: Host, room: usize, log: &str) -> Result<(), Null> {
     let text = format!("ptxas application ptx input; fatal : {log}");
     let kept = text.len().min(room.checked_sub(1).ok_or(Null)?);
@@ -103,14 +104,14 @@ fn put_log(to: Host, room: usize, log: &str) -> Result<(), Null> {
     Ok(())
 }
 
-/// The arguments, copied as a launch does.
+/// Copies the arguments, as a launch does.
 fn arguments(parameters: &Array<Host>, sizes: &[usize]) -> Result<Vec<Vec<u8>>, Code> {
     let pointers = parameters.read(sizes.len())?;
     let copied = pointers.iter().zip(sizes).map(|(from, &size)| Ok(from.span(size)?.to_vec()));
     copied.collect()
 }
 
-/// The how-manieth launch it is, from the seed on.
+/// Returns the number of this launch, counted from the seed on.
 fn number() -> u64 {
     static LAUNCHES: AtomicU64 = AtomicU64::new(0);
     driver().settings.seed.wrapping_add(LAUNCHES.fetch_add(1, Ordering::Relaxed))

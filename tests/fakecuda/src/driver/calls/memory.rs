@@ -1,6 +1,6 @@
 //! Memory and copies.
 //!
-//! The addresses of a copy are looked at when it is asked for and again when the stream gets to it.
+//! The addresses of a copy are checked during the call and again when the stream gets to the copy.
 
 use super::stream::synchronize;
 use crate::abi::{Handle, Host, Out, export};
@@ -142,7 +142,7 @@ export! { call => i32;
     }
 }
 
-/// Bytes on a device, not looked at.
+/// Bytes on a device, not checked yet.
 #[derive(Clone, Copy)]
 struct Device {
     address: u64,
@@ -152,7 +152,7 @@ struct Device {
 type Outcome<T> = Result<T, (Code, String)>;
 
 impl Device {
-    /// The bytes, if they are an allocation's now.
+    /// Returns the bytes, if they belong to a live allocation.
     fn on(self, device: usize) -> Outcome<Span> {
         let Self { address, len } = self;
         let gone =
@@ -161,13 +161,13 @@ impl Device {
     }
 }
 
-/// The bytes, if they are an allocation's now and on the current device.
+/// Returns the bytes, if they belong to a live allocation on the current device.
 fn device_span(address: u64, len: usize) -> Result<Span, Code> {
     let world = driver().world();
     world.span(world.here()?, address, len).ok_or(Code::INVALID_VALUE)
 }
 
-/// Gives a stream work of a kind, on bytes of its device.
+/// Queues work of a kind on a stream, on bytes of the stream's device.
 fn later(
     kind: &'static str,
     stream: Handle,
@@ -206,7 +206,8 @@ fn to_device(to: u64, from: Host, len: usize, stream: Handle) -> Result<(), Code
     })
 }
 
-/// Whether the copy is done later: else it has to be waited for.
+/// Queues a copy to the host. Returns true if the copy runs asynchronously; otherwise the caller
+/// must wait.
 fn to_host(to: Host, from: u64, len: usize, stream: Handle) -> Result<bool, Code> {
     let (address, to) = (to.address(), to.span(len)?);
     let locked = driver().world().is_locked(address, len)?;
@@ -219,7 +220,7 @@ fn to_host(to: Host, from: u64, len: usize, stream: Handle) -> Result<bool, Code
     Ok(locked)
 }
 
-/// Page-locked memory that a copy was asked for must still be that when the copy is done.
+/// Checks that the page-locked memory of a copy is still page-locked when the copy is done.
 fn still_locked(address: u64, len: usize) -> Outcome<Option<Arc<Mapping>>> {
     let world = driver().world();
     if world.is_locked(address, len) != Ok(true) {

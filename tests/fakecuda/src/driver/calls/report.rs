@@ -1,8 +1,8 @@
-//! What tests ask: what is still alive, what went wrong, and which calls there were.
+//! Functions for tests: live objects, errors, and the log of calls.
 //!
-//! `fake_cuda_report` gives lines of a name and a number, then a line `fault ..` for each thing
-//! that went wrong on a device. Both write as much as there is room for, and a NUL, and give the
-//! bytes of the whole text.
+//! `fake_cuda_report` writes lines of a name and a number, then a line `fault ..` for each error on
+//! a device. Both functions write as much as fits, and a NUL, and return the length of the whole
+//! text in bytes.
 
 use crate::abi::Host;
 use crate::driver::driver;
@@ -20,7 +20,8 @@ crate::abi::export! { answer => i32;
     }
 }
 
-/// As [`call`](crate::driver::call), of what is not the driver's.
+/// Catches panics like [`call`](crate::driver::call), for functions that the real driver does not
+/// have.
 fn answer(_: &'static str, _: &[&dyn Debug], body: impl FnOnce() -> i32) -> i32 {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(-1)
 }

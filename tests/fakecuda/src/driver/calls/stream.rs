@@ -1,4 +1,4 @@
-//! Streams. Waiting for one, or asking it, needs no current context; giving it work does.
+//! Streams. Waiting for a stream, or querying it, needs no current context; giving it work does.
 
 use crate::abi::{Handle, Out, export};
 use crate::driver::code::Code;
@@ -62,7 +62,7 @@ fn create(handle: &Out<Handle>) -> Result<(), Code> {
     Ok(())
 }
 
-/// A stream by its handle; a default one is that of the current context.
+/// Returns a stream by its handle; a default stream is the current context's.
 fn find(handle: Handle) -> Result<Arc<Stream>, Code> {
     let mut world = driver().world();
     if handle <= 2 {
@@ -72,7 +72,7 @@ fn find(handle: Handle) -> Result<Arc<Stream>, Code> {
     world.broken(stream.device).map_or(Ok(stream), Err)
 }
 
-/// Waits until all that a stream has is done.
+/// Waits until all work of a stream is done.
 pub(crate) fn synchronize(stream: &Stream) -> Result<(), Code> {
     let _ = stream.end()?.recv();
     driver().world().broken(stream.device).map_or(Ok(()), Err)
