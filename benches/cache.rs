@@ -1,13 +1,14 @@
-//! The cache: epochs of a loader without one, with one in memory and with one on disk.
+//! The sample cache: epochs of a loader without a cache, with one in memory and with one on disk.
 //!
-//! The yardstick is the same pixels in a raw `.beton`: what an epoch costs where nothing is left to
-//! decode, read through the system's cache. All take turns in one process, each round with fresh
-//! loaders, so that every round has a first epoch; figures are medians of the rounds.
+//! The yardstick is the same pixels in a raw `.beton`: the cost of an epoch with nothing left to
+//! decode, read through the system's page cache. All contenders take turns in one process, each
+//! round with fresh loaders, so that every round has a first epoch; figures are medians of the
+//! rounds.
 //!
-//! | images | what                                                                              |
+//! | images | source and ops                                                                    |
 //! |--------|-----------------------------------------------------------------------------------|
-//! | jpeg   | `data/imagenet` of `FUSELOOP_SHARED` or `../shared`, else drawn ones of 500 x 375: crop, flip, normalize (`w1`) |
-//! | small  | drawn ones of 16 x 16, flipped: what a look-up costs beside a loop of a microsecond |
+//! | jpeg   | `data/imagenet` of `FUSELOOP_SHARED` or `../shared`, else drawn images of 500 x 375: crop, flip, normalize (`w1`) |
+//! | small  | drawn images of 16 x 16, flipped: the cost of a look-up beside a loop of a microsecond |
 //!
 //! `-- --test` runs one round.
 
@@ -33,7 +34,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 7;
 
-/// Room for all.
+/// Large enough for all samples.
 const BUDGET: u64 = 4 << 30;
 
 /// The contenders, in the order of the table.
@@ -60,7 +61,7 @@ fn main() {
     }
 }
 
-/// The shared photographs, else drawn ones.
+/// Writes the shared photographs, or drawn images if there are none.
 fn write_photographs(file: &Path, options: &WriteOptions) {
     let shared = std::env::var_os("FUSELOOP_SHARED").map(PathBuf::from);
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
@@ -73,7 +74,8 @@ fn write_photographs(file: &Path, options: &WriteOptions) {
     }
 }
 
-/// Few pictures, many times: it is not their content that takes time.
+/// Writes `count` images that repeat at most 128 drawn ones: their content does not affect the
+/// time.
 fn drawn(count: usize, width: u32, height: u32, file: &Path, options: &WriteOptions) {
     let draw = |k| pictures::draw_at(k % pictures::CLASSES.len(), k as u32, width, height).pixels;
     let pictures: Vec<Vec<u8>> = (0..count.min(128)).map(draw).collect();
@@ -86,7 +88,7 @@ fn drawn(count: usize, width: u32, height: u32, file: &Path, options: &WriteOpti
     let _ = write_iter(rows, &fields, file, options).unwrap();
 }
 
-/// Images/s of a loader's first and second epoch.
+/// Returns the images/s of a loader's first and second epoch.
 fn two_epochs(builder: LoaderBuilder) -> [f64; 2] {
     let loader = builder.build().unwrap();
     [0, 1].map(|epoch| {

@@ -1,19 +1,20 @@
-//! From a list of ops to native code: how long a training script waits.
+//! Measures how long a training script waits from a list of ops to native code.
 //!
-//! An id reads `compile/<op list>/<how>`. The yardstick of each group is the block that only
-//! copies: what any compiled function costs.
+//! An id reads `compile/<op list>/<how>`. The yardstick of each group is a block that only copies:
+//! the minimum cost of any compiled function.
 //!
 //! | op list | |
 //! |---|---|
 //! | imagenet | random resized crop, flip, normalize, channels first |
 //! | imagenet+ColorJitter | the same with a jitter |
-//! | twelve ops | two blocks, since the blur makes rows anew: see [`twelve`] |
-//! | imagenet+RandAugment(2, 9) | a policy: bodies that samples need are compiled as they come |
+//! | twelve ops | two blocks, since the blur produces new rows: see [`twelve`] |
+//! | imagenet+RandAugment(2, 9) | a policy: loop bodies are compiled when a sample first needs them |
 //!
 //! The aim is below 5 ms for any list without a policy.
 //!
 //! Samples that run other ops than the first need loop bodies of their own. `first 64 samples` is
-//! from the list to the end of the first batch: the compiling of all that it needs, and the batch.
+//! the time from the list to the end of the first batch: compiling all that the batch needs, and
+//! running it.
 
 mod common;
 
@@ -25,10 +26,10 @@ use fuseloop_ops::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Runs of which the printed time is the median.
+/// The number of runs; the median of their times is printed.
 const TIMES: usize = 9;
 
-/// What an ImageNet epoch starts with.
+/// The usual start of an ImageNet pipeline.
 fn imagenet(jitter: bool) -> Ops {
     let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
     let crop = RandomResizedCrop::new(224, scale, ratio).expect("fixed parameters");
@@ -61,7 +62,7 @@ fn twelve() -> Ops {
     ]
 }
 
-/// The list whose loop bodies are many.
+/// A list that needs many loop bodies.
 fn with_policy() -> Ops {
     let mut list = imagenet(false);
     let policy = RandAugment::new(2, 9).expect("fixed parameters");
@@ -103,7 +104,7 @@ fn pipelines(c: &mut Criterion) {
     }
 }
 
-/// Prints how long a list takes to its first kernel: the median of a few.
+/// Prints the time from a list to its first kernel: the median of several runs.
 fn print_median(name: &str, compile: impl Fn() -> Kernel) {
     let time = |_| {
         let start = Instant::now();
@@ -113,7 +114,8 @@ fn print_median(name: &str, compile: impl Fn() -> Kernel) {
     println!("compile/{name}: {:.2} ms (aim: below 5)", median((0..TIMES).map(time)));
 }
 
-/// A batch of one size: what compiling bodies on the way costs is the same for any.
+/// All images of the batch have one size: the cost of compiling loop bodies during the batch is the
+/// same for any size.
 const PICTURE: Size = Size::new(256, 256);
 const SAMPLES: u64 = 64;
 
@@ -127,7 +129,7 @@ fn batch(kernel: &Kernel, picture: &[u8], out: &mut [u8]) {
     }
 }
 
-/// RandAugment's first batch: how many loop bodies it needs and how long it takes in all.
+/// Measures RandAugment's first batch: the number of its loop bodies and the total time.
 fn first_batch(c: &mut Criterion) {
     let any = Dim { min: 1, max: 65_535 };
     let picture = noise(PICTURE, 1);

@@ -2,13 +2,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | in order  | each sample once, as it is stored; 64 to a reader at a time |
+//! | in order  | each sample once, in stored order; a reader takes 64 at a time |
 //! | at random | each sample once, in one shuffled order for all formats |
 //! | warm      | all files are in the page cache, read once before |
-//! | cold      | the page cache is told to drop them before each run (`POSIX_FADV_DONTNEED`) |
+//! | cold      | the page cache is asked to drop the files before each run (`POSIX_FADV_DONTNEED`) |
 //!
-//! Samples are read by `Source::value`, image and label, into a reader's own buffer; nothing is
-//! decoded. The folder has a file a photograph; its rows are the ratio's yardstick.
+//! `Source::value` reads the image and the label of each sample into the reader's own buffer;
+//! nothing is decoded. The folder has one file per photograph; its rows are the yardstick of the
+//! ratio.
 //!
 //! ```text
 //! cargo bench --bench formats                  photographs of FUSELOOP_PHOTOS, or ../shared/data/imagenet
@@ -28,13 +29,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Samples of the dataset: the photographs as often as it takes.
+/// Samples of the dataset: the photographs, repeated as often as needed.
 const SAMPLES: usize = 4000;
 /// Samples of a shard.
 const SHARD: usize = 1000;
-/// Samples a reader takes at a time, where they are in order.
+/// Samples that a reader takes at a time in the runs in order.
 const STROKE: u64 = 64;
-/// Rounds, of which the median counts.
+/// The number of rounds; the median counts.
 const ROUNDS: usize = 5;
 
 fn main() {
@@ -44,7 +45,7 @@ fn main() {
         return;
     };
     let samples = if once { 20 } else { SAMPLES };
-    // On a disk: what lies in a tmpfs is always warm.
+    // On a disk: files in a tmpfs are always warm.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let made = Made::new(dir.path(), &photos, samples);
     println!("{samples} photographs, {:.0} MB", made.bytes as f64 / 1e6);
@@ -107,7 +108,7 @@ impl Made {
         Self { sources, files, samples: samples as u64, bytes }
     }
 
-    /// Has the system forget, or know, all files.
+    /// Makes the system drop all files from its cache, or load them into it.
     fn prepare(&self, cold: bool) {
         for file in &self.files {
             if cold {
@@ -163,7 +164,7 @@ fn order_of(samples: u64, random: bool) -> Vec<u64> {
     order
 }
 
-/// Samples a second.
+/// Returns samples per second.
 fn rate(source: &dyn Source, order: &[u64], readers: usize) -> f64 {
     let next = AtomicU64::new(0);
     let begun = Instant::now();
@@ -198,7 +199,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// The JPEGs that there are.
+/// Returns the available JPEGs.
 fn photographs() -> Option<Vec<Vec<u8>>> {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/imagenet");
     let dir = std::env::var("FUSELOOP_PHOTOS").unwrap_or_else(|_| shared.to_owned());

@@ -1,14 +1,14 @@
-//! Streams whose reads take long, interleaved: threads that read ahead hide it.
+//! Interleaved streams whose reads are slow: threads that read ahead hide the latency.
 //!
-//! Reading an item sleeps 50 ms, as storage far away does; 16 streams, 1 to 16 threads. Nothing is
+//! Reading an item sleeps 50 ms, like remote storage; 16 streams, 1 to 16 threads. Nothing is
 //! computed, so the aim follows from the sleeps:
 //!
 //! ```text
 //! items/s = threads / 50 ms            reached: from the first item to the last
 //! ```
 //!
-//! The yardstick is a plain loop that sleeps as long and does nothing else, times the threads: on a
-//! busy machine a sleep takes longer than it should.
+//! The yardstick is a plain loop that sleeps as long and does nothing else, multiplied by the
+//! number of threads: on a busy machine a sleep takes longer than requested.
 //!
 //! ```text
 //! cargo bench --bench interleave              all
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const READ: Duration = Duration::from_millis(50);
 const STREAMS: u64 = 16;
 
-/// Per cent of the aim.
+/// The percentage of the aim that must be reached.
 const WANTED: f64 = 95.0;
 
 struct Far {
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// Items a second, from the first on.
+/// Returns items per second, counted from the first item on.
 fn rate(reads: usize, items: u64, deterministic: bool) -> f64 {
     let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
     let of = |_| Stream::of(Arc::new(Far { fields: fields.clone(), samples: items }));

@@ -1,13 +1,13 @@
-//! What the loader itself costs: samples that need no work, a resume, the tables of a large dataset.
+//! The loader's own cost: samples that need no work, a resume, the tables of a large dataset.
 //!
 //! | what | aim |
 //! |---|---|
-//! | `overhead`: raw 32x32 pictures copied to batches of 512, 2 workers | > 1 M samples/s |
-//! | `resume`: an epoch of 1.28 M samples gone on with at any place | < 10 ms |
-//! | `metadata`: memory for a million samples | told |
+//! | `overhead`: raw 32x32 images copied to batches of 512, 2 workers | > 1 M samples/s |
+//! | `resume`: resuming an epoch of 1.28 M samples at any position | < 10 ms |
+//! | `metadata`: memory for a million samples | reported |
 //!
-//! The yardstick of `overhead` is one thread's memcpy of the same bytes, sample by sample, in the
-//! same process; that of `resume` a copy of a table of 4 bytes a sample.
+//! The yardstick of `overhead` is a single-threaded memcpy of the same bytes, sample by sample, in
+//! the same process; the yardstick of `resume` is a copy of a table with 4 bytes per sample.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -18,15 +18,15 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Times of which the median is told.
+/// The number of rounds; the median is printed.
 const ROUNDS: usize = 9;
 
-/// ImageNet's training images.
+/// The number of ImageNet's training images.
 const LARGE: u64 = 1_281_167;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    // As criterion's benches: `cargo test --benches` only sees whether it runs.
+    // Like criterion's benchmarks: `cargo test --benches` only checks that this one runs.
     let is_test = args.iter().any(|arg| arg == "--test");
     let dir = tempfile::tempdir().unwrap();
     let (small, large) = if is_test { (2_000, 20_000) } else { (50_000, LARGE) };
@@ -125,7 +125,7 @@ fn resume(path: &Path, samples: u64) {
     }
 }
 
-/// Bytes resident now.
+/// Returns the resident memory in bytes.
 fn memory() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,6 +1,7 @@
-//! The parts around the compiled loop, each against its plain twin or the whole of what it saves.
+//! The components around the compiled loop, each against a plain implementation or against the
+//! whole work that it saves.
 //!
-//! An id reads `parts/<part>/<what>/<how>`.
+//! An id reads `parts/<component>/<what>/<how>`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark fails with what it unwraps")]
 
@@ -27,7 +28,7 @@ fn area_resize(c: &mut Criterion) {
     let (mut tables, mut scratch) = (AreaTables::new(from, to).unwrap(), AreaScratch::default());
     let mut row = vec![0; 3 * 224];
     let by_rows = || {
-        tables.rebuild(Size::new(1, 1), to).unwrap(); // so that the tables are made each time
+        tables.rebuild(Size::new(1, 1), to).unwrap(); // so that the tables are rebuilt each time
         tables.rebuild(from, to).unwrap();
         let mut rows = AreaRows::new(&tables, view, 0..224, &mut scratch).unwrap();
         (0..224).for_each(|y| rows.row(y, black_box(&mut row)));
@@ -43,7 +44,7 @@ fn area_resize(c: &mut Criterion) {
     );
 }
 
-/// A smooth picture with some noise, as a JPEG of quality 90, with or without restart markers.
+/// Encodes a smooth image with some noise as a JPEG of quality 90, with or without restart markers.
 fn jpeg(size: Size, restarts: bool) -> Vec<u8> {
     let grain = noise(size, 2);
     let pixels: Vec<u8> = (0u32..)
@@ -83,7 +84,7 @@ fn decoding(c: &mut Criterion) {
     compare(c, &work, &mut contenders);
 }
 
-/// Copies 3 KB a sample: what is left is the engine's own cost.
+/// Copies 3 KB per sample: the rest of the time is the engine's own cost.
 struct Copy3k([TensorSpec; 1]);
 
 impl Stage for Copy3k {

@@ -1,17 +1,18 @@
-//! Producers and one consumer, at a twentieth of the parallel loader of the tutorials.
+//! Producers and one consumer, with the figures of a parallel loader in tutorials divided by
+//! twenty.
 //!
-//! Making an item sleeps 50 ms (there 1 s), taking one 10 ms (there 0.2 s); 60 items; 1, 10 and 30
-//! threads. Nothing is computed, so the aim follows from the sleeps:
+//! Producing an item sleeps 50 ms (there 1 s), consuming one 10 ms (there 0.2 s); 60 items; 1, 10
+//! and 30 threads. Nothing is computed, so the aim follows from the sleeps:
 //!
 //! ```text
 //! items/s = min(threads / 50 ms, 1 / 10 ms)        reached: the 60 items, from the first to the last
 //! ```
 //!
-//! The first items are there after 50 ms at the earliest, which belongs to starting and not to the
-//! rate: the clock runs from the first item on, and counts the items after it.
+//! The first items arrive after 50 ms at the earliest, which is start-up time and not part of the
+//! rate: the clock starts at the first item, and counts the items after it.
 //!
-//! The yardstick is a plain loop that sleeps as long and does nothing else: on a busy machine a sleep
-//! takes longer than it should, and no queue can make up for that.
+//! The yardstick is a plain loop that sleeps as long and does nothing else: on a busy machine a
+//! sleep takes longer than requested, and no queue can make up for that.
 //!
 //! ```text
 //! cargo bench --bench producers              all
@@ -30,7 +31,7 @@ const CONSUME: Duration = Duration::from_millis(10);
 const ITEMS: u64 = 60;
 const CAPACITY: usize = 8;
 
-/// Per cent of the aim.
+/// The percentage of the aim that must be reached.
 const WANTED: f64 = 95.0;
 
 fn main() {
@@ -59,14 +60,14 @@ fn report(how: &str, threads: usize, items: u64, reached: f64) {
     );
 }
 
-/// Naps a second, of a loop that does nothing else.
+/// Returns the sleeps per second of a loop that does nothing else.
 fn naps(nap: Duration, count: u64) -> f64 {
     let begun = Instant::now();
     (0..count).for_each(|_| thread::sleep(nap));
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Items a second, from the first on.
+/// Returns items per second, counted from the first item on.
 fn queue(generator: Generator, items: u64) -> f64 {
     let queue = generator.start(move |ticket| {
         if ticket >= items {
@@ -78,7 +79,7 @@ fn queue(generator: Generator, items: u64) -> f64 {
     rate(queue.unwrap().map(Result::unwrap))
 }
 
-/// The same through a loader, in batches of one.
+/// Measures the same through a loader, in batches of one.
 fn loader(generator: Generator, items: u64) -> f64 {
     let fields = vec![FieldSpec { name: "int".into(), kind: FieldKind::Int }];
     let made = |_, sample: u64| {
@@ -90,7 +91,7 @@ fn loader(generator: Generator, items: u64) -> f64 {
     rate(loader.epoch(0).unwrap().map(Result::unwrap))
 }
 
-/// Takes all items, each for as long as a step takes.
+/// Takes all items, and sleeps for one training step after each.
 fn rate<T>(mut items: impl Iterator<Item = T>) -> f64 {
     drop(items.next());
     let begun = Instant::now();

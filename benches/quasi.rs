@@ -1,16 +1,18 @@
-//! The process cache on a slow disk: how near a quasi-random order comes to the file's own.
+//! The process cache on a slow disk: the speed of a quasi-random order relative to sequential
+//! order.
 //!
-//! A file of 256 MiB, pages of 2 MiB, samples of 20 KB, on a disk that gives 200 MB/s and takes a
-//! time for each request; two workers that do nothing but read. The quasi-random order draws from
-//! 32 open pages, the cache has room for 64. Plain reads (`os cache`) stand beside it: one request a
-//! value, and no other cache below them, as in the first epoch over a file larger than memory.
+//! The file has 256 MiB, in `.beton` pages of 2 MiB with samples of 20 KB, on a disk that delivers
+//! 200 MB/s and adds a latency to each request; two workers only read. The quasi-random order draws
+//! from 32 open pages, and the cache holds 64. Plain reads (`os cache`) are listed for comparison:
+//! one request per value, and no other cache below them, as in the first epoch over a file larger
+//! than memory.
 //!
-//! | column         | is                                                          | aim for quasi-random |
+//! | column         | meaning                                                     | aim for quasi-random |
 //! |----------------|-------------------------------------------------------------|----------------------|
-//! | `read/needed`  | bytes read of the file, by bytes of the values asked for    | at most 1.1          |
-//! | `of sequential`| speed, as a share of the same cache's in the file's order   | at least 80 %        |
+//! | `read/needed`  | bytes read from the file, divided by the bytes of the values requested | at most 1.1 |
+//! | `of sequential`| speed, as a share of the same cache's speed in sequential order | at least 80 %    |
 //!
-//! `-- nothing` or `--test` runs a smaller file once on a fast disk: nothing is to be learnt then.
+//! `-- nothing` or `--test` runs a smaller file once on a fast disk: its figures mean nothing.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -38,7 +40,7 @@ const OPEN_PAGES: u32 = 32;
 const ROOM: u64 = 64 * PAGE as u64;
 const WORKERS: usize = 2;
 
-/// A disk: so many bytes a second for all, and a time for each request.
+/// The speed of a disk: a bandwidth shared by all requests, and a latency for each request.
 #[derive(Clone, Copy)]
 struct Speed {
     name: &'static str,
@@ -46,12 +48,12 @@ struct Speed {
     per_request: Duration,
 }
 
-/// A disk of that speed. Requests share the bytes a second, but not the time that each takes.
+/// A disk of this speed. Requests share the bandwidth, but their latencies overlap.
 #[derive(Clone)]
 struct SlowDisk {
     disk: Disk,
     speed: Speed,
-    /// When the last byte promised so far is out.
+    /// The time at which the last byte requested so far is delivered.
     free_at: Arc<Mutex<Instant>>,
     bytes: Arc<AtomicU64>,
 }
@@ -77,7 +79,7 @@ impl ReadAt for SlowDisk {
 const ORDERS: [Order; 3] =
     [Order::Sequential, Order::QuasiRandom { open_pages: OPEN_PAGES }, Order::Random];
 
-/// The pages that orders ask for.
+/// Maps each sample to its `.beton` page, for the orders.
 struct PagesOf<'a>(&'a Beton);
 
 impl DatasetInfo for PagesOf<'_> {
@@ -100,19 +102,19 @@ fn samples(order: &Order, beton: &Beton) -> Vec<usize> {
     visits.iter().map(|visit| visit.sample.0 as usize).collect()
 }
 
-/// Batches of 64 of the one field that is read.
+/// Plans batches of 64 with the single field that is read.
 fn run(samples: &[usize]) -> RunPlan {
     RunPlan { fields: vec![0], ..run_over(samples, 64) }
 }
 
-/// What an epoch took.
+/// The measurements of an epoch.
 struct Epoch {
     time: Duration,
     bytes_read: u64,
     stats: Option<PageStats>,
 }
 
-/// An epoch, as a loader's workers read it.
+/// Reads an epoch the way a loader's workers do.
 fn epoch(disk: &SlowDisk, order: &Order, cache: Option<ProcessCache>) -> Epoch {
     let beton = Beton::from_reader(disk.clone(), &OpenOptions::default()).unwrap();
     let samples = samples(order, &beton);
@@ -182,7 +184,7 @@ fn compare(disk: &SlowDisk, samples: usize, room: u64, judged: bool) {
     }
 }
 
-/// The aims, and what was reached.
+/// Prints the aims and the results.
 fn judge(ratio: f64, share: f64) {
     let reached = |yes| if yes { "reached" } else { "missed" };
     println!(

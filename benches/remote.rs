@@ -1,12 +1,13 @@
-//! Values of some 100 KB in objects, each answer 5 ms away: with a run's plan, and one by one.
+//! Values of about 100 KB in remote objects, each response with a latency of 5 ms: with a run's
+//! plan, and one by one.
 //!
-//! The server is on this machine, so only latency is far; what is compared are samples/s, requests
-//! and bytes of contenders that take turns in one run. Medians of the rounds.
+//! The server is on this machine, so only the latency is remote; the contenders take turns in one
+//! run, and are compared by samples/s, requests and bytes. Figures are medians of the rounds.
 //!
-//! | order  | what                                                                             |
+//! | order  | definition                                                                       |
 //! |--------|----------------------------------------------------------------------------------|
-//! | local  | quasi-random: objects' neighbours by 512, 4 such groups open at a time             |
-//! | random | all values of all objects, shuffled                                                |
+//! | local  | quasi-random: groups of 512 neighbouring values, 4 groups open at a time         |
+//! | random | all values of all objects, shuffled                                              |
 //!
 //! `-- --test` runs one round over few values.
 
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 const LATENCY: Duration = Duration::from_millis(5);
 const BATCH: usize = 64;
 
-/// Requests at a time, of all contenders.
+/// Concurrent requests, for every contender.
 const AT_ONCE: usize = 16;
 
 const SHARDS: usize = 4;
@@ -59,7 +60,7 @@ fn main() {
     }
 }
 
-/// Objects of `each` values of 80 to 120 KB.
+/// Creates objects with `each` values of 80 to 120 KB.
 fn objects(server: &Server, each: usize) -> (Vec<String>, ObjectRanges) {
     let (mut urls, mut places) = (vec![], vec![]);
     for shard in 0..SHARDS {
@@ -84,7 +85,8 @@ fn shuffle(count: usize, seed: u64) -> Vec<u64> {
     order
 }
 
-/// Groups of 512 neighbours in random order, 4 of them mixed at a time.
+/// Returns an order that mixes groups of 512 neighbours, 4 at a time, with the groups in random
+/// order.
 fn local(count: usize) -> Vec<u64> {
     let groups = shuffle(count.div_ceil(512), 2);
     let mut order = vec![];
@@ -97,7 +99,7 @@ fn local(count: usize) -> Vec<u64> {
     order
 }
 
-/// Samples/s of an epoch.
+/// Returns the samples/s of an epoch.
 fn read_all(trial: &TestObjects, order: &[u64], threads: usize) -> f64 {
     let (begun, next) = (Instant::now(), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -1,13 +1,13 @@
 //! The antialiased resize, compiled, against `fast_image_resize`'s convolution: u8 to u8, channels
-//! last, with the tables built anew for each picture by both.
+//! last; both rebuild the tables for each image.
 //!
-//! An id reads `resize/<width>x<height> to 224x224/<how>`: a whole picture of that size, or, if it
-//! says `crop`, the middle of a picture of 1200x900, as a random resized crop reads it.
-//! `fast_image_resize` uses the best instructions it finds (AVX2) and keeps its memory from call to
-//! call. It rounds to u8 between its passes, so it may be a level off.
+//! An id reads `resize/<width>x<height> to 224x224/<how>`: a whole image of that size, or, if the
+//! id contains `crop`, the middle of an image of 1200x900, as a random resized crop reads it.
+//! `fast_image_resize` uses the best instructions available (AVX2) and reuses its memory from call
+//! to call. It rounds to u8 between its passes, so its result may be off by one level.
 //!
-//! The aim, for the compiled resize's time over the library's: at most 0.8 for the crops of
-//! ordinary training pictures, and never above 1.35.
+//! The aim, for the compiled resize's time divided by the library's: at most 0.8 for the crops of
+//! ordinary training images, and never above 1.35.
 
 mod common;
 
@@ -22,14 +22,14 @@ use std::hint::black_box;
 
 const SIDE: u32 = 224;
 
-/// Width and height of what is resized: an ordinary crop, a whole small picture, one that is
-/// enlarged, one of a large photograph.
+/// Width and height of the inputs: an ordinary crop, a small image as a whole, one that is
+/// enlarged, and a crop of a large photograph.
 const SIZES: [(u32, u32); 4] = [(400, 350), (256, 256), (180, 160), (900, 700)];
 
-/// What crops are of.
+/// The size of the image that crops are taken from.
 const PHOTOGRAPH: Size = Size::new(900, 1200);
 
-/// Crops the middle of `size`, if that is not all, and resizes it.
+/// Crops the middle of `size`, unless that is the whole image, and resizes it.
 fn kernel(from: Size, size: Size) -> Kernel {
     let ops = ops![
         CenterCrop::new(size.height, size.width).expect("fixed parameters"),
@@ -50,7 +50,7 @@ fn sizes(c: &mut Criterion) {
     }
 }
 
-/// Of a picture of size `from`, the middle of `size`.
+/// Measures the middle `size` of an image of size `from`.
 fn one_size(c: &mut Criterion, from: Size, size: Size) {
     let (kernel, pixels) = (kernel(from, size), noise(from, 1));
     let view = ImageView::packed(&pixels, from).expect("of this size");
@@ -70,7 +70,8 @@ fn one_size(c: &mut Criterion, from: Size, size: Size) {
         let picture = ImageRef::new(from.width, from.height, &pixels, PixelType::U8x3);
         let to = Image::from_slice_u8(SIDE, SIDE, black_box(&mut theirs), PixelType::U8x3);
         let (picture, mut to) = (picture.expect("of this size"), to.expect("of this size"));
-        // Not the options' crop: that weighs pixels beyond the crop's edges too.
+        // The crop in the options of `fast_image_resize` would also weigh pixels beyond the crop's
+        // edges.
         let crop = CroppedImage::new(&picture, left, top, size.width, size.height);
         resizer.resize(&crop.expect("inside"), &mut to, &options).expect("the types are equal");
     };

@@ -1,14 +1,14 @@
-//! How long an epoch takes to begin, or to go on with at any place: its order is made anew.
+//! The time to begin an epoch, or to resume one at any position: its order is computed again.
 //!
 //! ```text
 //! cargo bench --bench resume               a table of orders of 1,281,167 samples
-//! cargo bench --bench resume -- --test     each once, of 10,000
+//! cargo bench --bench resume -- --test     each order once, with 10,000 samples
 //! ```
 //!
-//! For each order, from `PreparedOrder` to the visits of a batch in the middle of the epoch: the median
-//! of rounds in which all take turns, the least, and the first, whose memory is new; the median over
-//! that of filling a list as long with 0, 1, 2 and so on; bytes a sample, held from epoch to epoch
-//! and for one.
+//! The columns for each order, measured from `PreparedOrder` to the list of samples of a batch in
+//! the middle of the epoch: the median of rounds in which all orders take turns, the minimum, and
+//! the first round, whose memory is new; the median divided by the time to fill a list of the same
+//! length with 0, 1, 2 and so on; bytes per sample, held from epoch to epoch and for one epoch.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -20,11 +20,11 @@ use fuseloop::{Epoch, SampleId};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Training images of ImageNet.
+/// The number of ImageNet's training images.
 const SAMPLES: u64 = 1_281_167;
 const ROUNDS: u32 = 15;
 
-/// As many classes as ImageNet, and 80 samples a page: 8 MiB of pictures of 100 KB.
+/// A dataset with as many classes as ImageNet, and 80 samples a page: 8 MiB of images of 100 KB.
 struct ImageNet(u64);
 
 impl DatasetInfo for ImageNet {
@@ -41,7 +41,7 @@ impl DatasetInfo for ImageNet {
     }
 }
 
-/// An order, and the rank it is asked for.
+/// An order, and the rank that computes it.
 struct Case {
     name: String,
     prepared: PreparedOrder,
@@ -60,7 +60,8 @@ impl Case {
         Self { name: format!("{}{how}", order.name()), prepared, ranks }
     }
 
-    /// The milliseconds until a batch in the middle of an epoch is known, and bytes of the order.
+    /// Returns the milliseconds until a batch in the middle of an epoch is known, and the bytes of
+    /// the order.
     fn resume(&self, epoch: u32) -> (f64, usize) {
         let mut visits = Vec::with_capacity(256);
         let start = Instant::now();
@@ -127,7 +128,7 @@ fn cases(samples: u64) -> Vec<Case> {
     ]
 }
 
-/// The milliseconds that it takes to write a list as long.
+/// Returns the milliseconds that it takes to write a list of the same length.
 fn fill(samples: u64) -> f64 {
     let start = Instant::now();
     black_box((0..samples as u32).collect::<Vec<u32>>());

@@ -1,10 +1,10 @@
-//! What a second worker adds to work that only computes, and what telling phases costs.
+//! The gain from a second worker for work that only computes, and the cost of reporting phases.
 //!
-//! A sample is 100 us of arithmetic on its own numbers: nothing shared, no memory to speak of. So what
-//! two workers lack to twice as much is the engine's, or the machine's: on a machine with less than
-//! two idle cores this says nothing.
+//! A sample is 100 us of arithmetic on its own numbers: nothing is shared, and hardly any memory is
+//! used. So if two workers are less than twice as fast, the cause is the engine or the machine: on
+//! a machine with fewer than two idle cores the result means nothing.
 //!
-//! `-- nothing` runs each once, quickly.
+//! `-- nothing` runs each measurement once, quickly.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod common;
@@ -21,12 +21,12 @@ use fuseloop::run::{Engine, EngineOptions, FillError, Phase, Progress, RunReques
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
-/// Steps of a generator that take some 100 us.
+/// Steps of a random generator that take about 100 us.
 const STEPS: u64 = 100_000;
 
 struct Compute {
     tensor: TensorSpec,
-    /// How often a sample tells its phase.
+    /// The number of times that a sample reports its phase.
     switches: u64,
 }
 
@@ -67,7 +67,7 @@ impl Stage for Compute {
     }
 }
 
-/// How long `samples` take.
+/// Returns the time that `samples` samples take.
 fn time(workers: usize, switches: u64, samples: u64) -> Duration {
     let workers = NonZeroUsize::new(workers).unwrap();
     let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
@@ -84,7 +84,7 @@ fn main() {
         && !env::args().any(|arg| arg == "nothing" || arg == "--test");
     let (rounds, samples) = if is_full { (15, 3200) } else { (1, 64) };
     let (mut gains, mut switches) = (vec![], vec![]);
-    // In turns, so that a slow moment of the machine hits all.
+    // The contenders take turns, so that a slow moment of the machine affects all of them.
     for _ in 0..rounds {
         let (one, two) = (time(1, 0, samples), time(2, 0, samples));
         gains.push(one.as_secs_f64() / two.as_secs_f64());

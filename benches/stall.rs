@@ -1,22 +1,23 @@
-//! How evenly batches come, and how soon the first: samples that only sleep, so that it is the order
-//! of work that is measured and not the machine.
+//! How evenly batches arrive, and how soon the first: samples only sleep, so the benchmark measures
+//! the order of work and not the machine.
 //!
 //! ```text
 //! 4 workers, batches of 16, 5 ms a sample, a consumer that takes 1 ms a batch
 //!
-//! shared        all workers fill the oldest batch     a batch each 16 * 5 / 4 = 20 ms
-//! one a worker  worker w fills batches w, w+4, ...    4 batches each 80 ms
+//! shared        all workers fill the oldest batch     a batch every 16 * 5 / 4 = 20 ms
+//! one a worker  worker w fills batches w, w+4, ...    4 batches every 80 ms
 //! ```
 //!
-//! "One a worker" is how PyTorch's `DataLoader` shares work out. It runs on the same engine: four of
-//! one worker each, read in turn, with two batches ahead, as `prefetch_factor` has it.
+//! "One a worker" is how PyTorch's `DataLoader` distributes work. It runs on the same engine: four
+//! engines with one worker each, read in turn, with two batches ahead, like `prefetch_factor`.
 //!
-//! In the second half one sample in 100 takes ten times as long. Here the consumer is always waiting,
-//! so nothing is in store when one comes: in order its batch takes at least those 50 ms, and even out
-//! of order the next one takes the 27 ms of three workers and the time its neighbours had already
-//! been given. So the longest wait is held against that of one a worker, beside the aim for even ones.
+//! In the second half one sample in 100 takes ten times as long. The consumer is always waiting
+//! here, so no batch is ready when a slow sample occurs: in order, the batch of that sample takes
+//! at least those 50 ms, and even out of order the next batch takes the 27 ms of three workers and
+//! the time already spent on its neighbours. So the longest wait is compared with the longest wait
+//! of one a worker, in addition to the aim for samples of equal cost.
 //!
-//! `-- nothing` runs each once, quickly.
+//! `-- nothing` runs each measurement once, quickly.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::env;
@@ -38,7 +39,7 @@ const BATCH: u64 = 16;
 const SAMPLE: Duration = Duration::from_millis(5);
 const CONSUMER: Duration = Duration::from_millis(1);
 
-/// Sleeps for each sample; `slow` says for which ten times as long.
+/// Sleeps for each sample; `slow` selects the samples that take ten times as long.
 struct Sleep {
     tensor: TensorSpec,
     slow: fn(u64) -> bool,
@@ -87,7 +88,7 @@ impl RunOrder for Every {
     }
 }
 
-/// How batches are shared out and handed over.
+/// How batches are distributed over workers and delivered.
 #[derive(Clone, Copy)]
 enum How {
     Shared(Delivery),
@@ -100,7 +101,7 @@ fn engine(workers: usize, ahead: usize) -> Engine<Sleep> {
     Engine::new(EngineOptions { batches_ahead: ahead.unwrap(), ..options }).unwrap()
 }
 
-/// How long the consumer waits for each of `batches` batches.
+/// Returns the time that the consumer waits for each of `batches` batches.
 fn waits(how: How, slow: fn(u64) -> bool, batches: u64) -> Vec<Duration> {
     let tensor = TensorSpec::new("x", DType::U8, [1]);
     let stage = Arc::new(Sleep { tensor, slow });
@@ -130,7 +131,7 @@ fn waits(how: How, slow: fn(u64) -> bool, batches: u64) -> Vec<Duration> {
     waits
 }
 
-/// A line of the table.
+/// A row of the table.
 struct Found {
     first: Duration,
     median: Duration,
@@ -139,7 +140,8 @@ struct Found {
 }
 
 impl Found {
-    /// Of a run's waits; its first is no wait like the others.
+    /// Summarizes the waits of a run. The first wait includes the start, so it is reported
+    /// separately.
     fn of(waits: &[Duration]) -> Self {
         let (first, mut rest) = (waits[0], waits[1..].to_vec());
         rest.sort_unstable();
@@ -160,7 +162,7 @@ impl Found {
     }
 }
 
-/// An aim, and what was reached.
+/// Prints an aim and the result.
 fn judge(what: &str, reached: f64, below: f64) {
     let verdict = if reached < below { "reached" } else { "MISSED" };
     println!("  aim: {what} < {below:.2}; {reached:.2}: {verdict}");

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! in sequence    a pass over TarStream             against reading the file in pieces of 256 KiB
-//! from disk      the same, of a file that the system was told to drop from its cache before each pass
+//! from disk      the same, for a file that the system is asked to drop from its cache before each pass
 //! at random      value() of every sample, mixed    against reading the same ranges into one buffer
 //! ```
 //!
-//! Both in turn, nine times: the ratio is that of the medians. The aim is 95 % in sequence, 90 % at
-//! random. Buffers of the yardstick begin at a page, or the kernel's copy alone may take six times as
-//! long: see `skew` in `source/file.rs`.
+//! The two take turns, nine times; the ratio is the ratio of the medians. The aim is 95 % in
+//! sequence, 90 % at random. The yardstick's buffers start at a memory page, because otherwise the
+//! kernel's copy alone may take six times as long: see `skew` in `source/file.rs`.
 //!
 //! ```text
 //! cargo bench --bench tar              all
@@ -43,7 +43,8 @@ fn main() {
     let stream = TarStream::open_with(spec, &options).unwrap();
     let (mut bare, mut ours) = (|| plain(&path), || sequence(&stream, members));
     compare("from disk", 95.0, rounds, || forget(&path), &mut bare, &mut ours);
-    // Now in the cache as reading leaves it there, which is another thing than writing does.
+    // The file is now in the cache as reading leaves it there, which differs from the state after
+    // writing.
     compare("in sequence", 95.0, rounds, || {}, &mut bare, &mut ours);
     let tar = Tar::open_with(spec, &options).unwrap();
     let order = mixed(tar.len());
@@ -51,7 +52,7 @@ fn main() {
     compare("at random", 90.0, rounds, || {}, &mut bare, &mut ours);
 }
 
-/// Runs both in turn and prints what the second reaches of the first.
+/// Runs both in turn, and prints the second's speed relative to the first.
 fn compare(
     what: &str,
     aim: f64,
@@ -89,7 +90,7 @@ fn write(path: &Path, members: usize) {
         builder.append_data(&mut header, format!("{member:06}.bin"), &data[..]).unwrap();
     }
     builder.finish().unwrap();
-    // What was not written yet can't be dropped.
+    // The system can drop only bytes that have been written to the disk.
     builder.into_inner().unwrap().into_inner().unwrap().sync_all().unwrap();
 }
 
@@ -97,7 +98,7 @@ fn forget(path: &Path) {
     rustix::fs::fadvise(File::open(path).unwrap(), 0, None, Advice::DontNeed).unwrap();
 }
 
-/// Memory for `len` bytes from the beginning of a page on, and where in it that is.
+/// Returns memory that contains `len` bytes starting at a memory page, and their range in it.
 fn pages(len: usize) -> (Vec<u8>, std::ops::Range<usize>) {
     let memory = vec![0; len + 4096];
     let start = memory.as_ptr().align_offset(4096);
@@ -120,14 +121,14 @@ fn sequence(stream: &TarStream, members: usize) -> u64 {
     while let Some(item) = items.next().unwrap() {
         black_box(&item);
         count += 1;
-        // With its header and padding, as the plain read counts them.
+        // Counts the header and the padding too, as the plain read does.
         bytes += (MEMBER.next_multiple_of(512) + 512) as u64;
     }
     assert_eq!(count, members);
     bytes
 }
 
-/// All samples in an order that jumps about.
+/// Returns all samples in an order without locality.
 fn mixed(samples: u64) -> Vec<SampleId> {
     let step = (samples * 5 / 8) | 1;
     let step = (step..).step_by(2).find(|step| gcd(*step, samples) == 1).unwrap();

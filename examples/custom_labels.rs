@@ -1,6 +1,6 @@
-//! Labels of another form: a class folded into another, and one-hot vectors.
+//! Labels in another form: classes merged into another class, and one-hot vectors.
 //!
-//! Makes its own small file, so it runs without arguments:
+//! The example writes its own small file, so it runs without arguments:
 //!
 //! ```text
 //! cargo run --release --example custom_labels
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("squares.beton");
 
-    // Eight grey squares of 8 x 8 pixels, stored raw; the class of square k is k mod 4.
+    // Eight grey squares of 8 x 8 pixels, stored raw; square k has class k mod 4.
     let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let rows = (0..8u8).map(|k| {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .batch_size(4)
         .pipeline("image", |_| Ok(ops![RandomHorizontalFlip::new(0.5)?, ToChannelsFirst]))
         .pipeline("label", |_| {
-            // Samples 0 and 1 become class 3 before they become a vector.
+            // Samples 0 and 1 become class 3 before they become one-hot vectors.
             Ok(ops![ReplaceLabel::new([0, 1], 3), OneHot::new(CLASSES)?])
         })
         .build()?;

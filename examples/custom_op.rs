@@ -1,9 +1,10 @@
-//! An op of your own, compiled into the loop with ours: a vignette, darker towards the corners.
+//! An op of your own, compiled into the same loop as the built-in ops: a vignette, darker towards
+//! the corners.
 //!
-//! A pixel op says what it does twice. `eval` is the meaning, one pixel at a time, in plain Rust;
-//! `emit` says the same for four pixels at a time, through [`Emit`], and becomes machine code
-//! between the ops before and after it. Both must give the same bits, so both take the same steps
-//! in the same order; at the end, this example compares them.
+//! A pixel op states its computation twice. `eval` defines the meaning, one pixel at a time, in
+//! plain Rust; `emit` states the same for four pixels at a time, through [`Emit`], and becomes
+//! machine code between the ops before and after it. Both must return the same bits, so both take
+//! the same steps in the same order; at the end, this example compares them.
 //!
 //! ```text
 //! cargo run --release --example custom_op
@@ -21,7 +22,7 @@ struct Vignette {
     most: f32,
 }
 
-/// What a list of ops wants to know: what the op takes and gives, and what kind of op it is.
+/// Tells a list of ops which type this op takes and returns, and what kind of op it is.
 impl Op for Vignette {
     fn name(&self) -> &'static str {
         "Vignette"
@@ -43,8 +44,8 @@ impl Op for Vignette {
     }
 }
 
-/// Numbers of a sample: the row and the column of the centre, and the strength over the square of
-/// the corner's distance.
+/// Parameters of a sample: the row and the column of the centre, and the strength divided by the
+/// square of the distance from the centre to a corner.
 const ROW: usize = 0;
 const COLUMN: usize = 1;
 const FADE: usize = 2;
@@ -69,7 +70,7 @@ impl PixelOp for Vignette {
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         let y = cx.at[0] as f32 - cx.params[ROW];
         let x = cx.at[1] as f32 - cx.params[COLUMN];
-        let distance = x.mul_add(x, y * y); // rounded once, as e.fma is
+        let distance = x.mul_add(x, y * y); // rounded once, as `e.fma` rounds
         let light = 1.0 - distance * cx.params[FADE];
         pixel.map(|v| apply_rule(cx.rule, v * light))
     }
@@ -91,7 +92,7 @@ impl PixelOp for Vignette {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A white picture, flipped, darkened, its channels split: one loop.
+    // A white image is flipped and darkened, and its channels are split: one loop.
     let size = Size::new(48, 64);
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let list = ops![RandomHorizontalFlip::new(0.5)?, Vignette { most: 0.9 }, ToChannelsFirst];

@@ -1,24 +1,24 @@
-//! A loader behind a C ABI: a library that Python calls by `ctypes`, and that gives PyTorch its
-//! batches by DLPack. `scripts/gpu_check.py` shows how.
+//! A loader behind a C ABI: a library that Python calls through `ctypes`, and that hands its
+//! batches to PyTorch through DLPack. `scripts/gpu_check.py` shows how to use it.
 //!
 //! ```text
 //! cargo build --release --example fuseloop_torch      target/release/examples/libfuseloop_torch.so
 //! ```
 //!
-//! | function | gives | |
+//! | function | returns | |
 //! |---|---|---|
-//! | `fuseloop_open(path, pipeline, samples, side)` | a loader | of a `.beton` file, or without one of drawn pictures; `pipeline` is the text of a pipeline file |
-//! | `fuseloop_device(loader)` | a text | where batches are made; until it is asked again |
+//! | `fuseloop_open(path, pipeline, samples, side)` | a loader | reads a `.beton` file, or images of noise if `path` is null; `pipeline` is the text of a pipeline file |
+//! | `fuseloop_device(loader)` | a text | the device that builds the batches; valid until the loader is closed |
 //! | `fuseloop_begin(loader, epoch)` | 0 | |
-//! | `fuseloop_next(loader)` | a batch | null at the end of an epoch too: then there is no error |
-//! | `fuseloop_rows(batch)` | its samples | |
+//! | `fuseloop_next(loader)` | a batch | null also at the end of an epoch: then no error is set |
+//! | `fuseloop_rows(batch)` | the number of samples | |
 //! | `fuseloop_dlpack(batch, name, stream)` | a `DLManagedTensor` | outlives batch and loader; the caller calls its deleter |
-//! | `fuseloop_bytes(batch, name, to, room)` | how many bytes it has | copied to `to` if there is room, wherever the tensor lies |
-//! | `fuseloop_let_go(batch)`, `fuseloop_close(loader)` | | once |
-//! | `fuseloop_error()` | what went wrong last on this thread | or null |
+//! | `fuseloop_bytes(batch, name, to, room)` | the number of bytes of the tensor | copied to `to` if `room` suffices, from host or device memory |
+//! | `fuseloop_let_go(batch)`, `fuseloop_close(loader)` | | called once each |
+//! | `fuseloop_error()` | the last error of this thread | or null |
 //!
-//! Null or -1 is an error. `stream` is DLPack's: 1 and 2 are CUDA's own, others are handles. No two
-//! threads use one loader at a time. Nothing unwinds into C.
+//! Null or -1 means an error. `stream` is DLPack's: 1 and 2 are CUDA's default streams, other
+//! values are handles. No two threads may use one loader at the same time. No panic unwinds into C.
 
 #![allow(unsafe_code, reason = "pointers of C")]
 
@@ -31,7 +31,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// A loader, and its epoch that has begun.
+/// A loader, and the epoch that it has begun, if any.
 pub struct Open {
     loader: Loader,
     device: CString,
@@ -46,7 +46,8 @@ fn text(words: &str) -> CString {
     CString::new(words.replace('\0', " ")).unwrap_or_default()
 }
 
-/// An error in one line, with those of its reasons that it does not tell itself.
+/// Formats an error in one line, followed by each of its causes that the line does not already
+/// contain.
 fn in_full(error: &BoxError) -> CString {
     let first: &dyn std::error::Error = &**error;
     let reasons = std::iter::successors(first.source(), |error| error.source());
@@ -57,7 +58,7 @@ fn in_full(error: &BoxError) -> CString {
     text(&reasons.fold(first.to_string(), add))
 }
 
-/// What `run` gives, or `failed` with the error noted.
+/// Returns the result of `run`. If `run` fails or panics, records the error and returns `failed`.
 fn guarded<T>(failed: T, run: impl FnOnce() -> Result<T, BoxError>) -> T {
     let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".into()));
     let (given, wrong) = match outcome {
@@ -70,16 +71,17 @@ fn guarded<T>(failed: T, run: impl FnOnce() -> Result<T, BoxError>) -> T {
 
 /// # Safety
 ///
-/// `words` is null, or a text that ends at a zero and lives on.
+/// `words` is null, or points to a NUL-terminated string that outlives `'a`.
 unsafe fn words<'a>(words: *const c_char) -> Result<Option<&'a str>, BoxError> {
     if words.is_null() {
         return Ok(None);
     }
-    // SAFETY: as promised.
+    // SAFETY: the caller upholds this function's contract.
     Ok(Some(unsafe { CStr::from_ptr(words) }.to_str()?))
 }
 
-/// What went wrong last on this thread, until the next call; null if nothing did.
+/// Returns the last error of this thread, valid until the next call; null if the last call
+/// succeeded.
 #[unsafe(no_mangle)]
 pub extern "C" fn fuseloop_error() -> *const c_char {
     WRONG.with_borrow(|wrong| wrong.as_ref().map_or(ptr::null(), |words| words.as_ptr()))
@@ -89,7 +91,7 @@ pub extern "C" fn fuseloop_error() -> *const c_char {
 ///
 /// # Safety
 ///
-/// The texts end at a zero, or are null.
+/// `path` and `pipeline` are null, or NUL-terminated strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_open(
     path: *const c_char,
@@ -98,7 +100,7 @@ pub unsafe extern "C" fn fuseloop_open(
     side: u32,
 ) -> *mut Open {
     guarded(ptr::null_mut(), || {
-        // SAFETY: as promised.
+        // SAFETY: the caller upholds this function's contract.
         let (path, pipeline) = unsafe { (words(path)?, words(pipeline)?) };
         let spec: Spec = pipeline.unwrap_or_default().parse()?;
         let builder = match path {
@@ -111,26 +113,26 @@ pub unsafe extern "C" fn fuseloop_open(
     })
 }
 
-/// Where batches are made.
+/// Returns the name of the device that builds the batches.
 ///
 /// # Safety
 ///
-/// `open` is a loader that is not closed.
+/// `open` is a loader that has not been closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_device(open: *const Open) -> *const c_char {
-    // SAFETY: as promised.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { &*open }.device.as_ptr()
 }
 
-/// Begins an epoch: what is left of the one before is not made.
+/// Begins an epoch. The rest of the previous epoch is dropped.
 ///
 /// # Safety
 ///
-/// `open` is a loader that is not closed and that nobody else uses now.
+/// `open` is a loader that has not been closed and that no other thread uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_begin(open: *mut Open, epoch: u32) -> i32 {
     guarded(-1, || {
-        // SAFETY: as promised.
+        // SAFETY: the caller upholds this function's contract.
         let open = unsafe { &mut *open };
         open.epoch = None;
         open.epoch = Some(open.loader.epoch(epoch)?);
@@ -138,15 +140,15 @@ pub unsafe extern "C" fn fuseloop_begin(open: *mut Open, epoch: u32) -> i32 {
     })
 }
 
-/// The next batch of the epoch.
+/// Returns the next batch of the epoch.
 ///
 /// # Safety
 ///
-/// As [`fuseloop_begin`].
+/// The same as for [`fuseloop_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_next(open: *mut Open) -> *mut Batch {
     guarded(ptr::null_mut(), || {
-        // SAFETY: as promised.
+        // SAFETY: the caller upholds this function's contract.
         let epoch = unsafe { &mut *open }.epoch.as_mut().ok_or("no epoch has begun")?;
         Ok(epoch
             .next()
@@ -155,23 +157,23 @@ pub unsafe extern "C" fn fuseloop_next(open: *mut Open) -> *mut Batch {
     })
 }
 
-/// Samples of a batch.
+/// Returns the number of samples of a batch.
 ///
 /// # Safety
 ///
-/// `batch` is one that is not let go.
+/// `batch` is a batch that has not been freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_rows(batch: *const Batch) -> i64 {
-    // SAFETY: as promised. No batch has 2^63 rows.
+    // SAFETY: the caller upholds this function's contract. No batch has 2^63 rows.
     unsafe { &*batch }.len() as i64
 }
 
-/// A tensor on a device for another library, read on `stream`.
+/// Returns a tensor on a device for another library, which reads the tensor on `stream`.
 ///
 /// # Safety
 ///
-/// `batch` is one that is not let go, `name` ends at a zero, and a `stream` above 2 is a handle that
-/// lives until the tensor is deleted.
+/// `batch` is a batch that has not been freed, `name` is NUL-terminated, and a `stream` above 2 is
+/// a handle that stays valid until the tensor is deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_dlpack(
     batch: *const Batch,
@@ -179,19 +181,19 @@ pub unsafe extern "C" fn fuseloop_dlpack(
     stream: i64,
 ) -> *mut ManagedTensor {
     guarded(ptr::null_mut(), || {
-        // SAFETY: as promised.
+        // SAFETY: the caller upholds this function's contract.
         let (batch, name, stream) =
             unsafe { (&*batch, words(name)?, DeviceStream::from_dlpack(Some(stream))?) };
         Ok(batch.dlpack(name.unwrap_or_default(), stream)?.into_raw())
     })
 }
 
-/// How many bytes a tensor has; they are copied to `to` if there is room.
+/// Returns the number of bytes of a tensor, and copies the bytes to `to` if they fit into `room`.
 ///
 /// # Safety
 ///
-/// `batch` is one that is not let go, `name` ends at a zero, and `room` bytes from `to` on may be
-/// written.
+/// `batch` is a batch that has not been freed, `name` is NUL-terminated, and `to` is valid for
+/// writes of `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_bytes(
     batch: *const Batch,
@@ -200,30 +202,32 @@ pub unsafe extern "C" fn fuseloop_bytes(
     room: usize,
 ) -> i64 {
     guarded(-1, || {
-        // SAFETY: as promised.
+        // SAFETY: the caller upholds this function's contract.
         let (batch, name) = unsafe { (&*batch, words(name)?.unwrap_or_default()) };
-        // What a list without `ToDevice` makes lies on the host, beside others that do not.
+        // The output of a list without `ToDevice` is on the host, even if other outputs of the
+        // batch are on a device.
         let bytes = match batch.bytes(name) {
             Ok(bytes) => bytes.to_vec(),
             Err(_) => batch.to_host(name)?,
         };
         if bytes.len() <= room {
-            // SAFETY: as promised, there is room; our copy is nobody else's.
+            // SAFETY: the caller promises `room` bytes; `bytes` is a new vector and cannot overlap
+            // them.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         }
         Ok(i64::try_from(bytes.len())?)
     })
 }
 
-/// Lets a batch go.
+/// Frees a batch.
 ///
 /// # Safety
 ///
-/// `batch` is one, or null, and not used after.
+/// `batch` is null, or a batch that is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_let_go(batch: *mut Batch) {
     guarded((), || {
-        // SAFETY: as promised: made by `fuseloop_next`.
+        // SAFETY: the caller's promise: the pointer comes from `fuseloop_next`.
         drop((!batch.is_null()).then(|| unsafe { Box::from_raw(batch) }));
         Ok(())
     });
@@ -233,17 +237,18 @@ pub unsafe extern "C" fn fuseloop_let_go(batch: *mut Batch) {
 ///
 /// # Safety
 ///
-/// `open` is one, or null, and not used after.
+/// `open` is null, or a loader that is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fuseloop_close(open: *mut Open) {
     guarded((), || {
-        // SAFETY: as promised: made by `fuseloop_open`.
+        // SAFETY: the caller's promise: the pointer comes from `fuseloop_open`.
         drop((!open.is_null()).then(|| unsafe { Box::from_raw(open) }));
         Ok(())
     });
 }
 
-/// Pictures of noise, of differing sizes, that the same numbers always give; labels below 10.
+/// Images of noise, of differing sizes, determined by the sample's index alone; labels are below
+/// 10.
 struct Drawn {
     samples: u64,
     side: u32,

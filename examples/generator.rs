@@ -1,8 +1,8 @@
-//! Three queues, for training, validation and testing: threads that make samples, one loop that
-//! takes them, and who waits for whom.
+//! Three queues, for training, validation and testing: threads that produce samples, one loop that
+//! consumes them, and a report of which side waits for the other.
 //!
-//! The figures are those of a parallel loader in the tutorials, at a twentieth: making a sample
-//! takes 50 ms (1 s), a step 10 ms (0.2 s), with 1, 10 and 30 threads.
+//! The figures are those of a parallel loader in tutorials, divided by twenty: producing a sample
+//! takes 50 ms (there 1 s), a step 10 ms (there 0.2 s), with 1, 10 and 30 threads.
 //!
 //! ```text
 //! cargo run --release --example generator
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 const PRODUCE: Duration = Duration::from_millis(50);
 const CONSUME: Duration = Duration::from_millis(10);
 
-/// A sample that takes its time, as one from a simulation or from a far disk does.
+/// A sample that takes time to produce, such as one from a simulation or from remote storage.
 struct Sample {
     number: u64,
     pixels: Vec<u8>,
 }
 
-/// Samples `0..count` for one purpose.
+/// Starts a queue that yields samples `0..count`.
 fn queue(name: &str, threads: usize, count: u64) -> Result<Queue<Sample>, GenerateError> {
     Generator::new(threads, 8).name(name).start(move |number| {
         if number == count {
@@ -56,7 +56,7 @@ fn main() -> Result<(), GenerateError> {
         let mut train = queue("train", threads, 60)?;
         let mut validation = queue("validation", 2, 8)?;
         let mut test = queue("test", 1, 4)?;
-        // Each has threads of its own: while one is consumed, the others get ready.
+        // Each queue has threads of its own: while one is consumed, the others fill up.
         for _ in 0..2 {
             steps(&mut train, 30)?;
             steps(&mut validation, 4)?;

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .order(Order::Random)
         .seed(42)
         .drop_last(false)
-        // Called anew for each epoch, because of `recompile`.
+        // Called again for each epoch, because of `recompile`.
         .pipeline("image", |epoch| {
             Ok(ops![
                 RandomResizedCrop::new(
@@ -50,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Your network's step. What is borrowed here stays as it is for as long as its batch lives.
+/// The training step of your network. The borrowed tensors stay unchanged for as long as their
+/// batch lives.
 fn train_on(shape: &[usize], pixels: &[f16], labels: &[i64]) {
     assert_eq!(pixels.len(), shape.iter().product::<usize>());
     assert_eq!(shape[0], labels.len());

@@ -1,11 +1,11 @@
-//! A closure on whole pictures, between two compiled loops.
+//! A closure on whole images, between two compiled loops.
 //!
-//! For what no op here does and no pixel op could: it sees the picture at once, and changes it in
-//! plain Rust. Here it shuffles the four quarters of a picture (a jigsaw, as self-supervised
-//! pretraining has it). All randomness comes from the generator it is given, so that a sample looks
-//! the same for any number of threads.
+//! A closure is for work that no built-in op does and no pixel op can do: the closure sees the
+//! whole image at once and changes it in plain Rust. Here it shuffles the four quarters of an image
+//! (a jigsaw, as in self-supervised pretraining). All randomness comes from the generator that the
+//! closure receives, so a sample looks the same for any number of threads.
 //!
-//! Makes its own small file, so it runs without arguments:
+//! The example writes its own small file, so it runs without arguments:
 //!
 //! ```text
 //! cargo run --release --example lambda
@@ -17,10 +17,10 @@ use fuseloop::{Loader, ops::*};
 use std::error::Error;
 use std::path::Path;
 
-/// Side of a stored picture; what is cut from it has half as many pixels a side.
+/// Side of a stored image; the crop has half as many pixels a side.
 const SIDE: usize = 32;
 
-/// Puts the four quarters of a picture in a random order.
+/// Puts the four quarters of an image in a random order.
 fn jigsaw() -> Lambda {
     Lambda::new("Jigsaw", |host, pixels| {
         let (half, stride) = (host.size.height as usize / 2, host.size.width as usize * 3);
@@ -35,7 +35,7 @@ fn jigsaw() -> Lambda {
     })
 }
 
-/// A random order of four (Fisher and Yates).
+/// A random permutation of four indices (Fisher and Yates).
 fn order(rng: &mut Rng) -> [usize; 4] {
     let mut order = [0, 1, 2, 3];
     for last in (1..4).rev() {
@@ -44,7 +44,7 @@ fn order(rng: &mut Rng) -> [usize; 4] {
     order
 }
 
-/// Four pictures, each brighter from left to right and from top to bottom.
+/// Writes four images, each brighter from left to right and from top to bottom.
 fn write(file: &Path) -> Result<(), Box<dyn Error>> {
     let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
     let rows = (0..4).map(|_| {
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .seed(7)
         .pipeline("image", |_| {
             let side = SIDE as u32 / 2;
-            // A loop that crops and brightens, the closure, a loop that converts.
+            // A loop that crops and brightens, then the closure, then a loop that converts.
             Ok(ops![
                 RandomCrop::new(side, side)?,
                 RandomBrightness::new(0.3, 0.5)?,

@@ -1,8 +1,8 @@
-//! MixUp and CutMix of images with their labels: put the same ops last in both lists.
+//! MixUp and CutMix of images together with their labels: put the same ops last in both lists.
 //!
-//! The two lists share no object: what is drawn depends on the seed, the epoch and the batch, so an
-//! image and its label are mixed with the same partner in the same shares. Makes its own small
-//! file, so it runs without arguments:
+//! The two lists share no object: the draws depend on the seed, the epoch and the batch, so an
+//! image and its label are mixed with the same partner in the same shares. The example writes its
+//! own small file, so it runs without arguments:
 //!
 //! ```text
 //! cargo run --release --example mixup
@@ -15,8 +15,8 @@ use std::error::Error;
 
 const CLASSES: u32 = 4;
 
-/// Half of the batches are mixed with a share for each sample, and then half of them get a
-/// rectangle of another sample of the batch.
+/// MixUp blends half of the batches, with a share for each sample; CutMix then pastes a rectangle
+/// of another sample of the batch into the samples of half of the batches.
 fn mixers() -> Result<Ops, ParamError> {
     Ok(ops![
         MixUp::new(0.2)?.per_sample().probability(0.5)?,
@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("squares.beton");
 
-    // Eight grey squares of 8 x 8 pixels, class k mod 4, as bright as their class.
+    // Eight grey squares of 8 x 8 pixels. Square k has class k mod 4, which also sets its
+    // brightness.
     let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let rows = (0..8u8).map(|k| {

@@ -1,6 +1,6 @@
-//! A dataset of your own: three methods, and a loader decodes, augments and batches it.
+//! A dataset of your own: implement three methods, and a loader decodes, augments and batches it.
 //!
-//! Makes its own small folder of JPEGs, so it runs without arguments:
+//! The example writes its own small folder of JPEGs, so it runs without arguments:
 //!
 //! ```text
 //! cargo run --release --example own_source
@@ -12,7 +12,7 @@ use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// JPEG files `0.jpg`, `1.jpg`, ..., and as their labels the numbers modulo 4.
+/// JPEG files `0.jpg`, `1.jpg`, ...; the label of a file is its number modulo 4.
 struct Photographs {
     folder: PathBuf,
     count: u64,
@@ -36,8 +36,8 @@ impl Source for Photographs {
         self.count
     }
 
-    /// Called by several workers at once, in any order. An error here ends the epoch at its batch,
-    /// with the sample's number.
+    /// Several workers call this method at the same time, in any order. An error here ends the
+    /// epoch at the batch of the sample, and names the sample.
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let bytes = fs::read(self.folder.join(format!("{sample}.jpg")))?;
         let label = i64::try_from(sample.0 % 4)?;
@@ -66,7 +66,8 @@ fn main() -> Result<(), BoxError> {
         .pipeline("image", |_| {
             let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
             Ok(ops![
-                // Their sizes are not known beforehand: this gives all of them one.
+                // The sizes of the images are not known beforehand; this op brings all of them to
+                // one size.
                 RandomResizedCrop::new(32, scale, ratio)?,
                 RandomHorizontalFlip::new(0.5)?,
                 ToChannelsFirst,
@@ -80,7 +81,7 @@ fn main() -> Result<(), BoxError> {
         println!("{:?}: samples {:?}, labels {:?}", images.shape(), batch.ids(), labels.as_slice());
     }
 
-    // What goes wrong is told with the file, the sample and the reason.
+    // An error names the file, the sample and the reason.
     fs::remove_file(dir.path().join("3.jpg"))?;
     for batch in loader.epoch(1)? {
         if let Err(error) = batch {

@@ -1,11 +1,11 @@
-//! A training loop that can be stopped at any step and gone on with, on any number of ranks:
+//! A training loop that can be stopped at any step and resumed on any number of ranks:
 //!
 //! ```sh
 //! cargo run --release --example resume -- train.beton            # stop it with Ctrl-C, run it again
 //! torchrun --no-python --nproc-per-node 4 target/release/examples/resume train.beton
 //! ```
 //!
-//! The checkpoint here is the cursor alone; a training script stores it beside the model.
+//! The checkpoint here is only the cursor; a training script stores the cursor with the model.
 
 use fuseloop::order::Ranks;
 use fuseloop::workload::Workload;
@@ -13,14 +13,14 @@ use fuseloop::{Batches, Cursor, Loader, OnDamaged, Order};
 use std::error::Error;
 use std::fs;
 
-/// Rows of a step on all ranks together: what must stay the same from run to run.
+/// Rows of a step on all ranks together. This number must stay the same when the run is resumed.
 const GLOBAL_BATCH: usize = 64;
 
 const EPOCHS: u32 = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: resume FILE.beton")?;
-    // What torchrun, Slurm or MPI set; one process if nothing did.
+    // The ranks that torchrun, Slurm or MPI set in the environment; `None` for a single process.
     let ranks = Ranks::from_env()?;
     let (rank, world) = ranks.as_ref().map_or((0, 1), |ranks| (ranks.rank(), ranks.world()));
     let loader = Loader::open(&path)?
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline("image", |_| Workload::ImageNet.ops())
         .build()?;
 
-    // All ranks go on from the same place, so one file will do.
+    // All ranks resume at the same step, so one file is enough.
     let checkpoint = format!("{path}.cursor");
     let mut batches = match fs::read_to_string(&checkpoint) {
         Ok(text) => loader.resume(&text.parse::<Cursor>()?)?,
@@ -58,7 +58,8 @@ fn train(batches: &mut Batches, rank: u32, checkpoint: &str) -> Result<(), Box<d
         let batch = batch?;
         if rank == 0 {
             println!("epoch {} step {}: {} images", batch.epoch().0, batch.index(), batch.len());
-            // Written beside and renamed: a run killed in between leaves the old one.
+            // Written to a temporary file and renamed: a run that is killed in between leaves the
+            // old file.
             let beside = format!("{checkpoint}.part");
             fs::write(&beside, batches.cursor()?.to_string())?;
             fs::rename(&beside, checkpoint)?;

@@ -1,8 +1,8 @@
-//! Two views of each picture, as contrastive learning (SimCLR, BYOL, DINO) wants them: the same
-//! pictures, cut and coloured twice, and a small one that follows the first.
+//! Two views of each image, as contrastive learning (SimCLR, BYOL, DINO) needs them: the same
+//! image, cropped and coloured twice, and a small view that reuses the crop of the first.
 //!
-//! Each picture is read and decoded once, however many views are made of it. Makes its own small
-//! file unless it is given one:
+//! Each image is read and decoded once, regardless of the number of views. The example writes its
+//! own small file unless it receives one:
 //!
 //! ```text
 //! cargo run --release --example ssl_views [train.beton]
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline("image", |_| view(96))
         // The same ops with draws of their own: another crop, another flip, other colours.
         .view("other", "image", |_| view(96))
-        // The first view's crop and flip (its first two ops), at a quarter of the size.
+        // The first view's crop and flip (its first two ops), at a quarter of the side.
         .branch("small", "image", 2, |_| Ok(ops![Resize::new(24, 24)?, ToChannelsFirst]))
         .build()?;
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a view is made by.
+/// The ops of a view.
 fn view(side: u32) -> Result<Ops, ParamError> {
     Ok(ops![
         RandomResizedCrop::new(side, 0.2..=1.0, RandomResizedCrop::RATIO)?,
@@ -64,7 +64,7 @@ fn mean_distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f32>() / a.len() as f32
 }
 
-/// A file of 64 pictures of 120 x 160 pixels, each with another slope of colours.
+/// Writes a file of 64 images of 120 x 160 pixels, each with a different colour gradient.
 fn gradients(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let (width, height) = (160, 120);
     let rows = (0..64u32).map(|k| {

@@ -1,10 +1,10 @@
 """Counts what a newcomer meets in this tree: names, words, public items, lines, crates.
 
     python3 scripts/counts.py                  # the files as they are
-    python3 scripts/counts.py REVISION...      # and as they were: a column for each
+    python3 scripts/counts.py REVISION...      # the same at each revision, in a column of its own
 
-Only git and Python are needed; the crates are counted by `cargo tree` for the files as they are. Items are
-found by their first line, not by a compiler: the counts are for comparing two states of the tree.
+Needs only git and Python; `cargo tree` counts the crates, only for the files as they are. Items are found by
+their first line, not by a compiler: the counts are for comparing two states of the tree.
 """
 
 import collections
@@ -26,7 +26,7 @@ WORDS = ["place", "part", "made", "kept", "way", "page", "slot", "told", "lent",
 
 
 def files(revision):
-    """The Rust files by their paths."""
+    """Returns the Rust files by their paths."""
     if revision is None:
         names = git("ls-files", "-co", "--exclude-standard", "*.rs").decode().split()
         return {name: read(name) for name in names if os.path.exists(os.path.join(ROOT, name))}
@@ -45,7 +45,7 @@ def read(name):
 
 
 def counts(tree):
-    """The rows of the table."""
+    """Yields the rows of the table."""
     shipped = {path: text for path, text in tree.items() if SHIPPED.match(path) and not TESTS.search(path)}
     types, public = collections.Counter(), collections.Counter()
     items = collections.Counter()
@@ -58,7 +58,7 @@ def counts(tree):
             if match := TYPE.match(line):
                 visible, _, name = match.groups()
                 types[name] += 1
-                # The same names in place of `device/cuda` in a build without GPUs.
+                # none.rs defines the names of `device/cuda` again, for a build without GPUs.
                 if visible == "pub" and not line.startswith(" ") and path != "src/device/none.rs":
                     public[name] += 1
             if ITEM.match(line) and "cli/" not in path:

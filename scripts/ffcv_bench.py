@@ -1,10 +1,10 @@
-"""FFCV's own images/s on a .beton file: what README.md compares with.
+"""Measures FFCV's own images/s on a .beton file: the figure that README.md compares with.
 
     python scripts/ffcv_bench.py train.beton
 
 Needs FFCV 1.0.2 (pip install ffcv, with Debian's libopencv-dev, libturbojpeg0-dev and pkg-config),
 NumPy and torch. The file may be one that Fuseloop wrote. RandomResizedCrop 224, flip, normalize to
-f32, batch 64, two threads; the median leaves the first epoch out, in which numba compiles.
+f32, batch 64, two threads; the median excludes the first epoch, in which numba compiles.
 """
 
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The order of torchvision's ImageFolder over a tree of odd names.
+"""Writes the order of torchvision's ImageFolder over a tree of unusual names.
 
     python scripts/folder_goldens.py tests/golden/folder/imagefolder.txt        (needs torchvision)
 
-Each line of the result: a class's number, a tab, the path from the folder on.
+Each line of the result has a class's number, a tab, and the path relative to the folder.
 """
 
 import pathlib

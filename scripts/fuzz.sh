@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Fuzz targets under libFuzzer, each for some seconds, beginning with real files.
+# Runs the fuzz targets under libFuzzer, each for a number of seconds, starting from real files.
 #
 #   scripts/fuzz.sh [SECONDS] [TARGET...]        60 seconds, all targets
 #
-# An input may take 1 second and 256 MiB (FUSELOOP_FUZZ_TIMEOUT and FUSELOOP_FUZZ_MEMORY say otherwise:
-# an input takes longer on a busy machine, and needs more memory with a sanitizer). Without a sanitizer it
-# runs on stable Rust; FUSELOOP_SANITIZER=address has RUSTC_BOOTSTRAP=1 set. The corpus stays in
-# fuzz/corpus, findings in fuzz/artifacts, what was printed in fuzz/target/TARGET.log.
+# An input may take 1 second and 256 MiB. FUSELOOP_FUZZ_TIMEOUT and FUSELOOP_FUZZ_MEMORY change
+# these limits: an input takes longer on a busy machine, and needs more memory with a sanitizer.
+# Without a sanitizer the script runs on stable Rust; with FUSELOOP_SANITIZER=address it sets
+# RUSTC_BOOTSTRAP=1. The corpus is stored in fuzz/corpus, findings in fuzz/artifacts, and the output
+# in fuzz/target/TARGET.log.
 #
-# Prints a line of a table for each target, and fails if one has a finding.
+# Prints a table row for each target, and fails if a target has a finding.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,7 +40,7 @@ fi
 memory=${FUSELOOP_FUZZ_MEMORY:-$memory}
 shared=${FUSELOOP_SHARED:-../shared}
 
-# seed TARGET: puts real files into its corpus.
+# seed TARGET: copies real files into the target's corpus.
 seed() {
     local corpus=fuzz/corpus/$1 golden=tests/golden
     mkdir -p "$corpus"
@@ -68,7 +69,7 @@ seed() {
     esac
 }
 
-# copy FOLDER FILE...: those that are there.
+# copy FOLDER FILE...: copies the files that exist.
 copy() {
     local folder=$1 file
     for file in "${@:2}"; do
@@ -77,7 +78,7 @@ copy() {
     chmod -R u+w "$folder"
 }
 
-# number NAME LOG: the number behind the last NAME in what libFuzzer printed; - if there is none.
+# number NAME LOG: prints the number after the last NAME in libFuzzer's output; - if there is none.
 number() {
     { grep -ao "$1[ :]*[0-9]*" "$2" || true; } | tail -n 1 | { grep -o '[0-9]*$' || echo -; }
 }

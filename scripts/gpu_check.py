@@ -2,13 +2,13 @@
 
     python3 gpu_check.py libfuseloop_torch.so [--json FILE] [--device cuda:0]
 
-The library is that of `examples/fuseloop_torch.rs`. A line for each check; exit code 1 if one fails.
-Where no GPU can be opened it says so and ends, with 0 unless REQUIRE_GPU=1.
-Values are those of the CPU's batches, bit for bit. Checks that need PyTorch say so and are skipped
-where it, or its CUDA, is not there; the others ask the driver, by ctypes.
+The library is built from `examples/fuseloop_torch.rs`. The script prints a line for each check, and
+exits with code 1 if one fails. If no GPU can be opened it says so and exits, with code 0 unless
+REQUIRE_GPU=1. Values must equal those of the CPU's batches, bit for bit. Checks that need PyTorch say
+so and are skipped if PyTorch, or its CUDA, is not available; the others call the driver through ctypes.
 
-A wait that is forgotten shows where the consumer is slow: `torch.cuda._sleep` keeps a stream busy
-while the loader goes on.
+A forgotten wait has an effect if the consumer is slow: `torch.cuda._sleep` keeps a stream busy while
+the loader continues.
 """
 
 import argparse
@@ -51,7 +51,7 @@ PIPELINES = {
 
 
 def pipeline(name, device, device_batches=None, batches_ahead=None):
-    """The text of a pipeline file."""
+    """Returns the text of a pipeline file."""
     image, label = PIPELINES[name]
     settings = [f"batch_size = {ROWS}", "seed = 3", 'order = "random"', "drop_last = false"]
     if device:
@@ -130,7 +130,7 @@ class Loader:
         return self.library.device(self.handle).decode()
 
     def epoch(self, number=0):
-        """The batches of an epoch; each is let go when the next is asked for, unless it is kept."""
+        """Yields the batches of an epoch; each is freed when the next is requested, unless the caller holds it."""
         self.library.checked(self.library.begin(self.handle, number), -1)
         while handle := self.library.next(self.handle):
             yield Batch(self.library, handle)
@@ -190,7 +190,7 @@ def values(library, device):
 
 
 def driver_copy(address, count):
-    """Bytes of the device, by the driver alone."""
+    """Returns bytes of the device, read by the driver alone."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, to = c_void_p(), ctypes.create_string_buffer(count)
 
@@ -209,7 +209,7 @@ def driver_copy(address, count):
 
 
 def capsules(library, device):
-    """A tensor says what it is, outlives its batch and its loader, and is deleted once."""
+    """A tensor describes itself, outlives its batch and its loader, and is deleted once."""
     want = on_cpu(library, "f16 first")
     loader = library.loader("f16 first", device, device_batches=12)
     kept = []
@@ -242,12 +242,12 @@ def refused(library, words, **arguments):
 
 
 def wrong_device(library, device):
-    """A GPU that is not there is refused, in a line that says how many there are."""
+    """A GPU that does not exist is refused, in a line that says how many exist."""
     return refused(library, "this process sees", device="cuda:99")
 
 
 def forked(library, device):
-    """The fork of a process that used the GPU is told so, and does not hang or crash."""
+    """The fork of a process that used the GPU gets an error that says so, and does not hang or crash."""
     library.loader("f32 first", device)
     reading, writing = os.pipe()
     child = os.fork()
@@ -273,7 +273,7 @@ def forked(library, device):
 
 
 def all_held(library, device):
-    """Who keeps all batches that there may be gets an error that names the cure."""
+    """A consumer that holds all available batches gets an error that names the remedy."""
     loader = library.loader("f32 first", device, device_batches=3, batches_ahead=1)
     kept = []
     try:
@@ -306,16 +306,16 @@ def torch_of():
 
 
 def stream_of(torch):
-    """DLPack's number of PyTorch's current stream: its default one is CUDA's."""
+    """Returns DLPack's number of PyTorch's current stream: PyTorch's default stream is CUDA's."""
     return torch.cuda.current_stream().cuda_stream or 1
 
 
 def tensor(torch, batch, name):
-    """A tensor of a batch, by DLPack, on PyTorch's current stream."""
+    """Returns a tensor of a batch, through DLPack, on PyTorch's current stream."""
     managed = batch.managed(name, stream_of(torch))
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
-    # PyTorch takes it, and with it the duty to delete it. The name lives as long as this module.
+    # PyTorch takes ownership of the tensor and deletes it. The name lives as long as this module.
     return torch.utils.dlpack.from_dlpack(new(ctypes.cast(managed, c_void_p), b"dltensor", None))
 
 
@@ -340,7 +340,7 @@ def torch_values(library, device):
 
 
 def slow_consumer(library, device):
-    """Streams of PyTorch that are busy: a batch is not written over before they have read it."""
+    """Busy streams of PyTorch: a batch is not overwritten before they have read it."""
     torch = torch_of()
     want = on_cpu(library, "f16 first")
     for stream in [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()]:
@@ -349,7 +349,7 @@ def slow_consumer(library, device):
         with torch.cuda.stream(stream):
             for batch in loader.epoch():
                 image = tensor(torch, batch, "image")
-                torch.cuda._sleep(30_000_000)  # some 15 ms, many times a batch's
+                torch.cuda._sleep(30_000_000)  # about 15 ms, many times as long as a batch takes
                 read.append(image.clone())
                 del image
                 batch.let_go()
@@ -361,7 +361,7 @@ def slow_consumer(library, device):
 
 
 def two_streams(library, device):
-    """A batch that two streams read, one of them busy, waits for both."""
+    """A batch that two streams read, one of them busy, is not reused before both are done."""
     torch = torch_of()
     want = on_cpu(library, "f16 first")
     loader = library.loader("f16 first", device, device_batches=3, batches_ahead=1)
@@ -383,7 +383,7 @@ def two_streams(library, device):
 
 
 def held(library, device):
-    """Tensors that are kept stay as they are."""
+    """Tensors that are held stay unchanged."""
     torch = torch_of()
     want = on_cpu(library, "f32 first")
     loader = library.loader("f32 first", device, device_batches=12)
@@ -395,7 +395,7 @@ def held(library, device):
 
 
 def constant_memory(library, device):
-    """Epochs take no new memory, and a loader gives all of it back."""
+    """Epochs allocate no new memory, and a loader releases all of its memory."""
     torch = torch_of()
     torch.zeros(1, device="cuda").item()
 
@@ -410,7 +410,7 @@ def constant_memory(library, device):
             total += tensor(torch, batch, "image").float().sum().item()
         return total
 
-    # What kernels and streams need for ever is taken by a loader before.
+    # An earlier loader allocates the memory that kernels and streams never release.
     run(library.loader("f32 first", device), 0)
     before = free()
     loader = library.loader("f32 first", device, device_batches=4, batches_ahead=2)
@@ -448,7 +448,7 @@ def main():
             outcome, words = "ok", check(library, given.device)
         except Skipped as reason:
             outcome, words = "skipped", str(reason)
-        except Exception as reason:  # PyTorch has errors of its own: the other checks go on
+        except Exception as reason:  # PyTorch has errors of its own: the other checks continue
             words = str(reason) if isinstance(reason, Failed) else repr(reason)
             outcome, failures = "FAILED", failures + 1
         print(f"{outcome:<8} {check.__name__:<16} {words}", flush=True)

@@ -36,7 +36,7 @@ build() {
     du -sh "$folder"
 }
 
-# Copies the binary that a cargo command makes.
+# binary TO COMMAND...: copies the binary that a cargo command builds.
 binary() {
     local to=$1 found
     shift
@@ -47,7 +47,8 @@ binary() {
 
 failed=0
 
-# step NAME SECONDS COMMAND...: runs it, keeps what it says in NAME.txt, and its outcome.
+# step NAME SECONDS COMMAND...: runs the command, and stores its output in NAME.txt, and its
+# outcome.
 step() {
     local name=$1 seconds=$2 code=0 outcome began=$SECONDS text
     shift 2
@@ -55,7 +56,7 @@ step() {
     text=$(mktemp)
     timeout "$seconds" "$@" >"$text" 2>&1 || code=$?
     cat "$text" >>"$out/$name.txt"
-    # A bench's lines are for results.jsonl; a test's are few.
+    # A benchmark's JSON lines go to results.jsonl; the last lines of other output are printed.
     grep -v '^{' "$text" | tail -n 25 || true
     grep '^{' "$text" >>"$out/results.jsonl" || true
     if ((code == 124)); then
@@ -67,7 +68,7 @@ step() {
     else
         outcome=ok
     fi
-    # Some hosts let no sanitizer at their devices.
+    # Some hosts do not let the sanitizer access their devices.
     if [[ $name == sanitizer ]] && grep -q 'Device not supported' "$text"; then
         outcome="skipped: the sanitizer does not support this device"
     fi
@@ -78,7 +79,7 @@ step() {
     echo "-- $name: $outcome"
 }
 
-# Where pip or a toolkit has put NVRTC, if the system does not find it.
+# Adds the folders where pip or a toolkit installs NVRTC, if the system does not find it.
 find_compiler() {
     if ! "$folder/fuseloop" info --gpu | grep -q '^no compiler'; then return; fi
     local home=${CUDA_HOME:-/usr/local/cuda}
@@ -119,7 +120,7 @@ run() {
     out=${OUT:-$folder/out}
     mkdir -p "$out"
     rm -f "$out"/*.txt "$out/results.jsonl" "$out/summary.md"
-    # Whatever is measured is compiled anew.
+    # Caches are off, so that everything that is measured is compiled again.
     export FUSELOOP_KERNEL_CACHE=off CUDA_CACHE_DISABLE=1 REQUIRE_GPU=${REQUIRE_GPU:-1}
     local small=${GPU_CHECK_SMALL:+--test}
     cd "$out"

@@ -1,4 +1,4 @@
-"""The lines that `gpu_check.sh` leaves, as tables for a README.
+"""Prints the lines that `gpu_check.sh` writes as tables for a README.
 
     python3 gpu_summary.py results.jsonl
 """

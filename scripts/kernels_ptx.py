@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compiles the kernels that are shipped: kernels/ptx/*.ptx and the table of them.
+"""Compiles the shipped kernels: writes kernels/ptx/*.ptx and their table.
 
-    pip install nvidia-cuda-nvrtc-cu12==12.0.76      # what they were made with; no GPU is needed
+    pip install nvidia-cuda-nvrtc-cu12==12.0.76      # the version they were compiled with; no GPU is needed
     scripts/kernels_ptx.py [folder with libnvrtc.so.12]
 
-CUDA 12.0 makes PTX 8.0, which every driver since 525 takes; compute_75 is Turing.
+CUDA 12.0 emits PTX 8.0, which every driver since 525 accepts; compute_75 is Turing.
 """
 import ctypes
 import hashlib
@@ -62,7 +62,7 @@ def main():
         names = sorted(path.stem for path in pathlib.Path(folder).glob("*.cu"))
         for name in names:
             source = (pathlib.Path(folder) / f"{name}.cu").read_bytes()
-            # Comments and blank lines are a third of it.
+            # Comments and blank lines are a third of the PTX.
             lines = ptx(nvrtc, f"{name}.cu", source).splitlines()
             body = "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("//"))
             head = f"// source {hashlib.sha256(source).hexdigest()}\n"

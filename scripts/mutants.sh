@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Mutation testing: changes the code in thousands of small ways, one at a time, and looks whether the
-# tests notice. A change that no test notices is a promise that no test holds.
+# Mutation testing: changes the code in thousands of small ways, one at a time, and checks whether
+# the tests notice. A change that no test notices is behaviour that no test covers.
 #
 #   scripts/mutants.sh                        all of ops/src and src/plan: days on two cores
 #   scripts/mutants.sh 3/40                   the fourth of forty shards
 #   scripts/mutants.sh 0/1 ops/src/flip.rs    one file
 #
-# Mutants of ops/ are judged by the tests of `fuseloop-ops` and by the oracle's: what an op means
-# (tests/ops_golden) and compiled code against it. Those of src/plan are judged by plan's own tests and
-# the oracle's. Results lie in target/mutants/mutants.out: caught.txt, missed.txt, timeout.txt,
-# unviable.txt. The last line printed has the share that was caught.
+# Mutants of ops/ are judged by the tests of `fuseloop-ops` and by the oracle's tests: the meaning
+# of an op (tests/ops_golden), and compiled code against that meaning. Mutants of src/plan are
+# judged by plan's own tests and by the oracle's. Results are stored in target/mutants/mutants.out:
+# caught.txt, missed.txt, timeout.txt, unviable.txt. The last line printed has the share of mutants
+# that were caught.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,13 +24,13 @@ args=(--shard "$shard" --output target/mutants --no-shuffle --colors never --min
 for file in "${files[@]}"; do
     args+=(--file "$file")
 done
-# Mutants are tried in a copy of the tree, with the tests of both packages.
+# Mutants are tested in a copy of the tree, with the tests of both packages.
 args+=(--package fuseloop-ops --package fuseloop --test-package fuseloop-ops --test-package fuseloop)
 tests=(--lib --test ops_golden --test fused_equals_evaluated --test interpreted --test plans --test mix)
 mkdir -p target/mutants
 status=0
 cargo mutants "${args[@]}" -- --locked "${tests[@]}" || status=$?
-# 2 and 3 say that mutants were missed or took too long: that is a result.
+# 2 and 3 mean that mutants were missed or took too long: that is a result, not a failure.
 case $status in 0 | 2 | 3) ;; *) exit "$status" ;; esac
 
 count() { wc -l <"target/mutants/mutants.out/$1.txt"; }

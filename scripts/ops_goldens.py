@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Write tests/golden/ops: what torchvision, Pillow, timm and OpenCV make of a few pictures.
+"""Writes tests/golden/ops: the results of torchvision, Pillow, timm and OpenCV on a few images.
 
     pip install torch torchvision Pillow timm opencv-python-headless numpy scikit-image
     python scripts/ops_goldens.py
 
-Tests compare the ops with these files, compiled and evaluated. One module of scripts/goldens makes each family and
-says in its top comment what its cases hold; goldens/common.py says what a case is:
+Tests compare the ops with these files, compiled and evaluated. One module of scripts/goldens writes each family and
+describes its cases in its docstring; goldens/common.py describes what all cases have:
 
     colour.json          brightness, contrast, saturation and all six orders of the three
     crop.json            CenterCrop
-    resize.json, .bin    the antialiased bilinear resize: torchvision's bytes, then Pillow's, of each
+    resize.json, .bin    the antialiased bilinear resize: for each case torchvision's bytes, then Pillow's
     point.json           invert, posterize, solarize, autocontrast, equalize, gamma, hue, grayscale, channels,
                          ColorJitter
     geometry.json        flips, turns, pads, crops, resizes in every mode
@@ -22,9 +22,9 @@ says in its top comment what its cases hold; goldens/common.py says what a case 
     normalize.bin        ToDtype(float32, scale=True) and Normalize of 0..=255: f32 [256, 3]
     texture.rgb          64 x 80 pixels of a photo, u8 [64, 80, 3]
 
-Pictures are formulas, so that both languages make the same: see `picture`. The photo is part of
-one that scikit-image ships, Eileen Collins by NASA, in the public domain. Results depend on
-torchvision's fixed-point resize, which a CPU with AVX2 runs.
+Images are formulas, so that both languages compute the same pixels: see `picture`. The photo is a region of
+one that scikit-image ships, Eileen Collins by NASA, in the public domain. Results depend on torchvision's
+fixed-point resize, which runs on a CPU with AVX2.
 """
 
 from goldens import colour, erase, geometry, neighbour, point, policies, resize, timm_strings, values, warp

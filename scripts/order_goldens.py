@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Write tests/golden/order/torch.json: the orders that torch and timm give.
+"""Writes tests/golden/order/torch.json: the orders that torch and timm return.
 
     pip install torch timm numpy
     python scripts/order_goldens.py
 
     randperm             torch.randperm of a seeded generator
     randperm_hashes      the same for many samples: the SHA-256 of their ids as little-endian u32, and the first five
-    distributed_sampler  DistributedSampler(shuffle=True): one list a rank
-    repeat_aug_sampler   timm's RepeatAugSampler, whose seed is the epoch: one list a rank
+    distributed_sampler  DistributedSampler(shuffle=True): one list per rank
+    repeat_aug_sampler   timm's RepeatAugSampler, whose seed is the epoch: one list per rank
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from timm.data.distributed_sampler import RepeatAugSampler
 from torch.utils.data.distributed import DistributedSampler
 
 OUT = Path(__file__).parent.parent / "tests/golden/order/torch.json"
-# From this many samples on torch takes 64 random bits for a draw.
+# The number of samples from which torch uses 64 random bits per draw.
 MANY = (2**32 - 1) // 20
 
 

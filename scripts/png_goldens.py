@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small PNGs of every colour type, and their pixels as Pillow's convert("RGB") has them.
+"""Writes small PNGs of every colour type, and their pixels as Pillow's convert("RGB") returns them.
 
     python scripts/png_goldens.py tests/golden/png        (needs pillow)
 """
@@ -23,7 +23,7 @@ def chunk(name, data):
 
 
 def row(levels, depth):
-    """Levels packed as PNG has them, without a filter."""
+    """Returns levels packed as in a PNG row, without a filter."""
     bits = "".join(format(level, f"0{depth}b") for level in levels)
     bits += "0" * (-len(bits) % 8)
     return b"\0" + bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
@@ -33,7 +33,7 @@ def png(depth, color, seed, interlaced=False, palette=b"", transparent=b""):
     rng = random.Random(seed)
     most = len(palette) // 3 - 1 if palette else 2**depth - 1
     pixels = [[[rng.randint(0, most) for _ in range(CHANNELS[color])] for _ in range(WIDTH)] for _ in range(HEIGHT)]
-    if depth == 16:  # levels that one byte holds, too: Pillow clips gray ones
+    if depth == 16:  # includes levels that fit into one byte: Pillow clips 16-bit gray
         pixels[0][:4] = [[level] * CHANNELS[color] for level in (0, 200, 255, 256)]
     passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
     data = b""

@@ -7,12 +7,12 @@
 #   scripts/soak.sh fuzz                   all fuzz targets
 #   scripts/soak.sh moments jpegs          two steps of the group `tests`
 #
-# FUSELOOP_FUZZ_RUN is the seconds that each fuzz target runs: 1800 unless set.
+# FUSELOOP_FUZZ_RUN is the number of seconds that each fuzz target runs: 1800 unless set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export CARGO_TERM_COLOR=never
-# As .ci/run: the last percents of speed are a fifth of the compiling.
+# The same as in .ci/run: without LTO and debug info, compiling takes a fifth less time.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0
 all=(--release --locked --all-features)
 logs=target/soak
@@ -29,7 +29,7 @@ fi
 machine="$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sort -u | head -n 1), $(nproc) CPUs"
 machine+=", Linux $(uname -r | cut -d- -f1), $(rustc --version | cut -d' ' -f1,2)"
 
-# step GROUP NAME COUNTS COMMAND...: runs a step that was asked for, and keeps how it went.
+# step GROUP NAME COUNTS COMMAND...: runs a step that was requested, and records its result.
 step() {
     local group=$1 name=$2 counts=$3
     shift 3
@@ -53,14 +53,14 @@ step() {
     elif grep -q '^skipped' "$logs/$name.log"; then
         outcome=$(grep -m 1 '^skipped' "$logs/$name.log")
     elif [ "$group" = fuzz ]; then
-        # The table's line: target, executions, edges, inputs that opened.
+        # The row of the table: target, executions, edges, inputs that opened.
         outcome=$(tail -n 1 "$logs/$name.log" |
             awk -F ' *[|] *' '{ print "passed: " $3 " executions, " $4 " edges, " $5 " inputs opened" }')
     fi
     keep "$name" "$counts" $(((SECONDS - begun + 59) / 60)) "$outcome"
 }
 
-# keep NAME COUNTS MINUTES OUTCOME: the step's line, in place of its last one.
+# keep NAME COUNTS MINUTES OUTCOME: writes the step's row in place of its previous row.
 keep() {
     if [ ! -f "$results" ]; then
         cat >"$results" <<'HEAD'
@@ -78,7 +78,7 @@ HEAD
     echo "$line"
 }
 
-# run_tests VARIABLE=COUNT... -- ARGUMENTS...: cargo test, longer than usual.
+# run_tests VARIABLE=COUNT... -- ARGUMENTS...: runs cargo test, with larger counts than usual.
 run_tests() {
     local set=()
     while [ "$1" != -- ]; do
@@ -88,7 +88,8 @@ run_tests() {
     env "${set[@]}" cargo test "${all[@]}" "${@:2}"
 }
 
-# fuzz_target NAME: a fuzz target, from the goldens and what its generator makes. Prints its figures last.
+# fuzz_target NAME: runs a fuzz target on the goldens and the generator's output. Prints its figures
+# last.
 fuzz_target() {
     if ! cargo fuzz --version >/dev/null 2>&1; then
         echo "skipped: no cargo-fuzz"
@@ -97,7 +98,7 @@ fuzz_target() {
     scripts/fuzz.sh "${FUSELOOP_FUZZ_RUN:-1800}" "$1"
 }
 
-# script NAME: one of the scripts beside this one, if it is there.
+# script NAME: runs another script of this folder, if it exists.
 script() {
     if [ -x "scripts/$1" ]; then
         "scripts/$1"

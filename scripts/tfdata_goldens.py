@@ -1,8 +1,8 @@
-"""Orders of items as tf.data gives them, for tests/stream: tests/golden/tfdata/orders.json.
+"""Writes the orders of items that tf.data yields, for tests/stream: tests/golden/tfdata/orders.json.
 
     pip install tensorflow-cpu && python scripts/tfdata_goldens.py
 
-Each case says what was asked for and what came; items of stream i are 100 * i, 100 * i + 1, ...
+Each case has the request and the resulting order; the items of stream i are 100 * i, 100 * i + 1, ...
 """
 
 import json

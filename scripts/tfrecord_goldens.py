@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""TFRecord files that TensorFlow wrote, and their values.
+"""Writes TFRecord files with TensorFlow, and their values.
 
     python scripts/tfrecord_goldens.py tests/golden/tfrecord        (needs tensorflow)
 
-Each `x.tfrecord` has an `x.json`: a list of records, each of its features (for a SequenceExample, of its
-context) and its feature lists. Bytes are in hexadecimal.
+Each `x.tfrecord` has an `x.json`: a list of records, each with its features (for a SequenceExample, those of
+its context) and its feature lists. Bytes are in hexadecimal.
 """
 
 import json

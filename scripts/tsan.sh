@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The tests of what threads share, under ThreadSanitizer: scripts/tsan.sh [TEST-BINARY [FILTER]]...
+# Runs the tests of shared state under ThreadSanitizer: scripts/tsan.sh [TEST-BINARY [FILTER]]...
 #
-# Without arguments: the engine, the generator, the process cache, the cache of samples, streams. First a
-# race is planted, which must be found. Needs Linux on x86-64; takes the stable compiler with its unstable
-# flags, and the standard library's source: not instrumented, its locks order nothing that
-# ThreadSanitizer sees, and all that they guard is reported. scripts/tsan.txt lists reports that are no
-# races, each with its reason. Builds in target/tsan.
+# Without arguments: the engine, the generator, the process cache, the sample cache, streams. First
+# the script plants a race, which must be found. Needs Linux on x86-64; uses the stable compiler
+# with its unstable flags, and the standard library's source: if the library is not instrumented,
+# ThreadSanitizer does not see its locks, and reports everything that they guard. scripts/tsan.txt
+# lists reports that are not races, each with its reason. Builds in target/tsan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compiled code under valgrind's memcheck: random lists must have no error, and a read past a buffer
-# that is planted must be found.
+# Runs compiled code under valgrind's memcheck: random lists must have no error, and a planted read
+# past a buffer must be found.
 #
 #   scripts/valgrind.sh [LISTS] [CARGO FLAGS...]     200 lists, --release
 #
-# Prints a line and passes where valgrind is missing. valgrind shows programs the CPU that it emulates,
-# so no code has instructions that it lacks (AVX-512).
+# Prints a line and passes if valgrind is missing. valgrind reports the CPU that it emulates to
+# programs, so the compiled code has no instructions that valgrind lacks (AVX-512).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,10 +21,10 @@ binary=$(cargo test --locked --all-features "${flags[@]}" --test memcheck --no-r
     --message-format=json | sed -n 's/.*"name":"memcheck".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 [ -n "$binary" ] || { echo "no binary of the test memcheck" >&2; exit 1; }
 
-# memcheck NAME: runs one test; exit code 99 if memcheck finds an error. By default memcheck lets a
-# vector be read that begins inside of an allocation and ends outside. Undefined values are not looked
-# for: optimized Rust branches on the payload of a `None` where both ways are one, which memcheck takes
-# for an error.
+# memcheck NAME: runs one test; exit code 99 if memcheck finds an error. By default memcheck allows
+# reading a vector that begins inside an allocation and ends outside; --partial-loads-ok=no forbids
+# it. Undefined values are not checked: optimized Rust branches on the payload of a `None` where
+# both branches are the same, which memcheck reports as an error.
 memcheck() {
     valgrind --quiet --error-exitcode=99 --partial-loads-ok=no --undef-value-errors=no \
         "$binary" --exact "$1" --test-threads=1

@@ -1,18 +1,18 @@
-"""Goldens of WebDataset shards: what webdataset and tarfile write, and what webdataset reads.
+"""Writes goldens of WebDataset shards: files written by webdataset and tarfile, and the samples webdataset reads.
 
     pip install webdataset==1.0.2 numpy pillow
     python scripts/webdataset_goldens.py            # writes tests/golden/webdataset/
 
-| file            | written by              | what it shows                                     |
+| file            | written by              | content                                           |
 |-----------------|-------------------------|---------------------------------------------------|
-| names.json      | this script             | names, and the key and extension they have        |
+| names.json      | this script             | names, and the key and extension of each          |
 | tiny-0.tar, -1  | webdataset.ShardWriter  | jpg, cls, json, npy, txt: five samples             |
 | gnu.tar         | tarfile, GNU_FORMAT     | long names, a sparse-free member of no bytes       |
 | pax.tar         | tarfile, PAX_FORMAT     | long names, names beyond ASCII, global headers     |
 | ustar.tar       | tarfile, USTAR_FORMAT   | a prefix, links, folders, a FIFO                   |
 | tiny-0.tar.gz   | gzip of tiny-0.tar      |                                                   |
 | tiny-0.tar.zst  | the zstd tool           | two frames, one with a checksum, a skippable one   |
-| *.json          | webdataset.WebDataset   | its samples: key, and per extension hex and value |
+| *.json          | webdataset.WebDataset   | samples: key, and per extension hex and value     |
 """
 
 import gzip

@@ -1,4 +1,4 @@
-//! What the benchmarks share: pictures, settings, and contenders timed in turn.
+//! Code shared by the benchmarks: images, settings, and contenders timed in turn.
 
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 
@@ -6,7 +6,7 @@ use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use fuseloop_ops::{SampleKey, Size};
 use std::time::{Duration, Instant};
 
-/// Bytes that are touched to make a batch's memory cold: well above the second cache.
+/// Bytes touched to evict a batch's memory from the caches: well above the size of the L2 cache.
 const ELSEWHERE: usize = 96 << 20;
 
 /// Rounds of the table that is printed before criterion's own figures.
@@ -15,7 +15,7 @@ const ROUNDS: usize = 15;
 /// How long a contender runs in one round, in cache.
 const TURN: Duration = Duration::from_millis(2);
 
-/// One way to do the work of a group.
+/// One method of doing the work of a group.
 pub(crate) struct Contender<'a> {
     pub(crate) how: &'static str,
     pub(crate) run: Box<dyn FnMut() + 'a>,
@@ -27,21 +27,21 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// What the contenders of a group do, so that their times mean something.
+/// Describes the work of a group's contenders, which gives their times a scale.
 pub(crate) struct Work<'a> {
-    /// Read aloud: `fused/crop+flip+normalize`.
+    /// The name of the group, such as `fused/crop+flip+normalize`.
     pub(crate) group: &'a str,
-    /// `one 256x256 u8, in cache`.
+    /// The input, such as `one 256x256 u8, in cache`.
     pub(crate) what: &'a str,
     /// Samples of one run.
     pub(crate) samples: u64,
     /// Bytes read and written for one sample.
     pub(crate) bytes: u64,
-    /// Whether other memory is touched before each run.
+    /// True if other memory is touched before each run.
     pub(crate) cold: bool,
 }
 
-/// Short settings: ten contenders take a minute, not ten.
+/// Short settings: ten contenders take one minute instead of ten.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .sample_size(20)
@@ -50,13 +50,13 @@ pub(crate) fn criterion() -> Criterion {
         .configure_from_args()
 }
 
-/// Random pixels: u8, `[height, width, 3]`.
+/// Returns random u8 pixels, `[height, width, 3]`.
 pub(crate) fn noise(size: Size, seed: u64) -> Vec<u8> {
     let mut rng = SampleKey::new(seed, 0, size.pixels()).op(0);
     (0..size.pixels() * 3).map(|_| rng.below(256) as u8).collect()
 }
 
-/// Bytes that begin at a multiple of 64, with their pages touched, as the loader's do.
+/// Bytes that start at a multiple of 64, with their memory pages touched, as in the loader's slots.
 pub(crate) struct Bytes {
     bytes: Vec<u8>,
     start: usize,
@@ -75,8 +75,8 @@ impl Bytes {
     }
 }
 
-/// Times the contenders twice: in turn, for ratios that a busy machine does not bend, which are
-/// printed; then each on its own, by criterion.
+/// Times the contenders twice: first in turn, and prints their ratios, which a busy machine does
+/// not distort; then each on its own, by criterion.
 pub(crate) fn compare(c: &mut Criterion, work: &Work<'_>, contenders: &mut [Contender<'_>]) {
     let mut elsewhere = vec![1u8; if work.cold { ELSEWHERE } else { 0 }];
     if !std::env::args().any(|arg| arg == "--test" || arg == "--list") {
@@ -96,7 +96,7 @@ pub(crate) fn compare(c: &mut Criterion, work: &Work<'_>, contenders: &mut [Cont
     group.finish();
 }
 
-/// The time of `turns` runs, without that of touching what lies elsewhere.
+/// Returns the time of `turns` runs, without the time spent touching `elsewhere`.
 fn time(run: &mut dyn FnMut(), turns: u64, elsewhere: &mut [u8]) -> Duration {
     if elsewhere.is_empty() {
         let start = Instant::now();
@@ -114,8 +114,8 @@ fn time(run: &mut dyn FnMut(), turns: u64, elsewhere: &mut [u8]) -> Duration {
     (0..turns).map(one).sum()
 }
 
-/// Prints the median time of each contender, and the median over the rounds of the first one's
-/// time over it: below 1, the first is faster.
+/// Prints the median time of each contender, and the median over the rounds of the first
+/// contender's time divided by this one's: below 1, the first is faster.
 fn print_ratios(work: &Work<'_>, contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) {
     let times = rounds(contenders, elsewhere);
     println!("{}/{}, {ROUNDS} rounds in turn:", work.group, work.what);
@@ -126,8 +126,9 @@ fn print_ratios(work: &Work<'_>, contenders: &mut [Contender<'_>], elsewhere: &m
     }
 }
 
-/// Runs all contenders in turn, round by round: for each contender, the nanoseconds that a run of
-/// it took in each round. What lies `elsewhere` is touched before each run, so that it is cold.
+/// Runs all contenders in turn, round by round, and returns for each contender the nanoseconds of
+/// one run in each round. `elsewhere` is touched before each run, so that the contender's memory is
+/// cold.
 pub(crate) fn rounds(contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) -> Vec<Vec<f64>> {
     let is_cold = !elsewhere.is_empty();
     let turns: Vec<u64> = contenders
@@ -141,7 +142,7 @@ pub(crate) fn rounds(contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) -> 
     for _ in 0..ROUNDS {
         for ((contender, turns), times) in contenders.iter_mut().zip(&turns).zip(&mut times) {
             if !is_cold {
-                (contender.run)(); // brings its memory back into the cache
+                (contender.run)(); // loads its memory back into the cache
             }
             let taken = time(&mut *contender.run, *turns, elsewhere).as_nanos() as f64;
             times.push(taken / *turns as f64);
@@ -150,7 +151,7 @@ pub(crate) fn rounds(contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) -> 
     times
 }
 
-/// The middle one of some numbers.
+/// Returns the median.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

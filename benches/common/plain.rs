@@ -1,13 +1,13 @@
-//! Ops as plain Rust on bytes, each a pass of its own over memory, compiled by rustc for a CPU
-//! with AVX2: what a library of ops makes of a picture.
+//! Ops as plain Rust on bytes, each a separate pass over memory, compiled by rustc for a CPU with
+//! AVX2: the way a library of ops processes an image.
 //!
 //! Values are truncated to bytes after each pass, as torchvision does on u8 tensors, so a list of
-//! passes gives what the oracle gives under [`NumberRule::Exact`]. Working memory is kept from call
-//! to call.
+//! passes returns the oracle's result under [`NumberRule::Exact`]. Working memory is reused from
+//! call to call.
 //!
-//! Warps, blurs and sharpness are made by the ops' own fast rows ([`Pass::Rows`]), a whole picture
-//! at a time: against them, only what fusing saves shows. The passes of a 3x3 kernel and of a
-//! rotation are loops of their own, for a look at the rows themselves.
+//! Warps, blurs and sharpness use the ops' own fast rows ([`Pass::Rows`]), a whole image at a time:
+//! comparing with them shows only the gain from fusing. The passes of a 3x3 kernel and of a
+//! rotation are separate loops, to compare the rows themselves.
 
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 #![allow(unsafe_code, reason = "a call of a function compiled for AVX2")]
@@ -17,14 +17,14 @@ use fuseloop_ops::rows::{RowFilter, RowScratch};
 use fuseloop_ops::*;
 use std::sync::Arc;
 
-/// Means and deviations of red, green and blue: ImageNet's, of 0..=255.
+/// ImageNet's means and standard deviations of red, green and blue, for values in 0..=255.
 pub(crate) const MEAN: [f64; 3] = [0.485 * 255.0, 0.456 * 255.0, 0.406 * 255.0];
 pub(crate) const STD: [f64; 3] = [0.229 * 255.0, 0.224 * 255.0, 0.225 * 255.0];
 
-/// What of grey is red, green and blue.
+/// The weights of red, green and blue in grey.
 const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
-/// One op on one picture, as drawn.
+/// One op on one image, with its drawn parameters.
 #[derive(Clone, Debug)]
 pub(crate) enum Pass {
     Frame {
@@ -65,14 +65,15 @@ pub(crate) enum Pass {
         op: Arc<dyn Op>,
         slots: Vec<f32>,
     },
-    /// The weights of nine pixels, which sum to 1: those of a column times those of a row.
+    /// The weights of nine pixels, which sum to 1: the weights along a column times the weights
+    /// along a row.
     Kernel3 {
         weights: [f32; 3],
     },
     Sharpen3 {
         weight: f32,
     },
-    /// The inverse matrix of a rotation, and whether four pixels are weighed or the nearest taken.
+    /// The inverse matrix of a rotation, and a flag: bilinear (four weighted pixels) or nearest.
     Rotate {
         matrix: [f64; 6],
         is_bilinear: bool,
@@ -83,19 +84,19 @@ pub(crate) enum Pass {
     },
 }
 
-/// What is kept from picture to picture.
+/// Buffers that are reused from image to image.
 #[derive(Default)]
 pub(crate) struct Memory {
     bytes: [Vec<u8>; 2],
     floats: Vec<f32>,
     sums: Vec<f32>,
     rows: RowScratch,
-    /// Of the chains of a mix.
+    /// Buffers for the chains of a mix.
     inner: Option<Box<Self>>,
 }
 
-/// The passes of all that `plan` does to a sample before it normalizes. `None` if there is an op
-/// that has no pass.
+/// Returns the passes for everything that `plan` does to a sample before it normalizes. `None` if
+/// an op has no pass.
 pub(crate) fn passes(plan: &ImagePlan, draws: &Draws) -> Option<Vec<Pass>> {
     let mut passes = vec![];
     for (index, leaf) in plan.flat_ops().iter().enumerate().filter(|(leaf, _)| draws.active[*leaf])
@@ -155,7 +156,7 @@ fn motion_pass(motion: &GeometryStep) -> Option<Pass> {
     })
 }
 
-/// By the name that a user's list or a policy has for it.
+/// Returns the pass of a pixel op, by the op's name in a user's list or in a policy.
 fn pixel_pass(name: &str, slots: &[f32], op: &dyn PixelOp) -> Option<Pass> {
     Some(match name {
         "RandomBrightness" | "Brightness" => Pass::Brightness { factor: slots[0] },
@@ -170,12 +171,13 @@ fn pixel_pass(name: &str, slots: &[f32], op: &dyn PixelOp) -> Option<Pass> {
     })
 }
 
-/// The bits that are kept where levels are a step apart: a power of two, or less than 1.
+/// Returns the mask of the bits that remain if levels are `step` apart: a power of two, or less
+/// than 1.
 fn posterized_bits(step: f32) -> u8 {
     !(step as u32).saturating_sub(1).to_le_bytes()[0]
 }
 
-/// Runs the passes on a picture; what they make of it and its size.
+/// Runs the passes on an image; returns the result and its size.
 pub(crate) fn run<'a>(
     passes: &[Pass],
     source: &[u8],
@@ -188,7 +190,7 @@ pub(crate) fn run<'a>(
     (&memory.bytes[0], size)
 }
 
-/// The same, then normalized and channels first.
+/// The same as [`run`], then normalizes and moves the channels first.
 pub(crate) fn run_normalized(
     passes: &[Pass],
     source: &[u8],
@@ -197,7 +199,7 @@ pub(crate) fn run_normalized(
     out: &mut [f32],
 ) {
     assert!(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"));
-    // SAFETY: as in `run`.
+    // SAFETY: the same as in `run`.
     unsafe {
         run_all(passes, source, size, memory);
         normalize(&memory.bytes[0], &mut memory.floats, out);
@@ -210,7 +212,7 @@ fn normalize(picture: &[u8], floats: &mut Vec<f32>, out: &mut [f32]) {
     to_planes(floats, out);
 }
 
-/// Leaves the picture in the first of the memory's buffers.
+/// Leaves the image in the first of the memory's buffers.
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,f16c,lzcnt,movbe,popcnt")]
 fn run_all(passes: &[Pass], source: &[u8], mut size: Size, memory: &mut Memory) -> Size {
     let [mut from, mut to] = std::mem::take(&mut memory.bytes);
@@ -329,13 +331,13 @@ fn each_pixel(from: &[u8], to: &mut Vec<u8>, change: impl Fn([u8; 3]) -> [u8; 3]
     to.iter_mut().zip(from).for_each(|(to, from)| *to = change(*from));
 }
 
-/// Cut to 0..=255, then to a whole number.
+/// Clamps to 0..=255, then truncates to an integer.
 #[inline(always)]
 fn truncated(v: f32) -> u8 {
     let v = if v < 255.0 { v } else { 255.0 };
     let v = if v > 0.0 { v } else { 0.0 };
-    // SAFETY: it is a number of 0..=255: NaN has become 255 above. Without the cast's own look at
-    // what it is given, which is done already, it is one instruction.
+    // SAFETY: `v` is in 0..=255: NaN has become 255 above. A cast with `as` would check the range
+    // again; the unchecked conversion is a single instruction.
     unsafe { v.to_int_unchecked::<i32>() as u8 }
 }
 
@@ -379,7 +381,8 @@ fn table(op: &dyn Op, slots: &[f32], from: &[u8], to: &mut Vec<u8>) {
     each_pixel(from, to, |pixel| std::array::from_fn(|c| values[c][usize::from(pixel[c])]));
 }
 
-/// Down the columns into sums of a row, then along it; the picture is reflected at its edges.
+/// Convolves along the columns into a row of sums, then along the row; the image is reflected at
+/// its edges.
 #[inline(always)]
 fn kernel3(weights: [f32; 3], from: &[u8], size: Size, to: &mut Vec<u8>, sums: &mut Vec<f32>) {
     let (bytes, height) = (3 * size.width as usize, size.height as usize);
@@ -427,7 +430,7 @@ fn sharpen3(weight: f32, from: &[u8], width: usize, to: &mut Vec<u8>) {
     }
 }
 
-/// The formulas of `rows/map.rs` and `rows/warp.rs`, a pixel after the other; black outside.
+/// Applies the formulas of `rows/map.rs` and `rows/warp.rs` pixel by pixel; outside is black.
 #[inline(always)]
 fn rotate(matrix: [f64; 6], is_bilinear: bool, from: &[u8], size: Size, to: &mut Vec<u8>) {
     let half = [size.width, size.height].map(|side| side as f32 / 2.0);
@@ -455,7 +458,7 @@ fn rotate(matrix: [f64; 6], is_bilinear: bool, from: &[u8], size: Size, to: &mut
     }
 }
 
-/// The four pixels around a place, weighed.
+/// Returns the weighted sum of the four pixels around a position.
 #[inline(always)]
 fn four(x: f32, y: f32, pixel: impl Fn(i32, i32) -> [u8; 3]) -> [u8; 3] {
     let (left, top) = (x.floor(), y.floor());
@@ -472,7 +475,7 @@ fn four(x: f32, y: f32, pixel: impl Fn(i32, i32) -> [u8; 3]) -> [u8; 3] {
     })
 }
 
-/// A picture, and what chains of passes make of it, weighed and summed.
+/// Returns the weighted sum of an image and of the results of several chains of passes on it.
 #[inline(always)]
 fn mix(
     keep: f32,

@@ -1,7 +1,7 @@
-//! The yardstick: rayon over the samples of a batch, one library or one pass for each op.
+//! The yardstick: rayon over the samples of a batch, and one library or one pass for each op.
 //!
-//! Every step is what its author would be content with: no memory is allocated per sample, u8 ops
-//! go through tables, and the JPEG decoder and the resizer use the machine's vectors.
+//! Every step is tuned as far as a careful author would: no memory is allocated per sample, u8 ops
+//! use tables, and the JPEG decoder and the resizer use SIMD instructions.
 
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
@@ -22,7 +22,7 @@ use zune_jpeg::JpegDecoder;
 pub(crate) struct Baseline {
     beton: Beton,
     plan: ImagePlan,
-    /// A normalised value for each level of each channel.
+    /// The normalized value of each level of each channel.
     table: [[f32; 256]; 3],
     pool: rayon::ThreadPool,
     threads: Vec<Mutex<Scratch>>,
@@ -30,10 +30,10 @@ pub(crate) struct Baseline {
     seed: u64,
 }
 
-/// A thread's memory.
+/// The memory of one thread.
 #[derive(Default)]
 struct Scratch {
-    /// The picture, and what the next step makes of it.
+    /// The current image, and the output of the next step.
     now: Picture,
     next: Picture,
     resizer: Resizer,
@@ -76,7 +76,8 @@ impl Baseline {
         }
     }
 
-    /// Runs an epoch in the file's order and hands each batch to `each`. Gives its images.
+    /// Runs an epoch in the file's order and hands each batch to `each`. Returns the number of
+    /// images.
     pub(crate) fn epoch(&mut self, mut each: impl FnMut(&[f32])) -> u64 {
         let row: usize = self.plan.shape().iter().product();
         let samples = self.beton.len();
@@ -132,7 +133,8 @@ impl Baseline {
         transpose(normalized, out);
     }
 
-    /// Brightness, contrast and saturation in the order drawn, a pass or two over u8 for each.
+    /// Applies brightness, contrast and saturation in the drawn order, with one or two passes over
+    /// u8 each.
     fn jitter(&self, picture: &mut Picture, draws: &Draws) {
         let shuffled = self.plan.ops().iter().find_map(|op| match op.class() {
             OpClass::Shuffled(parts) => Some(parts.len()),
@@ -152,7 +154,7 @@ impl Baseline {
         }
     }
 
-    /// Cutout.
+    /// Paints the rectangles of Cutout.
     fn paint(&self, picture: &mut Picture, draws: &Draws) {
         for (place, window) in &draws.windows {
             let OpClass::Region(op) = self.plan.ops()[*place].class() else { panic!() };
@@ -165,7 +167,7 @@ impl Baseline {
     }
 }
 
-/// The levels of each channel, normalised as the workload's last op but one does.
+/// Returns the levels of each channel, normalized as the workload's last op but one does.
 fn table(workload: Workload) -> [[f32; 256]; 3] {
     let (mean, std) = match workload {
         Workload::Cifar => ([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255]),
@@ -210,7 +212,7 @@ fn resize(
     resizer.resize(&part, &mut out, &options).unwrap();
 }
 
-/// A crop, or a shift that shows `fill` where it leaves the picture.
+/// Crops, or shifts and shows `fill` outside the image.
 fn frame(from: &Picture, to: &mut Picture, (top, left): (i32, i32), size: Size, fill: [u8; 3]) {
     to.size = size;
     to.pixels.resize(size.pixels() as usize * 3, 0);
@@ -235,7 +237,7 @@ fn flip(picture: &mut Picture) {
     }
 }
 
-/// The same change of every value, through a table.
+/// Applies the same change to every value, through a table.
 fn levels(picture: &mut Picture, change: impl Fn(f32) -> f32) {
     let table: [u8; 256] = std::array::from_fn(|level| change(level as f32).round() as u8);
     for value in &mut picture.pixels {
@@ -243,7 +245,7 @@ fn levels(picture: &mut Picture, change: impl Fn(f32) -> f32) {
     }
 }
 
-/// In 65,536ths: 0.2989, 0.587, 0.114.
+/// The weights 0.2989, 0.587 and 0.114 in units of 1/65,536.
 const GREY: [u32; 3] = [19_589, 38_470, 7_471];
 
 fn grey([r, g, b]: [u8; 3]) -> u32 {

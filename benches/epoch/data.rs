@@ -1,4 +1,4 @@
-//! The files that epochs are measured on.
+//! The files of the epoch benchmark.
 
 use crate::pictures;
 use fuseloop::recut::Tile;
@@ -9,14 +9,14 @@ use jpeg_encoder::{ColorType, Encoder};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use std::path::{Path, PathBuf};
 
-/// What kind of images.
+/// The kind of the images.
 #[derive(Clone, Copy)]
 pub(crate) enum Images {
-    /// Photographs, else drawn pictures.
+    /// Photographs, or drawn images if there are none.
     Jpeg,
-    /// The same, re-cut without loss into tiles.
+    /// The same images, re-cut losslessly with restart markers.
     Tiled,
-    /// Drawn squares of so many pixels a side.
+    /// Drawn squares with this many pixels a side.
     Raw(u32),
 }
 
@@ -29,7 +29,7 @@ impl Images {
         }
     }
 
-    /// The file, written to `dir` if it is not there.
+    /// Returns the path of the file, and writes the file to `dir` if it does not exist.
     pub(crate) fn file(self, dir: &Path) -> PathBuf {
         let file = dir.join(self.name());
         if !file.exists() {
@@ -42,7 +42,7 @@ impl Images {
         file
     }
 
-    /// What the plain loop reads: nobody else knows of tiles.
+    /// The images that the plain loop reads: no other library uses re-cut tiles.
     pub(crate) fn plain(self) -> Self {
         if let Self::Tiled = self { Self::Jpeg } else { self }
     }
@@ -84,7 +84,7 @@ fn write_drawn(file: &Path, options: &WriteOptions) {
     let _ = write_iter(rows, &fields(), file, options).unwrap();
 }
 
-/// About 50 MB: more than the caches hold.
+/// Writes about 50 MB: more than the caches hold.
 fn write_raw(file: &Path, side: u32) {
     let pictures = drawn(32, side, side);
     let count = (50_000_000 / (3 * side * side)).min(16_384) as usize;

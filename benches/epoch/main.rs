@@ -1,20 +1,20 @@
 //! Whole epochs: the loader against a plain loop over good libraries, in the same process.
 //!
-//! The yardstick is what a Rust programmer writes without Fuseloop: rayon over the samples of a
-//! batch, `zune-jpeg` for the whole picture, `fast_image_resize` (bilinear, antialiased) on the crop, and a
-//! pass over the pixels for each further op, all in memory that is reused (`baseline.rs`). It is
-//! given the loader's own draws, so both do the same work; before anything is timed their pixels
-//! are compared.
+//! The yardstick is the loop that a Rust programmer writes without Fuseloop: rayon over the samples
+//! of a batch, `zune-jpeg` for the whole image, `fast_image_resize` (bilinear, antialiased) on the
+//! crop, and a pass over the pixels for each further op, all in reused memory (`baseline.rs`). The
+//! plain loop receives the loader's own draws, so both do the same work; their pixels are compared
+//! before anything is timed.
 //!
-//! An id reads `epoch/<images>/<workload>/<threads> threads/<how>`. Images are
+//! An id reads `epoch/<images>/<workload>/<threads> threads/<how>`. The images are
 //!
-//! * `jpeg`: `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, else drawn ones of 500 x 375
-//! * `tiled jpeg`: the same re-cut without loss (`write --write-mode tiled`); the plain loop reads
-//!   the originals
-//! * `raw 32x32` and `raw 256x256`: drawn ones, stored as pixels
+//! * `jpeg`: `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, else drawn images of 500 x 375
+//! * `tiled jpeg`: the same images re-cut losslessly (`write --write-mode tiled`); the plain loop
+//!   reads the originals
+//! * `raw 32x32` and `raw 256x256`: drawn images, stored as pixels
 //!
-//! Besides criterion's figures, images/s and processor time an image are printed: medians of
-//! rounds in which the two take turns, so that a slow moment of the machine hits both.
+//! Images/s and processor time per image are printed in addition to criterion's figures: medians of
+//! rounds in which the two take turns, so that a slow moment of the machine affects both.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 7;
 
-/// Turns that each of the two takes before criterion has its own.
+/// The turns that each contender takes before criterion measures it.
 const ROUNDS: u32 = 5;
 
 /// A workload on images.
@@ -46,9 +46,10 @@ struct Case {
     images: Images,
     workload: Workload,
     batch: usize,
-    /// Levels of 255 that the two may differ by: 1 by the resize, besides rounding. The loader
-    /// keeps fractions between colour ops, a pass over u8 rounds after each; three factors of up to
-    /// 1.4 make that `1.4^3 + (1.4^2 + 1.4 + 1) / 2` at worst.
+    /// The number of levels, of 255, by which the two outputs may differ: 1 from the resize,
+    /// besides rounding. The loader keeps fractions between colour ops, a pass over u8 rounds after
+    /// each op; with three factors of up to 1.4 the difference is `1.4^3 + (1.4^2 + 1.4 + 1) / 2`
+    /// at worst.
     tolerance: f32,
 }
 
@@ -84,7 +85,8 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Criterion's own filter comes too late: after the images were made and compared.
+/// True if the command line selects `id`. Criterion's own filter applies too late: after the images
+/// are written and compared.
 fn asked_for(id: &str) -> bool {
     let filter = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     filter.is_none_or(|filter| id.contains(&filter))
@@ -96,7 +98,7 @@ fn loader(case: &Case, file: &Path, threads: usize) -> Loader {
     builder.drop_last(false).pipeline("image", move |_| workload.ops()).build().unwrap()
 }
 
-/// An epoch of the loader. Gives the images of it.
+/// Runs an epoch of the loader. Returns the number of images.
 fn fused(loader: &Loader, mut each: impl FnMut(&Batch)) -> u64 {
     let mut images = 0;
     for batch in loader.epoch(0).unwrap() {
@@ -132,7 +134,7 @@ fn compare(criterion: &mut Criterion, case: &Case, dir: &Path, threads: usize) {
     group.finish();
 }
 
-/// Both make the same pixels.
+/// Asserts that both produce the same pixels.
 fn check(loader: &Loader, baseline: &mut Baseline, case: &Case) {
     let mut ours: Vec<f32> = vec![];
     fused(loader, |batch| ours.extend(batch.tensor::<f32>("image").unwrap().as_slice()));
@@ -140,7 +142,7 @@ fn check(loader: &Loader, baseline: &mut Baseline, case: &Case) {
     let (mut worst, mut sum) = (0f32, 0f64);
     baseline.epoch(|values| {
         for value in values {
-            // A level is at least 1 / (0.224 * 255) of a normalised value.
+            // One level changes a normalized value by at least 1 / (0.229 * 255).
             let apart = (value - ours[at]).abs() * (0.229 * 255.0);
             worst = worst.max(apart);
             sum += f64::from(apart);
@@ -153,7 +155,7 @@ fn check(loader: &Loader, baseline: &mut Baseline, case: &Case) {
     assert!(worst <= case.tolerance, "{worst} levels, at most {} are allowed", case.tolerance);
 }
 
-/// Images/s and CPU-ms an image of one run.
+/// Returns the images/s and the CPU-ms per image of one run.
 fn timed(run: &mut impl FnMut() -> u64) -> (f64, f64) {
     let (start, cpu) = (Instant::now(), process::cpu_time());
     let images = run() as f64;

@@ -1,5 +1,6 @@
-//! The compiled loop's algorithm, by hand in AVX2: what a person with 256-bit registers and a
-//! fixed list of ops would write. The same arithmetic in the same order, so the same bits.
+//! The compiled loop's algorithm, written by hand in AVX2: the code that a person would write for
+//! 256-bit registers and a fixed list of ops. The same arithmetic in the same order, so the same
+//! bits.
 
 #![allow(unsafe_code, reason = "vector loads and stores through pointers")]
 
@@ -9,12 +10,12 @@ use std::arch::x86_64::*;
 /// Three channels of eight pixels.
 type Pixels = [__m256; 3];
 
-/// Orders of brightness (0), contrast (1) and saturation (2), in lexicographic order; the last is
-/// no jitter at all.
+/// Orders of brightness (0), contrast (1) and saturation (2), in lexicographic order; the last
+/// entry has no jitter.
 const ORDERS: [&[u8]; 7] =
     [&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0], &[]];
 
-/// Crop, flip, jitter if the recipe has it, normalize, channels first.
+/// Runs crop, flip, jitter if the recipe has one, normalize, channels first.
 pub(crate) fn run(recipe: &Recipe, source: &[u8], out: &mut [f32]) {
     assert!(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"));
     assert!(recipe.last_byte() <= source.len() && out.len() == 3 * SIDE * SIDE);
@@ -32,9 +33,9 @@ pub(crate) fn run(recipe: &Recipe, source: &[u8], out: &mut [f32]) {
     }
 }
 
-/// A row of the source as groups of eight pixels see it.
+/// The addresses of groups of eight pixels in the source.
 struct Groups {
-    /// Where the first and the last four pixels of group 0 are loaded from.
+    /// The addresses of the first and the last four pixels of group 0.
     bases: [*const u8; 2],
     /// Bytes from one row to the next, and from one group to the next.
     stride: isize,
@@ -48,7 +49,7 @@ struct Groups {
 /// three planes.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn sample<const ORDER: usize>(recipe: &Recipe, source: &[u8], out: &mut [f32]) {
-    // SAFETY: the caller's promise: every group lies inside the crop.
+    // SAFETY: the caller promises that every group is inside the crop.
     unsafe {
         let groups = groups(recipe, source);
         let mut mean = 0.0;
@@ -74,7 +75,7 @@ unsafe fn sample<const ORDER: usize>(recipe: &Recipe, source: &[u8], out: &mut [
 
 /// # Safety
 ///
-/// As [`sample`].
+/// The same as for [`sample`].
 #[target_feature(enable = "avx2,fma")]
 unsafe fn groups(recipe: &Recipe, source: &[u8]) -> Groups {
     let mut shuffles = [_mm256_setzero_si256(); 3];
@@ -85,12 +86,12 @@ unsafe fn groups(recipe: &Recipe, source: &[u8]) -> Groups {
             let loaded_from = if from >= 4 { 8 } else { 0 };
             bytes[4 * pixel] = (3 * from + c - loaded_from) as u8;
         }
-        // SAFETY: 32 bytes of the array.
+        // SAFETY: `bytes` is an array of 32 bytes.
         *shuffle = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
     }
     let first = recipe.top * recipe.stride + 3 * recipe.left;
     let last_group = first + 3 * (SIDE - 8);
-    // SAFETY: both lie in the crop, which the caller promises lies in the source.
+    // SAFETY: both groups are inside the crop, which the caller promises is inside the source.
     let (low, step) = unsafe {
         if recipe.flipped {
             (source.as_ptr().add(last_group), -24)
@@ -98,7 +99,7 @@ unsafe fn groups(recipe: &Recipe, source: &[u8]) -> Groups {
             (source.as_ptr().add(first), 24)
         }
     };
-    // SAFETY: 8 bytes on is still the same group.
+    // SAFETY: 8 bytes further is still in the same group.
     let high = unsafe { low.add(8) };
     let bases = if recipe.flipped { [high, low] } else { [low, high] };
     Groups { bases, stride: recipe.stride as isize, step, shuffles }
@@ -106,12 +107,12 @@ unsafe fn groups(recipe: &Recipe, source: &[u8]) -> Groups {
 
 /// # Safety
 ///
-/// As [`sample`], for `x` and `y` below the side.
+/// The same as for [`sample`]; `x` and `y` must be below [`SIDE`].
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn load(groups: &Groups, y: usize, x: usize) -> Pixels {
     let offset = y as isize * groups.stride + (x / 8) as isize * groups.step;
-    // SAFETY: a group's 24 bytes, all inside the crop.
+    // SAFETY: the 24 bytes of a group are all inside the crop.
     let bytes = unsafe {
         let [first, last] = groups.bases.map(|base| base.offset(offset).cast());
         _mm256_set_m128i(_mm_loadu_si128(last), _mm_loadu_si128(first))
@@ -144,7 +145,7 @@ fn grey([r, g, b]: Pixels) -> __m256 {
 
 /// # Safety
 ///
-/// As [`sample`].
+/// The same as for [`sample`].
 #[target_feature(enable = "avx2,fma")]
 unsafe fn grey_mean(recipe: &Recipe, groups: &Groups, before: &[u8]) -> f32 {
     let mut total = 0i64;
@@ -158,7 +159,7 @@ unsafe fn grey_mean(recipe: &Recipe, groups: &Groups, before: &[u8]) -> f32 {
             }
             sums = _mm256_add_epi32(sums, _mm256_cvttps_epi32(grey(pixels)));
         }
-        // SAFETY: any 32 bytes are eight numbers.
+        // SAFETY: any 32 bytes are eight valid numbers.
         let lanes: [i32; 8] = unsafe { std::mem::transmute(sums) };
         total += lanes.iter().map(|lane| i64::from(*lane)).sum::<i64>();
     }

@@ -8,12 +8,12 @@
 //! | by hand in AVX2 | the same algorithm in intrinsics, 256 bits wide: the same bits |
 //! | op by op, native | plain Rust, a pass over memory for each op, compiled for AVX2 |
 //! | op by op, baseline | the same, compiled for any x86-64 |
-//! | copy of as many bytes | `memcpy` that reads and writes together as much as the ops must |
+//! | copy of as many bytes | `memcpy` that reads and writes together as many bytes as the ops must |
 //!
 //! The lists with a policy (RandAugment, AugMix) have other yardsticks: see [`policy`].
 //!
-//! Each contender's output is compared with the oracle's before anything is timed. `in cache` is
-//! one sample again and again; `cold` is a batch of 64 after other memory was touched.
+//! Each contender's output is compared with the oracle's before anything is timed. `in cache`
+//! repeats one sample; `cold` is a batch of 64 after other memory was touched.
 
 #![allow(unsafe_code, reason = "rows of f32 are handed to the kernel as bytes")]
 
@@ -36,7 +36,7 @@ use op_by_op::{Between, Small, baseline, native};
 use recipe::{Recipe, SIDE};
 use std::hint::black_box;
 
-/// Pictures, what was drawn for each, and the kernel.
+/// Images, the draws for each, and the kernel.
 struct Batch {
     kernel: Kernel,
     size: Size,
@@ -49,7 +49,7 @@ impl Batch {
     fn new(ops: Ops, size: Size, samples: u64) -> Self {
         let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).expect("the list makes a plan");
-        let plan = plan.for_batches_of(samples as usize); // as the loader has it
+        let plan = plan.for_batches_of(samples as usize); // as the loader does
         let kernel = Kernel::compile(plan).expect("the plan compiles");
         assert!(jit::unsupported().is_none(), "there is nothing to measure on this machine");
         let draws: Vec<Draws> = (0..samples).map(|sample| draw(&kernel, sample, size)).collect();
@@ -68,15 +68,15 @@ impl Batch {
         self.kernel.run(scratch, DecodedPixels::whole(view), &self.draws[sample], as_bytes(out));
     }
 
-    /// An output for each sample, with its pages touched and at a multiple of 64 bytes, as the
-    /// loader's are.
+    /// Returns an output for each sample, with its memory pages touched and at a multiple of 64
+    /// bytes, as in the loader's slots.
     fn outputs(&self) -> Vec<Row> {
         let elements = self.kernel.plan().sample_bytes() / 4;
         self.pictures.iter().map(|_| Row::new(elements)).collect()
     }
 
-    /// A contender that makes each sample with `make`, once it was seen to make what it should,
-    /// within `tolerance`.
+    /// Returns a contender that fills each sample with `make`, after checking that `make` returns
+    /// the oracle's values within `tolerance`.
     fn contender<'a>(
         &'a self,
         how: &'static str,
@@ -104,7 +104,7 @@ impl Batch {
     }
 }
 
-/// Floats that begin at a multiple of 64 bytes.
+/// Floats that start at a multiple of 64 bytes.
 struct Row {
     floats: Vec<f32>,
     start: usize,
@@ -130,11 +130,11 @@ fn draw(kernel: &Kernel, sample: u64, size: Size) -> Draws {
 }
 
 fn as_bytes(floats: &mut [f32]) -> &mut [u8] {
-    // SAFETY: as many bytes as the floats have; any bytes are floats, any floats bytes.
+    // SAFETY: the length is the floats' length in bytes; any bytes are valid floats and vice versa.
     unsafe { std::slice::from_raw_parts_mut(floats.as_mut_ptr().cast(), 4 * floats.len()) }
 }
 
-/// Crop, flip, jitter if asked, normalize, channels first.
+/// Crop, flip, jitter if requested, normalize, channels first.
 fn imagenet(jitter: bool) -> Ops {
     let mut list = ops![
         RandomCrop::new(224, 224).expect("fixed parameters"),
@@ -148,7 +148,7 @@ fn imagenet(jitter: bool) -> Ops {
     list
 }
 
-/// What it takes to be as good as right where products are added without fma.
+/// The largest difference that adding products without fma may cause.
 const ROUNDING: f32 = 1e-4;
 
 fn large(c: &mut Criterion) {
@@ -182,7 +182,8 @@ fn large(c: &mut Criterion) {
     }
 }
 
-/// A CIFAR picture, with the drawing of its random numbers: the fixed costs of a sample.
+/// Measures a CIFAR image, including the drawing of its random numbers: the fixed costs of a
+/// sample.
 fn small(c: &mut Criterion) {
     let ops = ops![
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),

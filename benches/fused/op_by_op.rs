@@ -1,22 +1,22 @@
-//! The same ops in plain Rust, each a pass of its own over memory: what a library of ops does.
+//! The same ops in plain Rust, each a separate pass over memory: the way a library of ops works.
 //!
-//! Every function is compiled twice by rustc: for any x86-64 ([`baseline`]) and for a CPU with
-//! AVX2 ([`native`], what `-C target-cpu=native` allows). Working memory is kept from call to call.
-//! Products are added without fma, which the baseline lacks, so results differ in the last places.
+//! rustc compiles every function twice: for any x86-64 ([`baseline`]) and for a CPU with AVX2
+//! ([`native`], as `-C target-cpu=native` would). Working memory is reused from call to call.
+//! Products are added without fma, which the baseline lacks, so results differ in the last digits.
 
 #![allow(unsafe_code, reason = "calls of functions compiled for AVX2")]
 
 use super::recipe::{Recipe, SIDE};
 use crate::plain::{MEAN, STD, flip, normalize_bytes, to_planes};
 
-/// Pictures between two ops.
+/// The images between two ops.
 #[derive(Default)]
 pub(crate) struct Between {
     bytes: [Vec<u8>; 2],
     floats: Vec<f32>,
 }
 
-/// A shift, a square and a coin: what a 32x32 picture gets.
+/// A shift, a square and a coin: the draws for a 32x32 image.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
     pub(crate) side: usize,
@@ -96,7 +96,7 @@ fn crop(recipe: &Recipe, source: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Moves a picture by `shift`: black comes in from outside.
+/// Moves an image by `shift`; pixels from outside are black.
 #[inline(always)]
 fn translate(small: &Small, from: &[u8], to: &mut Vec<u8>) {
     let (side, [top, left]) = (small.side as i32, small.shift);

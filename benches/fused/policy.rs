@@ -2,14 +2,14 @@
 //!
 //! | how | |
 //! |---|---|
-//! | compiled | [`Kernel::run`]: fractions are kept from op to op |
+//! | compiled | [`Kernel::run`]: fractions are preserved from op to op |
 //! | compiled, exact | the same under [`NumberRule::Exact`] |
 //! | op by op, native | [`plain`](crate::plain): a pass over bytes for each op, compiled for AVX2; the values of `compiled, exact` |
 //!
-//! The passes make rows of warps and of sharpness with the ops' own fast rows, so that the ratio is
-//! what fusing saves, not how good the rows are. `in cache` is one picture with 64 draws in turn
-//! and one output; `cold` is a batch of 64 pictures, each with its own draws and output, after
-//! other memory was touched.
+//! The passes produce the rows of warps and of sharpness with the ops' own fast rows, so the ratio
+//! shows the gain from fusing, not the quality of the rows. `in cache` is one image with 64 draws
+//! in turn and one output; `cold` is a batch of 64 images, each with its own draws and output,
+//! after other memory was touched.
 
 use super::common::{Contender, Work, compare, noise};
 use super::plain::{self, Memory, Pass};
@@ -36,7 +36,7 @@ pub(crate) fn list(policy: Arc<dyn Op>) -> Ops {
     list
 }
 
-/// A kernel, and what was drawn for each sample.
+/// A kernel, and the draws for each sample.
 struct Drawn {
     kernel: Kernel,
     draws: Vec<Draws>,
@@ -57,7 +57,8 @@ impl Drawn {
         self.kernel.run(scratch, source, &self.draws[sample], as_bytes(out));
     }
 
-    /// What the oracle makes of each sample, if there are as many pictures or one for all.
+    /// Returns the oracle's output for each sample. `pictures` has one image per sample, or one for
+    /// all samples.
     fn wanted(&self, pictures: &[Vec<u8>]) -> Vec<Vec<f32>> {
         let evaluate = |(draws, picture): (_, &Vec<u8>)| {
             let bytes = jit::evaluate(self.kernel.plan(), &view(picture), draws);
@@ -76,7 +77,7 @@ fn view(picture: &[u8]) -> ImageView<'_> {
     ImageView::packed(picture, SIZE).expect("of this size")
 }
 
-/// `fused/crop+flip+<policy>+normalize`.
+/// Measures `fused/crop+flip+<policy>+normalize`.
 pub(crate) fn policies(c: &mut Criterion) {
     let rand_augment = RandAugment::new(2, 9).expect("fixed parameters");
     let aug_mix = AugMix::new(3).expect("fixed parameters");
@@ -126,8 +127,8 @@ fn run_passes(passes: &[Pass], picture: &[u8], memory: &mut Memory, out: &mut [f
     plain::run_normalized(passes, picture, SIZE, memory, out);
 }
 
-/// A contender that makes every sample with `make`, once it was seen to make what is wanted,
-/// within `tolerance`.
+/// Returns a contender that fills every sample with `make`, after checking that `make` returns the
+/// wanted values within `tolerance`.
 fn contender<'a>(
     how: &'static str,
     tolerance: f32,

@@ -1,21 +1,21 @@
-//! What was drawn for one sample, in the terms of the yardsticks.
+//! The draws for one sample, in the form that the yardsticks use.
 
 use crate::plain::{MEAN, STD};
 use fuseloop::plan::Draws;
 use fuseloop_ops::GeometryStep;
 
-/// Rows and columns of the output.
+/// The number of rows and columns of the output.
 pub(crate) const SIDE: usize = 224;
 
-/// A crop of [`SIDE`], perhaps mirrored, perhaps jittered.
+/// A crop of [`SIDE`], optionally mirrored, optionally jittered.
 pub(crate) struct Recipe {
     pub(crate) stride: usize,
     pub(crate) top: usize,
     pub(crate) left: usize,
     pub(crate) flipped: bool,
-    /// Which order of the jitter's parts, if there is one.
+    /// The index of the order of brightness, contrast and saturation, if there is a jitter.
     pub(crate) order: Option<usize>,
-    /// Factor and one minus it, of brightness, contrast and saturation.
+    /// The factor, and one minus the factor, of brightness, contrast and saturation.
     pub(crate) factors: [[f32; 2]; 3],
     /// `m1, s1, s0, bias` of each channel, as `Normalize` splits its constants.
     pub(crate) normalize: [[f32; 4]; 3],
@@ -28,7 +28,7 @@ impl Recipe {
         };
         let order = draws.orders.first().map(|(_, order)| *order);
         let factors = match draws.params.as_slice() {
-            // A slot for the mean lies between contrast and saturation.
+            // A parameter for the mean is stored between contrast and saturation.
             &[b, c, c_rest, _, s, s_rest] => [[b, 0.0], [c, c_rest], [s, s_rest]],
             _ => [[1.0, 0.0]; 3],
         };
@@ -44,7 +44,7 @@ impl Recipe {
         }
     }
 
-    /// Where the crop ends in the source.
+    /// The offset of the end of the crop in the source.
     pub(crate) fn last_byte(&self) -> usize {
         (self.top + SIDE - 1) * self.stride + 3 * (self.left + SIDE)
     }

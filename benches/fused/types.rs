@@ -1,4 +1,5 @@
-//! The same pipeline stored as each element type: what narrowing or widening costs over `f32`.
+//! The same pipeline with each output element type: the cost of narrowing or widening compared with
+//! `f32`.
 
 use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
@@ -50,7 +51,8 @@ fn contender<'a>(
     })
 }
 
-/// `fused/crop+flip+normalize as type`: `first/this` is `f32` over it.
+/// Measures `fused/crop+flip+normalize as type`: `first/this` is the time of `f32` divided by this
+/// type's.
 pub(crate) fn types(c: &mut Criterion) {
     let size = Size::new(256, 256);
     for planar in [true, false] {

@@ -8,25 +8,25 @@ use std::sync::Arc;
 
 pub(crate) const MIB: usize = 1 << 20;
 
-/// Classes of labels, as ImageNet has them.
+/// The number of classes of the labels, as in ImageNet.
 const CLASSES: u32 = 1000;
 
-/// A list, all of it on the device.
+/// A list that runs on the device as a whole.
 pub(crate) struct Case {
     pub(crate) name: String,
     ops: Ops,
     label: Option<Ops>,
-    /// Pixels that pictures are wider and higher than what is made of them.
+    /// The number of pixels by which an input is wider and higher than its output.
     more: u32,
-    /// How often a kernel reads each pixel.
+    /// The number of times that a kernel reads each pixel.
     reads: usize,
     dtype: DType,
-    /// Whether it is also sent through a lane.
+    /// True if the case is also measured as a pipeline of several batches in flight.
     pub(crate) pipelined: bool,
 }
 
 impl Case {
-    /// A batch of it.
+    /// Returns a batch of this case.
     pub(crate) fn trial(&self, size: &Size) -> CheckBatch {
         let side = size.side + self.more;
         let (pictures_of, input) = (
@@ -40,7 +40,7 @@ impl Case {
         CheckBatch::new(plan, label.as_ref(), &pictures, 3).unwrap()
     }
 
-    /// The least bytes that it moves for a batch.
+    /// Returns the smallest number of bytes that must be moved for a batch.
     pub(crate) fn bytes(&self, size: &Size) -> usize {
         let elements = size.side as usize * size.side as usize * 3;
         let label = if self.label.is_some() { 4 * CLASSES as usize } else { 0 };
@@ -48,7 +48,7 @@ impl Case {
     }
 }
 
-/// The pixels of a picture.
+/// Returns the pixels of an image.
 pub(crate) fn noise(side: u32, row: u64) -> Vec<u8> {
     let mut rng = SampleKey::new(8, side, row).op(0);
     let words = (0..(side * side * 3).div_ceil(4)).flat_map(|_| rng.below(u32::MAX).to_le_bytes());
@@ -73,7 +73,7 @@ fn case(name: &str, before: Ops, dtype: DType, layout: Layout) -> Case {
     Case { name, ops, label: None, more: 0, reads: 1, dtype, pipelined: false }
 }
 
-/// All of them; the first is one whose code is shipped.
+/// Returns all cases; the code of the first one is shipped with the crate.
 pub(crate) fn all(size: &Size) -> Vec<Case> {
     let (first, last) = (Layout::ChannelsFirst, Layout::ChannelsLast);
     let mut all = vec![];
@@ -97,7 +97,7 @@ pub(crate) fn all(size: &Size) -> Vec<Case> {
     all.push(Case { label: Some(label), reads: 2, pipelined: true, ..mixed });
     let jitter = ops![flip(), ColorJitter::new(0.4, 0.4, 0.4).unwrap()];
     let jitter = case("flip + ColorJitter + normalize", jitter, DType::F16, first);
-    // Contrast is about the picture's mean: it is gone over twice.
+    // Contrast needs the image's mean first, so the image is read twice.
     all.push(Case { reads: 2, pipelined: true, ..jitter });
     all
 }

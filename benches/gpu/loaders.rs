@@ -1,8 +1,8 @@
-//! Whole loaders: raw pictures in memory, the same list with its end on the GPU and on the CPU.
+//! Whole loaders: raw images in memory, the same list with its last ops on the GPU and on the CPU.
 //!
 //! | list | on the host | on the device |
 //! |---|---|---|
-//! | cropped on the device | a copy of the picture | crop, flip, normalize, f16, channels first |
+//! | cropped on the device | a copy of the image | crop, flip, normalize, f16, channels first |
 //! | resized on the host | resized crop | flip, normalize, f16, channels first |
 
 use crate::cases::noise;
@@ -13,13 +13,13 @@ use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, R
 use fuseloop::{Loader, SampleId, ops::*};
 use std::time::Instant;
 
-/// Pictures that there are; samples take them in turn.
+/// The number of distinct images; samples use them in turn.
 const PICTURES: u64 = 64;
 
-/// Pixels that they are wider and higher than what is made of them.
+/// The number of pixels by which an input is wider and higher than its output.
 const MORE: u32 = 32;
 
-/// Raw squares in memory.
+/// Raw square images in memory.
 struct Squares {
     side: u32,
     count: u64,
@@ -86,7 +86,7 @@ fn loader(device: &str, resized: bool, size: &Size) -> Loader {
         .unwrap()
 }
 
-/// Images a second of an epoch.
+/// Returns the images per second of an epoch.
 fn epoch(loader: &Loader, number: u32) -> f64 {
     let (began, mut images) = (Instant::now(), 0);
     let mut last = None;
@@ -98,7 +98,7 @@ fn epoch(loader: &Loader, number: u32) -> f64 {
         }
         last = Some(batch);
     }
-    // A label is there when all that was sent before it is.
+    // A label arrives after everything that was sent before it.
     if let Some(batch) = last.filter(|batch| batch.device().is_some()) {
         batch.to_host("label").unwrap();
     }
@@ -111,7 +111,7 @@ pub(crate) fn compare(size: &Size, table: &mut Table) {
         let (mut there, mut here, mut over) = (vec![], vec![], vec![]);
         for number in 0..=size.rounds as u32 {
             let (a, b) = (epoch(&gpu, number), epoch(&cpu, number));
-            // The first epoch brings the memory.
+            // The first epoch allocates the memory, so it is not counted.
             if number > 0 {
                 there.push(a);
                 here.push(b);

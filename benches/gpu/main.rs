@@ -1,26 +1,26 @@
-//! What a GPU does for batches, over what the machine can do: each yardstick is measured in the
-//! same run, in turn with what it is for.
+//! GPU performance relative to the machine's limits: each yardstick is measured in the same run, in
+//! turn with the contender.
 //!
-//! | group | what | over |
+//! | group | contender | yardstick |
 //! |---|---|---|
-//! | copies | a batch to the device: pageable, locked as slots are, made by the driver | the last |
-//! | kernels | the kernels of a batch that lies there, by the device's own time | its bytes at the rate of a copy inside the device |
-//! | pipelined | batches through a lane, three under way | the copy alone |
+//! | copies | a batch to the device: pageable, page-locked as slots are, allocated by the driver | the last |
+//! | kernels | the kernels of a batch in device memory, by the device's own time | its bytes at the rate of a copy inside the device |
+//! | pipelined | batches through the uploader, three in flight | the copy alone |
 //! | code | a program's code: compiled, loaded, shipped | |
-//! | loader | whole epochs of raw pictures in memory, images a second | the same list on the CPU |
+//! | loader | whole epochs of raw images in memory, images per second | the same list on the CPU |
 //!
-//! A kernel's bytes are the least that it moves: what it reads of each picture, twice where it
-//! reads a partner's too or goes over it before, and what it writes. Before it is timed, all that it
-//! makes is compared with the oracle.
+//! A kernel's bytes are the least that it must move: the pixels it reads of each image (twice if it
+//! also reads a partner's or needs an earlier pass over the image) and the values it writes. Before
+//! a kernel is timed, its whole output is compared with the oracle.
 //!
 //! ```text
 //! cargo bench --bench gpu                 a table
-//! cargo bench --bench gpu -- --json       a line of JSON for each row of it
-//! cargo bench --bench gpu -- --test       once, with a small batch: for the fake driver
+//! cargo bench --bench gpu -- --json       a line of JSON for each row of the table
+//! cargo bench --bench gpu -- --test       each case once, with a small batch: for the fake driver
 //! ```
 //!
-//! Where no GPU can be opened it says so in a line. `CUDA_CACHE_DISABLE=1` has the driver compile
-//! what is shipped each time.
+//! If no GPU can be opened, the benchmark prints one line that says so. With `CUDA_CACHE_DISABLE=1`
+//! the driver compiles the shipped code each time.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -34,17 +34,17 @@ use fuseloop::device::check::CheckBatch;
 use std::time::{Duration, Instant};
 use table::{Aim, Table};
 
-/// How much is measured.
+/// The extent of the measurements.
 pub(crate) struct Size {
     pub(crate) rows: usize,
     pub(crate) side: u32,
-    /// Runs between two looks at the clock.
+    /// Runs between two readings of the clock.
     pub(crate) times: usize,
-    /// Of which the median counts.
+    /// Rounds; their median counts.
     pub(crate) rounds: usize,
-    /// Bytes of the copy inside the device that is the yardstick.
+    /// The bytes of the copy inside the device that serves as the yardstick.
     pub(crate) large: usize,
-    /// Batches of an epoch, and of a pipeline.
+    /// The batches of an epoch, and of a pipeline.
     pub(crate) batches: u32,
 }
 
@@ -80,7 +80,7 @@ fn main() {
     loaders::compare(&size, &mut table);
 }
 
-/// Brings the device's clocks up.
+/// Raises the device's clocks to their working frequency.
 fn warm(bench: &Bench, size: &Size) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(500) {
@@ -88,13 +88,13 @@ fn warm(bench: &Bench, size: &Size) {
     }
 }
 
-/// The middle one of some numbers.
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// GB/s of `bytes` in so many milliseconds.
+/// Returns the GB/s of `bytes` in `millis` milliseconds.
 fn rate(bytes: usize, millis: f64) -> f64 {
     bytes as f64 / millis / 1e6
 }
@@ -122,13 +122,13 @@ fn copies(bench: &Bench, size: &Size, table: &mut Table) {
     table.row("copies", "inside the device, read + written", median(inside), "GB/s", None, None);
 }
 
-/// GB/s of a copy inside the device, read and written.
+/// Returns the GB/s of a copy inside the device, counting bytes read and written.
 fn inside(bench: &Bench, size: &Size) -> f64 {
     rate(2 * size.large, bench.copy(size.large, size.times).unwrap())
 }
 
 fn kernels(bench: &Bench, size: &Size, case: &Case, trial: &CheckBatch, table: &mut Table) {
-    // Three of them, so that caches hold little of what comes next.
+    // Three inputs in turn, so that caches hold little of the next one.
     let resident = Resident::new(bench, trial, 3).unwrap();
     resident.check().unwrap_or_else(|failure| panic!("{}: {failure}", case.name));
     let (mut micros, mut shares) = (vec![], vec![]);

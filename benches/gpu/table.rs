@@ -1,8 +1,8 @@
-//! What is printed: rows of a table, or lines of JSON.
+//! The output: rows of a table, or lines of JSON.
 
 use serde_json::json;
 
-/// What a ratio should be.
+/// The bound that a ratio should meet.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
     AtLeast(f64),
@@ -36,7 +36,7 @@ impl Table {
         Self { as_json, group: String::new() }
     }
 
-    /// A line of words.
+    /// Prints a line of text.
     pub(crate) fn says(&self, words: &str) {
         if self.as_json {
             println!("{}", json!({ "about": words }));
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// A measured number, and its ratio to the yardstick of its group.
+    /// Prints a measured number, and its ratio to the yardstick of its group.
     pub(crate) fn row(
         &mut self,
         group: &str,

@@ -1,11 +1,11 @@
-//! Every op of the table, and what it is measured against.
+//! Every op of the table, and its yardstick.
 
 use crate::plain::Pass;
 use fuseloop_ops::rows::rotation_matrix;
 use fuseloop_ops::*;
 use std::sync::Arc;
 
-/// One line of the table.
+/// One row of the table.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -13,24 +13,25 @@ pub(crate) struct Entry {
     pub(crate) plain: Plain,
 }
 
-/// What kind of work the op is in the compiled loop.
+/// The kind of work that the op does in the compiled loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Arithmetic on a pixel, or a table: also measured before a normalization.
     Pointwise,
-    /// Addresses, masks, rows, or several of all kinds.
+    /// Work on addresses, masks or rows, or several kinds of work.
     Other,
-    /// The same, of another size than its input: not added to the crop of a list.
+    /// The same, but the output has another size than the input: not measured after the crop of a
+    /// list.
     Resizing,
 }
 
 /// The op as plain Rust.
 pub(crate) enum Plain {
-    /// Passes made of the draws.
+    /// Passes derived from the draws.
     Drawn,
-    /// These passes, whose values may be so many levels off.
+    /// These passes, whose values may be off by this number of levels.
     Fixed(Vec<Pass>, u8),
-    /// It has no simple form.
+    /// The op has no simple form in plain Rust.
     None,
 }
 
@@ -38,14 +39,14 @@ fn entry(name: &'static str, kind: Kind, plain: Plain, op: impl Op + 'static) ->
     Entry { name, kind, plain, ops: vec![Arc::new(op)] }
 }
 
-/// Unwraps what parameters written here can't fail at.
+/// Unwraps the result of a constructor whose fixed parameters cannot fail.
 fn fixed<T>(op: Result<T, ParamError>) -> T {
     op.expect("fixed parameters")
 }
 
-/// All ops on images but `Normalize`, `Convert` and the layouts, which every list has, and those
-/// whose cost is the user's (`Lambda`) or a mask's (`Poison`). Ops that may do nothing always do
-/// something here.
+/// Returns all ops on images except `Normalize`, `Convert` and the layouts, which every list has,
+/// and except the ops whose cost is the user's (`Lambda`) or a mask's (`Poison`). Ops that may do
+/// nothing always act here.
 pub(crate) fn entries() -> Vec<Entry> {
     let mut entries = colors();
     entries.extend(tables());
@@ -126,7 +127,7 @@ fn moves() -> Vec<Entry> {
     ]
 }
 
-/// Degrees of the rotations: a line of the output crosses many of the input.
+/// The angle of the rotations, in degrees: a row of the output crosses many rows of the input.
 const ANGLE: f64 = 30.0;
 
 fn warps() -> Vec<Entry> {

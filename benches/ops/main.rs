@@ -1,22 +1,23 @@
-//! Every op: compiled alone, as plain Rust, and what it adds to a list. One table, in nanoseconds
-//! for each pixel of the output.
+//! Every op: compiled alone, as plain Rust, and its added cost within a list. One table, in
+//! nanoseconds per pixel of the output.
 //!
 //! | column | |
 //! |---|---|
-//! | compiled | the op alone on a picture of 256x256, bytes to bytes |
+//! | compiled | the op alone on an image of 256x256, bytes to bytes |
 //! | plain | the same as a pass over memory in plain Rust, compiled by rustc for AVX2: [`plain`] |
-//! | ratio | compiled over plain: below 1, compiled is faster |
-//! | normalized | the op, then normalize and channels first to f32: of ops on a pixel alone |
-//! | added | crop 224, flip, the op, normalize, channels first, less the same without the op |
+//! | ratio | compiled divided by plain: below 1, compiled is faster |
+//! | normalized | the op, then normalize and channels first to f32: only for ops on a single pixel |
+//! | added | crop 224, flip, the op, normalize, channels first, minus the same list without the op |
 //!
-//! The aim is less than 0.4 added by an op on a pixel alone; a line above it says so.
+//! The aim is below 0.4 added by an op on a single pixel; a row above the aim says so.
 //!
-//! All of a line run in turn, round by round, on a picture that stays in the cache, with the same
-//! [`DRAWS`] draws in each run; figures are medians over the rounds. Before, each output is compared
-//! with the oracle's, that of the plain passes with its values under [`NumberRule::Exact`]: plain
-//! Rust truncates after each op, which costs no more and no less than rounding.
+//! All contenders of a row run in turn, round by round, on an image that stays in the cache, with
+//! the same [`DRAWS`] draws in each run; figures are medians over the rounds. First, each output is
+//! compared with the oracle's; the output of the plain passes is compared with the oracle's values
+//! under [`NumberRule::Exact`]: plain Rust truncates after each op, which costs the same as
+//! rounding.
 //!
-//! `cargo bench --bench ops -- Random` measures the ops whose name has `Random` in it; with
+//! `cargo bench --bench ops -- Random` measures the ops whose name contains `Random`; with
 //! `--test`, outputs are compared and nothing is measured.
 
 #[path = "../common/mod.rs"]
@@ -33,16 +34,16 @@ use list::{Entry, Kind, Plain, entries};
 use plain::{Memory, Pass};
 use std::hint::black_box;
 
-/// The picture.
+/// The size of the image.
 const SIZE: Size = Size::new(256, 256);
 
-/// Samples of one run: a few of what an op may draw, and little enough to stay in the cache.
+/// Samples of one run: enough to vary the draws of an op, and few enough to stay in the cache.
 const DRAWS: u64 = 8;
 
-/// The aim for what an op on a pixel alone adds, in nanoseconds a pixel.
+/// The aim for the added cost of an op on a single pixel, in nanoseconds per pixel.
 const AIM: f64 = 0.4;
 
-/// Where products are added without fma, a normalized value may differ by so much.
+/// The largest difference of a normalized value if products are added without fma.
 const ROUNDING: f32 = 1e-4;
 
 fn main() {
@@ -87,13 +88,13 @@ impl Drawn {
         Self { kernel, draws }
     }
 
-    /// What the oracle makes of each sample.
+    /// Returns the oracle's output for each sample.
     fn wanted(&self, picture: &[u8]) -> Vec<Vec<u8>> {
         let evaluate = |draws| jit::evaluate(self.kernel.plan(), &view(picture), draws);
         self.draws.iter().map(evaluate).collect()
     }
 
-    /// Pixels of the outputs of one run.
+    /// Returns the number of pixels in the outputs of one run.
     fn pixels(&self) -> f64 {
         (self.kernel.plan().output_size().pixels() * DRAWS) as f64
     }
@@ -103,7 +104,7 @@ fn view(picture: &[u8]) -> ImageView<'_> {
     ImageView::packed(picture, SIZE).expect("of this size")
 }
 
-/// One contender of a line, and what it makes in a run.
+/// One contender of a row, and the output of a run.
 struct Timed<'a> {
     column: Column,
     pixels: f64,
@@ -120,7 +121,7 @@ enum Column {
     With,
 }
 
-/// A line of the table: contenders whose outputs were compared.
+/// A row of the table: contenders whose outputs have been compared.
 struct Line<'a> {
     name: &'static str,
     kind: Kind,
@@ -151,7 +152,7 @@ impl<'a> Line<'a> {
         Self { name: entry.name, kind: entry.kind, timed }
     }
 
-    /// Its text, measured now.
+    /// Measures the contenders now and returns the row's text.
     fn measured(&mut self) -> String {
         let (contenders, pixels): (Vec<_>, Vec<_>) = self
             .timed
@@ -177,7 +178,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `compiled plain ratio`.
+/// Formats the columns `compiled plain ratio`.
 fn pair(compiled: Option<Vec<f64>>, plain: Option<Vec<f64>>) -> String {
     let middle = |times: &Option<Vec<f64>>| times.as_ref().map(|t| median(t.iter().copied()));
     let (first, second) = (middle(&compiled), middle(&plain));
@@ -192,7 +193,7 @@ fn cell(value: Option<f64>, width: usize) -> String {
     }
 }
 
-/// The compiled list, seen to make what the oracle makes.
+/// Returns the compiled list, after checking its output against the oracle's.
 fn compiled<'a>(entry: &Entry, column: Column, ops: Ops, picture: &'a [u8]) -> Timed<'a> {
     let drawn = Drawn::new(ops, NumberRule::Fused);
     let mut scratch = Scratch::default();
@@ -212,7 +213,7 @@ fn compiled<'a>(entry: &Entry, column: Column, ops: Ops, picture: &'a [u8]) -> T
     Timed { column, pixels, contender }
 }
 
-/// The passes of each draw, and how many levels their values may be off.
+/// Returns the passes of each draw, and the number of levels by which their values may be off.
 fn passes(entry: &Entry, drawn: &Drawn) -> Option<(Vec<Vec<Pass>>, u8)> {
     match &entry.plain {
         Plain::None => None,
@@ -225,7 +226,7 @@ fn passes(entry: &Entry, drawn: &Drawn) -> Option<(Vec<Vec<Pass>>, u8)> {
     }
 }
 
-/// The plain passes, from bytes to bytes, seen to make what the oracle makes.
+/// Returns the plain passes from bytes to bytes, after checking their output against the oracle's.
 fn plain_bytes<'a>(entry: &Entry, picture: &'a [u8]) -> Option<Timed<'a>> {
     let drawn = Drawn::new(entry.ops.clone(), NumberRule::Exact);
     let (passes, off) = passes(entry, &drawn)?;
@@ -246,7 +247,8 @@ fn plain_bytes<'a>(entry: &Entry, picture: &'a [u8]) -> Option<Timed<'a>> {
     Some(Timed { column: Column::Plain, pixels: drawn.pixels(), contender })
 }
 
-/// The plain passes, then normalized, seen to make what the oracle makes.
+/// Returns the plain passes followed by normalization, after checking their output against the
+/// oracle's.
 fn plain_normalized<'a>(entry: &Entry, ops: Ops, picture: &'a [u8]) -> Option<Timed<'a>> {
     let drawn = Drawn::new(ops, NumberRule::Exact);
     let (passes, _) = passes(entry, &drawn)?;

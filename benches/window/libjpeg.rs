@@ -1,5 +1,5 @@
-//! The system's libjpeg-turbo: a small C program, compiled here and driven through its pipes, so
-//! that no unsafe code and no build script is needed for a yardstick.
+//! The system's libjpeg-turbo: a small C program, compiled here and controlled through pipes, so
+//! that a yardstick needs no unsafe code and no build script.
 
 use crate::turn::Turn;
 use fuseloop_ops::Window;
@@ -9,8 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/window/libjpeg.c");
 
-/// Compiles the program into `folder`. `None`, and a line that says what is missing, where that
-/// does not work.
+/// Compiles the program into `folder`. If that fails, prints what is missing and returns `None`.
 pub(crate) fn compile(folder: &Path) -> Option<PathBuf> {
     let program = folder.join("libjpeg");
     let build = |compiler: &str| {
@@ -32,16 +31,17 @@ pub(crate) fn compile(folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// The program with its pictures in memory. It ends when this is dropped.
+/// The program, with its images in memory. Dropping this value ends the program.
 pub(crate) struct Libjpeg {
     child: Child,
-    /// Taken when dropped: the end of its orders is the program's end.
+    /// Taken when this value is dropped: closing the pipe ends the program.
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
 impl Libjpeg {
-    /// Hands `files` and the windows wanted of each over. The files lie in `folder` meanwhile.
+    /// Passes `files` and the windows wanted of each to the program. The files are stored in
+    /// `folder` meanwhile.
     pub(crate) fn start(
         program: &Path,
         folder: &Path,
@@ -73,7 +73,7 @@ impl Libjpeg {
         self.answers.next().expect("an answer: see the program's own error above").unwrap()
     }
 
-    /// One turn of `full` or `crop`.
+    /// Runs one turn of `full` or `crop`.
     pub(crate) fn turn(&mut self, order: &str) -> Turn {
         let answer = self.ask(&format!("{order}\n"));
         let numbers: Vec<u64> = answer.split(' ').map(|number| number.parse().unwrap()).collect();

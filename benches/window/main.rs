@@ -1,22 +1,23 @@
 //! Decoding the windows that `RandomResizedCrop` takes of photographs, on one thread.
 //!
-//! A row reads `<method>  us a picture  share of its pixels decoded  <- over each yardstick`:
+//! A row reads `<method>  us an image  share of its pixels decoded  <- over each yardstick`:
 //!
 //! | method | |
 //! |---|---|
-//! | whole, window of the file as it is | our decoder; no markers: above and beside the window only bits are read |
+//! | whole, window of the file as it is | our decoder; no markers: above and beside the window only entropy-coded bits are read |
 //! | window, re-cut | restart markers every 32 or 64 pixels, or every row of MCUs |
-//! | the same (zune-jpeg) | unmodified zune-jpeg, of windows the file cut down to one |
+//! | the same (zune-jpeg) | unmodified zune-jpeg, on a file reduced to the window |
 //! | libjpeg-turbo whole | accurate IDCT, smooth upsampling |
 //! | libjpeg-turbo crop and skip | `jpeg_crop_scanline`, `jpeg_skip_scanlines`, no row below |
-//! | libjpeg-turbo whole, re-cut | what markers cost who reads all |
+//! | libjpeg-turbo whole, re-cut | the cost of markers for a reader of the whole image |
 //!
-//! Photographs are `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, as they are and
-//! made smaller as for training. Windows are drawn once, by the op itself (scale 0.08..1, ratio
-//! 3/4..4/3), four of each photograph. The methods take turns, round by round; ratios are medians
-//! of the rounds' ratios, so that a slow moment of the machine hits all. Times are the processor's.
+//! Photographs are `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, in their
+//! original size and reduced as for training. Windows are drawn once, by the op itself (scale
+//! 0.08..1, ratio 3/4..4/3), four of each photograph. The methods take turns, round by round;
+//! ratios are medians of the rounds' ratios, so that a slow moment of the machine affects all of
+//! them. Times are processor times.
 //!
-//! `-- nothing` runs each once, with few photographs.
+//! `-- nothing` runs each method once, with few photographs.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 #[path = "../common/mod.rs"]
@@ -41,10 +42,10 @@ const RECUT: &str = "window, re-cut, tiles of 32";
 const LIBJPEG: &str = "libjpeg-turbo whole";
 const CROP: &str = "libjpeg-turbo crop and skip";
 
-/// What the table compares with, and the most that [`RECUT`] may take of it.
+/// The methods that [`RECUT`] is compared with, and the largest ratio of [`RECUT`]'s time to each.
 const YARDSTICKS: [(&str, f64); 3] = [(LIBJPEG, 0.62), (WHOLE, 0.52), (CROP, 0.85)];
 
-/// A way to decode, and what each of its turns took.
+/// A method of decoding, and the results of its turns.
 struct Method<'a> {
     name: &'static str,
     run: Box<dyn FnMut() -> Turn + 'a>,
@@ -56,7 +57,7 @@ impl<'a> Method<'a> {
         Self { name, run: Box::new(run), turns: vec![] }
     }
 
-    /// The median over the rounds of its time over another's.
+    /// Returns the median over the rounds of this method's time divided by another's.
     fn over(&self, other: &Self) -> f64 {
         median(self.turns.iter().zip(&other.turns).map(|(a, b)| a.micros() / b.micros()))
     }

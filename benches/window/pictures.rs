@@ -12,7 +12,7 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Windows of each photograph.
+/// The number of windows of each photograph.
 const WINDOWS: u64 = 4;
 
 /// A set of JPEGs and the windows wanted of them.
@@ -20,11 +20,11 @@ pub(crate) struct Photographs {
     pub(crate) name: &'static str,
     pub(crate) files: Vec<Vec<u8>>,
     pub(crate) sizes: Vec<Size>,
-    /// Each with the file that it is of; as many of each file.
+    /// Each window with the index of its file; every file has the same number of windows.
     pub(crate) windows: Vec<(usize, Window)>,
 }
 
-/// A picture with its longer side no longer than 500 pixels.
+/// Returns an image whose longer side has at most 500 pixels.
 fn smaller(bytes: &[u8], size: Size) -> Vec<u8> {
     let mut decoder = Decoder::default();
     let whole = decoder.decode(&encoded(bytes, size), size.full()).unwrap();
@@ -39,10 +39,10 @@ fn smaller(bytes: &[u8], size: Size) -> Vec<u8> {
     jpeg
 }
 
-/// Files re-cut.
+/// Re-cut files.
 pub(crate) struct Recut {
     pub(crate) files: Vec<Vec<u8>>,
-    /// Those that were not: they are the originals.
+    /// The number of files that were not re-cut: `files` has their originals.
     pub(crate) kept: usize,
 }
 
@@ -50,7 +50,8 @@ pub(crate) fn encoded(bytes: &[u8], size: Size) -> EncodedImage<'_> {
     EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes }
 }
 
-/// The first `most` photographs of `data/imagenet` in the folder `FUSELOOP_SHARED` or `../shared`.
+/// Returns the first `most` photographs of `data/imagenet` in the folder `FUSELOOP_SHARED` or
+/// `../shared`.
 pub(crate) fn paths(most: usize) -> Vec<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let shared = std::env::var_os("FUSELOOP_SHARED").map_or_else(beside, PathBuf::from);
@@ -66,13 +67,14 @@ pub(crate) fn paths(most: usize) -> Vec<PathBuf> {
 }
 
 impl Photographs {
-    /// As they are.
+    /// Reads the photographs as they are.
     pub(crate) fn original(paths: &[PathBuf]) -> Self {
         let files = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
         Self::new("photographs as they are", files)
     }
 
-    /// As FFCV's writer makes them: at most 500 pixels a side, quality 90, 4:2:0, no markers.
+    /// Reduces the photographs as FFCV's writer does: at most 500 pixels a side, quality 90, 4:2:0,
+    /// no markers.
     pub(crate) fn smaller(&self) -> Self {
         let both: Vec<_> = self.files.iter().zip(&self.sizes).collect();
         let files = both.par_iter().map(|&(bytes, &size)| smaller(bytes, size)).collect();
@@ -95,12 +97,12 @@ impl Photographs {
         self.files.iter().map(Vec::len).sum()
     }
 
-    /// Pixels of a picture, on average.
+    /// Returns the average number of pixels of an image.
     pub(crate) fn pixels_each(&self) -> f64 {
         self.sizes.iter().map(|size| size.pixels() as f64).sum::<f64>() / self.files.len() as f64
     }
 
-    /// Pixels of a window, on average.
+    /// Returns the average number of pixels of a window.
     pub(crate) fn wanted_each(&self) -> f64 {
         let pixels = self.windows.iter().map(|(_, window)| window.size().pixels() as f64);
         pixels.sum::<f64>() / self.windows.len() as f64
@@ -115,7 +117,7 @@ impl Photographs {
         Recut { files, kept }
     }
 
-    /// The time that re-cutting all takes on this thread.
+    /// Returns the time that re-cutting all files takes on this thread.
     pub(crate) fn recut_alone(&self) -> Duration {
         let mut recutter = recutter(Tile::default());
         let start = Instant::now();
@@ -123,7 +125,7 @@ impl Photographs {
         start.elapsed()
     }
 
-    /// The time that re-cutting `count` files takes on all cores, these again and again.
+    /// Returns the time that re-cutting `count` files takes on all cores, repeating these files.
     pub(crate) fn recut_together(&self, count: usize) -> Duration {
         let files: Vec<&Vec<u8>> = self.files.iter().cycle().take(count).collect();
         let start = Instant::now();
@@ -136,14 +138,15 @@ impl Photographs {
 }
 
 impl Recut {
-    /// All bytes, and those without the indexes behind the pictures' ends.
+    /// Returns the bytes of all files, and the bytes without the indexes after the ends of the
+    /// images.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let all = self.files.iter().map(Vec::len).sum();
         (all, all - self.files.iter().map(|bytes| index_bytes(bytes)).sum::<usize>())
     }
 }
 
-/// Bytes of a file's index of segments: a length each, their number, a mark.
+/// Returns the bytes of a file's index of segments: a length for each, their number, a mark.
 fn index_bytes(bytes: &[u8]) -> usize {
     let Some((rest, b"FSEGIDX\x01")) = bytes.split_last_chunk() else { return 0 };
     let count = rest.last_chunk().map_or(0, |count| u32::from_le_bytes(*count));
@@ -154,7 +157,7 @@ fn recutter(tile: Tile) -> Recutter {
     Recutter::new(tile, Limits::DEFAULT)
 }
 
-/// The window that training would take of `file` in epoch `turn`.
+/// Returns the window that training would take of `file` in epoch `turn`.
 fn window(turn: u64, file: u64, size: Size) -> Window {
     let crop = RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
     let mut rng = SampleKey::new(turn, 0, file).op(0);

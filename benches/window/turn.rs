@@ -1,4 +1,4 @@
-//! What one turn of a method took, and the methods of ours.
+//! The result of one turn of a method, and our own methods.
 
 use crate::pictures::Photographs;
 use crate::process;
@@ -7,12 +7,12 @@ use fuseloop_ops::{Size, Window};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// One turn: all pictures or windows once.
+/// The result of one turn: every image or window once.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Turn {
     pub(crate) nanos: u64,
     pub(crate) decodes: u64,
-    /// Pixels that were decoded, wanted or not.
+    /// The number of decoded pixels, wanted or not.
     pub(crate) pixels: u64,
 }
 
@@ -26,13 +26,13 @@ impl Turn {
     }
 }
 
-/// Every picture of `files` whole, once.
+/// Decodes every image of `files` as a whole, once.
 pub(crate) fn whole(decoder: &mut Decoder, set: &Photographs, files: &[Vec<u8>]) -> Turn {
     let wanted = set.sizes.iter().enumerate().map(|(file, size)| (file, size.full()));
     turn(decoder, &set.sizes, files, wanted)
 }
 
-/// Every window once.
+/// Decodes every window once.
 pub(crate) fn windowed(decoder: &mut Decoder, set: &Photographs, files: &[Vec<u8>]) -> Turn {
     turn(decoder, &set.sizes, files, set.windows.iter().copied())
 }
@@ -49,7 +49,7 @@ fn turn(
         let image = crate::pictures::encoded(&files[file], sizes[file]);
         let decoded = decoder.decode(&image, window).unwrap();
         turn.decodes += 1;
-        // Rows lie as far apart as those that were decoded are long.
+        // The stride of the view is the width of the rows that were decoded.
         let row = black_box(decoded).view.stride() as u64 / 3;
         turn.pixels += row * u64::from(decoded.view.size().height);
     }
@@ -57,8 +57,8 @@ fn turn(
     turn
 }
 
-/// Processor time, so that others who have the processor meanwhile do not count; by the wall where
-/// the system does not tell it.
+/// Measures processor time, so that other processes do not count; measures wall time if the system
+/// does not report processor time.
 struct Clock {
     wall: Instant,
     processor: Option<Duration>,

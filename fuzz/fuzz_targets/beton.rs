@@ -1,4 +1,4 @@
-//! A `.beton` file of any bytes.
+//! Fuzzes a `.beton` file of arbitrary bytes.
 #![no_main]
 
 use fuseloop::fuzzing::{count, beton};

@@ -1,4 +1,4 @@
-//! A cursor of any bytes.
+//! Fuzzes a cursor of arbitrary bytes.
 #![no_main]
 
 use fuseloop::fuzzing::{count, cursor};

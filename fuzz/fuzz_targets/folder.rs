@@ -1,4 +1,4 @@
-//! A table of images, and a saved listing, of any bytes.
+//! Fuzzes a table of images, and a saved listing, of arbitrary bytes.
 #![no_main]
 
 use fuseloop::fuzzing::{count, folder};

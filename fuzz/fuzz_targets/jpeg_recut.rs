@@ -1,4 +1,4 @@
-//! Re-cutting a JPEG of any bytes.
+//! Fuzzes re-cutting a JPEG of arbitrary bytes.
 #![no_main]
 
 use fuseloop::fuzzing::{count, jpeg_recut};

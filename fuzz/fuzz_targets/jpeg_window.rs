@@ -1,4 +1,5 @@
-//! A JPEG of any bytes is decoded or refused, and its windows are parts of the whole.
+//! Fuzzes a JPEG of arbitrary bytes: it is decoded or refused, and its windows equal the same
+//! regions of the whole image.
 #![no_main]
 
 use fuseloop::fuzzing::{count, jpeg_window};

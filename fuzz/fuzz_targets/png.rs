@@ -1,4 +1,4 @@
-//! A PNG of any bytes, as it is and with its checksums put right.
+//! Fuzzes a PNG of arbitrary bytes, as it is and with corrected checksums.
 #![no_main]
 
 use fuseloop::fuzzing::{count, png, rechecked};

@@ -1,4 +1,4 @@
-//! A pipeline file of any bytes.
+//! Fuzzes a pipeline file of arbitrary bytes.
 #![no_main]
 
 use fuseloop::fuzzing::{count, spec_toml};

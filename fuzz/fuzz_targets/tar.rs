@@ -1,4 +1,4 @@
-//! A tar file of any bytes, as it is and with its sums put right.
+//! Fuzzes a tar file of arbitrary bytes, as it is and with corrected checksums.
 #![no_main]
 
 use fuseloop::fuzzing::{count, resummed, tar};

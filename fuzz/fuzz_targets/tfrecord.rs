@@ -1,4 +1,4 @@
-//! A TFRecord file of any bytes, as it is and with its checksums put right.
+//! Fuzzes a TFRecord file of arbitrary bytes, as it is and with corrected checksums.
 #![no_main]
 
 use fuseloop::fuzzing::{count, reframed, tfrecord};

@@ -1,1 +1,1 @@
-"""One module a family of goldens; scripts/ops_goldens.py runs them all and says what lies in which file."""
+"""One module per family of goldens; scripts/ops_goldens.py runs all of them and lists the contents of each file."""

@@ -1,13 +1,13 @@
-"""What every family shares: pictures, a case of a torchvision functional, and the files.
+"""Code shared by all families: images, a case of a torchvision functional, and the files.
 
-A case is one JSON object on one line: the picture, the op by its functional's name, the functional's
-own parameters by their own names, and the result, as bytes in rows `[height, width, channel]`:
+A case is one JSON object on one line: the image, the op by its functional's name, the functional's
+parameters by their names, and the result, as bytes in rows `[height, width, channel]`:
 
     "sha256": "..."      the SHA-256 of all bytes
     "bytes": n           or: the next n bytes of the family's .bin, in the order of the cases
 
-Where Pillow has the op too, `pillow_max` is the largest difference of its result from
-torchvision's, in levels, and `pillow_share` the share of values that differ.
+If Pillow has the op too, `pillow_max` is the largest difference between its result and torchvision's,
+in levels, and `pillow_share` is the share of values that differ.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ TEXTURE_PICTURE = ["texture", 0, *TEXTURE]
 
 
 def texture():
-    """Part of a photo, at its own scale: a badge on cloth."""
+    """Returns a region of a photo in full resolution: a badge on cloth."""
     (package,) = importlib.util.find_spec("skimage").submodule_search_locations
     photo = PIL.Image.open(pathlib.Path(package) / "data/astronaut.png")
     top, left = TEXTURE_AT
@@ -46,7 +46,7 @@ def waves(seed, width, y, x, c):
 
 
 def noise(seed, width, y, x, c):
-    """Every value as likely, and no two neighbours alike."""
+    """Noise: every value has the same probability, and neighbours differ."""
     value = ((seed * 8191 + y) * 8191 + x) * 8191 + c
     value = (value ^ (value >> np.uint32(15))) * np.uint32(0x2C1B3C6D)
     value = (value ^ (value >> np.uint32(12))) * np.uint32(0x297A2D39)
@@ -59,7 +59,7 @@ def ramp(seed, width, y, x, c):
 
 
 def constant(seed, width, y, x, c):
-    """The seed everywhere."""
+    """The seed in every pixel."""
     return seed + 0 * (y + x + c)
 
 
@@ -74,7 +74,7 @@ def narrow(seed, width, y, x, c):
 
 
 def grey(seed, width, y, x, c):
-    """Noise whose channels are equal, but for a column in four."""
+    """Noise whose channels are equal, except in every fourth column."""
     return noise(seed, width, y, x, np.where(x % 4 == 3, c, 0).astype(np.uint32))
 
 
@@ -82,7 +82,7 @@ FORMULAS = {f.__name__: f for f in [waves, noise, ramp, constant, steps, narrow,
 
 
 def picture(kind, seed, height, width):
-    """The picture of a kind, as u8 [height, width, 3]: the low byte of its formula in u32."""
+    """Returns the image of a kind, as u8 [height, width, 3]: the low byte of its formula in u32."""
     if kind == "texture":
         return texture()
     axes = (np.arange(n, dtype=np.uint32) for n in (height, width, 3))
@@ -104,7 +104,7 @@ def sha256(data):
 
 
 def single(value):
-    """A number that f32 can hold, as a draw is."""
+    """Rounds to a number that f32 can represent, as draws are."""
     return float(np.float32(value))
 
 
@@ -113,11 +113,11 @@ def singles(values):
 
 
 def bits(values):
-    """The bits of the f32 nearest to each value."""
+    """Returns the bits of the f32 nearest to each value."""
     return [int(word) for word in np.array(values, np.float64).astype(np.float32).view(np.uint32)]
 
 
-# Ops that torchvision hands to Pillow for a Pillow image, where "same request" has a meaning.
+# Ops that torchvision passes on to Pillow for a Pillow image, so that both receive the same request.
 PILLOW_HAS = {
     "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
     "adjust_sharpness", "affine", "autocontrast", "center_crop", "crop", "equalize",
@@ -127,12 +127,12 @@ PILLOW_HAS = {
 
 
 def run(pixels, op, **params):
-    """torchvision's result on a u8 tensor."""
+    """Returns torchvision's result on a u8 tensor."""
     return to_pixels(getattr(F, op)(to_tensor(pixels), **params))
 
 
 def difference(ours, theirs):
-    """How far Pillow's picture is from torchvision's; nothing if it is of another size."""
+    """Returns the difference between Pillow's image and torchvision's; nothing if their sizes differ."""
     theirs = np.asarray(theirs)
     theirs = theirs.reshape(*theirs.shape[:2], -1)
     if theirs.shape != ours.shape:
@@ -142,8 +142,8 @@ def difference(ours, theirs):
 
 
 def pillow_difference(pixels, ours, op, **params):
-    """How far Pillow is from torchvision; nothing where it doesn't have the op."""
-    # Pillow has no resize without antialiasing, and refuses to posterize to no bits.
+    """Returns the difference between Pillow's result and torchvision's; nothing if Pillow lacks the op."""
+    # Pillow has no resize without antialiasing, and refuses to posterize to zero bits.
     blurs = params.get("interpolation") in ["bilinear", "bicubic"]
     if op not in PILLOW_HAS or (blurs and params.get("antialias") is False) or params.get("bits") == 0:
         return {}
@@ -152,11 +152,11 @@ def pillow_difference(pixels, ours, op, **params):
 
 
 class Tie(Exception):
-    """A nearest warp reads from the middle between two pixels, where the last bit of the grid decides."""
+    """A nearest warp reads halfway between two pixels, where the last bit of the grid decides."""
 
 
 def is_a_tie(grid, height, width):
-    """Whether a source within the picture is so near the middle that rounding could move it across."""
+    """Returns true if rounding could move a source position within the image to another pixel."""
     size = torch.tensor([width, height], dtype=torch.float64)
     source = ((grid.to(torch.float64) + 1) * size - 1) / 2
     near = ((source - source.floor()) - 0.5).abs() < 1e-5
@@ -179,7 +179,7 @@ def without_ties():
 
 
 def outcome(spec, op, **params):
-    """The case of a functional without its result, and the result."""
+    """Returns the case of a functional without its result, and the result."""
     pixels = picture(*spec)
     ours = run(pixels, op, **params)
     size = {} if ours.shape[:2] == pixels.shape[:2] else {"output_size": list(ours.shape[:2])}
@@ -188,13 +188,13 @@ def outcome(spec, op, **params):
 
 
 def exact(spec, op, **params):
-    """A case that must be met in every bit."""
+    """Returns a case whose result must be equal in every bit."""
     case, ours = outcome(spec, op, **params)
     return {**case, "sha256": sha256(ours.tobytes())}
 
 
 def approximate(spec, op, **params):
-    """A case that may be met within a tolerance, and its bytes."""
+    """Returns a case whose result may differ within a tolerance, and its bytes."""
     case, ours = outcome(spec, op, **params)
     return {**case, "bytes": ours.nbytes}, ours.tobytes()
 
@@ -205,12 +205,12 @@ def made_by():
 
 
 def write_json(name, cases):
-    """One case a line, so that a diff shows the cases that changed."""
+    """Writes one case per line, so that a diff shows the cases that changed."""
     lines = ",\n".join("  " + json.dumps(case, allow_nan=False) for case in cases)
     (OUT / name).write_text(f'{{"made_by": {json.dumps(made_by())}, "cases": [\n{lines}\n]}}\n')
 
 
 def write_pair(name, made):
-    """The cases, and the bytes of those that have some, one after the other."""
+    """Writes the cases, and the bytes of those that have bytes, one after the other."""
     write_json(f"{name}.json", [case for case, _ in made])
     (OUT / f"{name}.bin").write_bytes(b"".join(data for _, data in made))

@@ -1,8 +1,8 @@
 """erase.json and erase.bin: erased boxes, and MixUp and CutMix of a batch.
 
-`erase` is exact, on u8 or on the picture scaled to f32; `values` has one number, or one a channel.
-A mix has a batch of `pictures`. Its bytes are the batch, `[sample, height, width, channel]`, little
-endian; `target` is what becomes of the one-hot `labels`.
+`erase` is exact, on u8 or on the image scaled to f32; `values` has one number, or one per channel.
+A mix has a batch of `pictures`. Its bytes are the mixed batch, `[sample, height, width, channel]`,
+little endian; `target` is the result for the one-hot `labels`.
 """
 
 import torch

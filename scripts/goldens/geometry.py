@@ -9,7 +9,7 @@ from .common import TEXTURE_PICTURE, exact, picture, sha256, to_pixels, to_tenso
 WAVES, NOISE, SMALL, TALL = ["waves", 3, 24, 31], ["noise", 1, 33, 47], ["noise", 2, 5, 7], ["waves", 1, 31, 24]
 EVEN, ONE = ["noise", 4, 8, 6], ["noise", 6, 1, 1]
 
-# left, top, right, bottom; or one number for all; or one for left and right, one for top and bottom
+# left, top, right, bottom; or one number for all; or one for left and right and one for top and bottom
 PADDINGS = [0, 1, 4, [3, 2], [2, 0, 0, 0], [0, 3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 4], [1, 2, 3, 4], [4, 3, 2, 1]]
 FILLS = [0, 9, 255, [1, 20, 255]]
 CENTRES = [(1, 1), (3, 4), (4, 3), (5, 7), (6, 6), (8, 8), (9, 11), (24, 31), (12, 60), (60, 12), (50, 52)]
@@ -34,7 +34,7 @@ SHORT_SIDES = [(WAVES, 16, None), (TALL, 16, None), (WAVES, 40, None), (["noise"
 
 
 def moved(spec, op, pixels, **params):
-    """A move of pixels that is torch's own."""
+    """Returns the case of a permutation of pixels that torch itself has."""
     pixels = to_pixels(pixels)
     size = list(pixels.shape[:2])
     return {"picture": spec, "op": op, **params, "output_size": size, "sha256": sha256(pixels.tobytes())}

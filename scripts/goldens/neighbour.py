@@ -1,6 +1,6 @@
-"""neighbour.json and neighbour.bin: sharpness, which is exact, and blurs, which have their bytes.
+"""neighbour.json and neighbour.bin: sharpness, which is exact, and blurs, whose bytes are stored.
 
-`blur` is OpenCV's `cv2.blur` with its default border, the reflection without the edge.
+`blur` is OpenCV's `cv2.blur` with its default border, a reflection that does not repeat the edge.
 """
 
 import cv2

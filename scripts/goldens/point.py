@@ -1,4 +1,4 @@
-"""point.json: ops that look at a pixel, or at a picture's histogram, and at nothing else. All are exact."""
+"""point.json: ops that read only one pixel, or an image's histogram. All are exact."""
 
 import itertools
 
@@ -12,7 +12,7 @@ RAMP = ["ramp", 0, 8, 32]
 WAVES, NOISE, SMALL = ["waves", 3, 24, 31], ["noise", 1, 33, 47], ["noise", 5, 9, 11]
 NARROW, GREY, STEPS = ["narrow", 2, 33, 47], ["grey", 3, 24, 31], ["steps", 7, 24, 31]
 CONSTANT, BLACK, WHITE = ["constant", 77, 24, 31], ["constant", 0, 8, 8], ["constant", 255, 8, 8]
-# 255 pixels of which one is the highest value: one short of a step.
+# 255 pixels of which one has the highest value: one pixel short of a step.
 ALMOST = ["ramp", 0, 15, 17]
 
 THRESHOLDS = [0.0, 0.5, 1.0, 77.0, 77.25, 127.5, 128.0, 254.5, 255.0]
@@ -57,7 +57,7 @@ def hues():
 
 
 def jitter(spec, order, factors):
-    """The four ops one after the other, with u8 between them."""
+    """Returns the case of the four ops in sequence, with u8 between them."""
     pixels = picture(*spec)
     for part in order:
         pixels = run(pixels, f"adjust_{JITTER[part]}", **{f"{JITTER[part]}_factor": factors[part]})
@@ -75,7 +75,7 @@ def jitters():
 
 
 def solarize_add(spec, add):
-    """timm's, which is Pillow's alone."""
+    """Returns a case of timm's op, which exists for Pillow images only."""
     out = np.asarray(auto_augment.solarize_add(PIL.Image.fromarray(picture(*spec)), add, thresh=128))
     return {"picture": spec, "op": "solarize_add", "add": add, "thresh": 128, "sha256": sha256(out.tobytes())}
 

@@ -1,6 +1,6 @@
 """policies.json and policies.bin: the tables of torchvision's automatic policies, and replays of their draws.
 
-    augmentation_space      one op's magnitudes, by class, number of bins and image size; none if it takes none
+    augmentation_space      one op's magnitudes, by class, number of bins and image size; none if the op has none
     auto_augment_policy     25 sub-policies of two [op, probability, magnitude index or none]
     apply_op                one op at one magnitude; nearest, no fill
     auto_augment            the sub-policy `index` with both ops run, unless its shear has ties: see warp.py
@@ -8,8 +8,8 @@
                             `picks` of [op, magnitude index, negated], in their order
     aug_mix                 `chains` of such picks, mixed by `m` (of the original and of the mix) and `weights`
 
-A replay goes through the class itself, whose generator is made to draw what the case says. All are
-exact but for an aug_mix with bilinear interpolation, which has its bytes.
+A replay runs the class itself, with a generator that is patched to return the draws of the case. All
+are exact except an aug_mix with bilinear interpolation, whose bytes are stored.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ def apply_op(spec, name, magnitude):
 
     out = to_pixels(applied_to(to_tensor(pixels)))
     case = {"op": "apply_op", "picture": spec, "name": name, "magnitude": magnitude}
-    # Pillow refuses to posterize to no bits.
+    # Pillow refuses to posterize to zero bits.
     if (name, magnitude) != ("Posterize", 0.0):
         case |= difference(out, applied_to(PIL.Image.fromarray(pixels)))
     return {**case, "sha256": sha256(out.tobytes())}
@@ -126,7 +126,7 @@ def applied():
 
 
 def drawing(integers, coins):
-    """A generator that draws these, in this order."""
+    """Patches torch's generator to return these draws, in this order."""
     integers, coins = iter(integers), iter(coins)
     return mock.patch.multiple(
         torch,
@@ -136,7 +136,7 @@ def drawing(integers, coins):
 
 
 def sign(negated):
-    """The coin of a sign: heads is negative."""
+    """Returns the random number that decides a sign: below 0.5 is negative."""
     return 0.25 if negated else 0.75
 
 

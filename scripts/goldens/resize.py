@@ -35,7 +35,7 @@ def crops():
 
 
 def resize(spec, window, size):
-    """The case, and the two libraries' bytes."""
+    """Returns the case, and the two libraries' bytes."""
     pixels = picture(*spec)
     if window:
         top, left, height, width = window

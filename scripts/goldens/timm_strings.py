@@ -1,10 +1,10 @@
 """timm.json: timm's RandAugment.
 
-    level_to_arg    what an op is called with at each of `levels`, its coin for a sign thrown; the translations
-                    that are not relative with a `translate_const` of 100
-    config          what a configuration string says, or which exception it ends in
+    level_to_arg    the arguments of an op at each of `levels`, with its random sign fixed; absolute translations
+                    use a `translate_const` of 100
+    config          the meaning of a configuration string, or the exception that it raises
 
-`mstd` is "inf" where the magnitude is uniform. `weights` are normalised, in the order of `ops`.
+`mstd` is "inf" if the magnitude is uniform. `weights` are normalised, in the order of `ops`.
 """
 
 import math
@@ -43,7 +43,7 @@ CONFIGS = [
     "rand-tother-inc1",
     "rand-t",
     "rand-t3a-tweights",
-    # Sections without a digit are passed over.
+    # Sections without a digit are skipped.
     "rand-m-n",
     "rand-inc",
     "rand-mstdinf",
@@ -72,7 +72,7 @@ CONFIGS = [
 
 
 def level_to_arg(name, negated):
-    """The tuple of arguments at each level, with a coin of 1 (negative) or 0."""
+    """Returns the tuple of arguments at each level, with a random number of 1 (negative) or 0."""
     to_arg = auto_augment.LEVEL_TO_ARG[name]
     with mock.patch.object(auto_augment.random, "random", lambda: float(negated)):
         args = [[] if to_arg is None else list(to_arg(level, HPARAMS)) for level in LEVELS]

@@ -1,7 +1,7 @@
 """values.json and values.bin: conversion, normalisation, label targets; and normalize.bin.
 
-Bytes are of `dtype` (u8, f16 or f32), little endian, in rows `[height, width, channel]`. Label targets stand in the
-case: timm's, of a label without a partner.
+Bytes have the type `dtype` (u8, f16 or f32), little endian, in rows `[height, width, channel]`. Label targets are
+stored in the case: timm's result for a label without a partner.
 """
 
 import struct
@@ -71,7 +71,7 @@ def labels():
 
 
 def imagenet():
-    """All 256 values, in f32 [256, 3]."""
+    """Returns the results for all 256 values, in f32 [256, 3]."""
     ramp = torch.arange(256, dtype=torch.uint8).expand(3, 1, 256).contiguous()
     out = v2.Normalize(*IMAGENET)(v2.ToDtype(torch.float32, scale=True)(ramp))
     return struct.pack("<768f", *out[:, 0, :].T.flatten().tolist())

@@ -1,11 +1,11 @@
-"""warp.json and warp.bin: rotate, affine and perspective. Nearest is exact, bilinear has its bytes.
+"""warp.json and warp.bin: rotate, affine and perspective. Nearest is exact; the bytes of bilinear are stored.
 
-There is no nearest case where a source lies in the middle between two pixels: rounding decides there, and
-the CPU how the library rounds. For the same reason a bilinear value may be a level off.
+No nearest case reads halfway between two pixels: rounding decides there, and the CPU decides how the
+library rounds. For the same reason a bilinear value may be off by one level.
 
-`matrix` is the inverse matrix the library computes, row by row, and `coefficients` are its eight of
-a perspective: each number as the bits of its f32. A rotation by a multiple of 90 degrees that is a mere
-turn has no matrix.
+`matrix` is the inverse matrix that the library computes, row by row, and `coefficients` are the eight
+numbers of a perspective: each number as the bits of its f32. A rotation by a multiple of 90 degrees that
+only permutes pixels has no matrix.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ AFFINES = [
 
 
 def corners(spec):
-    """The start points of RandomPerspective: all four corners, clockwise from the top left, as x and y."""
+    """Returns the start points of RandomPerspective: all four corners, clockwise from the top left, as x and y."""
     _, _, height, width = spec
     return [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
 
@@ -76,14 +76,14 @@ PERSPECTIVES = [
 
 
 def matrix(spec, angle, translate, scale, shear, center):
-    """The library's inverse matrix, of an affine's own angle."""
+    """Returns the library's inverse matrix, for an affine's angle as the user passes it."""
     _, _, height, width = spec
     relative = [0.0, 0.0] if center is None else [center[0] - width * 0.5, center[1] - height * 0.5]
     return bits(_geometry._get_inverse_affine_matrix(relative, angle, translate, scale, shear))
 
 
 def is_a_turn(spec, angle, expand, center):
-    """Whether the library turns the picture without a matrix."""
+    """Returns true if the library rotates the image without a matrix."""
     square = expand or spec[2] == spec[3]
     return center is None and (angle % 180 == 0 or square and angle % 90 == 0)
 
@@ -114,7 +114,7 @@ def perspectives():
 
 
 def both(spec, op, params, known):
-    """A warp by nearest, unless it has ties, and by bilinear."""
+    """Yields a warp by nearest, unless it has ties, and by bilinear."""
     with contextlib.suppress(Tie):
         case = exact(spec, op, interpolation="nearest", **params)
         yield {**case, **known}, b""

@@ -26,3 +26,13 @@ fn whole(decoder: &mut Decoder, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let size = decoder.size(&unmeasured(bytes))?;
     pixels(decoder, bytes, size.full())
 }
+
+/// Fuzzing found this file: a damaged segment ends inside a coefficient's value. Where a window's cut ended
+/// with that segment, its pixels were other ones than those of the whole image.
+#[test]
+fn a_window_that_ends_with_a_damaged_segment_has_the_pixels_of_the_whole() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/jpeg/hostile/ends_in_a_value.jpg");
+    let bytes = std::fs::read(path).unwrap();
+    assert!(fuseloop::fuzzing::jpeg_window(&bytes), "the whole image is decoded");
+}

@@ -52,6 +52,11 @@ impl SingleScan<'_> {
         let start = n.checked_sub(1).map_or(self.start, |before| self.restarts[before] + 2);
         start..self.restarts.get(n).copied().unwrap_or(self.end)
     }
+
+    /// Returns true if no restart marker follows segment `n`.
+    pub(super) fn is_last(&self, n: usize) -> bool {
+        n >= self.restarts.len()
+    }
 }
 
 impl<'a> Scans<'a> {

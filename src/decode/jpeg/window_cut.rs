@@ -1,7 +1,7 @@
 //! Cuts a window out of a JPEG's coded bytes: writes the smaller file that zune-jpeg is given.
 //!
 //! ```text
-//! headers with the cut's height and width | segments | ones | end marker
+//! headers with the cut's height and width | segments | a restart marker, or ones | end marker
 //! ```
 //!
 //! Without restart markers there is one segment, and only the rows below the window are left out: the
@@ -38,9 +38,14 @@ use std::ops::Range;
 ///
 /// Past the end marker the decoder reads zeros, and returns wrong pixels for an image whose data end
 /// early. A run of ones is no Huffman code (T.81, C.2), so reading into the ones is an error.
+///
+/// They follow the file's last segment only. Past any other segment the decoder reads zeros, as it does
+/// when it decodes the whole image: where a damaged segment ends inside a coefficient's value, ones would
+/// be that value's bits, and the window would have other pixels than the whole image.
 const ONES: [[u8; 2]; 12] = [[0xff, 0]; 12];
 
-/// Bytes that the cut adds to those of the file: the ones and the end marker.
+/// The maximum number of bytes that the cut adds to those of the file: the ones, or a restart marker, and
+/// the end marker.
 pub(super) const MOST_ADDED: usize = 2 * ONES.len() + 2;
 
 /// The part of a JPEG that is cut out for a window.
@@ -120,19 +125,25 @@ impl WindowCut {
         file.extend_from_slice(&bytes[..headers.scan.data]);
         file[headers.height_at..headers.height_at + 2].copy_from_slice(&height);
         file[headers.height_at + 2..headers.height_at + 4].copy_from_slice(&width);
+        let restart = |number: usize| [0xff, 0xd0 + (number % 8) as u8];
+        let (mut number, mut is_last) = (0, true);
         match self.layout {
             None => file.extend_from_slice(&bytes[scan.segment(0)]),
             Some(layout) => {
                 for (n, segment) in layout.segments().enumerate() {
                     if let Some(before) = n.checked_sub(1) {
-                        file.extend_from_slice(&[0xff, 0xd0 + (before % 8) as u8]);
+                        file.extend_from_slice(&restart(before));
                     }
                     let segment = usize::try_from(segment).expect("a segment in memory");
                     file.extend_from_slice(&bytes[scan.segment(segment)]);
+                    (number, is_last) = (n, scan.is_last(segment));
                 }
             }
         }
-        file.extend_from_slice(ONES.as_flattened());
+        match is_last {
+            true => file.extend_from_slice(ONES.as_flattened()),
+            false => file.extend_from_slice(&restart(number)),
+        }
         file.extend_from_slice(&[0xff, EOI]);
     }
 }

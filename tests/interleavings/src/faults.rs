@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// The bug in the primitives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `notify_one` wakes no thread, once in four times.
+    /// Every fourth notification wakes no thread.
     LostWakeUp,
     /// Adding to an atomic reads and writes it in two steps.
     TornAdd,
