@@ -43,6 +43,7 @@ use std::time::Instant;
 /// folders, tar and TFRecord shards.
 #[derive(Parser)]
 #[command(
+    name = "fuseloop",
     version,
     arg_required_else_help = true,
     after_help = "Begin with `fuseloop demo`: it needs nothing and takes a few seconds."

@@ -989,3 +989,13 @@ fn a_reader_that_has_gone_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn the_command_is_called_fuseloop_whatever_its_crate_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(
+        told(dir.path(), &["--version"]),
+        format!("fuseloop {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert!(told(dir.path(), &["--help"]).contains("Usage: fuseloop <COMMAND>"));
+}
