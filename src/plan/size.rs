@@ -90,8 +90,7 @@ pub(super) struct Largest {
 impl Largest {
     pub(super) fn of(flat_ops: &[FlatOp]) -> Self {
         flat_ops.iter().fold(Self::default(), |largest, flat_op| {
-            let size = Size::new(flat_op.output.height.max, flat_op.output.width.max);
-            let own = Self { pixels: size.pixels(), side: size.height.max(size.width) };
+            let own = Size::new(flat_op.output.height.max, flat_op.output.width.max).into();
             let of_chains = flat_op.step.as_ref().map_or(Self::default(), |plan| plan.largest);
             largest.max(own).max(of_chains)
         })
@@ -106,12 +105,17 @@ impl Largest {
     }
 }
 
-fn check(op: &'static str, size: Size, limits: &Limits) -> Result<(), TooManyPixels> {
-    let max = limits.max_pixels;
-    if size.pixels() > max || size.height.max(size.width) > MOST_SIDE {
-        return Err(TooManyPixels { op, size, max });
+impl From<Size> for Largest {
+    fn from(size: Size) -> Self {
+        Self { pixels: size.pixels(), side: size.height.max(size.width) }
     }
-    Ok(())
+}
+
+fn check(op: &'static str, size: Size, limits: &Limits) -> Result<(), TooManyPixels> {
+    if Largest::from(size).fits(limits) {
+        return Ok(());
+    }
+    Err(TooManyPixels { op, size, max: limits.max_pixels })
 }
 
 #[cfg(test)]

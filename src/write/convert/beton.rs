@@ -43,7 +43,7 @@ impl DatasetConversion<'_> {
             if self.source.len() <= self.unit() {
                 journal.check(|_, unit| is_whole(&self.dst, unit))?;
                 if journal.chunks().is_empty() {
-                    self.part(&self.dst, journal)?;
+                    self.part(&self.dst, journal, &self.progress(journal))?;
                 }
             } else {
                 self.write_parts(&parts, journal)?;
@@ -63,8 +63,9 @@ impl DatasetConversion<'_> {
         if !parts.is_dir() {
             fs::create_dir(parts).map_err(ConvertError::io("create it", parts))?;
         }
+        let progress = self.progress(journal);
         while journal.end() < self.source.len() {
-            self.part(&path(journal.chunks().len()), journal)?;
+            self.part(&path(journal.chunks().len()), journal, &progress)?;
         }
         let paths: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -74,12 +75,16 @@ impl DatasetConversion<'_> {
     }
 
     /// Writes the next samples as a separate file, and records it.
-    fn part(&self, out: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
+    fn part(
+        &self,
+        out: &Path,
+        journal: &mut Journal<'_>,
+        progress: &ProgressCounter<'_>,
+    ) -> Result<(), ConvertError> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
-        let progress = self.progress(journal);
         let fields = &self.fields;
-        let row = |_, number: u64| self.row(SampleId(number), &progress);
+        let row = |_, number: u64| self.row(SampleId(number), progress);
         let options = self.write_options();
         let request = FileRequest { fields, first, out, options: &options };
         let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)

@@ -867,3 +867,15 @@ fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
     let told = records.read(SampleId(2)).unwrap_err().to_string();
     assert!(told.contains("b.tfrecord") && told.ends_with("as in the first record"), "{told}");
 }
+
+#[test]
+fn progress_counts_on_from_chunk_to_chunk() {
+    let seen = std::sync::Arc::new(Mutex::new(vec![]));
+    let list = std::sync::Arc::clone(&seen);
+    let progress = ProgressFn::new(move |progress| list.lock().unwrap().push(progress));
+    converted(&classes(7), "x.beton", &ConvertOptions { progress, ..limits(3, 0, 0) });
+    let mut counts: Vec<_> =
+        seen.lock().unwrap().iter().map(|p| (p.done, p.resumed, p.total)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=7).map(|done| (done, 0, Some(7))).collect::<Vec<_>>());
+}
