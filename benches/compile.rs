@@ -20,8 +20,8 @@ mod common;
 
 use common::{median, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fuseloop::jit::{DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
 use std::time::Instant;

@@ -21,7 +21,8 @@
 mod paged;
 
 use fuseloop::SampleId;
-use fuseloop::order::{DatasetInfo, Order, Subset};
+use fuseloop::internals::order::DatasetInfo;
+use fuseloop::order::{Order, Subset};
 use fuseloop::source::{
     Beton, BoxError, Buffer, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadAt, RunPlan,
     Source,

@@ -15,7 +15,8 @@
 mod common;
 
 use common::median;
-use fuseloop::order::{BoxError, DatasetInfo, Order, PreparedOrder, Ranks, Subset, Uneven};
+use fuseloop::internals::order::{DatasetInfo, PreparedOrder};
+use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};
 use fuseloop::{Epoch, SampleId};
 use std::hint::black_box;
 use std::time::Instant;

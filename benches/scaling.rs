@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage};
+use fuseloop::internals::run::{
+    Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage,
+};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 

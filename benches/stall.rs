@@ -28,7 +28,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{
+use fuseloop::internals::run::{
     Delivery, Engine, EngineOptions, EpochRun, FillError, Progress, RunOrder, RunRequest, Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};

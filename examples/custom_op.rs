@@ -10,9 +10,9 @@
 //! cargo run --release --example custom_op
 //! ```
 
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::ops::*;
-use fuseloop::plan::{Draws, ImagePlan};
 use std::error::Error;
 
 /// Multiplies every value by `1 - strength * r^2`, where `r` is the pixel's distance from the

@@ -6,35 +6,37 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`sample`] | types that all stages share: sample ids, epochs, limits |
+//! | [`loader`] | the loader: which pipelines, batches and workers it has, and what it reports |
 //! | [`source`] | datasets: how many samples, and where their bytes are stored: `.beton` files, folders, tar and TFRecord shards, streams |
-//! | [`decode`] | encoded bytes and the window needed to pixels |
+//! | [`ops`] | the ops of a pipeline |
 //! | [`order`] | which sample comes next: pure functions of seed and epoch |
-//! | [`plan`] | a list of ops, checked and split into blocks |
-//! | [`jit`] | a plan as native code, and the oracle that the code must equal |
-//! | [`batch`] | the memory of batches, and leases on it |
-//! | [`run`] | the worker threads and the ring of batches that they fill |
+//! | [`batch`] | batches and their tensors |
 //! | [`device`] | batches on a GPU, and ops compiled to kernels that run there |
-//! | [`loader`] | all of the above together |
+//! | [`sample`] | types that all stages share: sample ids, epochs, limits |
 //! | [`spec`] | pipelines as data: TOML files |
-//! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
-//! | [`mod@write`] | converts a folder, a list or an iterator to a `.beton` file, and any source to any format |
-//! | [`mod@verify`] | a whole dataset, checked for damage |
 //! | [`workload`] | the usual lists of ops, by name |
+//! | [`mod@write`] | converts a folder, a list or an iterator to a `.beton` file, and any source to any format |
+//! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
+//! | [`mod@verify`] | a whole dataset, checked for damage |
+//!
+//! The stages behind the loader (decoder, planner, compiler and worker threads) are private. ARCHITECTURE.md
+//! describes them.
 
 pub mod batch;
-pub mod decode;
+mod decode;
 pub mod device;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod jit;
+#[doc(hidden)]
+pub mod internals;
+mod jit;
 pub mod loader;
 pub mod order;
 mod panicked;
 mod parallel;
-pub mod plan;
+mod plan;
 pub mod recut;
-pub mod run;
+mod run;
 pub mod sample;
 pub mod source;
 pub mod spec;

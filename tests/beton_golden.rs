@@ -1,8 +1,8 @@
 //! Files written by FFCV are read back to the values they hold, value by value.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+use fuseloop::internals::source::beton::{FieldStats, RowLayout};
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::beton::{FieldStats, RowLayout};
 use fuseloop::source::{
     Beton, Buffer, CustomRow, CustomRows, EncodedImage, FieldKind, ImageMode, OpenOptions, Value,
 };

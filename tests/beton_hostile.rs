@@ -7,10 +7,10 @@
 mod counting;
 
 use counting::asked_for;
-use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::beton::{
+use fuseloop::internals::source::beton::{
     Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout,
 };
+use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
     SourceErrorKind,

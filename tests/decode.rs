@@ -8,7 +8,7 @@ mod jpegs;
 #[path = "common/photographs.rs"]
 mod photographs;
 
-use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};

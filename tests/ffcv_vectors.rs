@@ -2,8 +2,8 @@
 //! evaluated. `tests/golden/ffcv/README.md` says where the vectors come from.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, ImageMode, OwnedImage, OwnedValue};
 use fuseloop_ops::*;

@@ -13,8 +13,8 @@ mod common;
 use common::guarded::{Guard, Guarded};
 use common::lists::{List, first_difference, noise, numbers};
 use common::random_ops;
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::Draws;
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::Draws;
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@
 //! to W5 alters the code that the benchmarks measure.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel};
-use fuseloop::plan::ImagePlan;
+use fuseloop::internals::jit::{self, Kernel};
+use fuseloop::internals::plan::ImagePlan;
 use fuseloop::workload::Workload;
 use fuseloop_ops::*;
 use std::collections::BTreeSet;

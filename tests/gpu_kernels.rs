@@ -15,7 +15,7 @@ use common::random_ops;
 use common::rounds::rounds;
 use common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{CheckBatch, Launch};
-use fuseloop::plan::ImagePlan;
+use fuseloop::internals::plan::ImagePlan;
 use fuseloop_ops::*;
 use libloading::Library;
 use std::collections::BTreeMap;

@@ -10,8 +10,8 @@ mod guarded_maps;
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
 
+use fuseloop::internals::source::beton::{Cell, ImageCell, RowLayout};
 use fuseloop::ops::{CenterCrop, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop, ops};
-use fuseloop::source::beton::{Cell, ImageCell, RowLayout};
 use fuseloop::source::{Beton, FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Limits, Loader, OnDamaged, SampleId};

@@ -15,9 +15,9 @@ use common::lists::{List, first_difference, noise, numbers};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
-use fuseloop::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
-use fuseloop::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::Draws;
+use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
+use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::Draws;
 use fuseloop_ops::*;
 use std::sync::{Arc, Mutex};
 

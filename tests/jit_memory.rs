@@ -8,8 +8,8 @@
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use rounds::rounds;
 use std::fs;

@@ -13,7 +13,9 @@ mod photographs;
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval};
+use fuseloop::internals::decode::{
+    DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval,
+};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};

@@ -11,7 +11,7 @@ mod jpegs;
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop_ops::Size;
 use jpegs::*;
 use libjpeg_turbo_rs::{JpegCoefficients, Subsampling};

@@ -15,7 +15,7 @@ mod photographs;
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::{Size, Window};

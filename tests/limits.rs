@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch, check};
-use fuseloop::plan::{Draws, ImagePlan, PlanError};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch, check};
+use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::time::Instant;
 

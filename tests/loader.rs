@@ -6,10 +6,11 @@
 mod common;
 
 use common::dataset::{self, varied};
-use fuseloop::decode::{DecodeOptions, Decoder};
-use fuseloop::jit;
-use fuseloop::order::{SampleCount, Subset};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::internals::jit;
+use fuseloop::internals::order::SampleCount;
+use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::order::Subset;
 use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
 use fuseloop::workload::jitter;
 use fuseloop::write::WriteMode;

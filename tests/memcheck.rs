@@ -10,8 +10,8 @@ mod common;
 
 use common::guarded::plant_one_byte_more;
 use common::lists::{List, first_difference, noise, numbers};
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 
 #[test]

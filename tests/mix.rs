@@ -6,7 +6,7 @@ mod common;
 
 use common::dataset::{self, varied};
 use fuseloop::batch::Batch;
-use fuseloop::source::beton::NdType;
+use fuseloop::internals::source::beton::NdType;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};

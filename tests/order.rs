@@ -5,10 +5,8 @@
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::order::{
-    BoxError, DatasetInfo, EpochOrder, Order, OrderError, PreparedOrder, Ranks, SampleCount,
-    Sampler, Subset, Uneven,
-};
+use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
+use fuseloop::order::{BoxError, Order, OrderError, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use rounds::rounds;
 use serde_json::Value;

@@ -7,7 +7,8 @@
 #[path = "common/rounds.rs"]
 mod rounds;
 
-use fuseloop::order::{BoxError, DatasetInfo, Order, Ranks, SampleCount, Subset, Uneven};
+use fuseloop::internals::order::{DatasetInfo, SampleCount};
+use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId};
 use rounds::rounds;
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 mod common;
 
 use common::{lists, random_ops};
-use fuseloop::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
-use fuseloop::plan::{Draws, ImagePlan, PlanError};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,7 +3,7 @@
 //! `BLESS=1 cargo test --test passes` accepts changes: look at the diff first.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;

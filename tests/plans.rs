@@ -3,8 +3,8 @@
 //! `BLESS=1 cargo test --test plans` accepts changes: look at the diff first.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel, KernelCache};
-use fuseloop::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
+use fuseloop::internals::jit::{self, Kernel, KernelCache};
+use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -209,7 +209,8 @@ fn every_refused_list_says_why() {
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
     let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let error = plan.run(0, fuseloop::plan::label::Scalar::Int(-1), &mut [0; 40]).unwrap_err();
+    let error =
+        plan.run(0, fuseloop::internals::plan::label::Scalar::Int(-1), &mut [0; 40]).unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }

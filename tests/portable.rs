@@ -14,8 +14,8 @@ use cranelift_codegen::ir::{ExternalName, Function};
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, FinalizedRelocTarget};
-use fuseloop::jit::{self, check};
-use fuseloop::plan::Draws;
+use fuseloop::internals::jit::{self, check};
+use fuseloop::internals::plan::Draws;
 use fuseloop_ops::*;
 use std::collections::BTreeSet;
 

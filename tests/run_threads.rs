@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
+use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 use rounds::rounds;

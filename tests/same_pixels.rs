@@ -10,9 +10,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
-use fuseloop::decode::Decoder;
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::decode::Decoder;
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::workload::Workload;
 use fuseloop_ops::*;

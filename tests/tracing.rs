@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::internals::run::{
+    Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage,
+};
 use fuseloop::ops::DType;
-use fuseloop::run::{Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage};
 use fuseloop::{Epoch, SampleId, SampleRef};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod paged;
 
-use fuseloop::source::beton::{Header, OpenError, SourceErrorKind};
+use fuseloop::internals::source::beton::{Header, OpenError, SourceErrorKind};
 use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, PagedBeton, ProcessCache,
     ReadErrorKind, Record, Source, Value,

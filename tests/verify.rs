@@ -6,7 +6,7 @@
 mod common;
 
 use common::dataset::{damage, varied};
-use fuseloop::source::beton::Allocation;
+use fuseloop::internals::source::beton::Allocation;
 use fuseloop::source::{
     Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
 };

@@ -12,7 +12,7 @@
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 #![allow(unsafe_code, reason = "a call of a function compiled for AVX2")]
 
-use fuseloop::plan::{Draws, FlatOp, ImagePlan};
+use fuseloop::internals::plan::{Draws, FlatOp, ImagePlan};
 use fuseloop_ops::rows::{RowFilter, RowScratch};
 use fuseloop_ops::*;
 use std::sync::Arc;

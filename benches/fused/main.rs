@@ -29,8 +29,8 @@ mod types;
 
 use common::{Contender, Work, compare, criterion, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use op_by_op::{Between, Small, baseline, native};
 use recipe::{Recipe, SIDE};

@@ -1,7 +1,7 @@
 //! The draws for one sample, in the form that the yardsticks use.
 
 use crate::plain::{MEAN, STD};
-use fuseloop::plan::Draws;
+use fuseloop::internals::plan::Draws;
 use fuseloop_ops::GeometryStep;
 
 /// The number of rows and columns of the output.

@@ -3,8 +3,8 @@
 
 use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
-use fuseloop::jit::{DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
 

@@ -27,8 +27,8 @@ mod list;
 mod plain;
 
 use common::{Bytes, Contender, median, noise, rounds};
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use list::{Entry, Kind, Plain, entries};
 use plain::{Memory, Pass};

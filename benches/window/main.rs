@@ -30,7 +30,7 @@ mod process;
 mod turn;
 
 use common::median;
-use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Tile;
 use libjpeg::Libjpeg;
 use pictures::{Photographs, Recut};

@@ -1,6 +1,6 @@
 //! The photographs, the windows wanted of them, and their re-cut files.
 
-use fuseloop::decode::Decoder;
+use fuseloop::internals::decode::Decoder;
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};

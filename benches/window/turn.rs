@@ -2,7 +2,7 @@
 
 use crate::pictures::Photographs;
 use crate::process;
-use fuseloop::decode::Decoder;
+use fuseloop::internals::decode::Decoder;
 use fuseloop_ops::{Size, Window};
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -7,10 +7,12 @@ use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::tree;
 use fuseloop::Loader;
-use fuseloop::jit::{BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported};
+use fuseloop::internals::jit::{
+    BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported,
+};
+use fuseloop::internals::plan::Description;
 use fuseloop::loader::{Inspector, Phases, Placement};
 use fuseloop::ops::{ImageType, Layout, Type};
-use fuseloop::plan::Description;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -236,7 +238,7 @@ fn field_json(report: &FieldReport) -> Value {
         let measured = measured.as_ref();
         let predicted = measured.and_then(|measured| measured.predicted.get(index));
         let costs = measured.and_then(|measured| measured.costs.as_ref()?.blocks.get(index));
-        let op = |op: &fuseloop::plan::describe::OpDescription| {
+        let op = |op: &fuseloop::internals::plan::describe::OpDescription| {
             json!({
                 "name": op.name,
                 "place": op.place,

@@ -4,7 +4,7 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
-use fuseloop::source::beton::FieldError;
+use fuseloop::source::FieldError;
 use fuseloop::source::{
     Beton, BetonHead, CustomRow, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder,
     ImageStats, OpenError, OpenOptions, Source, SourceError, SourceErrorKind, Stream,

@@ -15,10 +15,10 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::jit::{EvaluatedStep, evaluate_steps};
+use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
+use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::loader::{Inspected, Inspector};
 use fuseloop::ops::{ImageView, NoMemory, Size, memory};
-use fuseloop::plan::{DrawnOp, OpOutcome};
 use fuseloop::source::Escaped;
 use std::path::PathBuf;
 

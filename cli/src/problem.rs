@@ -3,14 +3,14 @@
 use super::print::count;
 use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
-use fuseloop::jit::CompileError;
+use fuseloop::loader::CompileError;
+use fuseloop::loader::PlanError;
+use fuseloop::loader::RunError;
 use fuseloop::loader::SampleCause;
 use fuseloop::ops::ParamError;
 use fuseloop::ops::registry::{self, SpecCause, SpecError};
-use fuseloop::plan::PlanError;
-use fuseloop::run::RunError;
-use fuseloop::source::beton::{FieldError, HeaderError};
 use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
+use fuseloop::source::{FieldError, HeaderError};
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
 use fuseloop::write::{

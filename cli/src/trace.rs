@@ -15,7 +15,7 @@
 use super::output::{self, Existing};
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::run::{Phase, Trace, TraceEvent};
+use fuseloop::loader::{Phase, Trace, TraceEvent};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;

@@ -2,12 +2,12 @@
 
 use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
-use fuseloop::jit::{BlockCosts, unsupported};
+use fuseloop::internals::jit::{BlockCosts, unsupported};
+use fuseloop::internals::plan::Description;
+use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
+use fuseloop::loader::Phase;
 use fuseloop::loader::remedy;
 use fuseloop::ops::{ImageType, Type};
-use fuseloop::plan::Description;
-use fuseloop::plan::describe::{BlockDescription, OpDescription};
-use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 

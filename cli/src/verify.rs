@@ -4,7 +4,7 @@ use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
-use fuseloop::source::beton::Allocation;
+use fuseloop::internals::source::beton::Allocation;
 use fuseloop::source::{Beton, Dataset, Escaped, OpenError, SourceError};
 use fuseloop::verify::{
     DamagedValue, Finding, LayoutReport, VerifyOptions, VerifyReport, layout, verify,

@@ -9,9 +9,9 @@ mod dataset;
 
 use dataset::varied;
 use fuseloop::device::{DeviceError, Gpu};
-use fuseloop::jit;
+use fuseloop::internals::jit;
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::loader::{Collate, Placement};
-use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::write::WriteMode;
 use fuseloop::{Batch, LoadError, Loader, LoaderBuilder, Order, Spec, ops::*};
 use serde_json::Value;

@@ -8,9 +8,9 @@
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod dataset;
 
-use fuseloop::jit::evaluate_steps;
+use fuseloop::internals::jit::evaluate_steps;
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::ops::*;
-use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::recut::Tile;
 use fuseloop::sample::Limits;
 use fuseloop::source::{FieldKind, FieldSpec};

@@ -30,6 +30,12 @@ mod outputs;
 mod stage;
 mod stats;
 
+pub use crate::decode::DecodeError;
+pub use crate::jit::CompileError;
+pub use crate::plan::{OpError, PlanError, TooManyPixels};
+pub use crate::run::{
+    LastBatch, Phase, RunError, Times, Trace, TraceEvent, Utilization, WorkerActivity,
+};
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheError, CacheStats};
 pub use collate::{Collate, CollateCause, CollateError};
@@ -45,7 +51,7 @@ use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
-use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
+use crate::run::{Delivery, Engine, RunRequest};
 use crate::sample::{Epoch, Limits, UNKNOWN};
 use crate::source::{Beton, Dataset, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};

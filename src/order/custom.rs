@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// }
 ///
 /// let order = Order::Custom(Arc::new(BackAndForth));
-/// let prepared = order.prepare(&fuseloop::order::SampleCount(3), Subset::All(3))?;
+/// let prepared = order.prepare(&fuseloop::internals::order::SampleCount(3), Subset::All(3))?;
 /// let last = prepared.epoch(0, Epoch(1), None)?.visits_vec();
 /// assert_eq!(last.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [2, 1, 0]);
 /// # Ok::<(), fuseloop::order::OrderError>(())

@@ -21,14 +21,14 @@
 
 mod balanced;
 mod custom;
-mod epoch;
+pub(crate) mod epoch;
 mod error;
 mod fingerprint;
 mod groups;
 mod launcher;
 mod memory;
 mod numpy;
-mod prepare;
+pub(crate) mod prepare;
 mod quasi;
 mod random;
 mod ranks;
@@ -39,9 +39,9 @@ mod weighted;
 
 pub use crate::source::BoxError;
 pub use custom::Sampler;
-pub use epoch::EpochOrder;
+pub(crate) use epoch::EpochOrder;
 pub use error::OrderError;
-pub use prepare::{DatasetInfo, PreparedOrder, SampleCount};
+pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;
 

@@ -73,7 +73,8 @@ impl Order {
     ///
     /// ```
     /// use fuseloop::Epoch;
-    /// use fuseloop::order::{SampleCount, Order, Subset};
+    /// use fuseloop::internals::order::SampleCount;
+    /// use fuseloop::order::{Order, Subset};
     ///
     /// let order = Order::Random.prepare(&SampleCount(5), Subset::All(5))?;
     /// let visits = order.epoch(1, Epoch(0), None)?.visits_vec();
@@ -84,6 +85,7 @@ impl Order {
     /// # Errors
     ///
     /// If the subset or the order's parameters do not fit the dataset, or there is not enough memory.
+    #[doc(hidden)]
     pub fn prepare(
         &self,
         facts: &dyn DatasetInfo,

@@ -1,7 +1,7 @@
 //! Sources: datasets, and how their samples are read.
 
 mod atomic_file;
-pub mod beton;
+pub(crate) mod beton;
 mod classes;
 mod columns;
 mod common_names;
@@ -30,9 +30,9 @@ mod value;
 mod wrapper_laws;
 
 pub use beton::{
-    Beton, BetonHead, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode,
-    ImageStats, NdType, OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError,
-    ReadErrorKind, SourceError, SourceErrorKind,
+    Beton, BetonHead, ByteOrder, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec,
+    FieldStats, HeaderError, ImageMode, ImageStats, NdKind, NdType, OpenError, OpenOptions,
+    PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use classes::ClassNames;
 pub(crate) use classes::{ClassEntry, ClassTable, FOLDER_FILE_NAME, beside, is_class_file};

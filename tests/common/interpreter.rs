@@ -15,7 +15,7 @@ use cranelift_interpreter::instruction::DfgInstructionContext;
 use cranelift_interpreter::interpreter::LibCallHandler;
 use cranelift_interpreter::state::{InterpreterFunctionRef, MemoryError, State};
 use cranelift_interpreter::step::{ControlFlow, step};
-use fuseloop::jit::check::BlockRun;
+use fuseloop::internals::jit::check::BlockRun;
 
 /// Runs the code to its end. Returns the number of instructions, or a description of the operation that
 /// was not allowed.

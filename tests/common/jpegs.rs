@@ -1,6 +1,6 @@
 //! JPEGs of all kinds, the windows to test on them, and plain decoding to compare with.
 
-use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
 use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
@@ -204,7 +204,7 @@ pub fn progressive(jpeg: &[u8]) -> Vec<u8> {
 
 pub fn with_index(jpeg: &[u8]) -> Vec<u8> {
     let mut bytes = jpeg.to_vec();
-    fuseloop::decode::append_segment_index(&mut bytes).unwrap();
+    fuseloop::internals::decode::append_segment_index(&mut bytes).unwrap();
     bytes
 }
 

@@ -2,7 +2,7 @@
 
 use super::random_ops;
 use super::rounds::{rounds, slice};
-use fuseloop::plan::ImagePlan;
+use fuseloop::internals::plan::ImagePlan;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

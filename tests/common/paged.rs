@@ -1,7 +1,7 @@
 //! `.beton` files of bytes with any page size, and readers that count, delay and fail.
 
+use fuseloop::internals::source::beton::{Allocation, Cell, Header, RowLayout};
 use fuseloop::sample::{Epoch, SampleId};
-use fuseloop::source::beton::{Allocation, Cell, Header, RowLayout};
 use fuseloop::source::{FieldKind, FieldSpec, ReadAt, RunPlan, Upcoming};
 use fuseloop_ops::SampleKey;
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::lists::{List, noise};
 use fuseloop::device::check::CheckBatch;
-use fuseloop::plan::{ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{ImagePlan, LabelPlan};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use crate::counting::asked_for;
 use crate::jpegs::*;
 use crate::whole;
-use fuseloop::decode::{DecodeOptions, Decoder};
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::sample::Limits;
 use fuseloop_ops::Size;
 use libjpeg_turbo_rs::{Encoder, PixelFormat};

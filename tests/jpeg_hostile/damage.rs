@@ -9,7 +9,7 @@ use crate::jpegs::*;
 use crate::photographs::photographs;
 use crate::rounds::{rounds, slice};
 use crate::whole;
-use fuseloop::decode::{Decoder, tile_interval};
+use fuseloop::internals::decode::{Decoder, tile_interval};
 use fuseloop::ops::{Ops, Resize, ops};
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,

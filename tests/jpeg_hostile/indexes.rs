@@ -2,7 +2,7 @@
 
 use crate::jpegs::*;
 use crate::whole;
-use fuseloop::decode::{DecodeError, Decoder};
+use fuseloop::internals::decode::{DecodeError, Decoder};
 use fuseloop_ops::{Size, Window};
 
 const SIZE: Size = Size::new(70, 150);

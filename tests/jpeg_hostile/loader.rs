@@ -2,7 +2,7 @@
 
 use crate::jpegs::*;
 use crate::whole;
-use fuseloop::decode::Decoder;
+use fuseloop::internals::decode::Decoder;
 use fuseloop::ops::{Ops, Resize, ops};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};

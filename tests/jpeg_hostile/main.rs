@@ -18,7 +18,7 @@ mod photographs;
 #[path = "../common/rounds.rs"]
 mod rounds;
 
-use fuseloop::decode::{DecodeError, Decoder};
+use fuseloop::internals::decode::{DecodeError, Decoder};
 use jpegs::{pixels, unmeasured};
 
 /// All pixels, or the error.

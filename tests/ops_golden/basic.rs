@@ -2,7 +2,7 @@
 //! normalization.
 
 use crate::support::{Image, cases, distance, golden, number, run, sha256};
-use fuseloop::plan::block::nth_order;
+use fuseloop::internals::plan::block::nth_order;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

@@ -2,7 +2,7 @@
 //! grey, channel order, and a jitter of four ops in all its orders.
 
 use crate::support::{Image, cases, number, run, sha256};
-use fuseloop::plan::block::nth_order;
+use fuseloop::internals::plan::block::nth_order;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

@@ -2,8 +2,8 @@
 //! number of loops that they compile to.
 
 use crate::support::{Image, cases, number, run, sha256};
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::policy::{Action, Space, Strength, WarpOptions};
 use fuseloop_ops::*;
 use serde_json::Value as Json;

@@ -1,7 +1,7 @@
 //! The cases, their images, and a function that runs an op list on an image by both implementations.
 
-use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};

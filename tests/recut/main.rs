@@ -14,7 +14,7 @@ mod metadata;
 mod photographs;
 mod sources;
 
-use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
+use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Recutter;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{Size, Window};

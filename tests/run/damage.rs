@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fuseloop::batch::Batch;
-use fuseloop::run::{MAX_ATTEMPTS, OnFailure, RunRequest};
+use fuseloop::internals::run::{MAX_ATTEMPTS, OnFailure, RunRequest};
 use fuseloop::sample::{SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, assert_holds, engine, ids, only, pass, quiet_panics};
@@ -230,7 +230,7 @@ fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
 /// Sample 5 four times, with the repeat numbers 0, 1, 0, 1.
 struct Twice;
 
-impl fuseloop::run::RunOrder for Twice {
+impl fuseloop::internals::run::RunOrder for Twice {
     fn samples(&self) -> u64 {
         4
     }

@@ -6,7 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage};
+use fuseloop::internals::run::{
+    Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
+};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 
 use crate::support::{

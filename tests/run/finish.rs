@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{FillError, Progress, RunRequest, Stage};
+use fuseloop::internals::run::{FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, engine, ids, only, pass, pixel, quiet_panics};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::run::{Engine, Phase, Trace};
+use fuseloop::internals::run::{Engine, Phase, Trace};
 
 use crate::support::{Numbers, engine, pass};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::run::{Engine, EngineOptions, Phase, RunError, RunRequest};
+use fuseloop::internals::run::{Engine, EngineOptions, Phase, RunError, RunRequest};
 use fuseloop::sample::Epoch;
 
 use crate::support::{Numbers, assert_right, bytes, engine, n, options, pass, run};

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{Batch, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, LastBatch, RunOrder, RunRequest};
+use fuseloop::internals::run::{Engine, EngineOptions, LastBatch, RunOrder, RunRequest};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 

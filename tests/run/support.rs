@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use fuseloop::batch::{Batch, RowsMut, TensorSpec};
-use fuseloop::run::{
+use fuseloop::internals::run::{
     Engine, EngineOptions, EpochRun, FillError, OnFailure, Phase, Progress, RunRequest, Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};

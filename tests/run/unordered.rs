@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::run::{Delivery, EngineOptions, RunRequest};
+use fuseloop::internals::run::{Delivery, EngineOptions, RunRequest};
 
 use crate::support::{At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass};
 
@@ -82,7 +82,7 @@ fn an_error_comes_after_all_batches_before_it() {
 #[test]
 fn no_more_batches_are_ahead_than_in_order() {
     let options = EngineOptions { batches_ahead: n(2), ..options(4) };
-    let engine = fuseloop::run::Engine::new(options).unwrap();
+    let engine = fuseloop::internals::run::Engine::new(options).unwrap();
     let stage = Arc::new(Numbers::new(1));
     let mut taken = 0;
     for batch in engine.start(unordered(&stage, 400, 10)).unwrap() {

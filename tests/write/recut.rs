@@ -2,7 +2,7 @@
 //! number of threads.
 
 use super::*;
-use fuseloop::decode::{DecodeOptions, Decoder};
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::source::OwnedImage;
 use fuseloop::write::{

@@ -5,7 +5,7 @@
 
 use fuseloop::device::bench::{Bench, HostPages, Resident};
 use fuseloop::device::check::{CheckBatch, CheckFailure};
-use fuseloop::plan::ImagePlan;
+use fuseloop::internals::plan::ImagePlan;
 use fuseloop_fakecuda::{Report, on_fake_gpu};
 use fuseloop_ops::*;
 

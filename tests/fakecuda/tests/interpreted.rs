@@ -15,7 +15,7 @@ mod common;
 
 use common::nvrtc::Nvrtc;
 use fuseloop::device::check::{CheckBatch, Launch};
-use fuseloop::plan::{ImagePlan, LabelPlan};
+use fuseloop::internals::plan::{ImagePlan, LabelPlan};
 use fuseloop_fakecuda::ptx::{Grid, Memory, Program};
 use fuseloop_kernels::shipped_ptx;
 use fuseloop_ops::*;

@@ -1,0 +1,33 @@
+//! The stages that a loader is made of, for this project's own tests, benches and command.
+//!
+//! Programs should not use it: what is here changes without notice.
+
+#![allow(missing_docs, reason = "the modules are documented where they are defined")]
+
+pub mod decode {
+    pub use crate::decode::*;
+}
+
+pub mod jit {
+    pub use crate::jit::*;
+}
+
+pub mod order {
+    pub use crate::order::epoch::EpochOrder;
+    pub use crate::order::prepare::{DatasetInfo, PreparedOrder, SampleCount};
+}
+
+pub mod plan {
+    pub use crate::plan::*;
+}
+
+pub mod run {
+    pub use crate::run::*;
+}
+
+pub mod source {
+    /// The parts of a `.beton` file.
+    pub mod beton {
+        pub use crate::source::beton::*;
+    }
+}
