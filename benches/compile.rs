@@ -22,6 +22,7 @@ use common::{median, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use std::hint::black_box;
 use std::time::Instant;

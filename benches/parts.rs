@@ -14,7 +14,7 @@ use fuseloop::internals::decode::{DecodeOptions, Decoder, tile_interval};
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::{Epoch, SampleId, SampleRef};
-use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::internals::area::{self, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{DType, ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use std::hint::black_box;

@@ -12,6 +12,9 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::ops::author::{
+    Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, SampleKey, Type, apply_rule,
+};
 use fuseloop::ops::*;
 use std::error::Error;
 

@@ -25,7 +25,7 @@
 use fuseloop::device::{DeviceStream, ManagedTensor};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::{Batch, Batches, Loader, SampleId, Spec};
-use fuseloop_ops::SampleKey;
+use fuseloop_ops::author::SampleKey;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -11,6 +11,7 @@
 //! cargo run --release --example lambda
 //! ```
 
+use fuseloop::ops::author::Rng;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, ops::*};

@@ -32,7 +32,8 @@ use crate::source::{
     masked_crc32c,
 };
 use crate::spec::Spec;
-use fuseloop_ops::{Dim, ImageType, ImageView, NumberRule, SampleKey, Size, Window};
+use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::{Dim, ImageType, ImageView, NumberRule, Size, Window};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

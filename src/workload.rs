@@ -19,8 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use fuseloop_ops::author::OpClass;
 use fuseloop_ops::{
-    CenterCrop, ColorJitter, Cutout, Device, Normalize, OpClass, Ops, ParamError, RandomCrop,
+    CenterCrop, ColorJitter, Cutout, Device, Normalize, Ops, ParamError, RandomCrop,
     RandomHorizontalFlip, RandomResizedCrop, RandomTranslate, ToChannelsFirst, ToDevice, ops,
 };
 use std::fmt;

@@ -7,6 +7,7 @@ mod common;
 use common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};
 use fuseloop::loader::Collate;
+use fuseloop::ops::author::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
 };

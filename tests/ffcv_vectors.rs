@@ -6,6 +6,7 @@ use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, ImageMode, OwnedImage, OwnedValue};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};

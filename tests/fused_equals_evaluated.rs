@@ -15,6 +15,7 @@ use common::lists::{List, first_difference, noise, numbers};
 use common::random_ops;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
+use fuseloop_ops::author::{Rng, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 

@@ -6,13 +6,14 @@
 mod common;
 
 use common::dataset::{picture, varied};
+use fuseloop::ops::author::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, GenerateError, Generated, Generator, OwnedImage, OwnedValue,
     Queue, Record, RunPlan, Source, Upcoming,
 };
 use fuseloop::workload::jitter;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

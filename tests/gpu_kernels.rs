@@ -16,6 +16,7 @@ use common::rounds::rounds;
 use common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use libloading::Library;
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ mod rounds;
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use rounds::rounds;
 use std::fs;

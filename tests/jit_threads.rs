@@ -8,6 +8,7 @@ mod common;
 use common::lists::{List, first_difference, noise, numbers};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use std::sync::Barrier;
 use std::thread;

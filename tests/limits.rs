@@ -4,6 +4,7 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch, check};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
+use fuseloop_ops::author::{Op, SampleKey};
 use fuseloop_ops::*;
 use std::time::Instant;
 

@@ -12,6 +12,7 @@ use common::guarded::plant_one_byte_more;
 use common::lists::{List, first_difference, noise, numbers};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 
 #[test]

@@ -7,6 +7,8 @@ mod common;
 use common::dataset::{self, varied};
 use fuseloop::batch::Batch;
 use fuseloop::internals::source::beton::NdType;
+use fuseloop::ops::author::{BatchKey, BatchOp, Op, Partner, RowMix};
+use fuseloop::ops::internals::mixed_label;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};

@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use fuseloop::ops::registry::registry;
+use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::{
     BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Tar, TfRecords,
 };

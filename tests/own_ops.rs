@@ -11,6 +11,10 @@ mod common;
 use common::{lists, random_ops};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
+use fuseloop_ops::author::{
+    ChoiceBranch, ChoiceOp, Emit, Eval, GeometryOp, GeometryStep, Op, OpClass, PixelOp, Pixels,
+    RegionOp, Rng, SampleKey, Type, clamp,
+};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 use std::fmt;

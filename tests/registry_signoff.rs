@@ -12,7 +12,10 @@
 mod common;
 
 use common::random_ops;
-use fuseloop_ops::registry::{OpInfo, ParamDefault, SpecTable, SpecValue, build_ops, registry};
+use fuseloop_ops::author::{Op, OpClass, Type};
+use fuseloop_ops::internals::registry::{
+    OpInfo, ParamDefault, SpecTable, SpecValue, build_ops, registry,
+};
 use fuseloop_ops::*;
 use std::fs;
 use std::path::Path;

@@ -15,6 +15,7 @@ use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::workload::Workload;
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};

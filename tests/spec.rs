@@ -6,7 +6,7 @@
 mod common;
 
 use common::dataset::{varied, write};
-use fuseloop::ops::registry::{ParamDefault, SpecCause, registry};
+use fuseloop::ops::internals::registry::{ParamDefault, SpecCause, registry};
 use fuseloop::ops::{DType, NumberRule, Size};
 use fuseloop::spec::{MAX_BYTES, ParseCause, ParseError, Spec, TextPosition};
 use fuseloop::workload::Workload;
@@ -86,7 +86,8 @@ fn every_op_is_understood_as_toml() {
         let params: Vec<String> = params
             .map(|(name, value)| {
                 // The list is formatted in full, because `Display` shortens long lists.
-                let fuseloop::ops::registry::SpecData::List(values) = &value.datum else {
+                let fuseloop::ops::internals::registry::SpecData::List(values) = &value.datum
+                else {
                     return format!(", {name} = {value}");
                 };
                 let values: Vec<String> = values.iter().map(ToString::to_string).collect();

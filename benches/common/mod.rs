@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
-use fuseloop_ops::{SampleKey, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::SampleKey;
 use std::time::{Duration, Instant};
 
 /// Bytes touched to evict a batch's memory from the caches: well above the size of the L2 cache.

@@ -6,7 +6,8 @@
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use fuseloop::internals::plan::{Draws, ImagePlan, block::nth_order};
-use fuseloop::ops::{DType, Dim, GeometryStep, ImageType, NumberRule, OpClass, SampleKey, Size};
+use fuseloop::ops::author::{GeometryStep, OpClass, SampleKey};
+use fuseloop::ops::{DType, Dim, ImageType, NumberRule, Size};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, Value};
 use fuseloop::workload::Workload;

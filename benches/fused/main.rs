@@ -31,6 +31,7 @@ use common::{Contender, Work, compare, criterion, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::{GeometryStep, SampleKey};
 use fuseloop_ops::*;
 use op_by_op::{Between, Small, baseline, native};
 use recipe::{Recipe, SIDE};

@@ -18,6 +18,7 @@ use super::{ROUNDING, Row, as_bytes, draw};
 use criterion::Criterion;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::Op;
 use fuseloop_ops::*;
 use std::hint::black_box;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::plain::{MEAN, STD};
 use fuseloop::internals::plan::Draws;
-use fuseloop_ops::GeometryStep;
+use fuseloop_ops::author::GeometryStep;
 
 /// The number of rows and columns of the output.
 pub(crate) const SIDE: usize = 224;

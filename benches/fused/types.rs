@@ -5,6 +5,7 @@ use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use std::hint::black_box;
 

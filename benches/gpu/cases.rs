@@ -3,6 +3,7 @@
 use crate::Size;
 use fuseloop::device::check::CheckBatch;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Every op of the table, and its yardstick.
 
 use crate::plain::Pass;
-use fuseloop_ops::rows::rotation_matrix;
+use fuseloop_ops::author::Op;
+use fuseloop_ops::internals::rows::rotation_matrix;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -29,6 +29,7 @@ mod plain;
 use common::{Bytes, Contender, median, noise, rounds};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use list::{Entry, Kind, Plain, entries};
 use plain::{Memory, Pass};

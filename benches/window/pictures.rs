@@ -4,9 +4,9 @@ use fuseloop::internals::decode::Decoder;
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{
-    GeometryOp as _, GeometryStep, RandomResizedCrop, SampleKey, Size, Window, area,
-};
+use fuseloop_ops::author::{GeometryOp as _, GeometryStep, SampleKey};
+use fuseloop_ops::internals::area;
+use fuseloop_ops::{RandomResizedCrop, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use std::path::{Path, PathBuf};

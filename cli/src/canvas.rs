@@ -3,7 +3,8 @@
 use super::font::{self, LETTER};
 use super::output::{self, Existing};
 use super::problem::Problem;
-use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
+use fuseloop::ops::internals::{area, memory};
+use fuseloop::ops::{ImageView, NoMemory, Size};
 use std::path::Path;
 
 /// A colour as red, green, blue.

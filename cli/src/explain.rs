@@ -12,7 +12,8 @@ use fuseloop::internals::jit::{
 };
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::{Inspector, Phases, Placement};
-use fuseloop::ops::{ImageType, Layout, Type};
+use fuseloop::ops::author::Type;
+use fuseloop::ops::{ImageType, Layout};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;

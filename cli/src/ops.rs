@@ -2,7 +2,7 @@
 
 use super::print::say;
 use super::problem::Problem;
-use fuseloop::ops::registry::{
+use fuseloop::ops::internals::registry::{
     self, OpInfo, ParamDefault, ParamInfo, ParamKind, ParamValue, SpecData,
 };
 use serde_json::{Value, json};

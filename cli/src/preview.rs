@@ -18,7 +18,8 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::loader::{Inspected, Inspector};
-use fuseloop::ops::{ImageView, NoMemory, Size, memory};
+use fuseloop::ops::internals::memory;
+use fuseloop::ops::{ImageView, NoMemory, Size};
 use fuseloop::source::Escaped;
 use std::path::PathBuf;
 

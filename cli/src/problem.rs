@@ -8,7 +8,7 @@ use fuseloop::loader::PlanError;
 use fuseloop::loader::RunError;
 use fuseloop::loader::SampleCause;
 use fuseloop::ops::ParamError;
-use fuseloop::ops::registry::{self, SpecCause, SpecError};
+use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
 use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
 use fuseloop::source::{FieldError, HeaderError};
 use fuseloop::spec::{ParseCause, ParseError};

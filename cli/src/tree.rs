@@ -7,7 +7,8 @@ use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
 use fuseloop::loader::Phase;
 use fuseloop::loader::remedy;
-use fuseloop::ops::{ImageType, Type};
+use fuseloop::ops::ImageType;
+use fuseloop::ops::author::Type;
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 

@@ -9,7 +9,7 @@ mod command;
 mod rounds;
 
 use command::{fuseloop, told};
-use fuseloop::ops::registry::registry;
+use fuseloop::ops::internals::registry::registry;
 use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
 use jpeg_encoder::{ColorType, Encoder};

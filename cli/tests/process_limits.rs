@@ -10,6 +10,7 @@ mod dataset;
 
 use fuseloop::internals::jit::evaluate_steps;
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::ops::author::SampleKey;
 use fuseloop::ops::*;
 use fuseloop::recut::Tile;
 use fuseloop::sample::Limits;

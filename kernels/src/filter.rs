@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
-use fuseloop_ops::rows::FilterRows;
+use fuseloop_ops::internals::rows::FilterRows;
 
 /// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
 ///
@@ -34,7 +34,7 @@ fn row_avx2(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::rows::{
+    use fuseloop_ops::internals::rows::{
         Map, PadMode, Padding, Resampling, RowFilter, RowScratch, Warp, WarpInterpolation,
         rotation_matrix,
     };

@@ -10,7 +10,7 @@
 //! | `rows`    | conversions of a value to another type                              |
 //! | `source`  | sources of the values                                               |
 //! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
-//! | `filter`  | row filters of `fuseloop_ops::rows`, compiled for the CPU's vectors |
+//! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |

@@ -17,12 +17,11 @@
 //! | random | a coin `p`                                               |
 //! | cost   | 9 additions and 2 multiplications per channel of a pixel |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_or_zero, probability};
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 
 /// Sharpens or blurs a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +77,8 @@ impl GeometryOp for RandomAdjustSharpness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FloatImage, ImageView, NumberRule, SampleKey};
+    use crate::author::{FloatImage, SampleKey};
+    use crate::{ImageView, NumberRule};
 
     #[test]
     fn the_middle_of_nine_pixels_is_torchvisions() {

@@ -17,12 +17,13 @@
 //! | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
 //! | cost   | ends its block; a loop over the image for each step, and the sum                     |
 
+use crate::author::{MixOp, Mixture, Op, OpClass, Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
 use crate::error::positive;
 use crate::op::on_u8_image;
 use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{MixOp, Mixture, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
+use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
 
 /// Mixes an image with the results of random chains of ops.
@@ -165,7 +166,7 @@ impl MixOp for AugMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn weights_sum_to_one_and_chains_have_one_to_three_steps() {

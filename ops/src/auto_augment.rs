@@ -20,10 +20,11 @@
 //! `4 * sub-policy + 2 * first + second`. If several sub-policies have the same action with the same
 //! magnitude at the same position, it is one op, which runs for the outcomes of all of them.
 
+use crate::TypeError;
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::op::on_u8_image;
 use crate::policy::{Action, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type, TypeError};
 use Action::{
     AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness,
     ShearX, ShearY, Solarize, TranslateX, TranslateY,
@@ -239,7 +240,7 @@ const SVHN: [SubPolicy; 25] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     const POLICIES: [Policy; 3] = [Policy::ImageNet, Policy::Cifar10, Policy::Svhn];
 

@@ -16,11 +16,10 @@
 //! `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
 //! therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
 
+use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{
-    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
-};
+use crate::{NumberRule, ParamError, TypeError};
 
 /// Stretches the channels of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]

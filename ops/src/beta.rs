@@ -11,7 +11,7 @@
 //! (2000), with normal numbers from Marsaglia's polar method. The code works on logarithms: for a small
 //! `a` both gamma variables would be 0 in double precision, and their quotient NaN.
 
-use crate::Rng;
+use crate::author::Rng;
 
 /// Draws a number in `0..=1` from Beta(alpha, alpha). `alpha` must be above 0 and finite.
 pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
@@ -69,7 +69,7 @@ fn ln_gamma_draw(rng: &mut Rng, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BatchKey;
+    use crate::author::BatchKey;
 
     /// Returns the mean and the variance of 40,000 draws.
     fn moments(alpha: f64) -> (f64, f64) {

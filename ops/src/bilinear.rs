@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn noise(size: Size) -> Vec<u8> {
-        let mut rng = crate::SampleKey::new(1, 2, size.pixels()).op(0);
+        let mut rng = crate::author::SampleKey::new(1, 2, size.pixels()).op(0);
         (0..size.pixels() * 3).map(|_| rng.below(256) as u8).collect()
     }
 

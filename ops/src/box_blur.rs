@@ -13,11 +13,10 @@
 //! | random | nothing                                                        |
 //! | cost   | per value as many additions as the kernel has rows and columns |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 
 /// Blurs an image by taking means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,11 @@
 //! The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
 //! `RandomBrightness`.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Makes a share `p` of the images brighter or darker by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]

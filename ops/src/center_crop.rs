@@ -14,13 +14,11 @@
 //! | random | nothing                                               |
 //! | cost   | nothing, or the resize                                |
 
-use crate::RowProducer;
+use crate::author::RowProducer;
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::side;
 use crate::op::{on_image, on_u8_image};
-use crate::{
-    GeometryOp, GeometryStep, ImageType, Interpolation, Op, OpClass, ParamError, Rng, Size, Type,
-    TypeError, Window,
-};
+use crate::{ImageType, Interpolation, ParamError, Size, TypeError, Window};
 
 /// Cuts the centre out of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]

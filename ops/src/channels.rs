@@ -12,8 +12,9 @@
 //! | random | nothing                                        |
 //! | cost   | part of the final store                        |
 
+use crate::author::{Op, OpClass, Type};
 use crate::op::on_image;
-use crate::{ImageType, Layout, Op, OpClass, Type, TypeError};
+use crate::{ImageType, Layout, TypeError};
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,10 @@
 //! | random | an order, a factor for each adjustment                                          |
 //! | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |
 
+use crate::author::{Op, OpClass, PixelOp, Type};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
-use crate::{Op, OpClass, ParamError, PixelOp, Type, TypeError};
+use crate::{ParamError, TypeError};
 use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
 const NAME: &str = "ColorJitter";

@@ -14,9 +14,10 @@
 //! The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
 //! truncated under the Exact rule.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Multiplies every pixel by a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +94,8 @@ impl PixelOp for ColorMatrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     #[test]
     fn rows_are_sums_and_are_clamped() {

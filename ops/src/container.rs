@@ -1,6 +1,7 @@
 //! Code shared by containers: the type of their output, and masks of outcomes.
 
-use crate::{ChoiceBranch, ChoiceOp, Ops, Type, TypeError};
+use crate::author::{ChoiceBranch, ChoiceOp, Type};
+use crate::{Ops, TypeError};
 
 /// Returns the output type of the ops of every outcome, which must be the same type.
 ///
@@ -52,7 +53,7 @@ pub(crate) mod tests {
     #[test]
     fn outcomes_of_different_types_are_refused_by_name() {
         let choice = RandomChoice::uniform(vec![ops![], ops![Normalize::imagenet()]]).unwrap();
-        let error = crate::Op::output(&choice, &photo()).unwrap_err();
+        let error = crate::author::Op::output(&choice, &photo()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "RandomChoice takes lists with the same output type, but gets a u8 image [16, 20, 3] \
@@ -62,7 +63,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_an_op_inside_refuses_is_refused() {
-        let error = crate::Op::output(&RandomApply::new(ops![Squeeze], 1.0).unwrap(), &photo());
+        let error =
+            crate::author::Op::output(&RandomApply::new(ops![Squeeze], 1.0).unwrap(), &photo());
         assert_eq!(error.unwrap_err().op, "Squeeze");
     }
 }

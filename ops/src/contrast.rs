@@ -17,12 +17,11 @@
 //! `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
 //! FFCV's `RandomContrast`.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::clamp;
 use crate::factor::{Factor, one_minus};
 use crate::op::on_u8_image;
-use crate::{
-    Emit, Eval, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
-};
+use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the contrast of a share `p` of the images by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,7 +117,7 @@ impl PixelOp for RandomContrast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grey_mean;
+    use crate::author::grey_mean;
 
     #[test]
     fn as_torchvision_changes_contrast() {

@@ -4,7 +4,7 @@
 //! |-------------------|---------------------|-----------------------------------------------------|
 //! | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
 //! | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
-//! | label of any type | any                 | the same: see [`ElementValue`](crate::ElementValue) |
+//! | label of any type | any                 | the same: see [`ElementValue`](crate::author::ElementValue) |
 //!
 //! Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
 //! conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's
@@ -19,7 +19,8 @@
 //! | random | nothing                    |
 //! | cost   | part of the final store    |
 
-use crate::{DType, ImageType, Op, OpClass, Type, TypeError};
+use crate::author::{Op, OpClass, Type};
+use crate::{DType, ImageType, TypeError};
 
 /// Changes the type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,9 @@
 //! the share of a label follows from the size of the images whose list contains the same op. A label of
 //! floats is mixed as described at [`mixed_label`](crate::mixed_label).
 
+use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
 use crate::mixing::{MixParams, label_output};
-use crate::{
-    BatchOp, Op, OpClass, ParamError, Partner, Rng, RowMix, Size, Type, TypeError, Window,
-};
+use crate::{ParamError, Size, TypeError, Window};
 
 /// Copies a rectangle of another sample of the batch into each sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,7 +119,7 @@ impl BatchOp for CutMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BatchKey;
+    use crate::author::BatchKey;
 
     #[test]
     fn the_rectangle_is_torchvisions() {

@@ -11,9 +11,10 @@
 //! | random | the row, then the column                   |
 //! | cost   | a mask                                     |
 
+use crate::author::{Op, OpClass, RegionOp, Rng, Type};
 use crate::error::side;
 use crate::op::on_image;
-use crate::{Op, OpClass, ParamError, RegionOp, Rng, Size, Type, TypeError, Window};
+use crate::{ParamError, Size, TypeError, Window};
 
 /// Paints over a random square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl RegionOp for Cutout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn squares_lie_inside_whatever_the_image() {

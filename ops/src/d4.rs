@@ -11,10 +11,11 @@
 //! | random | one of eight numbers                                                   |
 //! | cost   | flips cost nothing; half of the samples cost a transpose               |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
 use crate::transpose::either_way;
-use crate::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Size, Type, TypeError};
+use crate::{Size, TypeError};
 
 /// Rotates and mirrors an image by one of eight symmetries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,8 @@ impl GeometryOp for D4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FloatImage, ImageView, NumberRule};
+    use crate::author::FloatImage;
+    use crate::{ImageView, NumberRule};
     use std::collections::BTreeSet;
 
     #[test]

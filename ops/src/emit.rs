@@ -9,42 +9,43 @@
 //! An op cannot reach the code that is compiled around its own:
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::Emit;
+//! # use fuseloop_ops::author::Emit;
 //! fn more_slots(e: &mut Emit) {
 //!     e.slot_count = 1 << 24;
 //! }
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::Emit;
+//! # use fuseloop_ops::author::Emit;
 //! fn other_slots(e: &mut Emit) {
 //!     e.slots = -(1 << 26);
 //! }
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::Emit;
+//! # use fuseloop_ops::author::Emit;
 //! fn other_record(e: &mut Emit) {
 //!     e.record = e.table;
 //! }
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::Emit;
+//! # use fuseloop_ops::author::Emit;
 //! fn earlier_code(e: &mut Emit) {
 //!     e.builder.func.dfg.clear_block_params(e.builder.current_block().unwrap());
 //! }
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::{Emit, F32x4};
+//! # use fuseloop_ops::author::{Emit, F32x4};
 //! fn a_value_of_its_own(e: &mut Emit) {
 //!     e.sqrt(F32x4(7));
 //! }
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::{Emit, NumberRule, PixelOp};
+//! # use fuseloop_ops::author::{Emit, PixelOp};
+//! # use fuseloop_ops::NumberRule;
 //! fn a_recorder_of_its_own() {
 //!     Emit::new(1 << 24, NumberRule::Fused, false);
 //! }
@@ -153,7 +154,7 @@ impl Emit {
     }
 
     /// Returns the row and column of the four pixels in the image that the op receives, for an op that
-    /// [uses the position](crate::PixelOp::uses_position). A list of ops is rejected if any other op uses
+    /// [uses the position](crate::author::PixelOp::uses_position). A list of ops is rejected if any other op uses
     /// these values.
     #[must_use]
     pub fn position(&self) -> [I32x4; 2] {

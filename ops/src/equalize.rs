@@ -16,11 +16,10 @@
 //! The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
 //! rule.
 
+use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{
-    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
-};
+use crate::{NumberRule, ParamError, TypeError};
 
 /// Equalizes the histograms of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! The factor of brightness, contrast and saturation: its parameters and its draw.
 
+use crate::ParamError;
+use crate::author::Rng;
 use crate::error::{positive_or_zero, probability, range_from_zero};
-use crate::{ParamError, Rng};
 
 /// A factor uniform in a range, for a share `p` of the samples; 1 for the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +62,7 @@ pub(crate) fn one_minus(factor: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn factors_stay_in_their_range_and_tails_gives_one() {

@@ -16,11 +16,10 @@
 //! 255.999, and the product is truncated. Under the Fused rule the result is multiplied by 255 and not
 //! truncated.
 
+use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::{probability, range_from_zero};
 use crate::op::on_u8_image;
-use crate::{
-    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
-};
+use crate::{NumberRule, ParamError, TypeError};
 
 /// Raises every value to a power.
 #[derive(Clone, Copy, Debug, PartialEq)]

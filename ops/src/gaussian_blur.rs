@@ -13,12 +13,11 @@
 //! | random | sigma                                                                         |
 //! | cost   | per value one multiplication and one addition for each weight of both kernels |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::positive_range;
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Blurs an image by a random amount.
@@ -94,7 +93,8 @@ impl GeometryOp for GaussianBlur {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FloatImage, NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::{FloatImage, SampleKey};
 
     #[test]
     fn nine_pixels_are_blurred_as_torchvision_does() {

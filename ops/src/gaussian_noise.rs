@@ -20,13 +20,12 @@
 //! torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
 //! signal and not only noise, so floats are never clipped.
 
+use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::error::positive_or_zero;
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
-use crate::{
-    DType, Emit, Eval, F32x4, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
-};
+use crate::{DType, ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Adds normal noise to every value.
@@ -167,7 +166,8 @@ fn emit_wrapped(e: &mut Emit, v: F32x4) -> F32x4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dim, ImageType, NumberRule, SampleKey};
+    use crate::author::SampleKey;
+    use crate::{Dim, ImageType, NumberRule};
 
     /// Returns the drawn parameters of a sample, and the normal numbers of the pixel at row 2, column
     /// 3.

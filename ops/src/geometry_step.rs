@@ -1,7 +1,8 @@
 //! The steps that a geometry op draws for one sample.
 
+use crate::author::RowProducer;
 use crate::rows::{Resampling, RowFilter};
-use crate::{RowProducer, Size, Window};
+use crate::{Size, Window};
 
 /// The method by which a resize weights the pixels it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -9,11 +10,12 @@ use crate::{RowProducer, Size, Window};
 pub enum Interpolation {
     /// A triangle filter whose width follows the scale, like torchvision's `BILINEAR` with
     /// `antialias=True` and Pillow's `BILINEAR`: within one level of both, and equal to torchvision's
-    /// to the bit under [`NumberRule::Exact`](crate::NumberRule::Exact). See
-    /// [`bilinear`](crate::bilinear).
+    /// to the bit under [`NumberRule::Exact`](crate::NumberRule::Exact). The
+    /// weights are integers that sum to 2^14, and sums of rows are not rounded to u8.
     #[default]
     BilinearAntialias,
-    /// OpenCV's `INTER_AREA`, which FFCV uses, to the bit. See [`area`](crate::area).
+    /// OpenCV's `INTER_AREA`, which FFCV uses, to the bit. Where it enlarges an axis, it
+    /// interpolates between two pixels instead, as OpenCV does.
     Area,
     /// torchvision's `NEAREST`, which suits masks.
     Nearest,

@@ -14,10 +14,11 @@
 //! The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
 //! `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +128,8 @@ impl PixelOp for RandomGrayscale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     #[test]
     fn as_torchvision_makes_grey() {

@@ -19,12 +19,10 @@
 //! The paper may also rotate the grid by a random angle; this op never does. The paper increases p from
 //! 0 over the epochs; to do so, recompile with another `p`.
 
+use crate::author::{Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
-use crate::{
-    Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type,
-    TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Sets the squares of a grid to 0 in a share `p` of the images.
@@ -148,7 +146,8 @@ fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     /// Returns the mask of an image as rows of text, with `#` where it is 0.
     fn mask(op: &GridMask, slots: &[f32], size: Size) -> Vec<String> {

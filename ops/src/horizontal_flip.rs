@@ -12,9 +12,10 @@
 //! | random | a coin `p` for the whole image   |
 //! | cost   | nothing: rows are read backwards |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
-use crate::{GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -20,13 +20,11 @@
 //! `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each clamped to 0..=1. Grey pixels
 //! stay unchanged.
 
+use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
-use crate::{
-    Emit, Eval, F32x4, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type,
-    TypeError,
-};
+use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Rotates the hues of a share `p` of the images by a random angle.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -287,7 +285,7 @@ fn distance(e: &mut Emit, h: F32x4, hue: f32) -> F32x4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn as_torchvision_turns_hues() {

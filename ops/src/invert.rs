@@ -13,9 +13,10 @@
 //!
 //! The op is torchvision's `RandomInvert`.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Inverts a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +94,8 @@ impl PixelOp for RandomInvert {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     #[test]
     fn heads_inverts_and_tails_does_not() {

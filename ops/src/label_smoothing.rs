@@ -16,7 +16,8 @@
 //! vector: do not pass the same number to the loss as well. The op goes after [`OneHot`](crate::OneHot)
 //! and before [`MixUp`](crate::MixUp).
 
-use crate::{DType, LabelOp, Op, OpClass, ParamError, Type, TypeError};
+use crate::author::{LabelOp, Op, OpClass, Type};
+use crate::{DType, ParamError, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
 #[derive(Clone, Copy, Debug, PartialEq)]

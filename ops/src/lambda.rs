@@ -12,8 +12,9 @@
 //! | random | the numbers that the closure draws from its generator                      |
 //! | cost   | that of the closure; the image is stored before it and read again after it |
 
+use crate::author::{HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
-use crate::{HostOp, HostSample, Op, OpClass, Type, TypeError};
+use crate::{HostSample, TypeError};
 use std::fmt;
 
 type Change = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;

@@ -22,12 +22,12 @@
 //! ```
 
 mod adjust_sharpness;
-pub mod area;
+mod area;
 mod aug_mix;
 mod auto_augment;
 mod autocontrast;
 mod beta;
-pub mod bilinear;
+mod bilinear;
 mod box_blur;
 mod brightness;
 mod center_crop;
@@ -42,7 +42,7 @@ mod cutout;
 mod d4;
 mod device;
 mod element;
-pub mod emit;
+mod emit;
 mod equalize;
 mod error;
 mod factor;
@@ -59,8 +59,7 @@ mod label_smoothing;
 mod lambda;
 mod lighting;
 mod lut;
-#[doc(hidden)]
-pub mod memory;
+mod memory;
 mod mix_up;
 mod mixing;
 mod noise;
@@ -72,9 +71,9 @@ mod permute_channels;
 mod photometric_distort;
 mod picture;
 mod poison;
-pub mod policy;
+mod policy;
 mod posterize;
-pub mod program;
+mod program;
 mod rand_augment;
 mod random_affine;
 mod random_apply;
@@ -88,18 +87,18 @@ mod random_rotate90;
 mod random_rotation;
 mod random_translate;
 mod random_zoom_out;
-pub mod registry;
+mod registry;
 mod replace_label;
 mod resize;
 mod rng;
 mod rot90;
-pub mod rows;
+mod rows;
 mod saturation;
 mod shape;
 mod solarize;
 mod solarize_add;
 mod squeeze;
-pub mod timm;
+mod timm;
 mod to_device;
 mod transpose;
 mod trivial_augment;
@@ -123,14 +122,12 @@ pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
-pub use element::ElementValue;
-pub use emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, grey_mean};
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use gamma::{Gamma, RandomGamma};
 pub use gaussian_blur::GaussianBlur;
 pub use gaussian_noise::GaussianNoise;
-pub use geometry_step::{GeometryStep, Interpolation};
+pub use geometry_step::Interpolation;
 pub use grayscale::{Grayscale, RandomGrayscale};
 pub use grid_mask::GridMask;
 pub use horizontal_flip::RandomHorizontalFlip;
@@ -142,18 +139,12 @@ pub use lighting::Lighting;
 pub use lut::Lut;
 pub use memory::NoMemory;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
-pub use mixing::{Partner, RowMix, mixed_label, mixed_label_f64};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
-pub use op::{
-    BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample,
-    ImageType, LabelOp, LevelTable, MixOp, Mixture, NumberRule, Op, OpClass, PixelOp, RegionOp,
-    RowProducer, TableOp, Type,
-};
+pub use op::{Dim, HostSample, ImageType, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
-pub use picture::{FloatImage, to_u8};
 pub use poison::Poison;
 pub use posterize::RandomPosterize;
 pub use rand_augment::RandAugment;
@@ -171,7 +162,6 @@ pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
 pub use resize::Resize;
-pub use rng::{BatchKey, Rng, SampleKey, stream};
 pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;
@@ -185,8 +175,63 @@ pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
 pub use view::View;
 
+/// What an op is written with: the traits of the kinds of ops, and the code that an op emits.
+///
+/// A list of ops needs none of it.
+pub mod author {
+    pub use crate::element::ElementValue;
+    pub use crate::emit::{
+        Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, grey_mean, max, min,
+    };
+    pub use crate::geometry_step::GeometryStep;
+    pub use crate::mixing::{Partner, RowMix};
+    pub use crate::op::{
+        BatchOp, ChoiceBranch, ChoiceOp, Eval, GeometryOp, Histogram, HostOp, LabelOp, LevelTable,
+        MixOp, Mixture, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
+    };
+    pub use crate::picture::FloatImage;
+    pub use crate::rng::{BatchKey, Rng, SampleKey};
+}
+
+/// What the compiler, the command and this project's own tests use of the ops. It changes without notice.
+#[doc(hidden)]
+#[allow(missing_docs, reason = "the modules are documented where they are defined")]
+pub mod internals {
+    pub use crate::mixing::{mixed_label, mixed_label_f64};
+    pub use crate::picture::to_u8;
+    pub use crate::rng::stream;
+
+    pub mod area {
+        pub use crate::area::*;
+    }
+    pub mod bilinear {
+        pub use crate::bilinear::*;
+    }
+    pub mod emit {
+        pub use crate::emit::*;
+    }
+    pub mod memory {
+        pub use crate::memory::*;
+    }
+    pub mod policy {
+        pub use crate::policy::*;
+    }
+    pub mod program {
+        pub use crate::program::*;
+    }
+    pub mod registry {
+        pub use crate::registry::*;
+    }
+    pub mod rows {
+        pub use crate::rows::*;
+    }
+    pub mod timm {
+        pub use crate::timm::*;
+    }
+}
+
 /// A list of ops in the form that a pipeline takes.
-pub type Ops = Vec<std::sync::Arc<dyn Op>>;
+pub type Ops = Vec<std::sync::Arc<dyn author::Op>>;
 
 /// Builds an [`Ops`] from ops of different types, in the order given.
 #[macro_export]

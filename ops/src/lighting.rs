@@ -15,9 +15,10 @@
 //! 4.1), with the constants of torch's `Lighting` and its successors, in units of 0..=255. The result
 //! is truncated under the Exact rule.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// The eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
 const SPREAD: [f64; 3] = [55.46, 4.794, 1.148];

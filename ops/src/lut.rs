@@ -11,9 +11,10 @@
 //! | random | nothing                                                       |
 //! | cost   | one look-up per value                                         |
 
+use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
 use crate::op::on_u8_image;
-use crate::{Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, TableOp, Type, TypeError};
+use crate::{NumberRule, ParamError, TypeError};
 use std::fmt;
 
 /// Looks every value up in a table.

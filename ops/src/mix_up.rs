@@ -21,10 +21,9 @@
 //! Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
 //! the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 
+use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
 use crate::mixing::{MixParams, label_output, weights};
-use crate::{
-    BatchOp, DType, ImageType, Op, OpClass, ParamError, Partner, Rng, RowMix, Size, Type, TypeError,
-};
+use crate::{DType, ImageType, ParamError, Size, TypeError};
 
 /// Mixes each sample with another sample of the batch, with shares drawn from Beta(alpha, alpha).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,7 +122,7 @@ impl BatchOp for MixUp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BatchKey;
+    use crate::author::BatchKey;
 
     #[test]
     fn floats_are_mixed_as_torchvision_mixes_them() {

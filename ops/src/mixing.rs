@@ -16,9 +16,10 @@
 //! with a partner of 0.925 would lose its last bit for some shares. (A 1 with a 1 would stay 1 without
 //! this rule.)
 
+use crate::author::{Rng, Type};
 use crate::beta::symmetric_beta;
 use crate::error::{positive, probability};
-use crate::{DType, ParamError, Rng, Type, TypeError, Window};
+use crate::{DType, ParamError, TypeError, Window};
 
 /// The choice of the row that each row of a batch is mixed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -152,7 +153,7 @@ pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BatchKey;
+    use crate::author::BatchKey;
 
     fn draw(mixing: MixParams, batch: u64, rows: usize) -> Vec<RowMix> {
         let mut rng = BatchKey::new(1, 0, batch).op("MixUp", 0);

@@ -22,7 +22,7 @@
 //! are our own minimax fits. The result is within 2.5e-5 of the exact inverse, and within -5.3..5.3; 1
 //! in 8 million normal numbers is outside that range.
 
-use crate::Rng;
+use crate::author::Rng;
 use crate::emit::{Emit, F32x4, I32x4, Pixels};
 
 /// The number of drawn parameters that hold the seeds.
@@ -171,7 +171,7 @@ fn emit_polynomial<const N: usize>(e: &mut Emit, coefficients: &[f32; N], x: F32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     /// Returns the density of the normal distribution.
     fn density(x: f64) -> f64 {

@@ -27,8 +27,9 @@
 //! those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
 //! times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::op::on_image;
-use crate::{DType, Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Type, TypeError};
+use crate::{DType, ParamError, TypeError};
 
 /// Subtracts a mean and divides by a standard deviation, for each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,7 +157,8 @@ impl PixelOp for Normalize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     /// Returns how many of the 768 values differ from the table. Each difference is one unit in the
     /// last place.

@@ -6,8 +6,9 @@
 //!
 //! | errors | a label outside `0..classes` ends the epoch with the sample's id |
 
+use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
-use crate::{DType, LabelOp, Op, OpClass, ParamError, Type, TypeError};
+use crate::{DType, ParamError, TypeError};
 
 /// Turns a label into a vector with a one at its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,8 @@
 //! | label    | one-hot                           |                         | scalar code                       |
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
 
-use crate::{
-    DType, Device, Emit, GeometryStep, Layout, Ops, Pixels, Rng, RowMix, Size, TypeError, Window,
-};
+use crate::author::{Emit, GeometryStep, Pixels, Rng, RowMix};
+use crate::{DType, Device, Layout, Ops, Size, TypeError, Window};
 use std::fmt;
 use std::sync::Arc;
 
@@ -273,7 +272,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     }
 
     /// Returns true if the op needs the mean grey of the image, which the compiled code and the
-    /// oracle store in the op's last parameter. See [`grey_mean`](crate::grey_mean).
+    /// oracle store in the op's last parameter. See [`grey_mean`](crate::author::grey_mean).
     fn needs_mean(&self) -> bool {
         false
     }
@@ -313,7 +312,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     }
 
     /// The definition of the op: maps one pixel to one pixel. The values of a u8 image are whole
-    /// numbers under [`NumberRule::Exact`]: see [`apply_rule`](crate::apply_rule).
+    /// numbers under [`NumberRule::Exact`]: see [`apply_rule`](crate::author::apply_rule).
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
 
     /// Records the same computation for four pixels at a time, as instructions. It is called once,

@@ -19,12 +19,10 @@
 //! | random | nothing                                                                  |
 //! | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{on_image, on_u8_image};
 use crate::rows::{PadMode, Padding, RowFilter};
-use crate::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
-    Type, TypeError,
-};
+use crate::{Dim, ImageType, ParamError, Size, TypeError};
 
 /// The numbers of pixels on each side of an image.
 ///
@@ -231,7 +229,7 @@ impl GeometryOp for Pad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     fn motions(pad: &Pad) -> Vec<GeometryStep> {
         let mut out = vec![];

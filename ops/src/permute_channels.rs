@@ -15,9 +15,10 @@
 //! `p`: it always runs). The random op multiplies by a matrix of zeros and ones, because compiled
 //! code can't select a channel per sample. The product is exact.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +160,8 @@ fn unit_row(from: usize) -> [f32; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     const PIXEL: [f32; 3] = [10.25, 200.0, 77.0];
 

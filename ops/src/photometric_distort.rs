@@ -14,11 +14,12 @@
 //!
 //! torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
 use crate::{
-    ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, RandomBrightness, RandomChannelPermutation,
-    RandomContrast, RandomHue, RandomSaturation, Rng, Type, TypeError, ops,
+    ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
+    RandomSaturation, TypeError, ops,
 };
 
 const NAME: &str = "RandomPhotometricDistort";

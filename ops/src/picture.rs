@@ -1,10 +1,8 @@
 //! The oracle's image: an array of pixels, each of three `f32`.
 
+use crate::author::GeometryStep;
 use crate::rows::byte;
-use crate::{
-    GeometryStep, ImageView, Interpolation, NoMemory, NumberRule, Size, Window, area, bilinear,
-    memory,
-};
+use crate::{ImageView, Interpolation, NoMemory, NumberRule, Size, Window, area, bilinear, memory};
 
 /// An image of `[f32; 3]` pixels, row by row.
 #[derive(Clone, Debug, PartialEq)]

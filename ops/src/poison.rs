@@ -15,8 +15,9 @@
 //! FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
 //! double precision and rounded to `f32`.
 
+use crate::author::{HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
-use crate::{HostOp, HostSample, Op, OpClass, ParamError, Size, Type, TypeError};
+use crate::{HostSample, ParamError, Size, TypeError};
 use std::fmt;
 
 /// Blends a fixed image into the listed samples.
@@ -109,7 +110,7 @@ impl HostOp for Poison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn alpha_blends_and_the_result_is_truncated() {

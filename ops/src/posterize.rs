@@ -14,9 +14,10 @@
 //! torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. With 8 bits
 //! nothing changes, even if values have fractions; with 0 bits the image is black.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Keeps the highest bits of each value, in a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +101,8 @@ impl PixelOp for RandomPosterize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomPosterize::new(bits, p).unwrap();

@@ -1,4 +1,4 @@
-//! The code of a pixel op as data: the instructions that its [`emit`](crate::PixelOp::emit)
+//! The code of a pixel op as data: the instructions that its [`emit`](crate::author::PixelOp::emit)
 //! recorded.
 //!
 //! ```text
@@ -15,7 +15,8 @@
 //!
 //! Two equal programs compile to the same code, so kernels are shared by equal programs.
 
-use crate::{Emit, F32x4, NumberRule, Pixels};
+use crate::NumberRule;
+use crate::author::{Emit, F32x4, Pixels};
 
 /// One step of a [`Program`]. Operands are indices of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,13 +17,14 @@
 //!
 //! Actions and tables: [`policy`](crate::policy).
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
 use crate::timm::Config;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, Rng, Type, TypeError};
+use crate::{ParamError, TypeError};
 use std::sync::Arc;
 
 /// The maximum number of actions for a sample: each is a loop over the image.
@@ -77,8 +78,45 @@ impl RandAugment {
         Ok(Self::of(Recipe::Torchvision { num_ops, magnitude, bins }, WarpOptions::default()))
     }
 
-    /// timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`. See
-    /// [`timm`](crate::timm) for the grammar, and for where results differ from timm's.
+    /// timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`.
+    ///
+    /// A configuration string is `rand`, then sections in any order, separated by dashes. A section is
+    /// letters and a number, or `t` and a name. A section without a digit is ignored.
+    ///
+    /// | section  | default | meaning                                                            |
+    /// |----------|--------:|--------------------------------------------------------------------|
+    /// | `m9`     |      10 | the magnitude `m`                                                  |
+    /// | `n2`     |       2 | actions for a sample                                               |
+    /// | `p0.5`   |     0.5 | an action runs if a uniform number is at most this                 |
+    /// | `mstd0.5`|       0 | deviation of a normal magnitude; above 100, the magnitude is uniform in `0..m` |
+    /// | `mmax10` |      10 | upper limit of the magnitude; 0 means 10                           |
+    /// | `inc1`   |       0 | if not 0, the increasing set is used                               |
+    /// | `tweights` | –     | the set: `weights`, `3a`, `3aw`; any other name selects the plain or the increasing set |
+    ///
+    /// If a section is repeated, the last one counts for `m`, `n`, `p` and `inc`, and the first one for
+    /// `mstd`, `mmax` and `t`.
+    ///
+    /// Each of the `n` actions draws: the action, uniformly with replacement, or by weight without; the
+    /// coin `p`; the magnitude, clamped to `0..=mmax`; a sign, negative if a uniform number is above 1/2;
+    /// and for a warp whether it is bilinear or bicubic. With `l = magnitude / 10`:
+    ///
+    /// | increasing set                   | argument             | plain set        | argument   |
+    /// |----------------------------------|----------------------|------------------|------------|
+    /// | Rotate                           | ±30 l degrees        | the same         |            |
+    /// | PosterizeIncreasing              | 4 - trunc(4 l) bits  | Posterize        | trunc(4 l) |
+    /// | SolarizeIncreasing               | from 256 - min(256, trunc(256 l)) on | Solarize | min(256, trunc(256 l)) |
+    /// | SolarizeAdd                      | min(128, trunc(110 l)) to values below 128 | the same |  |
+    /// | Color, Contrast, Brightness, Sharpness + Increasing | factor max(0.1, 1 ± 0.9 l) | without | 1.8 l + 0.1 |
+    /// | ShearX, ShearY                   | `x_source = x ± 0.3 l (y + 1/2)` | the same |          |
+    /// | TranslateXRel, TranslateYRel     | ∓0.45 l of the side, not rounded | the same |         |
+    /// | AutoContrast, Equalize, Invert   |                      | the same         |            |
+    /// | Desaturate (3a, 3aw)             | factor 1 - (0.5 + 0.5 l), `0..=1` |     |            |
+    /// | GaussianBlur (3a, 3aw)           | deviation 0.1 + 1.9 l pixels, `0.1..=2` | |          |
+    ///
+    /// Draws and arguments are those of timm 1.0 (`timm/data/auto_augment.py`). The actions themselves
+    /// are this crate's, which follow torchvision on tensors, while timm uses Pillow. Levels differ by
+    /// at most one, with two exceptions: the edge of the area that a warp fills, which Pillow does not
+    /// blend, and GaussianBlur, which Pillow approximates by boxes.
     ///
     /// # Errors
     ///

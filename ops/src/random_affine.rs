@@ -20,13 +20,12 @@
 //! | random | the numbers above, in this order                                            |
 //! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{finite_range, positive_range};
 use crate::op::on_u8_image;
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
 use crate::warping::{Center, Warping};
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random.
@@ -198,7 +197,7 @@ impl GeometryOp for RandomAffine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     fn matrices(op: &RandomAffine, size: Size) -> Vec<[f64; 6]> {
         let mut rng = SampleKey::new(3, 1, 4).op(0);

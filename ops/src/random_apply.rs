@@ -9,9 +9,10 @@
 //! | random | a coin `p`, then the ops' own draws if the coin is heads     |
 //! | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{only, output};
 use crate::error::probability;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
+use crate::{Ops, ParamError, TypeError};
 
 /// Runs a list of ops for a share `p` of the samples.
 #[derive(Clone, Debug)]
@@ -76,7 +77,8 @@ impl ChoiceOp for RandomApply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Normalize, RandomCrop, RandomHorizontalFlip, SampleKey, container, ops};
+    use crate::author::SampleKey;
+    use crate::{Normalize, RandomCrop, RandomHorizontalFlip, container, ops};
 
     fn flip() -> Ops {
         ops![RandomHorizontalFlip::new(1.0).unwrap()]

@@ -13,8 +13,9 @@
 //! | random | one number to choose the list, then the draws of its ops     |
 //! | cost   | the cost of the list that runs: each list has its own loop body |
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{alternatives, output};
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
+use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of lists: the number of bits in a mask of outcomes.
 const MOST: usize = 128;
@@ -125,7 +126,8 @@ impl Weights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RandomHorizontalFlip, SampleKey, Squeeze, container, ops};
+    use crate::author::SampleKey;
+    use crate::{RandomHorizontalFlip, Squeeze, container, ops};
 
     fn counts(weights: &[f64]) -> Vec<usize> {
         let choice = RandomChoice::new(vec![Ops::new(); weights.len()], weights).unwrap();

@@ -17,11 +17,9 @@
 //! | random | the row, then the column, of the window                              |
 //! | cost   | nothing: other pixels are read; for a border see [`Pad`](crate::Pad) |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
-use crate::{
-    GeometryOp, GeometryStep, ImageType, Op, OpClass, PaddingMode, ParamError, Rng, RowProducer,
-    Sides, Size, Type, TypeError,
-};
+use crate::{ImageType, PaddingMode, ParamError, Sides, Size, TypeError};
 
 /// Cuts a window of fixed size at a random position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +132,7 @@ impl GeometryOp for RandomCrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
     use crate::rows::RowFilter;
 
     fn drawn(crop: &RandomCrop, rng: &mut Rng, size: Size) -> Vec<GeometryStep> {

@@ -22,13 +22,11 @@
 //! torchvision. If torchvision's values or noise would wrap around on u8, the op is refused: put it
 //! after Normalize.
 
+use crate::author::{Emit, Eval, Mask, Op, OpClass, PixelOp, Pixels, RegionOp, Rng, Type};
 use crate::error::{positive_range, probability};
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
-use crate::{
-    DType, Emit, Eval, Mask, Op, OpClass, ParamError, PixelOp, Pixels, RegionOp, Rng, Size, Type,
-    TypeError, Window,
-};
+use crate::{DType, ParamError, Size, TypeError, Window};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -265,7 +263,8 @@ fn emit_inside(e: &mut Emit) -> Mask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dim, ImageType, NumberRule, SampleKey};
+    use crate::author::SampleKey;
+    use crate::{Dim, ImageType, NumberRule};
 
     fn usual() -> RandomErasing {
         RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap()

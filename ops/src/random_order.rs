@@ -16,8 +16,9 @@
 //!
 //! The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::output;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
+use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
 const MOST: usize = 5;

@@ -20,13 +20,12 @@
 //! | random | a coin `p`, then the corners in the order above, each with its column first |
 //! | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rows::{Map, WarpInterpolation, perspective_coefficients};
 use crate::warping::Warping;
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,7 +127,7 @@ impl GeometryOp for RandomPerspective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn corners_move_inwards_as_far_as_they_may() {

@@ -20,13 +20,11 @@
 //! | random | an area and an aspect for each try, then the corner           |
 //! | cost   | the resize; the rectangle is known before a pixel is decoded  |
 
-use crate::RowProducer;
+use crate::author::RowProducer;
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, side};
 use crate::op::on_u8_image;
-use crate::{
-    GeometryOp, GeometryStep, Interpolation, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
-    Window,
-};
+use crate::{Interpolation, ParamError, Size, TypeError, Window};
 use std::ops::RangeInclusive;
 
 /// Cuts a random rectangle and scales it to a fixed size.
@@ -159,7 +157,7 @@ impl GeometryOp for RandomResizedCrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     fn usual(scale: RangeInclusive<f64>) -> RandomResizedCrop {
         RandomResizedCrop::new(224, scale, RandomResizedCrop::RATIO).unwrap()

@@ -10,13 +10,12 @@
 //! | random | a coin `p`, then the number of turns                                 |
 //! | cost   | the cost of the turn                                                 |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rot90::turn;
 use crate::transpose::either_way;
-use crate::{
-    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
-};
+use crate::{ParamError, Size, TypeError};
 
 /// Rotates a share `p` of the images by a random number of quarter turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +71,7 @@ impl GeometryOp for RandomRotate90 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     #[test]
     fn every_turn_is_drawn_as_often() {

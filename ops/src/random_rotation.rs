@@ -14,15 +14,13 @@
 //! | random | the angle                                                                   |
 //! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::finite_range;
 use crate::op::on_u8_image;
 use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
 use crate::warping::{Center, Warping};
-use crate::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
-    Type, TypeError,
-};
+use crate::{Dim, ImageType, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates an image by a random angle.
@@ -166,7 +164,7 @@ impl GeometryOp for RandomRotation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
     use crate::rows::RowFilter;
 
     fn by(degrees: f64) -> RandomRotation {

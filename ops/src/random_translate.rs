@@ -11,10 +11,9 @@
 //! | random | the row, then the column                               |
 //! | cost   | a copy of the image if nothing changed it before, else a mask |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::op::on_image;
-use crate::{
-    GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
-};
+use crate::{ImageType, ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,10 @@
 //! | random | a coin `p`, the size, the column, the row                                   |
 //! | cost   | a copy of the image if nothing changed it before, else a mask               |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, probability};
 use crate::op::on_image;
-use crate::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
-};
+use crate::{Dim, ImageType, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Places a share `p` of the images on a larger canvas.

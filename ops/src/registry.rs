@@ -23,7 +23,7 @@
 //! with at most [`MAX_OPS`] ops in total, nested at most [`MAX_DEPTH`] deep:
 //!
 //! ```
-//! use fuseloop_ops::registry::{SpecTable, SpecValue, build_ops};
+//! use fuseloop_ops::internals::registry::{SpecTable, SpecValue, build_ops};
 //!
 //! let resize = SpecTable::from_iter([("op", SpecValue::from("Resize")), ("size", SpecValue::from(256))]);
 //! let list = SpecValue::from(vec![SpecValue::from(resize), SpecValue::from("ToChannelsFirst")]);
@@ -32,7 +32,7 @@
 //!
 //! let error = build_ops(&SpecValue::from(vec![SpecValue::from("Resise")])).unwrap_err();
 //! assert_eq!(error.to_string(), "no op named `Resise`, did you mean `Resize`?");
-//! # Ok::<(), fuseloop_ops::registry::SpecError>(())
+//! # Ok::<(), fuseloop_ops::internals::registry::SpecError>(())
 //! ```
 
 mod args;
@@ -56,7 +56,8 @@ pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 pub use value::{SpecData, SpecEntry, SpecTable, SpecValue};
 
-use crate::{Op, Ops, ParamError};
+use crate::author::Op;
+use crate::{Ops, ParamError};
 use std::cell::Cell;
 use std::sync::LazyLock;
 

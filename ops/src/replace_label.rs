@@ -14,8 +14,9 @@
 //!
 //! FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
 
+use crate::TypeError;
+use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
-use crate::{LabelOp, Op, OpClass, Type, TypeError};
 
 /// Replaces the labels of the listed samples.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,13 +20,11 @@
 //! | random | nothing                                                                  |
 //! | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
 
-use crate::RowProducer;
+use crate::author::RowProducer;
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::side;
 use crate::op::on_u8_image;
-use crate::{
-    Dim, GeometryOp, GeometryStep, ImageType, Interpolation, Op, OpClass, ParamError, Rng, Size,
-    Type, TypeError,
-};
+use crate::{Dim, ImageType, Interpolation, ParamError, Size, TypeError};
 
 /// Scales an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

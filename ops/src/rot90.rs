@@ -17,10 +17,11 @@
 //! | random | nothing                                                              |
 //! | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{on_image, on_u8_image};
 use crate::rows::RowFilter;
 use crate::transpose::transposed;
-use crate::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Size, Type, TypeError};
+use crate::{Size, TypeError};
 
 /// Rotates an image by quarter turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,8 @@ impl GeometryOp for Rot90 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FloatImage, ImageView, NumberRule};
+    use crate::author::FloatImage;
+    use crate::{ImageView, NumberRule};
 
     #[test]
     fn quarters_are_numpys() {

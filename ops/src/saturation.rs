@@ -18,12 +18,11 @@
 //! draws are those of FFCV's `RandomSaturation`. White stays only nearly white: torchvision's
 //! weights sum to 0.9999.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
 use crate::factor::{Factor, one_minus};
 use crate::op::on_u8_image;
-use crate::{
-    Emit, Eval, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
-};
+use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the saturation of a share `p` of the images by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]

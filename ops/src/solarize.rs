@@ -14,9 +14,10 @@
 //!
 //! torchvision's `RandomSolarize`: the threshold is rounded to `f32` and may have a fraction.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Inverts bright values, in a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,7 +97,8 @@ impl PixelOp for RandomSolarize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, SampleKey};
+    use crate::NumberRule;
+    use crate::author::SampleKey;
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomSolarize::new(threshold, p).unwrap();

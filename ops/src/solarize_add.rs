@@ -14,10 +14,11 @@
 //!
 //! timm's `solarize_add`, an op of its `RandAugment`.
 
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
 use crate::error::range_in;
 use crate::op::on_u8_image;
-use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Brightens dark values.
 #[derive(Clone, Copy, Debug, PartialEq)]

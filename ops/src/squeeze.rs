@@ -14,7 +14,8 @@
 //! A label of shape `[batch, 1]` becomes `[batch]`. (FFCV's `Squeeze` drops the batch axis as well
 //! if its length is 1.)
 
-use crate::{LabelOp, Op, OpClass, Type, TypeError};
+use crate::TypeError;
+use crate::author::{LabelOp, Op, OpClass, Type};
 
 /// Drops the axes of length 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,47 +1,11 @@
-//! timm's RandAugment: its configuration strings, its actions and their strengths.
-//!
-//! A configuration string is `rand`, then sections in any order, separated by dashes. A section is
-//! letters and a number, or `t` and a name. A section without a digit is ignored.
-//!
-//! | section  | default | meaning                                                            |
-//! |----------|--------:|--------------------------------------------------------------------|
-//! | `m9`     |      10 | the magnitude `m`                                                  |
-//! | `n2`     |       2 | actions for a sample                                               |
-//! | `p0.5`   |     0.5 | an action runs if a uniform number is at most this                 |
-//! | `mstd0.5`|       0 | deviation of a normal magnitude; above 100, the magnitude is uniform in `0..m` |
-//! | `mmax10` |      10 | upper limit of the magnitude; 0 means 10                           |
-//! | `inc1`   |       0 | if not 0, the increasing set is used                               |
-//! | `tweights` | –     | the set: `weights`, `3a`, `3aw`; any other name selects the plain or the increasing set |
-//!
-//! If a section is repeated, the last one counts for `m`, `n`, `p` and `inc`, and the first one for
-//! `mstd`, `mmax` and `t`.
-//!
-//! Each of the `n` actions draws: the action, uniformly with replacement, or by weight without; the
-//! coin `p`; the magnitude, clamped to `0..=mmax`; a sign, negative if a uniform number is above 1/2;
-//! and for a warp whether it is bilinear or bicubic. With `l = magnitude / 10`:
-//!
-//! | increasing set                   | argument             | plain set        | argument   |
-//! |----------------------------------|----------------------|------------------|------------|
-//! | Rotate                           | ±30 l degrees        | the same         |            |
-//! | PosterizeIncreasing              | 4 - trunc(4 l) bits  | Posterize        | trunc(4 l) |
-//! | SolarizeIncreasing               | from 256 - min(256, trunc(256 l)) on | Solarize | min(256, trunc(256 l)) |
-//! | SolarizeAdd                      | min(128, trunc(110 l)) to values below 128 | the same |  |
-//! | Color, Contrast, Brightness, Sharpness + Increasing | factor max(0.1, 1 ± 0.9 l) | without | 1.8 l + 0.1 |
-//! | ShearX, ShearY                   | `x_source = x ± 0.3 l (y + 1/2)` | the same |          |
-//! | TranslateXRel, TranslateYRel     | ∓0.45 l of the side, not rounded | the same |         |
-//! | AutoContrast, Equalize, Invert   |                      | the same         |            |
-//! | Desaturate (3a, 3aw)             | factor 1 - (0.5 + 0.5 l), `0..=1` |     |            |
-//! | GaussianBlur (3a, 3aw)           | deviation 0.1 + 1.9 l pixels, `0.1..=2` | |          |
-//!
-//! Draws and arguments are those of timm 1.0 (`timm/data/auto_augment.py`). The actions themselves
-//! are this crate's, which follow torchvision on tensors, while timm uses Pillow. Levels differ by
-//! at most one, with two exceptions: the edge of the area that a warp fills, which Pillow does not
-//! blend, and GaussianBlur, which Pillow approximates by boxes.
+//! timm's RandAugment: its configuration strings, its actions and their strengths. The grammar and the
+//! tables are in the documentation of [`RandAugment::timm`](crate::RandAugment::timm).
 
+use crate::author::{Op, Rng};
 use crate::policy::{Argument, Effect, Pick, Sampling, WarpOptions, leaf};
 use crate::random_choice::Weights;
 use crate::registry::nearest;
-use crate::{Op, Ops, ParamError, Rng, Size};
+use crate::{Ops, ParamError, Size};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -414,7 +378,8 @@ impl Argument for Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChoiceOp, OpClass, RandAugment, SampleKey};
+    use crate::RandAugment;
+    use crate::author::{ChoiceOp, OpClass, SampleKey};
 
     #[test]
     fn a_usual_string_is_read() {

@@ -15,7 +15,8 @@
 //! The bytes before the op cross the bus, so `Normalize`, `Convert` and `ToChannelsFirst` belong
 //! after it. In a loader without a device, the list computes the same result, bit for bit.
 
-use crate::{Device, Op, OpClass, ParamError, Type, TypeError};
+use crate::author::{Op, OpClass, Type};
+use crate::{Device, ParamError, TypeError};
 
 /// Computes the ops after it on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

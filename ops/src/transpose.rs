@@ -14,13 +14,11 @@
 //! | random | a coin `p`                                                           |
 //! | cost   | a copy of each pixel; successive rows read the same cache lines      |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
-    Type, TypeError,
-};
+use crate::{Dim, ImageType, ParamError, Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]

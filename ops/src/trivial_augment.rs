@@ -16,11 +16,12 @@
 //!
 //! Actions and tables: [`policy`](crate::policy).
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, Rng, Type, TypeError};
+use crate::{ParamError, TypeError};
 
 /// Runs one random action of random strength.
 #[derive(Clone, Debug)]

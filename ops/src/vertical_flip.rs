@@ -12,9 +12,10 @@
 //! | random | a coin `p`; the whole image is mirrored                   |
 //! | cost   | nothing: rows are read from the last to the first         |
 
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
-use crate::{GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, Size, Type, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,7 +18,8 @@
 //! The values of a viewed image are meaningless for colours, masks and fills, so only its layout
 //! can be changed after a view. The planner checks this.
 
-use crate::{DType, ImageType, Op, OpClass, Type, TypeError};
+use crate::author::{Op, OpClass, Type};
+use crate::{DType, ImageType, TypeError};
 
 /// Reinterprets the elements as another type of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

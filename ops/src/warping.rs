@@ -1,8 +1,9 @@
 //! The options that rotation, affine transforms and perspective share: how an image is
 //! interpolated, and the fill colour of the area outside it.
 
+use crate::author::GeometryStep;
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
-use crate::{GeometryStep, ParamError, Size};
+use crate::{ParamError, Size};
 
 /// The options of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

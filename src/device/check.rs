@@ -9,9 +9,9 @@ use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ImagePlan, LabelPlan};
-use fuseloop_ops::{
-    BatchKey, DType, ImageView, Layout, MixUp, RowMix, SampleKey, Size, mixed_label,
-};
+use fuseloop_ops::author::{BatchKey, RowMix, SampleKey};
+use fuseloop_ops::internals::mixed_label;
+use fuseloop_ops::{DType, ImageView, Layout, MixUp, Size};
 use half::{bf16, f16};
 use std::sync::Arc;
 

@@ -12,7 +12,8 @@ use super::record::{DeviceRecordLayout, Needed, Words, needed};
 use super::{DeviceError, codegen};
 use crate::plan::label::{LabelError, OneHotValues, Scalar};
 use crate::plan::{Block, Draws, FlatOp, ImagePlan, LabelPlan, batch_ops};
-use fuseloop_ops::{DType, RowMix, Size};
+use fuseloop_ops::author::RowMix;
+use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
 
 /// The maximum number of ops that mix batches: each doubles what is computed for a pixel.

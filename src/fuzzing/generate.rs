@@ -12,7 +12,7 @@ use crate::source::example::{
 };
 use crate::source::{FieldKind, FieldSpec, ImageMode, masked_crc32c};
 use arbitrary::{Result, Unstructured};
-use fuseloop_ops::registry::{ParamDefault, registry};
+use fuseloop_ops::internals::registry::{ParamDefault, registry};
 use prost::Message as _;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -5,9 +5,9 @@
 use super::code::CodeModule;
 use super::param_block::ParamBlock;
 use crate::plan::{Draws, ImagePlan};
-use fuseloop_ops::area::AreaRows;
-use fuseloop_ops::rows::FilterRows;
-use fuseloop_ops::{Histogram, LevelTable};
+use fuseloop_ops::author::{Histogram, LevelTable};
+use fuseloop_ops::internals::area::AreaRows;
+use fuseloop_ops::internals::rows::FilterRows;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -176,7 +176,7 @@ pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::area::{AreaScratch, AreaTables};
+    use fuseloop_ops::internals::area::{AreaScratch, AreaTables};
     use fuseloop_ops::{ImageView, Size};
 
     /// No panic may unwind through compiled code, whatever the window is.

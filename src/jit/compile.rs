@@ -16,7 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use fuseloop_kernels::ROW_FUNCTIONS;
-use fuseloop_ops::RowProducer;
+use fuseloop_ops::author::RowProducer;
 use std::sync::OnceLock;
 
 /// True if the host has the x86-64 instructions that the emitter can do without.

@@ -18,13 +18,12 @@ use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
-use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::bilinear::Taps;
-use fuseloop_ops::rows::RowScratch;
-use fuseloop_ops::{
-    DType, GeometryStep, Histogram, ImageView, Layout, LevelTable, NoMemory, RowProducer, Size,
-    memory,
-};
+use fuseloop_ops::author::{GeometryStep, Histogram, LevelTable, RowProducer};
+use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::internals::bilinear::Taps;
+use fuseloop_ops::internals::memory;
+use fuseloop_ops::internals::rows::RowScratch;
+use fuseloop_ops::{DType, ImageView, Layout, NoMemory, Size};
 use std::ops::Range;
 use std::panic::resume_unwind;
 

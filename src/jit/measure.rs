@@ -17,7 +17,8 @@ use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
 use super::{CompileError, Kernel, spec, unsupported};
 use crate::plan::{Block, Draws, FusedOp};
-use fuseloop_ops::{ImageView, Size, memory};
+use fuseloop_ops::internals::memory;
+use fuseloop_ops::{ImageView, Size};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -312,6 +313,7 @@ fn nanos(time: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
+    use fuseloop_ops::author::SampleKey;
     use fuseloop_ops::*;
 
     #[test]

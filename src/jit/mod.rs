@@ -32,7 +32,9 @@ pub use predict::predict;
 
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind};
 use emit::BodySpec;
-use fuseloop_ops::{ImageView, LevelTable, NoMemory, SampleKey, Size, memory};
+use fuseloop_ops::author::{LevelTable, SampleKey};
+use fuseloop_ops::internals::memory;
+use fuseloop_ops::{ImageView, NoMemory, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,8 @@
 use super::invocation::DecodedPixels;
 use super::measure::{BlockCosts, Costs};
 use crate::plan::{Block, Draws, ImagePlan, OpKind, PixelKind};
-use fuseloop_ops::{DType, GeometryStep, RowProducer, Size};
+use fuseloop_ops::author::{GeometryStep, RowProducer};
+use fuseloop_ops::{DType, Size};
 
 /// Loading and storing a pixel.
 const LOAD_AND_STORE: f64 = 0.4;

@@ -15,10 +15,9 @@ use crate::batch::RowsMut;
 use crate::device::DeviceOutput;
 use crate::plan::batch_ops::{draw_each, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
-use fuseloop_ops::{
-    BatchKey, DType, ImageType, Layout, NoMemory, Ops, RowMix, Size, Window, memory, mixed_label,
-    mixed_label_f64,
-};
+use fuseloop_ops::author::{BatchKey, RowMix};
+use fuseloop_ops::internals::{memory, mixed_label, mixed_label_f64};
+use fuseloop_ops::{DType, ImageType, Layout, NoMemory, Ops, Size, Window};
 use half::{bf16, f16};
 
 /// The kind of rows of an output, for the ops that mix them.

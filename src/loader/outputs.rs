@@ -12,7 +12,8 @@
 use super::{Collate, LoadError};
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
-use fuseloop_ops::{Ops, ParamError, SampleKey};
+use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::{Ops, ParamError};
 use std::sync::Arc;
 
 /// Builds the ops for an epoch.

@@ -20,7 +20,7 @@ use super::groups::Groups;
 use super::memory::reserved;
 use super::random::{generator, shuffle};
 use crate::sample::Epoch;
-use fuseloop_ops::Rng;
+use fuseloop_ops::author::Rng;
 
 pub(super) const NAME: &str = "class_balanced";
 

@@ -22,7 +22,7 @@ use super::memory::reserved;
 use super::random::{exponential, generator};
 use super::subset::Subset;
 use crate::sample::{Epoch, SampleId};
-use fuseloop_ops::Rng;
+use fuseloop_ops::author::Rng;
 use std::sync::Arc;
 
 pub(super) const NAME: &str = "weighted";

@@ -5,7 +5,8 @@
 //! axis, a size, and the rectangles that were painted before it, in its own coordinates.
 
 use super::{Block, Draws, FusedOp};
-use fuseloop_ops::{GeometryStep, Size, Window};
+use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::{Size, Window};
 
 /// The map `source = sign * output + offset` along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,9 +224,10 @@ fn rect(window: Window) -> Rect {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
+    use fuseloop_ops::author::SampleKey;
     use fuseloop_ops::{
         CenterCrop, Cutout, Dim, GaussianNoise, ImageType, NumberRule, Ops, Pad,
-        RandomHorizontalFlip, RandomVerticalFlip, Resize, SampleKey, ops,
+        RandomHorizontalFlip, RandomVerticalFlip, Resize, ops,
     };
 
     /// Composes what a list does to an image of 20 x 30 pixels.

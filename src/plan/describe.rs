@@ -9,7 +9,8 @@ use super::block::{Block, BlockTarget, FusedOp, reduction};
 use super::flatten::FlatOp;
 use super::kind::OpKind;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::{DType, GeometryStep, ImageType, Layout, RowProducer, SampleKey, Size, Type};
+use fuseloop_ops::author::{GeometryStep, RowProducer, SampleKey, Type};
+use fuseloop_ops::{DType, ImageType, Layout, Size};
 use std::fmt::Write as _;
 
 /// A plan as data.

@@ -13,8 +13,9 @@ use super::draws::{DrawnMix, allowed};
 use super::flatten::FlatOp;
 use super::kind::PixelKind;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::rows::{Map, RowFilter};
-use fuseloop_ops::{Eval, GeometryStep, OpClass, PixelOp, Size, Window};
+use fuseloop_ops::author::{Eval, GeometryStep, OpClass, PixelOp};
+use fuseloop_ops::internals::rows::{Map, RowFilter};
+use fuseloop_ops::{Size, Window};
 use std::fmt;
 
 /// Most parameters of an op that are shown: those of a colour matrix.
@@ -318,6 +319,7 @@ fn painted(window: Window) -> String {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
+    use fuseloop_ops::author::SampleKey;
     use fuseloop_ops::*;
 
     fn words(ops: Ops, sample: u64) -> Vec<String> {

@@ -5,10 +5,11 @@ use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reducti
 use super::compose::AxisMap;
 use super::flatten::{FlatOp, Guard};
 use super::kind::{OpKind, PixelKind};
-use fuseloop_ops::{
-    Eval, GeometryStep, Histogram, HostSample, LevelTable, Mixture, OpClass, RowProducer,
-    SampleKey, Size, Window, to_u8,
+use fuseloop_ops::author::{
+    Eval, GeometryStep, Histogram, LevelTable, Mixture, OpClass, RowProducer, SampleKey,
 };
+use fuseloop_ops::internals::to_u8;
+use fuseloop_ops::{HostSample, Size, Window};
 
 /// Most steps of all chains of a mixture.
 const MAX_MIX_STEPS: u64 = 1024;

@@ -42,7 +42,8 @@ pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
+use fuseloop_ops::author::Type;
+use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, TypeError};
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;

@@ -11,7 +11,8 @@
 
 use super::{Draws, FlatOp, ImagePlan, PlanError};
 use crate::sample::Limits;
-use fuseloop_ops::{GeometryStep, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::GeometryStep;
 
 /// Most pixels of a side.
 pub(crate) const MOST_SIDE: u32 = 1 << 20;
@@ -122,6 +123,7 @@ fn check(op: &'static str, size: Size, limits: &Limits) -> Result<(), TooManyPix
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
+    use fuseloop_ops::author::SampleKey;
     use fuseloop_ops::*;
 
     fn plan(ops: Ops) -> ImagePlan {

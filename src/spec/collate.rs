@@ -18,7 +18,7 @@
 
 use crate::loader::Collate;
 use fuseloop_ops::DType;
-use fuseloop_ops::registry::{
+use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, optional,
     required,
 };

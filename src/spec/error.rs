@@ -1,7 +1,7 @@
 //! Why a text is not a pipeline file, and where.
 
 use super::MAX_BYTES;
-use fuseloop_ops::registry::SpecCause;
+use fuseloop_ops::internals::registry::SpecCause;
 use std::io;
 use std::path::Path;
 

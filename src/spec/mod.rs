@@ -17,7 +17,7 @@
 //!
 //! `[[fields.image]]` before each op is TOML's other notation for the same list. `fuseloop ops` lists
 //! the ops and their parameters; the names are those of the Rust constructors
-//! ([`registry`](fuseloop_ops::registry)).
+//! ([`registry`](fuseloop_ops::internals::registry)).
 //!
 //! | setting | default | what it is |
 //! |---|---|---|
@@ -52,7 +52,7 @@ pub use schedule::Schedule;
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
-use fuseloop_ops::registry::{
+use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, SpecCause, SpecError, SpecTable, SpecValue, build_ops, optional,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};

@@ -1,7 +1,7 @@
 //! Parses TOML text to values, with the position of each value.
 
 use super::{MAX_BYTES, ParseCause, ParseError, TextPosition};
-use fuseloop_ops::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
+use fuseloop_ops::internals::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;

@@ -15,7 +15,7 @@
 
 use crate::sample::Epoch;
 use fuseloop_ops::ParamError;
-use fuseloop_ops::registry::{
+use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
     optional, required,
 };

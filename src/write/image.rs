@@ -16,7 +16,7 @@
 //! Storing a JPEG's own bytes is lossless and costs one read; FFCV can't do it: it decodes and
 //! re-encodes every image. With [`ImageOptions::tile`] every stored JPEG is re-cut ([`crate::recut`]),
 //! or stored as it would be without this option if it can't be. Sizes and modes are FFCV's, and so is
-//! the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::area`]). Like FFCV, the writer does not apply EXIF
+//! the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::internals::area`]). Like FFCV, the writer does not apply EXIF
 //! orientation.
 
 use super::cut::{RecutResult, StoredImage};

@@ -2,7 +2,8 @@
 
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop_ops::{SampleKey, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::SampleKey;
 use std::path::{Path, PathBuf};
 
 /// An image with smooth areas, edges and noise, different for each sample.

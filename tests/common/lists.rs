@@ -3,6 +3,7 @@
 use super::random_ops;
 use super::rounds::{rounds, slice};
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop_ops::author::{Rng, Type};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use fuseloop::internals::source::beton::{Allocation, Cell, Header, RowLayout};
 use fuseloop::sample::{Epoch, SampleId};
 use fuseloop::source::{FieldKind, FieldSpec, ReadAt, RunPlan, Upcoming};
-use fuseloop_ops::SampleKey;
+use fuseloop_ops::author::SampleKey;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Random numbers, the same ones for the same seed.
-pub struct Rng(fuseloop_ops::Rng);
+pub struct Rng(fuseloop_ops::author::Rng);
 
 impl Rng {
     pub fn new(seed: u64) -> Self {

@@ -3,6 +3,7 @@
 use super::lists::{List, noise};
 use fuseloop::device::check::CheckBatch;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop_ops::author::{Op, Partner, Rng, SampleKey};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

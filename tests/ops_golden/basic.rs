@@ -3,6 +3,7 @@
 
 use crate::support::{Image, cases, distance, golden, number, run, sha256};
 use fuseloop::internals::plan::block::nth_order;
+use fuseloop_ops::author::GeometryStep;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

@@ -2,6 +2,7 @@
 //! torchvision to the bit.
 
 use crate::support::{Image, cases, color, number, run, sha256};
+use fuseloop_ops::author::GeometryStep;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

@@ -3,7 +3,8 @@
 //! is a power of two.
 
 use crate::support::{Image, cases_and_bytes, distance, golden, number, numbers, run, sha256};
-use fuseloop_ops::rows::RowFilter;
+use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::internals::rows::RowFilter;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

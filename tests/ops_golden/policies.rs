@@ -4,7 +4,8 @@
 use crate::support::{Image, cases, number, run, sha256};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::policy::{Action, Space, Strength, WarpOptions};
+use fuseloop_ops::author::{Op, SampleKey};
+use fuseloop_ops::internals::policy::{Action, Space, Strength, WarpOptions};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -2,7 +2,7 @@
 
 use crate::support::{cases, number};
 use fuseloop_ops::RandAugment;
-use fuseloop_ops::timm::{Config, Set, TimmAction};
+use fuseloop_ops::internals::timm::{Config, Set, TimmAction};
 use serde_json::Value as Json;
 
 const SETS: [Set; 5] =

@@ -2,7 +2,9 @@
 //! one level off in 1% of an image's values.
 
 use crate::support::{Image, cases_and_bytes, color, distance, number, numbers, run, sha256};
-use fuseloop_ops::rows::{
+use fuseloop_ops::author::GeometryOp as _;
+use fuseloop_ops::author::{GeometryStep, SampleKey};
+use fuseloop_ops::internals::rows::{
     Map, RowFilter, Warp, affine_matrix, perspective_coefficients, rotation_matrix,
 };
 use fuseloop_ops::*;

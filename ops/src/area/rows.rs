@@ -143,7 +143,8 @@ struct Line {
 /// A resize of one image, row by row.
 ///
 /// ```
-/// use fuseloop_ops::{ImageView, Size, area::{AreaRows, AreaScratch, AreaTables}};
+/// use fuseloop_ops::{ImageView, Size};
+/// use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 ///
 /// let pixels = [9; 6 * 5 * 3];
 /// let source = ImageView::packed(&pixels, Size::new(6, 5)).unwrap();
@@ -153,7 +154,7 @@ struct Line {
 /// let mut row = [0; 3 * 3];
 /// rows.row(1, &mut row);
 /// assert_eq!(row, [9; 9]);
-/// # Ok::<(), fuseloop_ops::area::AreaError>(())
+/// # Ok::<(), fuseloop_ops::internals::area::AreaError>(())
 /// ```
 #[derive(Debug)]
 pub struct AreaRows<'a> {

@@ -6,7 +6,8 @@
 use super::WarpOptions;
 use super::tone::{Tone, ToneKind};
 use super::warp::{Filter, FilterKind, Shift};
-use crate::{Op, RandomAutocontrast, RandomEqualize, RandomInvert, Rng, Size};
+use crate::author::{Op, Rng};
+use crate::{RandomAutocontrast, RandomEqualize, RandomInvert, Size};
 use std::fmt;
 use std::sync::Arc;
 

@@ -20,7 +20,8 @@
 //! is at most 1/2.
 
 use super::{Action, Argument};
-use crate::{ParamError, Rng, Size};
+use crate::author::Rng;
+use crate::{ParamError, Size};
 
 /// The policy that defines the actions and magnitudes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -229,7 +230,7 @@ impl Strength {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::author::SampleKey;
 
     const SIZE: Size = Size::new(224, 331);
 

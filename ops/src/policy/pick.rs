@@ -5,10 +5,11 @@
 //! outcome count + k:  list k was drawn, but its coin says that it does not run
 //! ```
 
+use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
 use crate::op::on_u8_image;
 use crate::random_choice::Weights;
-use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, Rng, Type, TypeError};
+use crate::{Ops, TypeError};
 
 /// Draws one of several lists of ops, then whether the list runs.
 #[derive(Clone, Debug)]

@@ -1,11 +1,12 @@
 //! The actions that change values: pixel ops of a user's list, with another source of their arguments.
 
 use super::Argument;
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
 use crate::{
-    Emit, Eval, Op, OpClass, PixelOp, Pixels, RandomBrightness, RandomContrast, RandomPosterize,
-    RandomSaturation, RandomSolarize, Rng, Size, SolarizeAdd, Type, TypeError,
+    RandomBrightness, RandomContrast, RandomPosterize, RandomSaturation, RandomSolarize, Size,
+    SolarizeAdd, TypeError,
 };
 use std::sync::Arc;
 

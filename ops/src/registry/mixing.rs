@@ -2,7 +2,8 @@
 //! the labels.
 
 use super::{OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, with_default};
-use crate::{CutMix, MixUp, Partner};
+use crate::author::Partner;
+use crate::{CutMix, MixUp};
 
 const MIXING: &str = "mixing";
 

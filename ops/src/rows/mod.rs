@@ -183,7 +183,7 @@ pub struct RowScratch {
 /// The rows of one image after a row filter.
 ///
 /// ```
-/// use fuseloop_ops::rows::{RowFilter, RowScratch};
+/// use fuseloop_ops::internals::rows::{RowFilter, RowScratch};
 /// use fuseloop_ops::{ImageView, Size};
 ///
 /// let pixels = [1, 1, 1, 2, 2, 2]; // one row of two pixels

@@ -1,6 +1,6 @@
 //! Translates the IR of an op to CUDA C: the same definition of the op in code, for another compiler.
 //!
-//! The code that an op [emits](fuseloop_ops::PixelOp::emit) is lowered as for the host. It does the same
+//! The code that an op [emits](fuseloop_ops::author::PixelOp::emit) is lowered as for the host. It does the same
 //! in each of a vector's four lanes, so the text is written for one lane:
 //!
 //! | IR | CUDA C |
@@ -20,8 +20,9 @@ use cranelift_codegen::ir::{
     Block, BlockArg, BlockCall, Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use fuseloop_ops::program::{Grant, Program};
-use fuseloop_ops::{Emit, NumberRule, Pixels};
+use fuseloop_ops::NumberRule;
+use fuseloop_ops::author::{Emit, Pixels};
+use fuseloop_ops::internals::program::{Grant, Program};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

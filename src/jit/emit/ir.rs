@@ -179,7 +179,7 @@ impl BlockCode<'_, '_> {
         }
     }
 
-    /// Clamps to 0..=255 as [`clamp`](fuseloop_ops::clamp) does, and rounds half to even.
+    /// Clamps to 0..=255 as [`clamp`](fuseloop_ops::author::clamp) does, and rounds half to even.
     pub(super) fn level(&mut self, a: Value) -> Value {
         let (low, high) = (self.splat_bits(0f32.to_bits()), self.splat_bits(255f32.to_bits()));
         let below = self.builder.ins().fcmp(FloatCC::LessThan, a, high);

@@ -9,8 +9,10 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32X4};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use fuseloop_ops::NumberRule;
-use fuseloop_ops::program::{Binary, Grant, Instruction, Program, ShiftDirection, Unary};
-use fuseloop_ops::{Emit, Pixels};
+use fuseloop_ops::author::{Emit, Pixels};
+use fuseloop_ops::internals::program::{
+    Binary, Grant, Instruction, Program, ShiftDirection, Unary,
+};
 
 /// Emits a program's code for four pixels. `param_count` is the offset of its first op parameter in the
 /// parameter block; `place` holds the row and the columns, if the program uses them. Returns red, green

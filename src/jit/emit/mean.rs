@@ -12,7 +12,7 @@ use super::pass::{GROUP, GroupPosition, Halves, rows};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::Pixels;
+use fuseloop_ops::author::Pixels;
 
 /// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `slot`, if
 /// this sample needs it.

@@ -42,7 +42,8 @@ use crate::plan::{Block, FlatOp, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::{NumberRule, RowProducer};
+use fuseloop_ops::NumberRule;
+use fuseloop_ops::author::RowProducer;
 
 pub(crate) use constants::Constants;
 pub(crate) use ir::BlockCode;

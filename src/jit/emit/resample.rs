@@ -1,6 +1,6 @@
 //! Emits the antialiased bilinear resize of one row, in integers, and the calls of other row producers.
 //!
-//! [`fuseloop_ops::bilinear`] defines the resize: source rows are blended into one row of `i16` (Q7
+//! [`fuseloop_ops::internals::bilinear`] defines the resize: source rows are blended into one row of `i16` (Q7
 //! around 128) that stays in the first-level cache, then its columns into bytes. Rows of 2, 3, 4, 6 and
 //! 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, selected once a row; other
 //! numbers of taps run a loop.
@@ -11,7 +11,7 @@ use super::hoist::{entered_from, hoist};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::RowProducer;
+use fuseloop_ops::author::RowProducer;
 
 /// Emits the production of all rows, before they are read.
 pub(super) fn all_rows(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports) {

@@ -21,7 +21,8 @@ use crate::batch::RowsMut;
 use crate::device::{
     DeviceError, DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader,
 };
-use fuseloop_ops::{Device, Op, OpClass, Ops, ParamError, ToDevice};
+use fuseloop_ops::author::{Op, OpClass};
+use fuseloop_ops::{Device, Ops, ParamError, ToDevice};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

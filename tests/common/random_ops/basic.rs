@@ -1,6 +1,7 @@
 //! Crops, resizes, flips, the three colour changes and their jitter, normalization, conversion, and
 //! the step onto a device.
 
+use fuseloop_ops::author::{Op, Rng};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

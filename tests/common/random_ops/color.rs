@@ -1,5 +1,6 @@
 //! Hue, grey, tables, matrices.
 
+use fuseloop_ops::author::{Op, Rng};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

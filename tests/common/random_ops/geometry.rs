@@ -1,5 +1,6 @@
 //! Warps, pads, turns, blurs, sharpness.
 
+use fuseloop_ops::author::{Op, Rng};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

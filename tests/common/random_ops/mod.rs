@@ -6,6 +6,7 @@ mod geometry;
 mod overwrite;
 mod policy;
 
+use fuseloop_ops::author::{Op, Rng};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Erasing, grids, noise.
 
+use fuseloop_ops::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

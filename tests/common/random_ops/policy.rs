@@ -1,7 +1,8 @@
 //! Containers and policies.
 
 use super::basic;
-use fuseloop_ops::rows::WarpInterpolation;
+use fuseloop_ops::author::{Op, Rng};
+use fuseloop_ops::internals::rows::WarpInterpolation;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -18,6 +18,7 @@ use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
 use fuseloop_fakecuda::ptx::{Grid, Memory, Program};
 use fuseloop_kernels::shipped_ptx;
+use fuseloop_ops::author::{Op, Rng, SampleKey};
 use fuseloop_ops::*;
 use rounds::rounds;
 use std::sync::Arc;
