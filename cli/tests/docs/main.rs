@@ -14,6 +14,7 @@
 #[path = "../../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod dataset;
+mod ops;
 mod snippets;
 
 use fuseloop::Spec;
