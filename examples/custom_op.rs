@@ -4,18 +4,16 @@
 //! A pixel op states its computation twice. `eval` defines the meaning, one pixel at a time, in
 //! plain Rust; `emit` states the same for four pixels at a time, through [`Emit`], and becomes
 //! machine code between the ops before and after it. Both must return the same bits, so both take
-//! the same steps in the same order; at the end, this example compares them.
+//! the same steps in the same order, which `check_ops` checks.
 //!
 //! ```text
 //! cargo run --release --example custom_op
 //! ```
 
-use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
-use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::ops::author::{
-    Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, SampleKey, Type, apply_rule,
-};
+use fuseloop::ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule};
 use fuseloop::ops::*;
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedImage, OwnedValue};
+use fuseloop::{Loader, check_ops};
 use std::error::Error;
 
 /// Multiplies every value by `1 - strength * r^2`, where `r` is the pixel's distance from the
@@ -95,29 +93,40 @@ impl PixelOp for Vignette {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A white image is flipped and darkened, and its channels are split: one loop.
+    // Between built-in ops: the image is cut, flipped and darkened, and its channels are split, in one loop.
     let size = Size::new(48, 64);
-    let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
-    let list = ops![RandomHorizontalFlip::new(0.5)?, Vignette { most: 0.9 }, ToChannelsFirst];
-    let kernel = Kernel::compile(ImagePlan::new(list, input, NumberRule::Fused)?)?;
-    println!("{}", kernel.explain());
+    let list = move || -> Result<Ops, ParamError> {
+        Ok(ops![
+            RandomCrop::new(size.height, size.width)?,
+            RandomHorizontalFlip::new(0.5)?,
+            Vignette { most: 0.9 },
+            ToChannelsFirst
+        ])
+    };
+    check_ops(&list()?, size, 200)?;
+    println!("200 samples: the compiled loop gives the bits that eval gives.\n");
 
-    let white = vec![255; size.pixels() as usize * 3];
-    let view = ImageView::packed(&white, size).ok_or("the picture has three bytes a pixel")?;
-    let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
-    let mut compiled = vec![0; kernel.plan().sample_bytes()];
-    for sample in 0..200 {
-        kernel.plan().draw(SampleKey::new(2026, 0, sample), size, &mut draws);
-        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut compiled);
-        let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
-        assert_eq!(compiled, evaluated, "sample {sample}: emit is not eval");
-    }
-    println!("200 samples: the compiled loop gives the bits that eval gives. The last one:\n");
-
-    let red = &compiled[..size.pixels() as usize];
-    for row in red.chunks_exact(size.width as usize).step_by(4) {
-        let shade = |v: &u8| char::from(b" .:-=+*#%@"[usize::from(*v) / 26]);
-        println!("{}", row.iter().step_by(2).map(shade).collect::<String>());
+    // A dataset of white images shows the vignette.
+    let fields = vec![FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
+    let white = vec![255; 3 * size.pixels() as usize];
+    let source = Generator::new(1, 4).source(fields, 4, move |_, _| {
+        let image = OwnedImage::rgb(size.height, size.width, white.clone());
+        Ok::<_, BoxError>(vec![OwnedValue::Image(image)])
+    })?;
+    let loader = Loader::from_source(source)
+        .batch_size(4)
+        .seed(2026)
+        .pipeline("image", move |_| list())
+        .build()?;
+    println!("{}", loader.explain());
+    for batch in loader.epoch(0)? {
+        let batch = batch?;
+        let images = batch.tensor::<u8>("image")?;
+        let red = &images.row(0).ok_or("the batch is empty")?[..size.pixels() as usize];
+        for row in red.chunks_exact(size.width as usize).step_by(4) {
+            let shade = |v: &u8| char::from(b" .:-=+*#%@"[usize::from(*v) / 26]);
+            println!("{}", row.iter().step_by(2).map(shade).collect::<String>());
+        }
     }
     Ok(())
 }

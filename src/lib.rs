@@ -23,6 +23,7 @@
 //! describes them.
 
 pub mod batch;
+mod check_ops;
 mod decode;
 pub mod device;
 #[doc(hidden)]
@@ -47,6 +48,7 @@ pub mod workload;
 pub mod write;
 
 pub use batch::Batch;
+pub use check_ops::{CheckOpsError, check_ops};
 pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, SampleRef};

@@ -8,6 +8,7 @@
 //!                                 ├ write: sample, source, decode, recut; only lib uses it
 //!                                 └ verify: sample, source, decode; only lib uses it
 //!                                                                        └ spec: sample, order, loader
+//!                                                  └ check_ops: plan, jit; only lib uses it
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -22,7 +23,8 @@ const LAYERS: [&str; 14] = [
 ];
 
 /// Modules beside the layers, and the modules that each may use.
-const BESIDE: [(&str, &[&str]); 5] = [
+const BESIDE: [(&str, &[&str]); 6] = [
+    ("check_ops", &["plan", "jit"]),
     ("recut", &["sample", "panicked", "source", "decode"]),
     ("write", &["sample", "panicked", "threads", "source", "decode", "recut"]),
     ("verify", &["sample", "panicked", "threads", "parallel", "source", "decode"]),

@@ -1,0 +1,138 @@
+//! Compares the compiled code of a list of ops with its definition, for authors of ops.
+
+use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
+use crate::plan::{Draws, ImagePlan, PlanError};
+use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::memory;
+use fuseloop_ops::{Dim, ImageType, ImageView, NoMemory, NumberRule, Ops, Size};
+
+/// The stream of random numbers for pixels; ops have others.
+const PIXELS: u64 = u64::MAX;
+
+/// Compiles a list of ops, and checks on random images that the compiled loop returns the bits that the
+/// ops' definitions (`eval`) return.
+///
+/// The test of an op of your own: put it between other ops, because they share one loop. The images are u8
+/// RGB of the size given, and the list is checked under [`NumberRule::Fused`] and [`NumberRule::Exact`].
+/// Images and draws are the same in every call.
+///
+/// ```
+/// use fuseloop::ops::*;
+///
+/// let list = ops![RandomHorizontalFlip::new(0.5)?, RandomInvert::new(0.5)?, ToChannelsFirst];
+/// fuseloop::check_ops(&list, Size::new(48, 64), 100)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the list is not valid for such images, if it does not compile, if the system has no memory for the
+/// images, or if the compiled loop returns other bits for one of the samples.
+pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsError> {
+    let image = ImageType::decoded(Dim::fixed(input.height), Dim::fixed(input.width));
+    for rule in [NumberRule::Fused, NumberRule::Exact] {
+        let kernel = Kernel::compile(ImagePlan::new(ops.clone(), image.clone(), rule)?)?;
+        let plan = kernel.plan();
+        let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
+        let mut compiled = bytes(plan.sample_bytes())?;
+        let mut pixels = bytes(usize::try_from(3 * input.pixels()).unwrap_or(usize::MAX))?;
+        for sample in 0..samples {
+            let key = SampleKey::new(0, 0, sample);
+            let mut rng = key.op(PIXELS);
+            pixels.fill_with(|| rng.below(256) as u8);
+            let view = ImageView::packed(&pixels, input).expect("three bytes a pixel");
+            plan.draw(key, input, &mut draws);
+            kernel.try_run(&mut scratch, DecodedPixels::whole(view), &draws, &mut compiled)?;
+            let defined = evaluate(plan, &view, &draws);
+            if let Some(byte) = compiled.iter().zip(&defined).position(|(a, b)| a != b) {
+                let value = byte / plan.dtype().bytes();
+                return Err(CheckOpsError::Different { sample, value, rule });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns zeros.
+fn bytes(len: usize) -> Result<Vec<u8>, NoMemory> {
+    let mut bytes = memory::with_capacity(len, "images")?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+/// Why [`check_ops`] failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckOpsError {
+    /// The list is not valid.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The list does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The system has no memory for the images.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+    /// `emit` and `eval` of an op are not the same computation.
+    #[error(
+        "sample {sample}: value {value} of the output is different where `emit` is compiled and where \
+         `eval` computes it, under the number rule {rule:?}. Both must do the same steps in the same order"
+    )]
+    Different {
+        /// The number of the sample.
+        sample: u64,
+        /// The index of the first such value in the output.
+        value: usize,
+        /// The rule under which they differ.
+        rule: NumberRule,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
+    use fuseloop_ops::{OneHot, RandomHorizontalFlip, TypeError, ops};
+
+    /// Adds a number, and in compiled code another one where values are above 250.
+    #[derive(Debug)]
+    struct Differs;
+
+    impl Op for Differs {
+        fn name(&self) -> &'static str {
+            "Differs"
+        }
+
+        fn output(&self, input: &Type) -> Result<Type, TypeError> {
+            Ok(input.clone())
+        }
+
+        fn class(&self) -> OpClass<'_> {
+            OpClass::Pixel(self)
+        }
+    }
+
+    impl PixelOp for Differs {
+        fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+            pixel
+        }
+
+        fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+            let most = e.splat(250.0);
+            e.each(pixels, |e, _, v| e.min(v, most))
+        }
+    }
+
+    #[test]
+    fn an_op_whose_code_is_not_its_definition_is_found() {
+        let list = ops![RandomHorizontalFlip::new(0.5).unwrap(), Differs];
+        let error = check_ops(&list, Size::new(8, 16), 50).unwrap_err();
+        assert!(matches!(error, CheckOpsError::Different { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_list_that_is_not_valid_is_refused() {
+        let found = check_ops(&ops![OneHot::new(3).unwrap()], Size::new(8, 16), 1);
+        assert!(matches!(found, Err(CheckOpsError::Plan(_))), "{found:?}");
+    }
+}
