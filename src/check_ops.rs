@@ -31,7 +31,7 @@ const PIXELS: u64 = u64::MAX;
 pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsError> {
     let image = ImageType::decoded(Dim::fixed(input.height), Dim::fixed(input.width));
     for rule in [NumberRule::Fused, NumberRule::Exact] {
-        let kernel = Kernel::compile(ImagePlan::new(ops.clone(), image.clone(), rule)?)?;
+        let kernel = Kernel::compile(ImagePlan::new(ops.clone(), image, rule)?)?;
         let plan = kernel.plan();
         let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
         let mut compiled = bytes(plan.sample_bytes())?;
