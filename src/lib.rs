@@ -21,11 +21,32 @@
 //!
 //! The stages behind the loader (decoder, planner, compiler and worker threads) are private. ARCHITECTURE.md
 //! describes them.
+//!
+//! # Features
+//!
+//! A build without any feature reads `.beton` files and folders of images, streams, generators and sources
+//! of one's own, and trains with every op on the CPU. The rest can be chosen:
+//!
+//! | feature | default | what it adds | other crates that it brings |
+//! |---|---|---|---|
+//! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `libloading`, `sha2` |
+//! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
+//! | `spec` | | [pipelines in TOML files](spec) | `toml` |
+//! | `tables` | | tables of images (`.csv`, `.tsv`, `.jsonl`), and the arrays in `.npz` files of tar shards | `csv`, `zip` |
+//! | `tfrecord` | | TFRecord files, plain or packed with gzip | `prost` |
+//! | `tracing` | | spans of epochs, batches and the phases of samples | `tracing` |
+//! | `write` | | whatever writes datasets: [`mod@write`] in all of its formats, and [`recut`]; includes `tfrecord` | `jpeg-encoder`, `libjpeg-turbo-rs` |
+//!
+//! Caches, indexes of shards and saved listings of folders need no feature beyond that of their format: they
+//! help to read. Nor does [`mod@verify`], which only reads. A dataset in a format that a build leaves out is
+//! an error that names the feature.
 
 pub mod batch;
 mod check_ops;
 mod decode;
 pub mod device;
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]
 pub mod fuzzing;
 #[doc(hidden)]
@@ -36,15 +57,18 @@ pub mod order;
 mod panicked;
 mod parallel;
 mod plan;
+#[cfg(feature = "write")]
 pub mod recut;
 mod run;
 pub mod sample;
 pub mod source;
+#[cfg(feature = "spec")]
 pub mod spec;
 mod sync;
 mod threads;
 pub mod verify;
 pub mod workload;
+#[cfg(feature = "write")]
 pub mod write;
 
 pub use batch::Batch;
@@ -52,6 +76,7 @@ pub use check_ops::{CheckOpsError, check_ops};
 pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
+#[cfg(feature = "spec")]
 pub use spec::Spec;
 pub use threads::ThreadsError;
 

@@ -63,7 +63,8 @@ pub enum VerifyError {
 /// Checks every value of every sample. `progress` is called from several threads, each time with the
 /// number of samples that were just checked.
 ///
-/// ```
+#[cfg_attr(feature = "write", doc = "```")]
+#[cfg_attr(not(feature = "write"), doc = "```ignore")]
 /// use fuseloop::source::Beton;
 /// use fuseloop::verify::{VerifyOptions, verify};
 /// # use fuseloop::source::{FieldKind, FieldSpec};

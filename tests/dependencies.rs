@@ -7,9 +7,10 @@
 //! | no crate is there in two versions without a reason | the same                                      |
 //! | no crate is older than an advisory allows          | the same                                      |
 //! | every licence is one of [`LICENCES`]               | `cargo metadata`: all features, this system   |
-//! | the default build has at most [`MOST_CRATES`] crates | `cargo metadata`: this system               |
+//! | no build has more crates than [`MOST_CRATES`]      | `cargo tree`: default features and none, this system |
 //!
-//! `cargo metadata` runs offline: a machine that could build this test has all the data it needs.
+//! `cargo metadata` and `cargo tree` run offline: a machine that could build this test has all the data
+//! that they need.
 //! (cargo-deny would check the same after four minutes of compiling it.)
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
@@ -53,8 +54,10 @@ const TWICE: [(&str, &str); 11] = [
 const ADVISORIES: [(&str, [u64; 2], &str); 1] =
     [("quick-xml", [0, 41], "two advisories on what its parser does with hostile XML")];
 
-/// The maximum number of third-party crates in the default build of the library, without those for tests.
-const MOST_CRATES: usize = 122;
+/// Builds of the library, the arguments of cargo for each, and the maximum number of third-party crates that
+/// are part of it: without those for tests and for build scripts.
+const MOST_CRATES: [(&str, &[&str], usize); 2] =
+    [("by default", &[], 91), ("without features", &["--no-default-features"], 79)];
 
 /// A crate as recorded in `Cargo.lock`.
 struct Locked<'a> {
@@ -122,15 +125,20 @@ fn no_crate_has_a_known_advisory() {
     }
 }
 
-/// The output of `cargo metadata` for this system.
-fn metadata(more: &[&str]) -> Value {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("metadata").args(more);
-    command.args(["--locked", "--offline", "--format-version=1", "--filter-platform", &target]);
-    let output = command.output().unwrap();
+/// Runs cargo for this system, and returns its output.
+fn cargo(command: &str, target: &str, more: &[&str]) -> Vec<u8> {
+    let system = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args([command, "--locked", "--offline"]);
+    let output = cargo.args([target, &system]).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    output.stdout
+}
+
+/// The output of `cargo metadata` with all features.
+fn metadata() -> Value {
+    let more = ["--all-features", "--format-version=1"];
+    serde_json::from_slice(&cargo("metadata", "--filter-platform", &more)).unwrap()
 }
 
 fn text<'a>(package: &'a Value, key: &str) -> &'a str {
@@ -140,7 +148,7 @@ fn text<'a>(package: &'a Value, key: &str) -> &'a str {
 #[cfg(target_os = "linux")]
 #[test]
 fn every_licence_is_one_that_is_allowed() {
-    for package in metadata(&["--all-features"])["packages"].as_array().unwrap() {
+    for package in metadata()["packages"].as_array().unwrap() {
         let (name, licence) = (text(package, "name"), text(package, "license"));
         assert!(is_allowed(licence), "{name}: its licence is {licence:?}, allowed: {LICENCES:?}");
     }
@@ -212,24 +220,14 @@ fn expressions_are_met_or_not() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_default_build_has_few_crates() {
-    let metadata = metadata(&[]);
-    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
-    let by_id: BTreeMap<&str, &Value> = nodes.iter().map(|node| (text(node, "id"), node)).collect();
-    let root = text(&metadata["resolve"], "root");
-    let (mut left, mut found) = (vec![root], BTreeSet::new());
-    while let Some(id) = left.pop() {
-        if found.insert(id) {
-            let wanted = by_id[id]["deps"].as_array().unwrap().iter().filter(|dep| is_built(dep));
-            left.extend(wanted.map(|dep| text(dep, "pkg")));
-        }
+fn builds_have_few_crates() {
+    for (build, features, most) in MOST_CRATES {
+        let more = ["-p", "fuseloop", "--edges", "normal", "--prefix", "none"];
+        let tree = cargo("tree", "--target", &[&more, features].concat());
+        let tree = String::from_utf8(tree).unwrap();
+        let lines = tree.lines().map(|line| line.trim_end_matches(" (*)"));
+        let others: BTreeSet<&str> = lines.filter(|line| !line.starts_with("fuseloop")).collect();
+        println!("crates of others {build}: {}, at most {most}", others.len());
+        assert!(others.len() > 50 && others.len() <= most, "{build}: {others:#?}, at most {most}");
     }
-    let others = found.iter().filter(|id| id.starts_with("registry+")).count();
-    println!("crates of others in the default build: {others}, at most {MOST_CRATES}");
-    assert!(others > 50 && others <= MOST_CRATES, "{others} crates, at most {MOST_CRATES}");
-}
-
-/// Returns true if a dependency is built with a crate, and not for its tests only.
-fn is_built(dep: &Value) -> bool {
-    dep["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"] != "dev")
 }

@@ -15,7 +15,7 @@
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
-//! | `shipped` | GPU kernels that are shipped precompiled                            |
+//! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
 //! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
 
@@ -26,6 +26,7 @@ mod filter;
 mod idct;
 pub mod mix;
 mod rows;
+#[cfg(feature = "cuda")]
 mod shipped;
 mod source;
 
@@ -34,6 +35,7 @@ pub use cpu::{CpuWork, for_cpu};
 pub use entry::{RowEntry, end_streams};
 pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
+#[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;
 

@@ -29,6 +29,7 @@ mod raw;
 pub use error::DecodeError;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
+#[cfg(feature = "write")]
 pub(crate) use jpeg::{ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments};
 pub use jpeg::{append_segment_index, tile_interval};
 

@@ -22,7 +22,7 @@
 //! `classes.json` that does not begin like this belongs to another program and is ignored.
 
 use super::{BoxError, Escaped, Location};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -106,6 +106,7 @@ pub(crate) struct ClassTable(pub(crate) Vec<ClassEntry>);
 
 impl ClassTable {
     /// Returns a table of names, without folders.
+    #[cfg(any(test, feature = "write"))]
     pub(crate) fn of(names: &ClassNames) -> Self {
         let class = |(number, name): (i64, &str)| ClassEntry {
             number,
@@ -185,6 +186,7 @@ impl ClassTable {
     }
 
     /// Returns the file's bytes.
+    #[cfg(any(test, feature = "write"))]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{BEGIN}\"version\":{VERSION},\"classes\":[\n");
         for (place, ClassEntry { number, name, folder }) in self.0.iter().enumerate() {
@@ -192,7 +194,7 @@ impl ClassTable {
             text.push_str(&format!("{separator}{{\"number\":{number}"));
             for (key, value) in [("name", name), ("folder", folder)] {
                 if let Some(value) = value {
-                    text.push_str(&format!(",\"{key}\":{}", json!(value)));
+                    text.push_str(&format!(",\"{key}\":{}", serde_json::json!(value)));
                 }
             }
             text.push('}');
@@ -203,6 +205,7 @@ impl ClassTable {
 }
 
 /// Returns whether there is a file of class names in our own format at this path.
+#[cfg(feature = "write")]
 pub(crate) fn is_class_file(path: &Path) -> bool {
     matches!(text_of_ours(path), Ok(Some(_)))
 }
@@ -253,6 +256,10 @@ pub(super) fn names_beside_file(path: Option<&Path>) -> Result<Option<ClassNames
 /// # Errors
 ///
 /// Fails if the file of the names is damaged.
+#[cfg_attr(
+    not(any(feature = "tar", feature = "tfrecord")),
+    allow(dead_code, reason = "no format that this build reads has shards")
+)]
 pub(super) fn names_beside_shards<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> Result<Option<ClassNames>, BoxError> {

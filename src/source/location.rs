@@ -107,6 +107,7 @@ impl Location {
     }
 
     /// Returns the path, or the address without its query. Nothing is escaped.
+    #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub(super) fn text(&self) -> String {
         match self {
             Self::Path(path) => path.to_string_lossy().into_owned(),

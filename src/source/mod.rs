@@ -3,15 +3,20 @@
 mod atomic_file;
 pub(crate) mod beton;
 mod classes;
+#[cfg(feature = "tar")]
 mod columns;
 mod common_names;
 mod concat;
 mod escape;
 #[cfg(test)]
+#[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
+#[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
+mod feature;
 mod file;
 mod folder;
 mod generate;
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 mod location;
 mod open;
@@ -20,10 +25,16 @@ pub(crate) mod private;
 pub mod remote;
 mod sample_location;
 mod samples;
+#[cfg_attr(
+    not(feature = "tar"),
+    allow(dead_code, unused_imports, reason = "only tar files need all of it")
+)]
 mod shards;
 mod starts;
 pub mod stream;
+#[cfg(feature = "tar")]
 mod tar;
+#[cfg(feature = "tfrecord")]
 mod tfrecord;
 mod value;
 #[cfg(test)]
@@ -35,7 +46,10 @@ pub use beton::{
     PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use classes::ClassNames;
-pub(crate) use classes::{ClassEntry, ClassTable, FOLDER_FILE_NAME, beside, is_class_file};
+#[cfg(feature = "write")]
+pub(crate) use classes::{ClassEntry, beside, is_class_file};
+pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
+#[cfg(feature = "tar")]
 pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;
@@ -44,15 +58,24 @@ pub(crate) use file::refuse_cut;
 pub use folder::{
     Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,
 };
+#[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub use generate::{Busy, GenerateError, Generated, Generator, Queue, QueueStats};
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_file::{IndexReport, index_shards};
 pub use location::{Location, LocationError};
 pub use open::{Dataset, DatasetError, saved_listing};
 pub use sample_location::SampleLocation;
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
+#[cfg(feature = "tar")]
 pub use tar::{MemberLocation, Tar, TarDamage, TarError, TarOptions, TarStream};
+#[cfg(feature = "tfrecord")]
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
+#[cfg(feature = "tfrecord")]
+#[cfg_attr(
+    not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),
+    allow(unused_imports, reason = "for what writes such files, and for the fuzz checks")
+)]
 pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -10,12 +10,21 @@
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
 //! | anything else                                    | a [`Beton`]                         |
 //!
+//! Tables, tar files and TFRecord files need the features `tables`, `tar` and `tfrecord`; without them, the
+//! error names the feature.
+//!
 //! All files of a name have one format, which the end of the name tells.
 
 use super::{
     Beton, BoxError, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream,
-    Tar, TarStream, TfRecordStream, TfRecords, remote,
+    remote,
 };
+#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+use super::{Escaped, feature::NeedsFeature};
+#[cfg(feature = "tar")]
+use super::{Tar, TarStream};
+#[cfg(feature = "tfrecord")]
+use super::{TfRecordStream, TfRecords};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -95,21 +104,44 @@ impl Dataset {
     }
 
     fn other(kind: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, BoxError> {
-        let text = || {
-            path.to_str().ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()))
-        };
         Ok(match kind {
             FileFormat::Beton => Self::Beton(Arc::new(beton(path)?)),
             FileFormat::Folder => {
                 let options = options.clone().listing_or(saved_listing(path));
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
-            FileFormat::Tar => Self::Source(Arc::new(Tar::open(text()?)?)),
-            FileFormat::TarStream => Self::Stream(TarStream::open(text()?)?.into()),
-            FileFormat::TfRecords => Self::Source(Arc::new(TfRecords::open(text()?)?)),
-            FileFormat::TfRecordStream => Self::Stream(TfRecordStream::open(text()?)?.into()),
+            #[cfg(feature = "tar")]
+            FileFormat::Tar => Self::Source(Arc::new(Tar::open(names(path)?)?)),
+            #[cfg(feature = "tar")]
+            FileFormat::TarStream => Self::Stream(TarStream::open(names(path)?)?.into()),
+            #[cfg(not(feature = "tar"))]
+            FileFormat::Tar | FileFormat::TarStream => {
+                return Err(left_out(path, NeedsFeature { what: "tar files", feature: "tar" }));
+            }
+            #[cfg(feature = "tfrecord")]
+            FileFormat::TfRecords => Self::Source(Arc::new(TfRecords::open(names(path)?)?)),
+            #[cfg(feature = "tfrecord")]
+            FileFormat::TfRecordStream => Self::Stream(TfRecordStream::open(names(path)?)?.into()),
+            #[cfg(not(feature = "tfrecord"))]
+            FileFormat::TfRecords | FileFormat::TfRecordStream => {
+                let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
+                return Err(left_out(path, reason));
+            }
         })
     }
+}
+
+/// Returns the text that names shards.
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+fn names(path: &Path) -> Result<&str, BoxError> {
+    let text = path.to_str();
+    text.ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()).into())
+}
+
+/// Returns the error for a dataset in a format that this build leaves out.
+#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+fn left_out(path: &Path, reason: NeedsFeature) -> BoxError {
+    format!("{}: {reason}", Escaped(&path.to_string_lossy())).into()
 }
 
 /// Returns the path where the [listing](Folder::save_listing) of a folder is looked for: beside the
@@ -198,5 +230,28 @@ mod tests {
             assert_eq!(FileFormat::of(Path::new(name)), kind, "{name}");
         }
         assert_eq!(FileFormat::of(&std::env::temp_dir()), FileFormat::Folder);
+    }
+
+    #[cfg(not(all(feature = "tar", feature = "tfrecord", feature = "tables")))]
+    #[test]
+    fn a_format_that_is_left_out_is_an_error_that_names_its_feature() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, feature, is_built) in [
+            ("x.tar", "tar", cfg!(feature = "tar")),
+            ("x.tar.zst", "tar", cfg!(feature = "tar")),
+            ("x.tfrecord", "tfrecord", cfg!(feature = "tfrecord")),
+            ("x-00000-of-00001.gz", "tfrecord", cfg!(feature = "tfrecord")),
+            ("x.csv", "tables", cfg!(feature = "tables")),
+            ("x.jsonl", "tables", cfg!(feature = "tables")),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "a.jpg,0").unwrap();
+            let told = Dataset::open(&path).map(drop).map_err(|error| error.to_string());
+            let is_named = told.is_err_and(|told| {
+                told.contains(name)
+                    && told.ends_with(&format!("build fuseloop with the feature `{feature}`"))
+            });
+            assert_eq!(is_named, !is_built, "{name}");
+        }
     }
 }

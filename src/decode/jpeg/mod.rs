@@ -16,6 +16,7 @@
 mod core;
 mod headers;
 mod index;
+#[cfg(feature = "write")]
 mod jpeg_segments;
 mod scans;
 mod window_cut;
@@ -27,7 +28,9 @@ use crate::source::EncodedImage;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 pub use index::append_segment_index;
+#[cfg(feature = "write")]
 pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
+#[cfg(feature = "write")]
 pub(crate) use scans::MAX_SCANS;
 use scans::{Markers, Scans, max_factors};
 use window_cut::WindowCut;

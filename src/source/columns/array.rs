@@ -14,8 +14,11 @@
 //! one dimension or none), dtypes that no tensor holds, and `object`, which is a pickle.
 
 use super::ColumnError;
+#[cfg(not(feature = "tables"))]
+use crate::source::feature::NeedsFeature;
 use crate::source::{Escaped, NdType};
 use std::borrow::Cow;
+#[cfg(feature = "tables")]
 use std::io::{Cursor, Read};
 
 /// An array in a file.
@@ -166,6 +169,7 @@ fn dims(text: &str) -> Option<Vec<u64>> {
 }
 
 /// Unpacks a file of a zip file, to `most` bytes at most.
+#[cfg(feature = "tables")]
 fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, ColumnError> {
     let bad = |error: zip::result::ZipError| wrong(format!("a .npz file: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(bad)?;
@@ -201,9 +205,16 @@ fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Co
     Ok(unpacked)
 }
 
+#[cfg(not(feature = "tables"))]
+fn unpacked(_: &[u8], _: Option<&str>, _: u64) -> Result<Vec<u8>, ColumnError> {
+    let reason = NeedsFeature { what: "arrays in .npz files", feature: "tables" };
+    Err(wrong(reason.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "tables")]
     use std::io::Write as _;
 
     fn file(header: &str, elements: &[u8]) -> Vec<u8> {
@@ -273,6 +284,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "tables")]
     fn packed(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut writer = zip::ZipWriter::new(Cursor::new(vec![]));
         for (name, bytes) in files {
@@ -282,6 +294,7 @@ mod tests {
         writer.finish().unwrap().into_inner()
     }
 
+    #[cfg(feature = "tables")]
     #[test]
     fn one_array_of_a_packed_file_is_read() {
         let array = |dim: u8| {
@@ -310,6 +323,7 @@ mod tests {
     }
 
     /// The archive tells in advance how many bytes a member unpacks to.
+    #[cfg(feature = "tables")]
     #[test]
     fn an_array_that_says_it_is_over_the_limit_is_not_unpacked() {
         let mut packed = packed(&[("x.npy", file("{}", &[]))]);

@@ -6,7 +6,7 @@
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
 //! | npy                              | `NdArray` | the elements; dtype and shape are the first sample's    |
-//! | npz                              | `NdArray` | its only array, or the one named by `ext:name`          |
+//! | npz                              | `NdArray` | its only array, or the one named by `ext:name`; needs the feature `tables` |
 //! | others: txt, bin, pkl, pth, …    | `Bytes`   | as they are. Nothing is ever unpickled                  |
 //!
 //! The rule is that of `basichandlers` in webdataset 1.0.2, according to its documentation. `Float` is

@@ -99,7 +99,16 @@ pub enum ListError {
         /// The problem.
         reason: &'static str,
     },
+    /// A table, which this build can't read.
+    #[error("{path:?}: {reason}")]
+    LeftOut {
+        /// The table.
+        path: PathBuf,
+        /// The feature that would let it.
+        reason: String,
+    },
     /// A table is not CSV in UTF-8.
+    #[cfg(feature = "tables")]
     #[error("{path:?}: {source}")]
     Csv {
         /// The table.

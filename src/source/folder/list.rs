@@ -268,6 +268,7 @@ mod tests {
         assert_eq!(list.ignored.count, 2);
     }
 
+    #[cfg(feature = "tables")]
     #[test]
     fn a_table_gives_numbers_or_names() {
         let dir = tree(&[]);

@@ -24,9 +24,12 @@ mod walk;
 
 pub use error::ListError;
 pub use links::{LinkCounts, Links};
+#[cfg(feature = "write")]
 pub(crate) use list::is_jpeg_name;
 pub use list::{Ignored, ImageList, Labelled};
-pub(crate) use walk::{FolderWalk, PendingDir, Rules};
+pub(crate) use walk::Rules;
+#[cfg(feature = "write")]
+pub(crate) use walk::{FolderWalk, PendingDir};
 
 use super::{
     BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,

@@ -6,7 +6,7 @@
 //! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
 //! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
 //!
-//! Paths are relative to the table's folder. The existence of the files is not checked. A column becomes
+//! Needs the feature `tables`. Paths are relative to the table's folder. The existence of the files is not checked. A column becomes
 //!
 //! | all its values are                | a field of                                                |
 //! |-----------------------------------|-----------------------------------------------------------|
@@ -23,6 +23,8 @@ use super::names::{Names, Packed};
 use super::numbers::ClassNumbers;
 use crate::sample::Limits;
 use crate::source::FieldKind;
+#[cfg(not(feature = "tables"))]
+use crate::source::feature::NeedsFeature;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -220,6 +222,7 @@ fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
 
 /// Reads the lines of a table whose columns are separated by commas, or by tabs if the file is called
 /// `.tsv`.
+#[cfg(feature = "tables")]
 fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
     let delimiter = if kind_of(table) == Some("tsv") { b'\t' } else { b',' };
     let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
@@ -240,6 +243,7 @@ fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, Lis
 }
 
 /// Reads the cells of a file of JSON objects, one on each line.
+#[cfg(feature = "tables")]
 fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
     let text = read_table_bytes(path, limits)?;
     let (mut names, mut lines) = (Vec::<String>::new(), vec![]);
@@ -272,7 +276,25 @@ fn empty_table(table: &Path) -> ListError {
     ListError::Empty { path: table.to_owned(), ignored: 0, links: LinkCounts::default() }
 }
 
+#[cfg(not(feature = "tables"))]
+fn records(table: &Path, _: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
+    Err(left_out(table))
+}
+
+#[cfg(not(feature = "tables"))]
+fn from_json_lines(table: &Path, _: &Limits) -> Result<Cells, ListError> {
+    Err(left_out(table))
+}
+
+/// Returns the error for a table in a build that reads none.
+#[cfg(not(feature = "tables"))]
+fn left_out(table: &Path) -> ListError {
+    let reason = NeedsFeature { what: "tables of images", feature: "tables" };
+    ListError::LeftOut { path: table.to_owned(), reason: reason.to_string() }
+}
+
 /// Reads a table's bytes.
+#[cfg(feature = "tables")]
 fn read_table_bytes(table: &Path, limits: &Limits) -> Result<Vec<u8>, ListError> {
     let mut bytes = vec![];
     let max = limits.max_table_bytes;

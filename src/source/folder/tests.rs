@@ -296,6 +296,7 @@ fn patterns_take_the_class_from_the_folder() {
     assert!(folder.save_listing(dir.path().join("saved")).is_err());
 }
 
+#[cfg(feature = "tables")]
 fn table(name: &str, text: &str) -> Result<Folder, ListError> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -303,6 +304,7 @@ fn table(name: &str, text: &str) -> Result<Folder, ListError> {
     open(&path)
 }
 
+#[cfg(feature = "tables")]
 #[test]
 fn a_tables_columns_are_fields() {
     let text = "id,file_name,score,text,n\n7,a/1.jpg,1.5,hello,1\n-8,2.jpg,2,wörld,2\n";
@@ -330,6 +332,7 @@ fn a_tables_columns_are_fields() {
     assert_eq!(folder.longest(3), Some(6));
 }
 
+#[cfg(feature = "tables")]
 #[test]
 fn lines_of_json_are_a_table() {
     let text = concat!(
@@ -349,6 +352,7 @@ fn lines_of_json_are_a_table() {
     assert!(told("{\"path\": \"..\"}").contains("\"..\" is not the path of a file"));
 }
 
+#[cfg(feature = "tables")]
 #[test]
 fn a_table_without_a_header_is_path_and_label() {
     let folder = table("t.csv", "a.jpg,7\nb.jpg,8\n").unwrap();

@@ -83,6 +83,10 @@ pub(crate) struct Listing {
     /// The path of the directory, relative to the folder.
     pub(crate) path: PathBuf,
     /// The directory's real path, without links.
+    #[cfg_attr(
+        not(feature = "write"),
+        allow(dead_code, reason = "copies of folders alone need it")
+    )]
     pub(crate) real: PathBuf,
     /// The time of the directory's last change, taken before it was read: see [`modified`].
     pub(crate) modified: i64,

@@ -19,8 +19,14 @@
 
 mod table;
 
+#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
+use super::feature::NeedsFeature;
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Location, atomic_file, open, tar, tfrecord};
+#[cfg(feature = "tar")]
+use super::tar;
+#[cfg(feature = "tfrecord")]
+use super::tfrecord;
+use super::{BoxError, Location, atomic_file, open};
 use crate::parallel;
 use crate::sample::Limits;
 use std::path::PathBuf;
@@ -36,7 +42,9 @@ const END: u64 = 64 << 10;
 /// The format of the shard that an index belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum Kind {
+    #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "tests alone use it"))]
     Tar = 1,
+    #[cfg_attr(not(feature = "tfrecord"), expect(dead_code, reason = "this build reads none"))]
     TfRecord = 2,
 }
 
@@ -94,10 +102,22 @@ pub fn index_shards(
 /// Finds the samples of a shard. The shard's name tells its format.
 fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
     match open::FileFormat::of_name(shard.location.file_name()) {
+        #[cfg(feature = "tfrecord")]
         open::FileFormat::TfRecords => {
             Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?))
         }
+        #[cfg(not(feature = "tfrecord"))]
+        open::FileFormat::TfRecords => {
+            let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
+            Err(format!("{}: {reason}", shard.location).into())
+        }
+        #[cfg(feature = "tar")]
         _ => Ok((Kind::Tar, tar::scan(shard, &Limits::DEFAULT)?)),
+        #[cfg(not(feature = "tar"))]
+        _ => {
+            let reason = NeedsFeature { what: "tar files", feature: "tar" };
+            Err(format!("{}: {reason}", shard.location).into())
+        }
     }
 }
 
@@ -149,6 +169,7 @@ pub(in crate::source) fn save(
 
 /// Returns a checksum of an index's content: the same for an index that was loaded and for one that a
 /// scan built.
+#[cfg(feature = "tar")]
 pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
     crc32c::crc32c(&table::encode(index))
 }

@@ -1,13 +1,14 @@
 //! Addresses in a build without the feature `remote`: opening one is an error that names the feature.
 
+use crate::source::feature::NeedsFeature;
 use crate::source::shards::{Extents, Shards};
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
 use std::sync::Arc;
 
 pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
     let location = Location::Url(url.to_owned());
-    Err(format!("{location}: this build can't read addresses: build it with `--features remote`")
-        .into())
+    let reason = NeedsFeature { what: "addresses", feature: "remote" };
+    Err(format!("{location}: {reason}").into())
 }
 
 /// Returns `None`: no shard is remote.

@@ -46,7 +46,8 @@ impl Stream {
     /// back begins the pass from its start. If the number of items is not known, one pass counts them,
     /// and `progress` is called with the count so far.
     ///
-    /// ```no_run
+    #[cfg_attr(all(feature = "tar", feature = "write"), doc = "```no_run")]
+    #[cfg_attr(not(all(feature = "tar", feature = "write")), doc = "```ignore")]
     /// use fuseloop::source::{Stream, TarStream};
     /// use fuseloop::write::{ConvertOptions, convert};
     ///

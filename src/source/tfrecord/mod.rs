@@ -10,6 +10,10 @@ mod error;
 pub(crate) mod example;
 mod features;
 mod frame;
+#[cfg_attr(
+    not(feature = "write"),
+    allow(dead_code, reason = "half of it is for what writes such files")
+)]
 pub(crate) mod marks;
 mod sequence;
 mod stream;
@@ -193,6 +197,10 @@ fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
 }
 
 /// Counts the intact records of a file that is read in sequence: for fuzzing.
+#[cfg_attr(
+    not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),
+    allow(dead_code, reason = "the fuzz checks need all formats")
+)]
 pub(crate) fn good_in_sequence(bytes: &[u8], limits: Limits) -> u64 {
     let shard = Shard::held("held in memory", bytes);
     let Ok(mut sequence) = sequence::Sequence::open(&shard, limits) else { return 0 };

@@ -31,6 +31,7 @@ mod rename;
 mod report;
 mod shard_splitter;
 #[cfg(test)]
+#[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
 pub use error::ConvertError;
