@@ -30,7 +30,7 @@ METHODS_OF_OTHERS = 'id="deref-methods-'
 def text(markup):
     """Returns the text of a signature in one line."""
     markup = re.sub(r"<[^>]*>", "", re.sub(r"<br ?/?>", " ", markup))
-    line = re.sub(r"\s+", " ", html.unescape(markup)).strip()
+    line = re.sub(r"\s+", " ", html.unescape(markup).replace("ⓘ", "")).strip()
     return re.sub(r",? ([)\]}])", r"\1", re.sub(r"([(\[]) ", r"\1", line))
 
 

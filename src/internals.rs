@@ -12,6 +12,11 @@ pub mod jit {
     pub use crate::jit::*;
 }
 
+pub mod loader {
+    pub use crate::loader::inspect::{Inspected, Inspector, Phases};
+    pub use crate::loader::stats::remedy;
+}
+
 pub mod order {
     pub use crate::order::epoch::EpochOrder;
     pub use crate::order::prepare::{DatasetInfo, PreparedOrder, SampleCount};
@@ -26,6 +31,8 @@ pub mod run {
 }
 
 pub mod source {
+    pub use crate::source::open::saved_listing;
+
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;

@@ -18,10 +18,11 @@ mod rounds;
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod server;
 
+use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, Generator, OwnedValue, PagedBeton, ProcessCache,
-    RunPlan, Source, Stream, Tar, Upcoming, Value,
+    Beton, BoxError, Buffer, FieldKind, FieldSpec, Generator, OwnedValue, ProcessCache, RunPlan,
+    Source, Stream, Tar, Upcoming, Value,
 };
 use fuseloop::workload::imagenet;
 use fuseloop::write::{ConvertOptions, WriteMode, convert};

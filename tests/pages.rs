@@ -9,8 +9,9 @@
 mod paged;
 
 use fuseloop::SampleId;
+use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::{
-    Beton, Buffer, OpenOptions, OwnedValue, PageStats, PagedBeton, ProcessCache, RunPlan, Source,
+    Beton, Buffer, OpenOptions, OwnedValue, PageStats, ProcessCache, RunPlan, Source,
 };
 use paged::{Disk, Faults, Pages, Rng, run_over};
 use std::num::NonZeroUsize;

@@ -12,8 +12,9 @@ mod dataset;
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod server;
 
+use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::ops::{Resize, ops};
-use fuseloop::source::{Beton, OpenOptions, PagedBeton, ProcessCache, ReadAt, Source, remote};
+use fuseloop::source::{Beton, OpenOptions, ProcessCache, ReadAt, Source, remote};
 use fuseloop::write::WriteMode;
 use fuseloop::{Loader, Order};
 use server::{Answer, Server};

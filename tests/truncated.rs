@@ -8,10 +8,11 @@
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod paged;
 
+use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::internals::source::beton::{Header, OpenError, SourceErrorKind};
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, PagedBeton, ProcessCache,
-    ReadErrorKind, Record, Source, Value,
+    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, ReadErrorKind,
+    Record, Source, Value,
 };
 use fuseloop::{Batch, Limits, Loader, OnDamaged, SampleId};
 use paged::{Disk, Faults, Pages, run_over};

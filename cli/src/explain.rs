@@ -10,8 +10,9 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{
     BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported,
 };
+use fuseloop::internals::loader::{Inspector, Phases};
 use fuseloop::internals::plan::Description;
-use fuseloop::loader::{Inspector, Phases, Placement};
+use fuseloop::loader::Placement;
 use fuseloop::ops::author::Type;
 use fuseloop::ops::{ImageType, Layout};
 use serde_json::{Value, json};

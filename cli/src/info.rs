@@ -4,10 +4,11 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::source::FieldError;
 use fuseloop::source::{
-    Beton, BetonHead, CustomRow, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder,
-    ImageStats, OpenError, OpenOptions, Source, SourceError, SourceErrorKind, Stream,
+    Beton, CustomRow, Dataset, Escaped, FieldKind, FieldSpec, Folder, ImageStats, OpenError,
+    OpenOptions, Source, SourceError, SourceErrorKind, Stream,
 };
 use fuseloop::{LoadError, SampleId};
 use serde_json::{Value, json};

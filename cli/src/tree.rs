@@ -3,10 +3,10 @@
 use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
 use fuseloop::internals::jit::{BlockCosts, unsupported};
+use fuseloop::internals::loader::remedy;
 use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
 use fuseloop::loader::Phase;
-use fuseloop::loader::remedy;
 use fuseloop::ops::ImageType;
 use fuseloop::ops::author::Type;
 use fuseloop::source::Escaped;

@@ -11,10 +11,11 @@
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod dataset;
 
+use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
     Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OwnedValue,
-    PagedBeton, ProcessCache, RunPlan, Source, Stream, Tar, TfRecords, Upcoming, index_shards,
+    ProcessCache, RunPlan, Source, Stream, Tar, TfRecords, Upcoming, index_shards,
 };
 use fuseloop::verify::{VerifyOptions, verify};
 use fuseloop::write::{

@@ -77,7 +77,8 @@ impl GeometryOp for RandomAdjustSharpness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::{FloatImage, SampleKey};
+    use crate::author::SampleKey;
+    use crate::picture::FloatImage;
     use crate::{ImageView, NumberRule};
 
     #[test]

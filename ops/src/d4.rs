@@ -62,7 +62,7 @@ impl GeometryOp for D4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::FloatImage;
+    use crate::picture::FloatImage;
     use crate::{ImageView, NumberRule};
     use std::collections::BTreeSet;
 

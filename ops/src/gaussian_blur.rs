@@ -94,7 +94,8 @@ impl GeometryOp for GaussianBlur {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::{FloatImage, SampleKey};
+    use crate::author::SampleKey;
+    use crate::picture::FloatImage;
 
     #[test]
     fn nine_pixels_are_blurred_as_torchvision_does() {

@@ -189,7 +189,6 @@ pub mod author {
         BatchOp, ChoiceBranch, ChoiceOp, Eval, GeometryOp, Histogram, HostOp, LabelOp, LevelTable,
         MixOp, Mixture, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
     };
-    pub use crate::picture::FloatImage;
     pub use crate::rng::{BatchKey, Rng, SampleKey};
 }
 
@@ -198,7 +197,7 @@ pub mod author {
 #[allow(missing_docs, reason = "the modules are documented where they are defined")]
 pub mod internals {
     pub use crate::mixing::{mixed_label, mixed_label_f64};
-    pub use crate::picture::to_u8;
+    pub use crate::picture::{FloatImage, to_u8};
     pub use crate::rng::stream;
 
     pub mod area {

@@ -90,7 +90,7 @@ impl GeometryOp for Rot90 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::FloatImage;
+    use crate::picture::FloatImage;
     use crate::{ImageView, NumberRule};
 
     #[test]

@@ -310,6 +310,7 @@ impl FillingSlot {
 /// Some rows of a batch that only one worker may write: `len` rows in every output.
 ///
 /// The rows still hold the contents of an earlier batch: write every byte.
+#[doc(hidden)]
 pub struct RowsMut<'a> {
     tensors: &'a [TensorBuffer],
     first: usize,

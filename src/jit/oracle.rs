@@ -6,9 +6,8 @@
 use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind};
-use fuseloop_ops::author::{
-    ElementValue, Eval, FloatImage, OpClass, PixelOp, TableOp, clamp, grey_mean,
-};
+use fuseloop_ops::author::{ElementValue, Eval, OpClass, PixelOp, TableOp, clamp, grey_mean};
+use fuseloop_ops::internals::FloatImage;
 use fuseloop_ops::internals::{memory, to_u8};
 use fuseloop_ops::{DType, ImageView, Layout, NoMemory, NumberRule};
 

@@ -103,6 +103,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
+    #[doc(hidden)]
     pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;

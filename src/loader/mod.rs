@@ -24,11 +24,11 @@ mod damaged;
 mod device;
 mod epoch;
 mod error;
-mod inspect;
+pub(crate) mod inspect;
 mod mixing;
 mod outputs;
 mod stage;
-mod stats;
+pub(crate) mod stats;
 
 pub use crate::decode::DecodeError;
 pub use crate::jit::CompileError;
@@ -44,8 +44,7 @@ pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
 pub use error::{LoadError, LoadSampleError, SampleCause};
-pub use inspect::{Inspected, Inspector, Phases};
-pub use stats::{Bottleneck, Stats, remedy};
+pub use stats::{Bottleneck, Stats};
 
 use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;

@@ -19,7 +19,7 @@ mod generate;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 mod location;
-mod open;
+pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
 pub mod remote;
@@ -40,10 +40,11 @@ mod value;
 #[cfg(test)]
 mod wrapper_laws;
 
+pub(crate) use beton::PagedBeton;
 pub use beton::{
-    Beton, BetonHead, ByteOrder, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec,
-    FieldStats, HeaderError, ImageMode, ImageStats, NdKind, NdType, OpenError, OpenOptions,
-    PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
+    Beton, ByteOrder, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, HeaderError,
+    ImageMode, ImageStats, NdKind, NdType, OpenError, OpenOptions, PageStats, ProcessCache,
+    ReadError, ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
@@ -64,7 +65,7 @@ pub use generate::{Busy, GenerateError, Generated, Generator, Queue, QueueStats}
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_file::{IndexReport, index_shards};
 pub use location::{Location, LocationError};
-pub use open::{Dataset, DatasetError, saved_listing};
+pub use open::{Dataset, DatasetError};
 pub use sample_location::SampleLocation;
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};

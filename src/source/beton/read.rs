@@ -99,6 +99,7 @@ impl BetonHead {
     }
 
     /// Returns the number of values that are stored in pages: the records of the allocation table.
+    #[doc(hidden)]
     #[must_use]
     pub fn stored_values(&self) -> u64 {
         self.file_bytes.saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
@@ -250,6 +251,7 @@ impl Beton {
     }
 
     /// Returns the header, as it is stored in the file.
+    #[doc(hidden)]
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -262,6 +264,7 @@ impl Beton {
     }
 
     /// Returns the size of a row of the sample table in bytes.
+    #[doc(hidden)]
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         self.layout.size()
@@ -278,6 +281,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails if the table can't be read.
+    #[doc(hidden)]
     pub fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
         Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
     }
@@ -380,6 +384,7 @@ impl Beton {
     ///
     /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
     /// loaded only if the file has an image or a user-defined field; in other files no record is found.
+    #[doc(hidden)]
     pub fn stored<'a>(
         &'a self,
         ptr: u64,

@@ -127,6 +127,7 @@ impl Beton {
     ///
     /// Reads the whole sample table, and none of the data.
     #[must_use]
+    #[doc(hidden)]
     pub fn field_stats(&self, field: usize) -> Option<FieldStats> {
         use super::FieldKind as Kind;
         Some(match self.fields().get(field)?.kind {
