@@ -175,9 +175,9 @@ pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
 pub use view::View;
 
-/// What an op is written with: the traits of the kinds of ops, and the code that an op emits.
+/// The traits that an op implements, and the types of the code that it emits.
 ///
-/// A list of ops needs none of it.
+/// Authors of ops import this module. A list of ops needs none of it.
 pub mod author {
     pub use crate::element::ElementValue;
     pub use crate::emit::{
@@ -192,7 +192,8 @@ pub mod author {
     pub use crate::rng::{BatchKey, Rng, SampleKey};
 }
 
-/// What the compiler, the command and this project's own tests use of the ops. It changes without notice.
+/// The private modules that the compiler, the command and this project's own tests use. They change without
+/// notice.
 #[doc(hidden)]
 #[allow(missing_docs, reason = "the modules are documented where they are defined")]
 pub mod internals {
