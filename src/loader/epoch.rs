@@ -75,7 +75,7 @@ impl Iterator for Batches {
     type Item = Result<Batch, RunError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.run.next();
+        let next = self.run.next().map(|batch| batch.map(Batch::from));
         match &next {
             Some(Ok(batch)) => self.place.delivered(batch.index() + 1),
             Some(Err(_)) => self.place.failed(),

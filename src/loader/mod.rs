@@ -33,6 +33,7 @@ pub(crate) mod stats;
 pub use crate::decode::DecodeError;
 pub use crate::jit::CompileError;
 pub use crate::plan::{OpError, PlanError, TooManyPixels};
+#[doc(inline)]
 pub use crate::run::{
     LastBatch, Phase, RunError, Times, Trace, TraceEvent, Utilization, WorkerActivity,
 };

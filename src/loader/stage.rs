@@ -8,7 +8,7 @@ use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadSampleError, SampleCause};
 use super::mixing;
-use crate::batch::{self, RowsMut, TensorSpec};
+use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::device::DeviceOutput;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
@@ -18,6 +18,7 @@ use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, EncodedImage, FieldKind, Source, Value};
+use fuseloop_engine::batch::pack;
 use fuseloop_ops::author::{BatchKey, SampleKey};
 use fuseloop_ops::internals::stream;
 use fuseloop_ops::{Size, Window};
@@ -525,7 +526,7 @@ impl Stage for LoaderStage {
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
         mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare)?;
-        batch::pack(rows, &self.tensors);
+        pack(rows, &self.tensors);
         Ok(self.way.as_ref().map_or(Ok(()), |way| way.submit(rows))?)
     }
 }

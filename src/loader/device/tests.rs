@@ -5,11 +5,12 @@
 use super::super::compile;
 use super::super::stage::LoaderStage;
 use super::*;
-use crate::batch::{BatchSpec, Slot, TensorRows};
+use crate::batch::TensorRows;
 use crate::jit::KernelCache;
 use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop_engine::batch::{BatchSpec, Slot};
 use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 
