@@ -1,7 +1,7 @@
 //! One run over an epoch: its batches and its position.
 
-use super::LoadError;
 use super::cursor::{Cursor, CursorError};
+use super::error::LoadError;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::order::EpochOrder;

@@ -42,6 +42,37 @@ const BESIDE: [(&str, &[&str]); 6] = [
     ("spec", &["sample", "order", "loader"]),
 ];
 
+/// Modules whose own files and folders are in layers, too: each uses only those before it, by `super::`
+/// or by its full path. `mod` is the module's `mod.rs` with what it defines and re-exports: a file before
+/// it imports a type from the file that defines the type.
+const INNER: [(&str, &[&str]); 1] = [(
+    "loader",
+    &[
+        // What users set and what goes wrong.
+        "cache",
+        "collate",
+        "cursor",
+        "damaged",
+        "error",
+        "outputs",
+        "choose",
+        // What an output is, how all are planned, and how a sample runs through them.
+        "device",
+        "mixing",
+        "work",
+        "component_ops",
+        "compile",
+        "stage",
+        // What users hold.
+        "epoch",
+        "mod",
+        "builder",
+        "open",
+        "inspect",
+        "stats",
+    ],
+)];
+
 /// Modules of `src` that may use anything: the root, the hidden door, and the checks that fuzz targets share.
 const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
 
@@ -223,6 +254,83 @@ fn modules_import_only_what_lies_before_them() {
             modules.contains(known),
             "no module `{known}`: take it out of tests/repository/layers.rs"
         );
+    }
+}
+
+/// The file or folder of `module` that the file at `path` is part of, and how deep in `module` its own
+/// module is; `None` for files of other modules and for files with tests.
+fn inner_file<'a>(module: &str, path: &'a str) -> Option<(&'a str, usize)> {
+    let inside = path.strip_prefix("src/")?.strip_prefix(module)?.strip_prefix('/')?;
+    let names: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
+    let is_test = names.contains(&"tests");
+    let depth = names.len() - usize::from(names.last() == Some(&"mod"));
+    (!is_test).then_some((names[0], depth))
+}
+
+/// A description of each import in a file of `module` that goes to a file or folder of the same module
+/// that does not lie before it in `layers`.
+fn wrong_inner_arrows(module: &str, layers: &[&str], path: &str, text: &str) -> Vec<String> {
+    let Some((own, depth)) = inner_file(module, path) else { return vec![] };
+    let Some(place) = layers.iter().position(|layer| *layer == own) else {
+        return vec![format!("{path}: `{own}` has no place in tests/layers.rs")];
+    };
+    let code = code(before_tests(text));
+    let mut used = names_after(&code, &format!("crate::{module}::"));
+    if depth > 0 {
+        used.extend(names_after(&code, &"super::".repeat(depth)));
+    }
+    // A name that is not a file's is defined or re-exported by `mod.rs`.
+    let root = layers.iter().position(|layer| *layer == "mod").unwrap();
+    let place_of = |name: &str| layers.iter().position(|layer| *layer == name).unwrap_or(root);
+    let wrong = used.iter().filter(|name| place_of(name) > place);
+    wrong
+        .map(|name| {
+            format!("{path}: `{own}` uses `{module}::{name}`, which does not lie before it")
+        })
+        .collect()
+}
+
+#[test]
+fn files_of_a_module_import_only_what_lies_before_them() {
+    for (module, layers) in INNER {
+        let files = rust_files(&format!("src/{module}"));
+        let wrong: Vec<String> = files
+            .iter()
+            .flat_map(|(path, text)| wrong_inner_arrows(module, layers, path, text))
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for known in layers {
+            let has = |path: &str| inner_file(module, path).is_some_and(|(own, _)| own == *known);
+            assert!(files.iter().any(|(path, _)| has(path)), "no `{module}::{known}`");
+        }
+    }
+}
+
+/// A test of the search for imports inside a module.
+#[test]
+fn a_wrong_arrow_inside_a_module_is_found() {
+    let layers = ["cache", "error", "work", "mod", "open"];
+    let finds = |path: &str, text| wrong_inner_arrows("loader", &layers, path, text).len();
+    for (path, wrong) in [
+        ("src/loader/error.rs", "use super::work::Plan;"),
+        ("src/loader/error.rs", "use super::{cache::Cache, open};"),
+        ("src/loader/error.rs", "fn f(_: crate::loader::work::Plan) {}"),
+        ("src/loader/error.rs", "use super::Loader;"),
+        ("src/loader/cache/disk.rs", "use super::super::error::LoadError;"),
+        ("src/loader/cache/mod.rs", "use super::error::LoadError;"),
+        ("src/loader/news.rs", ""),
+    ] {
+        assert_eq!(finds(path, wrong), 1, "{path}: {wrong}");
+    }
+    for (path, fine) in [
+        ("src/loader/work.rs", "use super::error::{LoadError, Cause}; use crate::source::open;"),
+        ("src/loader/open.rs", "use super::{Loader, work};"),
+        ("src/loader/cache/disk.rs", "use super::{SampleCache, table}; use super::open::Open;"),
+        ("src/loader/cache/tests.rs", "use super::super::open;"),
+        ("src/loader/error.rs", "#[cfg(test)]\nmod tests {\n    use super::super::open;\n}"),
+        ("src/source/error.rs", "use super::work;"),
+    ] {
+        assert_eq!(finds(path, fine), 0, "{path}: {fine}");
     }
 }
 
