@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Multiplies every pixel by a matrix.
@@ -89,6 +92,36 @@ impl PixelOp for ColorMatrix {
             e.apply_rule(sum)
         })
     }
+}
+
+impl ColorMatrix {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ColorMatrix",
+        class: COLOR,
+        summary: "multiplies every pixel by a matrix",
+        params: &[required(
+            "rows",
+            ParamKind::Matrix,
+            ParamValue::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
+            "for red, then green, then blue: its shares of red, green and blue, and a constant",
+        )],
+        aliases: &[],
+        build: |args| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = args.array("rows")?;
+            Ok(built(ColorMatrix::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "ColorMatrix",
+            draw: |rng, _| {
+                let row = |_| {
+                    let [r, g, b] = [0; 3].map(|_| recipe::number(rng, -1.0, 1.5));
+                    [r, g, b, recipe::number(rng, -80.0, 80.0)]
+                };
+                Ok(built(ColorMatrix::new([0; 3].map(row))?))
+            },
+        }]),
+        golden: Golden::None("the user's own numbers"),
+    };
 }
 
 #[cfg(test)]

@@ -19,8 +19,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::clamp;
-use crate::factor::{Factor, one_minus};
+use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the contrast of a share `p` of the images by a random factor.
@@ -112,6 +113,26 @@ impl PixelOp for RandomContrast {
         let (rest, mean) = (e.param(1), e.param(2));
         e.blend(pixels, mean, rest)
     }
+}
+
+impl RandomContrast {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomContrast",
+        class: COLOR,
+        summary: "changes the contrast of a share p of the images",
+        params: factor::MAGNITUDE_AND_P,
+        aliases: &[],
+        build: |args| {
+            factor::by_magnitude(args, RandomContrast::new, RandomContrast::range).map(built)
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomContrast",
+            draw: |rng, _| {
+                Ok(built(RandomContrast::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

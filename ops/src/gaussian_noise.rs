@@ -25,6 +25,9 @@ use crate::emit::{apply_rule, clamp};
 use crate::error::positive_or_zero;
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{DType, ParamError, Size, TypeError};
 use std::sync::Arc;
 
@@ -161,6 +164,48 @@ fn emit_wrapped(e: &mut Emit, v: F32x4) -> F32x4 {
     let turns = e.mul(v, share);
     let turns = e.floor(turns);
     e.fma(turns, back, v)
+}
+
+impl GaussianNoise {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "GaussianNoise",
+        class: OVERWRITE,
+        summary: "adds normal noise to every value",
+        params: &[
+            with_default(
+                "mean",
+                ParamKind::Number,
+                ParamValue::Float(0.0),
+                "of the noise: a share of 255 on u8, in units of the values on floats",
+            ),
+            with_default(
+                "sigma",
+                ParamKind::Number,
+                ParamValue::Float(0.1),
+                "its deviation, in the same units",
+            ),
+            with_default(
+                "clip",
+                ParamKind::Bool,
+                ParamValue::Bool(true),
+                "whether u8 values stay in 0..255, or wrap around",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let (mean, sigma) = (args.float("mean")?, args.float("sigma")?);
+            Ok(built(GaussianNoise::new(mean, sigma, args.bool("clip")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "GaussianNoise",
+            draw: |rng, _| {
+                let mean = recipe::number(rng, -0.2, 0.2);
+                let sigma = recipe::number(rng, -0.1, 0.6).max(0.0);
+                Ok(built(GaussianNoise::new(mean, sigma, rng.coin(0.7))?))
+            },
+        }]),
+        golden: Golden::None("noise from this crate's generator: its distribution is tested"),
+    };
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
@@ -123,6 +126,40 @@ impl PixelOp for RandomGrayscale {
             e.fma(v, keep, grey)
         })
     }
+}
+
+impl Grayscale {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Grayscale",
+        class: COLOR,
+        summary: "makes every image grey, in three channels",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(Grayscale)),
+        recipes: Recipes::Drawn(&[Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale)) }]),
+        golden: Golden::Tested,
+    };
+}
+
+impl RandomGrayscale {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomGrayscale",
+        class: COLOR,
+        summary: "makes a share p of the images grey",
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(0.1),
+            "share of the images",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(RandomGrayscale::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomGrayscale",
+            draw: |rng, _| Ok(built(RandomGrayscale::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

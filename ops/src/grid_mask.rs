@@ -22,6 +22,9 @@
 use crate::author::{Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -141,6 +144,43 @@ fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     let before = e.mul(periods, period);
     let rest = e.sub(coordinate, before);
     e.less(kept, rest)
+}
+
+impl GridMask {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "GridMask",
+        class: OVERWRITE,
+        summary: "sets the squares of a grid to 0, in a share p of the images",
+        params: &[
+            with_default(
+                "period",
+                ParamKind::Range,
+                ParamValue::Ints(&[96, 224]),
+                "range of the grid's period in pixels; defaults are the paper's for ImageNet",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Number,
+                ParamValue::Float(0.6),
+                "share of a period that is kept between the squares",
+            ),
+            with_default("p", ParamKind::Number, ParamValue::Float(0.8), "share of the images"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let [low, high] = args.pair_u32("period")?;
+            Ok(built(GridMask::new(low..=high, args.float("ratio")?, args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "GridMask",
+            draw: |rng, _| {
+                let low = 2 + rng.below(30);
+                let period = low..=low + rng.below(20);
+                Ok(built(GridMask::new(period, recipe::number(rng, 0.0, 1.0), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::None("a formula of its paper, with numbers from this crate's generator"),
+    };
 }
 
 #[cfg(test)]

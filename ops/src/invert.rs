@@ -16,6 +16,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
 /// Inverts a share `p` of the images.
@@ -89,6 +90,22 @@ impl PixelOp for RandomInvert {
             e.fma(v, factor, add)
         })
     }
+}
+
+impl RandomInvert {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomInvert",
+        class: COLOR,
+        summary: "inverts a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomInvert::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomInvert",
+            draw: |rng, _| Ok(built(RandomInvert::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+    with_default,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
@@ -155,6 +159,51 @@ impl PixelOp for RandomChannelPermutation {
 /// Returns the matrix row that selects channel `from`.
 fn unit_row(from: usize) -> [f32; 4] {
     std::array::from_fn(|column| if column == from { 1.0 } else { 0.0 })
+}
+
+impl PermuteChannels {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "PermuteChannels",
+        class: COLOR,
+        summary: "puts the channels in another order",
+        params: &[required(
+            "permutation",
+            ParamKind::Permutation,
+            ParamValue::Ints(&[2, 1, 0]),
+            "which channel each becomes; the example makes BGR of RGB",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(PermuteChannels::new(args.permutation("permutation")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "PermuteChannels",
+            draw: |rng, _| {
+                let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+                Ok(built(PermuteChannels::new(recipe::pick(rng, orders))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+impl RandomChannelPermutation {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomChannelPermutation",
+        class: COLOR,
+        summary: "puts the channels of a share p of the images in a random order",
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(1.0),
+            "share of the images",
+        )],
+        aliases: &["ChannelShuffle"],
+        build: |args| Ok(built(RandomChannelPermutation::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomChannelPermutation",
+            draw: |rng, _| Ok(built(RandomChannelPermutation::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::None("a PermuteChannels, which has goldens, with a drawn order"),
+    };
 }
 
 #[cfg(test)]

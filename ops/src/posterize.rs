@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Keeps the highest bits of each value, in a share `p` of the images.
@@ -96,6 +99,22 @@ impl PixelOp for RandomPosterize {
             e.mul(steps, step)
         })
     }
+}
+
+impl RandomPosterize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomPosterize",
+        class: COLOR,
+        summary: "keeps the highest bits of each value, in a share p of the images",
+        params: &[required("bits", ParamKind::Whole, ParamValue::Int(4), "how many are kept"), P],
+        aliases: &[],
+        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?, args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomPosterize",
+            draw: |rng, _| Ok(built(RandomPosterize::new(rng.below(9), recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ use crate::author::{Emit, Eval, Mask, Op, OpClass, PixelOp, Pixels, RegionOp, Rn
 use crate::error::{positive_range, probability};
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
+    recipe, single, with_default,
+};
+use crate::{Convert, Normalize, RandomChoice, ops};
 use crate::{DType, ParamError, Size, TypeError, Window};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -258,6 +263,85 @@ fn emit_inside(e: &mut Emit) -> Mask {
     let (after_left, before_right) = (e.less(left, x), e.less(x, right));
     let in_column = e.both(after_left, before_right);
     e.both(in_row, in_column)
+}
+
+impl RandomErasing {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomErasing",
+        class: OVERWRITE,
+        summary: "erases a random rectangle of a share p of the images",
+        params: &[
+            P,
+            with_default(
+                "scale",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.02, 0.33]),
+                "share of the area",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.3, 3.3]),
+                "height over width",
+            ),
+            with_default(
+                "value",
+                ParamKind::Paint,
+                ParamValue::Int(0),
+                "what is painted, in units of the values; random is noise",
+            ),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(erasing(args)?)),
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "RandomErasing",
+                draw: |rng, before| {
+                    let value = |_| match before.dtype {
+                        DType::U8 => rng.uniform(0.0, 256.0),
+                        _ => rng.uniform(-3.0, 3.0),
+                    };
+                    let values = [0; 3].map(value);
+                    Ok(built(random(rng)?.values(values)?))
+                },
+            },
+            Recipe {
+                name: "RandomErasing(random)",
+                draw: |rng, before| {
+                    let op = random(rng)?.random();
+                    if before.dtype != DType::U8 {
+                        return Ok(built(op));
+                    }
+                    // The op takes floats: it follows an op that makes them, and bytes sometimes follow it.
+                    let mut list = ops![Normalize::imagenet(), op];
+                    if rng.coin(0.5) {
+                        list.push(built(Convert::to(DType::U8)));
+                    }
+                    Ok(built(RandomChoice::uniform(vec![list])?))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
+}
+
+fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
+    let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
+    let op = RandomErasing::new(args.float("p")?, scale, ratio)?;
+    if args.is_word("value", "random")? {
+        return Ok(op.random());
+    }
+    let values = match args.is_list("value")? {
+        true => args.channels("value")?,
+        false => [args.float("value")?; 3],
+    };
+    Ok(op.values(single("RandomErasing", "value", values)?)?)
+}
+
+fn random(rng: &mut Rng) -> Result<RandomErasing, ParamError> {
+    let low = recipe::number(rng, 0.0, 0.3);
+    let ratio = recipe::number(rng, 0.2, 1.0);
+    RandomErasing::new(recipe::share(rng), low..=low + 0.5, ratio..=ratio * 3.0)
 }
 
 #[cfg(test)]

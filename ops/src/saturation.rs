@@ -20,8 +20,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
-use crate::factor::{Factor, one_minus};
+use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the saturation of a share `p` of the images by a random factor.
@@ -115,6 +116,26 @@ impl PixelOp for RandomSaturation {
         let rest = e.param(1);
         e.blend(pixels, grey, rest)
     }
+}
+
+impl RandomSaturation {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomSaturation",
+        class: COLOR,
+        summary: "changes the saturation of a share p of the images",
+        params: factor::MAGNITUDE_AND_P,
+        aliases: &[],
+        build: |args| {
+            factor::by_magnitude(args, RandomSaturation::new, RandomSaturation::range).map(built)
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomSaturation",
+            draw: |rng, _| {
+                Ok(built(RandomSaturation::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Inverts bright values, in a share `p` of the images.
@@ -92,6 +95,32 @@ impl PixelOp for RandomSolarize {
             e.select(is_below, v, inverted)
         })
     }
+}
+
+impl RandomSolarize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomSolarize",
+        class: COLOR,
+        summary: "inverts what is bright, in a share p of the images",
+        params: &[
+            required(
+                "threshold",
+                ParamKind::Number,
+                ParamValue::Int(128),
+                "values from it on are inverted",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(RandomSolarize::new(args.float("threshold")?, args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomSolarize",
+            draw: |rng, _| {
+                Ok(built(RandomSolarize::new(recipe::number(rng, 0.0, 256.0), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]
