@@ -77,8 +77,8 @@ impl PixelOp for RandomBrightness {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = self.factor.draw(rng);
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = self.factor.draw(rng);
         true
     }
 
@@ -86,8 +86,8 @@ impl PixelOp for RandomBrightness {
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let f = slots[0];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let f = params[0];
         Some([[f, 0.0, 0.0, 0.0], [0.0, f, 0.0, 0.0], [0.0, 0.0, f, 0.0]])
     }
 

@@ -64,8 +64,8 @@ impl PixelOp for ColorMatrix {
         12
     }
 
-    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots.copy_from_slice(self.rows.as_flattened());
+    fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params.copy_from_slice(self.rows.as_flattened());
         true
     }
 
@@ -134,9 +134,9 @@ mod tests {
     fn rows_are_sums_and_are_clamped() {
         let rows = [[0.5, 0.25, 0.0, 1.0], [0.0, 0.0, 4.0, 0.0], [0.0, -1.0, 0.0, 50.0]];
         let op = ColorMatrix::new(rows).unwrap();
-        let mut slots = [0.0; 12];
-        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-        let eval = |rule| op.eval(&Eval::new(rule, &slots), [11.0, 100.0, 70.0]);
+        let mut params = [0.0; 12];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+        let eval = |rule| op.eval(&Eval::new(rule, &params), [11.0, 100.0, 70.0]);
         assert_eq!(eval(NumberRule::Fused), [31.5, 255.0, 0.0]);
         assert_eq!(eval(NumberRule::Exact), [31.0, 255.0, 0.0]);
     }

@@ -117,9 +117,9 @@ impl TableOp for RandomGamma {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        slots[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.low, self.high);
         runs
     }
 
@@ -127,8 +127,8 @@ impl TableOp for RandomGamma {
         self.p < 1.0
     }
 
-    fn table(&self, rule: NumberRule, slots: &[f32], _: &Histogram, out: &mut LevelTable) {
-        *out = [powers(rule, slots[0], 1.0); 3];
+    fn table(&self, rule: NumberRule, params: &[f32], _: &Histogram, out: &mut LevelTable) {
+        *out = [powers(rule, params[0], 1.0); 3];
     }
 }
 

@@ -98,16 +98,16 @@ impl PixelOp for GridMask {
         5
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let applies = rng.coin(self.p);
         let (low, high) = (*self.period.start(), *self.period.end());
         let period = low + rng.below(high - low + 1);
-        for slot in OFFSETS {
-            slots[slot] = rng.below(period) as f32 + 0.5;
+        for param in OFFSETS {
+            params[param] = rng.below(period) as f32 + 0.5;
         }
-        slots[PERIOD] = period as f32;
-        slots[SHARE] = 1.0 / period as f32;
-        slots[KEPT] = if applies { self.kept(period) } else { period } as f32;
+        params[PERIOD] = period as f32;
+        params[SHARE] = 1.0 / period as f32;
+        params[KEPT] = if applies { self.kept(period) } else { period } as f32;
         true
     }
 
@@ -136,7 +136,7 @@ impl PixelOp for GridMask {
 /// Returns a mask of the coordinates along an axis that are in the masked part of a period.
 fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     let [offset, share, period, kept] =
-        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|slot| e.param(slot));
+        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|param| e.param(param));
     let coordinate = e.to_f32(coordinate);
     let coordinate = e.add(coordinate, offset);
     let periods = e.mul(coordinate, share);
@@ -190,9 +190,9 @@ mod tests {
     use crate::author::SampleKey;
 
     /// Returns the mask of an image as rows of text, with `#` where it is 0.
-    fn mask(op: &GridMask, slots: &[f32], size: Size) -> Vec<String> {
+    fn mask(op: &GridMask, params: &[f32], size: Size) -> Vec<String> {
         let at = |y, x| {
-            let cx = Eval { rule: NumberRule::Fused, params: slots, at: [y, x] };
+            let cx = Eval { rule: NumberRule::Fused, params, at: [y, x] };
             if op.eval(&cx, [7.0; 3]) == [0.0; 3] { '#' } else { '.' }
         };
         let (height, width) = (size.height as i32, size.width as i32);
@@ -200,16 +200,16 @@ mod tests {
     }
 
     fn drawn(op: &GridMask, sample: u64) -> Vec<f32> {
-        let mut slots = vec![0.0; op.param_count()];
-        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut slots);
-        slots
+        let mut params = vec![0.0; op.param_count()];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut params);
+        params
     }
 
     #[test]
     fn squares_stand_in_a_grid() {
         let op = GridMask::new(4..=4, 0.5, 1.0).unwrap();
-        let slots = [0.5, 1.5, 4.0, 0.25, 2.0];
-        let rows = mask(&op, &slots, Size::new(8, 9));
+        let params = [0.5, 1.5, 4.0, 0.25, 2.0];
+        let rows = mask(&op, &params, Size::new(8, 9));
         let (clear, dashed) = (".........", ".##..##..");
         let want = [clear, clear, dashed, dashed, clear, clear, dashed, dashed];
         assert_eq!(rows, want);
@@ -223,11 +223,12 @@ mod tests {
             let offset = period - 1;
             let kept = op.kept(period);
             let share = 1.0 / period as f32;
-            let slots = [kept as f32 + 0.5, offset as f32 + 0.5, period as f32, share, kept as f32];
+            let params =
+                [kept as f32 + 0.5, offset as f32 + 0.5, period as f32, share, kept as f32];
             let multiples = (0..65_536u32).step_by(period as usize);
             let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + kept]);
             for x in near.filter(|&x| x < 65_536) {
-                let cx = Eval { rule: NumberRule::Fused, params: &slots, at: [0, x as i32] };
+                let cx = Eval { rule: NumberRule::Fused, params: &params, at: [0, x as i32] };
                 let dropped = op.eval(&cx, [7.0; 3]) == [0.0; 3];
                 assert_eq!(dropped, (x + offset) % period >= kept, "{x}, {period}");
             }

@@ -87,9 +87,9 @@ impl PixelOp for RandomHue {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        slots[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.low, self.high);
         runs
     }
 

@@ -75,9 +75,9 @@ impl PixelOp for Lighting {
         3
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let alpha = [0; 3].map(|_| f64::from(rng.normal() * self.alpha_std));
-        slots.copy_from_slice(&step(alpha));
+        params.copy_from_slice(&step(alpha));
         true
     }
 
@@ -85,8 +85,8 @@ impl PixelOp for Lighting {
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let [r, g, b] = [slots[0], slots[1], slots[2]];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = [params[0], params[1], params[2]];
         Some([[1.0, 0.0, 0.0, r], [0.0, 1.0, 0.0, g], [0.0, 0.0, 1.0, b]])
     }
 

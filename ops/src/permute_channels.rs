@@ -124,18 +124,18 @@ impl PixelOp for RandomChannelPermutation {
         9
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let order = rng.below(6) as usize;
         let permutation = PERMUTATIONS[if runs { order } else { 0 }];
-        for (row, from) in slots.chunks_exact_mut(3).zip(permutation) {
+        for (row, from) in params.chunks_exact_mut(3).zip(permutation) {
             row.copy_from_slice(&unit_row(from)[..3]);
         }
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        Some(std::array::from_fn(|c| [slots[3 * c], slots[3 * c + 1], slots[3 * c + 2], 0.0]))
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        Some(std::array::from_fn(|c| [params[3 * c], params[3 * c + 1], params[3 * c + 2], 0.0]))
     }
 
     fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
@@ -148,7 +148,7 @@ impl PixelOp for RandomChannelPermutation {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
-            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.param(slot));
+            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|param| e.param(param));
             let sum = e.mul(r, row[0]);
             let sum = e.fma(g, row[1], sum);
             e.fma(b, row[2], sum)
@@ -226,9 +226,9 @@ mod tests {
 
     fn permuted(p: f64, sample: u64) -> [f32; 3] {
         let op = RandomChannelPermutation::new(p).unwrap();
-        let mut slots = [9.0; 9];
-        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut slots);
-        op.eval(&Eval::new(NumberRule::Fused, &slots), PIXEL)
+        let mut params = [9.0; 9];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
+        op.eval(&Eval::new(NumberRule::Fused, &params), PIXEL)
     }
 
     #[test]

@@ -219,14 +219,14 @@ impl PixelOp for RandomErasing {
         SEEDS + 4
     }
 
-    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
         let Window { top, left, height, width } = RegionOp::draw(self, rng, size);
         let before = |place: u32| place as f32 - 0.5;
-        slots[TOP] = before(top);
-        slots[BOTTOM] = before(top + height);
-        slots[LEFT] = before(left);
-        slots[RIGHT] = before(left + width);
-        slots[..SEEDS].copy_from_slice(&noise::seeds(rng));
+        params[TOP] = before(top);
+        params[BOTTOM] = before(top + height);
+        params[LEFT] = before(left);
+        params[RIGHT] = before(left + width);
+        params[..SEEDS].copy_from_slice(&noise::seeds(rng));
         true
     }
 
@@ -257,7 +257,7 @@ impl PixelOp for RandomErasing {
 /// Returns a mask of the pixels inside the rectangle.
 fn emit_inside(e: &mut Emit) -> Mask {
     let [y, x] = e.position().map(|place| e.to_f32(place));
-    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.param(slot));
+    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|param| e.param(param));
     let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));
     let in_row = e.both(below_top, above_bottom);
     let (after_left, before_right) = (e.less(left, x), e.less(x, right));
@@ -414,16 +414,16 @@ mod tests {
     #[test]
     fn noise_falls_inside_the_rectangle_and_nowhere_else() {
         let (op, size) = (usual().random(), Size::new(40, 60));
-        let mut slots = vec![0.0; op.param_count()];
-        PixelOp::draw(&op, &mut rng(3), size, &mut slots);
+        let mut params = vec![0.0; op.param_count()];
+        PixelOp::draw(&op, &mut rng(3), size, &mut params);
         let window = op.window(&mut rng(3), size).unwrap();
         for at in (0..40).flat_map(|y| (0..60).map(move |x| [y, x])) {
             let [y, x] = at.map(|place| place as u32);
             let inside = (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x);
-            let cx = Eval { rule: NumberRule::Fused, params: &slots, at };
+            let cx = Eval { rule: NumberRule::Fused, params: &params, at };
             let found = op.eval(&cx, [9.0; 3]);
-            let normals = noise::normals([slots[0], slots[1]], at);
+            let normals = noise::normals([params[0], params[1]], at);
             assert_eq!(found, if inside { normals } else { [9.0; 3] }, "{at:?} of {window:?}");
         }
     }

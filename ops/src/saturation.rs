@@ -85,15 +85,15 @@ impl PixelOp for RandomSaturation {
         &[""] // the factor; the other parameter follows from it and is not shown
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = self.factor.draw(rng);
-        slots[1] = one_minus(slots[0]);
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = self.factor.draw(rng);
+        params[1] = one_minus(params[0]);
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let [r, g, b] = GREY.map(|weight| weight * slots[1]);
-        let f = slots[0];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = GREY.map(|weight| weight * params[1]);
+        let f = params[0];
         Some([[r + f, g, b, 0.0], [r, g + f, b, 0.0], [r, g, b + f, 0.0]])
     }
 

@@ -74,8 +74,8 @@ impl PixelOp for RandomSolarize {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = if rng.coin(self.p) { self.threshold } else { f32::INFINITY };
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = if rng.coin(self.p) { self.threshold } else { f32::INFINITY };
         true
     }
 
@@ -131,9 +131,9 @@ mod tests {
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomSolarize::new(threshold, p).unwrap();
-        let mut slots = [0.0];
-        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-        op.eval(&Eval::new(NumberRule::Exact, &slots), pixel)
+        let mut params = [0.0];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+        op.eval(&Eval::new(NumberRule::Exact, &params), pixel)
     }
 
     #[test]

@@ -75,8 +75,8 @@ impl PixelOp for SolarizeAdd {
         2
     }
 
-    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots.copy_from_slice(&[self.add, self.threshold]);
+    fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params.copy_from_slice(&[self.add, self.threshold]);
         true
     }
 
