@@ -14,7 +14,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod common;
-#[path = "../tests/remote/server.rs"]
+#[path = "../tests/common/server.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod server;
 

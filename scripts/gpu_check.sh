@@ -27,9 +27,9 @@ build() {
     cargo build --release --locked --bin fuseloop --example fuseloop_torch
     cp target/release/fuseloop target/release/examples/libfuseloop_torch.so "$folder"
     binary "$folder/gpu_bench" cargo bench --locked --no-run --bench gpu
-    binary "$folder/gpu_device" cargo test --release --locked --no-run --test gpu_device
+    binary "$folder/gpu_tests" cargo test --release --locked --no-run --test gpu
     binary "$folder/unit_tests" cargo test --release --locked --no-run --lib -p fuseloop
-    binary "$folder/device_tests" cargo test --release --locked --no-run --test device
+    binary "$folder/cli_tests" cargo test --release --locked --no-run --test cli
     strip "$folder"/*
     cp scripts/gpu_check.sh scripts/gpu_check.py scripts/gpu_summary.py "$folder"
     git rev-parse --short HEAD >"$folder/commit" 2>/dev/null || true
@@ -108,7 +108,7 @@ sanitizer() {
     for tool in memcheck initcheck racecheck; do
         if [[ -x $found ]]; then
             what=$tool FUSELOOP_GPU_PROGRAMS=6 step sanitizer 25 "$found" --tool "$tool" \
-                --error-exitcode 9 "$folder/gpu_device" random usual --test-threads=1 --nocapture
+                --error-exitcode 9 "$folder/gpu_tests" device::random device::usual --test-threads=1 --nocapture
         else
             what=$tool step sanitizer 5 echo "skipped: no compute-sanitizer"
         fi
@@ -127,9 +127,9 @@ run() {
     find_compiler
     what="the machine" step environment 30 bash "$folder/gpu_check.sh" environment "$folder"
     what="unit tests" step correctness 45 "$folder/unit_tests" device:: --test-threads=1 --nocapture
-    what="tests of devices" step correctness 30 "$folder/device_tests" --test-threads=2
-    what="programs" step correctness 110 "$folder/gpu_device" --test-threads=1 --nocapture
-    what="no compiler" FUSELOOP_NVRTC=/nowhere step shipped 30 "$folder/gpu_device" usual \
+    what="tests of devices" step correctness 30 "$folder/cli_tests" device:: --test-threads=2
+    what="programs" step correctness 110 "$folder/gpu_tests" device:: --test-threads=1 --nocapture
+    what="no compiler" FUSELOOP_NVRTC=/nowhere step shipped 30 "$folder/gpu_tests" device::usual \
         --test-threads=1 --nocapture
     what="table" step bench 120 "$folder/gpu_bench" --json $small
     sanitizer

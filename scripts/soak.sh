@@ -12,8 +12,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export CARGO_TERM_COLOR=never
-# The same as in .ci/run: without LTO and debug info, compiling takes a fifth less time.
-export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0
+# The same as in .ci/run: without LTO, compiling takes less time.
+export CARGO_PROFILE_RELEASE_LTO=off
 all=(--release --locked --all-features)
 logs=target/soak
 results=docs/soak.md
@@ -109,38 +109,38 @@ script() {
 
 step tests lists "200,000 lists compiled and evaluated; 2,000 in the interpreter; 100,000 kernels compiled and dropped" \
     run_tests FUSELOOP_LISTS=200000 FUSELOOP_CYCLES=100000 -- \
-    --test fused_equals_evaluated --test interpreted --test jit_memory
+    --test compiler --test process -- fused_equals_evaluated:: interpreted:: jit_memory::
 step tests inputs "every format's generator for 300 s" \
     run_tests FUSELOOP_FUZZ_SECONDS=300 -- --lib fuzzing:: -- --nocapture --test-threads=2
 step tests moments "16,000 moments for each of 7 ways to read and 4 changes of the file" \
-    run_tests FUSELOOP_MOMENTS=16000 -- --test changing
+    run_tests FUSELOOP_MOMENTS=16000 -- --test hostile changing::
 step tests jpegs "over 1,000 JPEGs, 16 cuts and 100 changed bytes each; 300 windows; 20,000 JPEGs of noise" \
     run_tests FUSELOOP_FLIPS=100 FUSELOOP_WINDOWS=300 FUSELOOP_JPEGS=20000 -- \
-    --test jpeg_hostile --test jpeg_windows --test jpeg_core
+    --test hostile --test jpeg -- jpeg:: windows:: core::
 step tests archives "100,000 archives read as the tar crate reads them" \
     run_tests FUSELOOP_ARCHIVES=100000 -- --lib tar::tests::second
 step tests kills "1,000 writers and 1,000 converters killed; 1,000 datasets" \
     run_tests FUSELOOP_KILLS=1000 FUSELOOP_DATASETS=1000 -- \
-    --test write_kill --test convert_kill --test write
+    --test write -- kill:: datasets::
 step tests crashes "100,000 images of a disk" \
     run_tests FUSELOOP_CRASHES=100000 -- --lib write::crash
 step tests endings "10,000 drops; 100,000 batches; 16 threads" \
     run_tests FUSELOOP_DROPS=10000 FUSELOOP_BATCHES=100000 FUSELOOP_THREADS=16 -- \
-    --test run --test run_threads --test run_memory
+    --test run --test process -- order:: run_threads:: run_memory::
 step tests faults "1,000 reads and 1,000 steps of a conversion that fail, each in turn" \
     run_tests FUSELOOP_FAULTS=1000 -- --lib -- source::faults write::convert::tests::the_nth_step
 step tests forks "500 forks at each moment" \
-    run_tests FUSELOOP_FORKS=500 -- --test fork
+    run_tests FUSELOOP_FORKS=500 -- --test process fork::
 step tests exhaustive "every order of the engine's threads with at most two preemptions" \
     run_tests FUSELOOP_PREEMPTIONS=2 -- --test exhaustive
 step tests threads "1,000 rounds of sixteen threads that compile and run" \
-    run_tests FUSELOOP_ROUNDS=1000 -- --test jit_threads
+    run_tests FUSELOOP_ROUNDS=1000 -- --test compiler jit_threads::
 step tests schedules "100,000 schedules of each scenario of the engine" \
     run_tests FUSELOOP_SCHEDULES=100000 -- --test engine
 step tests orders "100,000 epochs" \
-    run_tests FUSELOOP_EPOCHS=100000 -- --test order_chance --test order
+    run_tests FUSELOOP_EPOCHS=100000 -- --test loader -- order_chance:: order::
 step tests gpu_kernels "4,000 GPU programs by their host build and their PTX" \
-    run_tests FUSELOOP_KERNELS=4000 -- --test gpu_kernels --test interpreted
+    run_tests FUSELOOP_KERNELS=4000 -- --test gpu --test interpreted -- kernels:: random_programs
 
 for file in fuzz/fuzz_targets/*.rs; do
     target=$(basename "$file" .rs)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of shared state under ThreadSanitizer: scripts/tsan.sh [TEST-BINARY [FILTER]]...
 #
-# Without arguments: the engine, the generator, the process cache, the sample cache, streams. First
+# Without arguments: the engine, the generator, the process cache, sources of users, the sample cache. First
 # the script plants a race, which must be found. Needs Linux on x86-64; uses the stable compiler
 # with its unstable flags, and the standard library's source: if the library is not instrumented,
 # ThreadSanitizer does not see its locks, and reports everything that they guard. scripts/tsan.txt
@@ -45,6 +45,7 @@ if [ $# -gt 0 ]; then
     run "$@"
     exit
 fi
-for binary in run generator pages own_source cache passes; do
-    run "$binary"
-done
+run run
+run sources generator:: pages:: own_source::
+run loader cache::
+run compiler passes::

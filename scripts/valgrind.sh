@@ -17,9 +17,9 @@ lists=${1:-200}
 flags=("${@:2}")
 [ $# -gt 1 ] || flags=(--release)
 
-binary=$(cargo test --locked --all-features "${flags[@]}" --test memcheck --no-run \
-    --message-format=json | sed -n 's/.*"name":"memcheck".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-[ -n "$binary" ] || { echo "no binary of the test memcheck" >&2; exit 1; }
+binary=$(cargo test --locked --all-features "${flags[@]}" --test compiler --no-run \
+    --message-format=json | sed -n 's/.*"name":"compiler".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+[ -n "$binary" ] || { echo "no binary of the test compiler" >&2; exit 1; }
 
 # memcheck NAME: runs one test; exit code 99 if memcheck finds an error. By default memcheck allows
 # reading a vector that begins inside an allocation and ends outside; --partial-loads-ok=no forbids
@@ -27,7 +27,7 @@ binary=$(cargo test --locked --all-features "${flags[@]}" --test memcheck --no-r
 # both branches are the same, which memcheck reports as an error.
 memcheck() {
     valgrind --quiet --error-exitcode=99 --partial-loads-ok=no --undef-value-errors=no \
-        "$binary" --exact "$1" --test-threads=1
+        "$binary" --exact "memcheck::$1" --test-threads=1
 }
 
 echo "== $lists lists"

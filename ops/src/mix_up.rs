@@ -132,7 +132,7 @@ impl MixUp {
             let op = if args.bool("per_sample")? { op.per_sample() } else { op };
             Ok(built(op.probability(args.float("p")?)?))
         },
-        recipes: Recipes::None("it mixes a whole batch: tests/mix.rs"),
+        recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
         golden: Golden::Tested,
     };
 }

@@ -3,9 +3,14 @@
 
 #[cfg(feature = "write")]
 pub mod dataset;
+pub mod files;
 pub mod guarded;
 pub mod interpreter;
+pub mod jpegs;
 pub mod lists;
+pub mod paged;
+pub mod photographs;
 pub mod random_ops;
 pub mod rounds;
+pub mod server;
 pub mod trials;

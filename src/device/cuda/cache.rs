@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{env, fmt};
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 const MAGIC: &[u8; 8] = b"FLKERN1\n";
 /// The maximum bytes of all files.
@@ -41,14 +41,14 @@ impl CubinKey {
     /// Computes the key from the text and everything else that the image depends on.
     pub(super) fn of(source: &str, options: &[String], nvrtc: (i32, i32)) -> Self {
         let version = format!("{} {}.{}", env!("CARGO_PKG_VERSION"), nvrtc.0, nvrtc.1);
-        let mut hash = Sha256::new();
+        let mut hash = Hash::new();
         for part in [version.as_str(), source].into_iter().chain(options.iter().map(String::as_str))
         {
             // The lengths are hashed too, so that no two lists hash the same bytes.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }
-        Self(hash.finalize().into())
+        Self(hash.finalize())
     }
 }
 
@@ -114,7 +114,7 @@ impl CubinCache {
         file.write_all(MAGIC)?;
         file.write_all(&key.0)?;
         file.write_all(&(image.len() as u64).to_le_bytes())?;
-        file.write_all(&Sha256::digest(image))?;
+        file.write_all(&Hash::hash(image))?;
         file.write_all(image)?;
         file.persist(self.file(key))?;
         Ok(())
@@ -149,7 +149,7 @@ fn parse<'a>(mut bytes: &'a [u8], key: &CubinKey) -> Option<&'a [u8]> {
     let length = u64::from_le_bytes(*take(&mut bytes)?);
     let hash = take::<32>(&mut bytes)?;
     let whole = whole && bytes.len() as u64 == length;
-    (whole && Sha256::digest(bytes).as_slice() == hash).then_some(bytes)
+    (whole && Hash::hash(bytes) == *hash).then_some(bytes)
 }
 
 /// Takes the next `N` bytes off `rest`.

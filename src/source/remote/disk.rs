@@ -25,7 +25,7 @@
 use super::cause::Cause;
 use super::fetch::{FetchError, Fetcher};
 use crate::source::{BoxError, private};
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, Digest, SHA256, SHA256_OUTPUT_LEN};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -79,15 +79,19 @@ impl Drop for ReservedSpace<'_> {
 
 /// The object's contribution to the keys of its blocks.
 #[derive(Clone)]
-pub(super) struct ObjectKey(Sha256);
+pub(super) struct ObjectKey(Context);
 
 impl ObjectKey {
     pub(super) fn new(identity: &str) -> Self {
-        Self(Sha256::new().chain_update(identity))
+        let mut hash = Context::new(&SHA256);
+        hash.update(identity.as_bytes());
+        Self(hash)
     }
 
     fn block(&self, number: u64) -> [u8; 32] {
-        self.0.clone().chain_update(number.to_le_bytes()).finalize().into()
+        let mut hash = self.0.clone();
+        hash.update(&number.to_le_bytes());
+        bytes_of(hash.finish())
     }
 }
 
@@ -303,17 +307,25 @@ impl CachedFile {
     }
 }
 
+fn bytes_of(digest: Digest) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut bytes = [0; SHA256_OUTPUT_LEN];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
+}
+
 fn is_hex(name: &OsStr, len: usize) -> bool {
     let digits = name.as_encoded_bytes();
     digits.len() == len && digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn head(key: &[u8; 32], block: &[u8]) -> [u8; HEAD] {
-    let sum = Sha256::new().chain_update(key).chain_update(block).finalize();
+    let mut hash = Context::new(&SHA256);
+    hash.update(key);
+    hash.update(block);
     let mut head = [0; HEAD];
     head[..8].copy_from_slice(MAGIC);
     head[8..40].copy_from_slice(key);
-    head[40..].copy_from_slice(&sum);
+    head[40..].copy_from_slice(hash.finish().as_ref());
     head
 }
 

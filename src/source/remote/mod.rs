@@ -80,7 +80,7 @@ mod runtime;
 mod stores;
 
 #[cfg(all(test, feature = "remote"))]
-#[path = "../../../tests/remote/server.rs"]
+#[path = "../../../tests/common/server.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod server;
 #[cfg(feature = "remote")]

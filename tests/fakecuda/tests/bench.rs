@@ -1,4 +1,4 @@
-//! The code that measures and checks a real GPU (`benches/gpu`, `tests/gpu_device.rs`), run on the
+//! The code that measures and checks a real GPU (`benches/gpu`, `tests/gpu/device.rs`), run on the
 //! fake: it runs, detects errors, and releases everything.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]

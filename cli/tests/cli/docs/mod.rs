@@ -1,0 +1,232 @@
+//! Every block of code in README.md and docs/ is correct: Rust compiles, TOML is a pipeline, commands run.
+//!
+//! | block  | requirement                                                                           |
+//! |--------|---------------------------------------------------------------------------------------|
+//! | `rust` | its lines are in `snippets.rs`, consecutively, which the compiler checks               |
+//! | `toml` | it is a pipeline file; lines that only set parameters are those of a RandomResizedCrop |
+//! | `sh`   | each command of `fuseloop` succeeds, in a folder with data as the documents name it    |
+//! | `text`, none | no requirement: these are outputs of the programs                                |
+//!
+//! Commands that can't run here are listed in [`NOT_RUN`], with the reason.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod ops;
+mod snippets;
+
+use crate::dataset;
+use fuseloop::Spec;
+use fuseloop::ops::Size;
+use fuseloop::write::WriteMode;
+use jpeg_encoder::{ColorType, Encoder};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The beginnings of commands that are not run, and the reasons.
+const NOT_RUN: [(&str, &str); 3] = [
+    ("cargo ", "it compiles everything anew; CI runs the same"),
+    ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
+    ("target/gpu_check/", "it needs a GPU"),
+];
+
+/// The number of images in `photos/`: a document replays sample 1234.
+const PHOTOS: usize = 1240;
+
+struct Block {
+    file: String,
+    line: usize,
+    language: String,
+    text: String,
+}
+
+/// All blocks of the documents.
+fn blocks() -> Vec<Block> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files: Vec<_> =
+        fs::read_dir(root.join("docs")).unwrap().map(|f| f.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ext| ext == "md"));
+    files.push(root.join("README.md"));
+    files.sort();
+    let all: Vec<Block> = files
+        .iter()
+        .flat_map(|file| {
+            let name = file.strip_prefix(root).unwrap().display().to_string();
+            blocks_of(&name, &fs::read_to_string(file).unwrap())
+        })
+        .collect();
+    assert!(all.len() > 10, "no blocks are found any more");
+    all
+}
+
+fn blocks_of(file: &str, text: &str) -> Vec<Block> {
+    let (mut blocks, mut open): (Vec<Block>, bool) = (vec![], false);
+    for (at, line) in text.lines().enumerate() {
+        match line.strip_prefix("```") {
+            Some(_) if open => open = false,
+            Some(language) => {
+                let (file, language) = (file.to_owned(), language.to_owned());
+                blocks.push(Block { file, line: at + 1, language, text: String::new() });
+                open = true;
+            }
+            None if open => {
+                let block = blocks.last_mut().unwrap();
+                block.text += line;
+                block.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    assert!(!open, "{file}: a block is not closed");
+    blocks
+}
+
+#[test]
+fn every_block_is_of_a_kind_that_is_checked() {
+    for Block { file, line, language, .. } in blocks() {
+        let is_known = ["rust", "toml", "sh", "text", ""].contains(&&*language);
+        assert!(is_known, "{file}:{line}: nothing checks a block of {language:?}");
+    }
+}
+
+/// Returns true if lines occur consecutively in a text. Indentation and empty lines do not count.
+fn stand_in(lines: &str, all: &str) -> bool {
+    let kept = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim().to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let (lines, all) = (kept(lines), kept(all));
+    all.windows(lines.len()).any(|window| window == lines)
+}
+
+#[test]
+fn rust_is_compiled() {
+    let compiled = include_str!("snippets.rs");
+    for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "rust") {
+        // The text that a document puts between two pieces.
+        for piece in text.split("// ...\n") {
+            assert!(
+                stand_in(piece, compiled),
+                "{file}:{line}: this is not in cli/tests/cli/docs/snippets.rs word for word: put it there, \
+                 so that it is compiled\n{piece}"
+            );
+        }
+    }
+    assert!(!stand_in("let x = 1;", compiled) && stand_in("  Ok(())\n\n}", compiled));
+}
+
+#[test]
+fn toml_is_a_pipeline() {
+    for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "toml") {
+        let is_whole = text.lines().any(|line| line.starts_with('['));
+        let specs: Vec<String> =
+            if is_whole { vec![text.clone()] } else { text.lines().map(of_parameter).collect() };
+        for spec in specs {
+            let parsed = Spec::parse(&spec, Path::new(file));
+            assert!(parsed.is_ok(), "{file}:{line}: {}\n{spec}", parsed.err().unwrap());
+        }
+    }
+}
+
+/// A pipeline with one parameter set.
+fn of_parameter(line: &str) -> String {
+    let size = if line.starts_with("size") { "" } else { "size = 224\n" };
+    format!("[[fields.image]]\nop = \"RandomResizedCrop\"\n{size}{line}\n")
+}
+
+fn jpeg(seed: usize) -> Vec<u8> {
+    let shade = |i: usize| ((i * (3 + seed) / 64) % 256) as u8;
+    let pixels: Vec<u8> = (0..24 * 16 * 3).map(shade).collect();
+    let mut out = vec![];
+    Encoder::new(&mut out, 90).encode(&pixels, 24, 16, ColorType::Rgb).unwrap();
+    out
+}
+
+/// Creates data with the names that the documents use.
+fn lay_out(dir: &Path) {
+    fs::create_dir(dir.join("shards")).unwrap();
+    for (folder, count) in [("photos", PHOTOS), ("imagenet/train", 4)] {
+        for (class, numbers) in [("cat", 0..count / 2), ("dog", count / 2..count)] {
+            let folder = dir.join(folder).join(class);
+            fs::create_dir_all(&folder).unwrap();
+            for number in numbers {
+                fs::write(folder.join(format!("{number}.jpg")), jpeg(number)).unwrap();
+            }
+        }
+    }
+    let (_dir, beton) = dataset::write(100, WriteMode::Jpg, |_| Size::new(24, 32));
+    for name in ["train.beton", "a.beton", "b.beton", "all.beton"] {
+        fs::copy(&beton, dir.join(name)).unwrap();
+    }
+    run(dir, "fuseloop convert imagenet/train 'one-{0}.tar' && mv one-0.tar one.tar").unwrap();
+    for shard in 0..256 {
+        fs::copy(dir.join("one.tar"), dir.join(format!("train-{shard:03}.tar"))).unwrap();
+    }
+    let pipelines = blocks().into_iter().find(|block| block.language == "toml").unwrap().text;
+    fs::create_dir_all(dir.join("examples/pipelines")).unwrap();
+    for name in ["imagenet.toml", "examples/pipelines/imagenet.toml"] {
+        fs::write(dir.join(name), &pipelines).unwrap();
+    }
+}
+
+/// Runs a line of shell in a folder; returns its output if it failed.
+fn run(dir: &Path, line: &str) -> Result<(), String> {
+    let command = Path::new(env!("CARGO_BIN_EXE_fuseloop"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", command.parent().unwrap().display());
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-ec", line]).current_dir(dir).env("PATH", path).output().unwrap();
+    if output.status.success() {
+        return Ok(());
+    }
+    let [told, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    Err(told + &errors)
+}
+
+/// Deletes the output file of a line, which another line may have written already.
+fn clear(dir: &Path, line: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let writes = ["write", "convert", "concat", "subset"];
+    let target = match words[..] {
+        ["fuseloop", command, ..] if writes.contains(&command) => {
+            words[2..].iter().take_while(|word| !word.starts_with(['-', '#'])).last()
+        }
+        _ => None,
+    };
+    if let Some(target) = target.filter(|target| target.ends_with(".beton")) {
+        let _ = fs::remove_file(dir.join(target));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn commands_run() {
+    for Block { file, line: first, text, .. } in
+        blocks().iter().filter(|block| block.language == "sh")
+    {
+        let dir = tempfile::tempdir().unwrap();
+        lay_out(dir.path());
+        for (at, line) in text.lines().enumerate() {
+            let place = format!("{file}:{}", first + 1 + at);
+            if let Some((_, why)) = NOT_RUN.iter().find(|(begin, _)| line.starts_with(begin)) {
+                println!("{place}: not run: {why}: {line}");
+                continue;
+            }
+            clear(dir.path(), line);
+            run(dir.path(), line).unwrap_or_else(|told| panic!("{place}: {line}\n{told}"));
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_message_that_is_shown_is_the_one_that_is_given() {
+    let page = blocks().into_iter().filter(|block| block.file == "docs/pipelines.md");
+    let page: Vec<Block> = page.collect();
+    let of = |language: &str| &page.iter().find(|block| block.language == language).unwrap().text;
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("imagenet.toml"), of("toml").replace("scale", "scael")).unwrap();
+    let told = run(dir.path(), "fuseloop bench train.beton --pipeline imagenet.toml");
+    assert_eq!(told.unwrap_err(), *of("text"));
+}

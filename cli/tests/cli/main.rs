@@ -1,0 +1,19 @@
+//! The command, as a user runs it; limits of a process; and the documents.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod cli_files;
+mod command;
+mod commands;
+#[path = "../../../tests/common/dataset.rs"]
+#[allow(dead_code, unreachable_pub, reason = "tests of the library share it")]
+mod dataset;
+mod device;
+mod docs;
+#[path = "../../../tests/common/files.rs"]
+mod files;
+mod process_limits;
+#[path = "../../../tests/common/rounds.rs"]
+mod rounds;
+mod sources;
+mod threads;

@@ -1,0 +1,314 @@
+//! The compiler's second oracle: Cranelift's interpreter runs the code of random lists.
+//!
+//! The interpreter and the ops' plain definitions must agree in every bit, and the code may access no
+//! byte outside the regions that the host declares. Guard pages detect accesses past a page; the
+//! interpreter checks every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` tries
+//! more of them with other settings of the code generator, and `FUSELOOP_SLICE=1/5` runs the second
+//! fifth of both.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use crate::common::interpreter::interpret;
+use crate::common::lists::{List, first_difference, noise, numbers};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I8X16;
+use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
+use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
+use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::plan::Draws;
+use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::*;
+use std::sync::{Arc, Mutex};
+
+/// The outcome of the interpreted runs: the number of runs and instructions, or the first access refused.
+type Seen = Arc<Mutex<Result<(u64, u64), String>>>;
+
+/// Runs a sample with the interpreter in place of native code, after `change`. Returns the number of
+/// runs and instructions, or the access that was refused, and the output.
+fn interpreted(
+    kernel: &Kernel,
+    source: DecodedPixels<'_>,
+    draws: &Draws,
+    mut change: impl FnMut(&mut BlockRun) + Send + 'static,
+) -> (Result<(u64, u64), String>, Vec<u8>) {
+    let seen: Seen = Arc::new(Mutex::new(Ok((0, 0))));
+    let noted = Arc::clone(&seen);
+    let mut scratch = scratch_with(Box::new(move |run| {
+        change(run);
+        let mut noted = noted.lock().unwrap();
+        let Ok((runs, instructions)) = &*noted else { return };
+        let (runs, instructions) = (runs + 1, *instructions);
+        *noted = interpret(run).map(|count| (runs, instructions + count));
+    }));
+    let mut out = vec![0xAA; kernel.plan().sample_bytes()];
+    kernel.run(&mut scratch, source, draws, &mut out);
+    drop(scratch);
+    let seen = seen.lock().unwrap().clone();
+    (seen, out)
+}
+
+/// A list, its kernel, an image for it and the draws.
+struct Case {
+    list: List,
+    kernel: Kernel,
+    size: Size,
+    pixels: Vec<u8>,
+    draws: Draws,
+    want: Vec<u8>,
+}
+
+impl Case {
+    fn random(number: u64) -> Self {
+        let mut rng = SampleKey::new(31, 0, number).op(0);
+        let size = Size::new(1 + rng.below(24), 1 + rng.below(48));
+        let (list, _) = List::random(&mut rng, size, 6);
+        let pixels = noise(&mut rng, size);
+        Self::new(list, size, pixels, number)
+    }
+
+    fn new(list: List, size: Size, pixels: Vec<u8>, number: u64) -> Self {
+        let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
+        let mut draws = Draws::default();
+        kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
+        let view = ImageView::packed(&pixels, size).unwrap();
+        let want = jit::evaluate(kernel.plan(), &view, &draws);
+        Self { list, kernel, size, pixels, draws, want }
+    }
+
+    fn interpreted(
+        &self,
+        change: impl FnMut(&mut BlockRun) + Send + 'static,
+    ) -> (Result<(u64, u64), String>, Vec<u8>) {
+        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        interpreted(&self.kernel, source, &self.draws, change)
+    }
+
+    /// The number of runs and instructions, or the failure.
+    fn checked(&self) -> Result<(u64, u64), String> {
+        let (seen, out) = self.interpreted(|_| {});
+        let seen = seen?;
+        let mut native = vec![0xAA; out.len()];
+        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        self.kernel.run(&mut Scratch::default(), source, &self.draws, &mut native);
+        if let Some(difference) = first_difference(self.kernel.plan(), &native, &out) {
+            return Err(format!("native code is not what was interpreted: {difference}"));
+        }
+        match first_difference(self.kernel.plan(), &out, &self.want) {
+            Some(difference) => Err(difference),
+            None => Ok(seen),
+        }
+    }
+}
+
+fn is_skipped() -> bool {
+    jit::unsupported().inspect(|reason| println!("skipped: {reason}")).is_some()
+}
+
+#[test]
+fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
+    if is_skipped() {
+        return;
+    }
+    let mut numbers = numbers("FUSELOOP_LISTS", 300);
+    numbers.truncate(2000);
+    let lists = numbers.len() as u64;
+    let (mut runs, mut instructions) = (0, 0);
+    for number in numbers {
+        let case = Case::random(number);
+        let (more_runs, more) = case.checked().unwrap_or_else(|wrong| {
+            let Case { list, size, pixels, .. } = case;
+            let again = |list: &List| Case::new(list.clone(), size, pixels.clone(), number);
+            let shortest = list.shortest(|list| again(list).checked().is_err());
+            panic!("list {number}, {size}: {wrong}\nshortest: {shortest:#?}");
+        });
+        runs += more_runs;
+        instructions += more;
+    }
+    println!("{lists} lists: {runs} blocks, {instructions} instructions");
+    assert!(runs >= lists / 2, "most pictures are wide enough for code");
+}
+
+/// A test of the oracle itself: the code reaches the end of its pixels and of its output, so that a
+/// region shorter by one byte is an error.
+#[test]
+fn one_byte_cut_from_a_region_is_caught() {
+    if is_skipped() {
+        return;
+    }
+    let ops = ops![RandomBrightness::new(0.5, 1.0).unwrap(), Normalize::imagenet()];
+    let size = Size::new(5, 19);
+    let list = List {
+        ops,
+        input: ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width)),
+        rule: NumberRule::Fused,
+        streams: false,
+    };
+    let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
+    let pixels = vec![9; 5 * 19 * 3];
+    let mut draws = Draws::default();
+    kernel.plan().draw(SampleKey::new(1, 2, 3), size, &mut draws);
+    for name in ["pixels", "output", "record", "constants"] {
+        let cut = move |run: &mut BlockRun| {
+            let region = run.regions().iter().position(|region| region.name == name);
+            run.cut(region.unwrap());
+        };
+        let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
+        let (seen, _) = interpreted(&kernel, source, &draws, cut);
+        let refused = seen.expect_err(name);
+        assert!(refused.contains("load") || refused.contains("store"), "{name}: {refused}");
+    }
+    let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
+    assert!(interpreted(&kernel, source, &draws, |_| {}).0.is_ok(), "nothing cut");
+}
+
+/// A planted bug: changes one instruction. Returns false if there was none to change.
+type Plant = fn(&mut Function) -> bool;
+
+const PLANTS: [(&str, Plant); 7] = [
+    ("a clamp is dropped", |function| {
+        let is_choice = |data: &InstructionData| data.opcode() == Opcode::Bitselect;
+        let Some(inst) = find(function, is_choice) else { return false };
+        let (result, kept) = (function.dfg.first_result(inst), function.dfg.inst_args(inst)[1]);
+        function.dfg.detach_inst_results(inst);
+        function.layout.remove_inst(inst);
+        function.dfg.change_to_alias(result, kept);
+        true
+    }),
+    ("a group is loaded one pixel too far", |function| {
+        let is_load = |data: &InstructionData| matches!(data, InstructionData::Load { opcode: Opcode::Load, offset, .. } if i32::from(*offset) == 0);
+        let bytes = |function: &Function, inst| {
+            function.dfg.value_type(function.dfg.first_result(inst)) == I8X16
+        };
+        let inst = all(function)
+            .into_iter()
+            .find(|inst| is_load(&function.dfg.insts[*inst]) && bytes(function, *inst));
+        let Some(inst) = inst else { return false };
+        if let InstructionData::Load { offset, .. } = &mut function.dfg.insts[inst] {
+            *offset = 3.into();
+        }
+        true
+    }),
+    ("two channels are swapped", |function| {
+        let shuffles = all(function)
+            .into_iter()
+            .filter(|inst| function.dfg.insts[*inst].opcode() == Opcode::Swizzle);
+        let shuffles: Vec<Inst> = shuffles.take(2).collect();
+        let [a, b] = shuffles[..] else { return false };
+        let masks = [a, b].map(|inst| function.dfg.inst_args(inst)[1]);
+        function.dfg.inst_args_mut(a)[1] = masks[1];
+        function.dfg.inst_args_mut(b)[1] = masks[0];
+        true
+    }),
+    ("rounding is to zero", |function| {
+        let is_round = |data: &InstructionData| data.opcode() == Opcode::Nearest;
+        let Some(inst) = find(function, is_round) else { return false };
+        let arg = function.dfg.inst_args(inst)[0];
+        function.dfg.insts[inst] = InstructionData::Unary { opcode: Opcode::Trunc, arg };
+        true
+    }),
+    ("a product's terms change places", |function| {
+        let is_fma = |data: &InstructionData| data.opcode() == Opcode::Fma;
+        let Some(inst) = find(function, is_fma) else { return false };
+        function.dfg.inst_args_mut(inst).swap(1, 2);
+        true
+    }),
+    ("a rectangle begins one row late", |function| {
+        let at_least = IntCC::SignedGreaterThanOrEqual;
+        let is_from = |data: &InstructionData| matches!(data, InstructionData::IntCompare { cond, .. } if *cond == at_least);
+        let Some(inst) = find(function, is_from) else { return false };
+        if let InstructionData::IntCompare { cond, .. } = &mut function.dfg.insts[inst] {
+            *cond = IntCC::SignedGreaterThan;
+        }
+        true
+    }),
+    ("the last group is not moved back", |function| {
+        let is_smaller = |data: &InstructionData| data.opcode() == Opcode::Smin;
+        let Some(inst) = find(function, is_smaller) else { return false };
+        let (result, fresh) = (function.dfg.first_result(inst), function.dfg.inst_args(inst)[0]);
+        function.dfg.detach_inst_results(inst);
+        function.layout.remove_inst(inst);
+        function.dfg.change_to_alias(result, fresh);
+        true
+    }),
+];
+
+/// All instructions, in order.
+fn all(function: &Function) -> Vec<Inst> {
+    let insts = function.layout.blocks().flat_map(|block| function.layout.block_insts(block));
+    insts.collect()
+}
+
+fn find(function: &Function, is_it: impl Fn(&InstructionData) -> bool) -> Option<Inst> {
+    all(function).into_iter().find(|inst| is_it(&function.dfg.insts[*inst]))
+}
+
+/// A test of the comparison itself: each bug is detected within the lists that `cargo test` tries.
+#[test]
+fn a_planted_bug_is_caught() {
+    if is_skipped() {
+        return;
+    }
+    for (name, plant) in PLANTS {
+        let caught = (0..300).find(|number| {
+            let case = Case::random(*number);
+            let (seen, out) = case.interpreted(move |run| {
+                plant(&mut run.function);
+            });
+            seen.is_err() || first_difference(case.kernel.plan(), &out, &case.want).is_some()
+        });
+        println!("{name}: caught by list {caught:?}");
+        assert!(caught.is_some(), "{name}: not caught");
+    }
+}
+
+/// CPU features that the code must not depend on.
+const WITHOUT_AVX: &[&str] = &[
+    "has_avx",
+    "has_avx2",
+    "has_fma",
+    "has_avx512bitalg",
+    "has_avx512dq",
+    "has_avx512f",
+    "has_avx512vbmi",
+    "has_avx512vl",
+];
+
+/// Without FMA, code that needs it would call the C library, which is refused.
+#[test]
+fn other_settings_give_the_same_bits_or_no_code() {
+    if is_skipped() {
+        return;
+    }
+    for (optimized, without) in
+        [(false, &[][..]), (true, &[]), (false, WITHOUT_AVX), (true, WITHOUT_AVX)]
+    {
+        let settings = CodegenSettings { optimized, without };
+        let (mut agree, mut refused) = (0, 0);
+        let numbers = numbers("FUSELOOP_SETTINGS", 100);
+        let enough = numbers.len() / 5;
+        for number in numbers {
+            let case = Case::random(number);
+            let source = DecodedPixels::whole(ImageView::packed(&case.pixels, case.size).unwrap());
+            let mut out = vec![0xAA; case.want.len()];
+            let ran = with_settings(settings, || {
+                let kernel = Kernel::compile(case.list.plan().unwrap())?;
+                kernel.run(&mut Scratch::default(), source, &case.draws, &mut out);
+                Ok::<(), CompileError>(())
+            });
+            match ran {
+                Ok(()) => agree += 1,
+                Err(error) => {
+                    assert!(!without.is_empty(), "list {number}: {error}");
+                    assert!(matches!(error, CompileError::Unsafe(_)), "list {number}: {error}");
+                    refused += 1;
+                    continue;
+                }
+            }
+            if let Some(difference) = first_difference(case.kernel.plan(), &out, &case.want) {
+                panic!("list {number}, {settings:?}: {difference}\n{:#?}", case.list);
+            }
+        }
+        println!("{settings:?}: {agree} agree, {refused} refused");
+        assert!(agree >= enough, "{settings:?}: too few lists ran");
+    }
+}

@@ -1,0 +1,239 @@
+//! Files that are cut, replaced, deleted or overwritten at random moments while
+//! they are read. Each read returns the old bytes or an error that names the file;
+//! there is never a panic, a signal or a hang. A file that is overwritten in place
+//! may also give new bytes or a mixture, which only checksums can detect.
+//!
+//! `FUSELOOP_MOMENTS` is the number of moments for each combination of a reading method and a change: 8
+//! by default, which makes 224.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use crate::common::rounds::rounds;
+use fuseloop::source::stream::Pass;
+use fuseloop::source::{
+    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarStream,
+    TfRecordStream,
+};
+use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::{Epoch, SampleId};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SAMPLES: u64 = 60;
+const PASS: Pass = Pass { seed: 1, epoch: Epoch(0), turn: 0 };
+
+/// Records that show their version and sample number. Records have the same sizes in all versions.
+struct Made {
+    version: u64,
+    fields: [FieldSpec; 1],
+}
+
+impl Made {
+    fn new(version: u64) -> Self {
+        let kind = FieldKind::Bytes;
+        Self { version, fields: [FieldSpec { name: "bin".to_owned(), kind }] }
+    }
+
+    fn record(&self, sample: u64) -> Record {
+        let len = 300 + sample * 37 % 900 + 40_000 * u64::from(sample % 17 == 3);
+        let byte = |at: u64| (self.version * 101 + sample * 31 + at * 7 + (at >> 8)) as u8;
+        vec![OwnedValue::Bytes((0..len).map(byte).collect())]
+    }
+}
+
+impl Source for Made {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        SAMPLES
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Ok(self.record(sample.0))
+    }
+}
+
+/// A method of reading a file.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    file: &'static str,
+    in_sequence: bool,
+    /// True if checksums detect bytes that differ from those written.
+    has_checksums: bool,
+}
+
+const WAYS: [Way; 7] = [
+    Way { file: "a.beton", in_sequence: false, has_checksums: false },
+    Way { file: "a.tar", in_sequence: false, has_checksums: false },
+    Way { file: "a.tar", in_sequence: true, has_checksums: false },
+    Way { file: "a.tar.gz", in_sequence: true, has_checksums: false },
+    Way { file: "a.tfrecord", in_sequence: false, has_checksums: true },
+    Way { file: "a.tfrecord", in_sequence: true, has_checksums: true },
+    Way { file: "a.tfrecord.gz", in_sequence: true, has_checksums: true },
+];
+
+enum Reader {
+    Source(Arc<dyn Source>),
+    Stream(Stream),
+}
+
+impl Way {
+    fn open(&self, path: &Path) -> Reader {
+        let text = path.to_str().unwrap();
+        match Dataset::open(path).unwrap() {
+            Dataset::Stream(stream) => Reader::Stream(stream),
+            _ if self.in_sequence && self.has_checksums => {
+                Reader::Stream(TfRecordStream::open(text).unwrap().into())
+            }
+            _ if self.in_sequence => Reader::Stream(TarStream::open(text).unwrap().into()),
+            dataset => Reader::Source(dataset.source().unwrap()),
+        }
+    }
+
+    /// The bytes of a version's file.
+    fn bytes(&self, version: u64) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = self.file.trim_end_matches(".gz");
+        let path = dir.path().join(plain);
+        convert(&Made::new(version), &path, &ConvertOptions::default()).unwrap();
+        let bytes = fs::read(path).unwrap();
+        if plain == self.file {
+            return bytes;
+        }
+        // Stored without compression, so that all versions have the same size.
+        let mut gz = flate2::write::GzEncoder::new(vec![], flate2::Compression::none());
+        gz.write_all(&bytes).unwrap();
+        gz.finish().unwrap()
+    }
+}
+
+/// The results of reading every sample in order, until reading can't continue.
+fn read(reader: &Reader) -> Vec<Result<Record, String>> {
+    let told = |error: BoxError| error.to_string();
+    match reader {
+        Reader::Source(source) => {
+            let read = |sample| source.read(SampleId(sample)).map_err(told);
+            (0..SAMPLES).map(read).collect()
+        }
+        Reader::Stream(stream) => {
+            let mut all = vec![];
+            let mut items = match stream.open(&PASS) {
+                Ok(items) => items,
+                Err(error) => return vec![Err(told(error))],
+            };
+            loop {
+                match items.next() {
+                    Ok(None) => return all,
+                    Ok(Some(item)) => all.push(item.read().map_err(told)),
+                    Err(error) => all.push(Err(told(error))),
+                }
+                assert!(all.len() as u64 <= 2 * SAMPLES, "it does not end");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Cut,
+    Replace,
+    Delete,
+    WriteOver,
+}
+
+impl Change {
+    fn make(self, path: &Path, new: &[u8], len: u64) {
+        match self {
+            Self::Cut => {
+                fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
+            }
+            Self::Replace => {
+                let beside = path.with_extension("new");
+                fs::write(&beside, new).unwrap();
+                fs::rename(beside, path).unwrap();
+            }
+            Self::Delete => fs::remove_file(path).unwrap(),
+            Self::WriteOver => {
+                fs::OpenOptions::new().write(true).open(path).unwrap().write_all(new).unwrap();
+            }
+        }
+    }
+}
+
+/// Checks the results of a read and returns the number of errors among them.
+fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
+    let versions = [Made::new(0), Made::new(1)];
+    let mut errors = 0;
+    for (sample, found) in (0..).zip(found) {
+        let context = || format!("{way:?}, {change:?}, sample {sample}");
+        match found {
+            Ok(record) => {
+                let is_of = |made: &Made| made.record(sample) == *record;
+                let may_be_new =
+                    change == Change::WriteOver || change == Change::Replace && way.in_sequence;
+                // Without checksums, nothing shows that half of a value is of another version.
+                let is_told = change != Change::WriteOver || way.has_checksums;
+                let is_known = is_of(&versions[0]) || may_be_new && is_of(&versions[1]);
+                assert!(is_known || !is_told, "{}", context());
+            }
+            Err(error) => {
+                errors += 1;
+                assert!(change != Change::Replace && change != Change::Delete || way.in_sequence);
+                let is_named = way.file == "a.beton" || error.contains(way.file);
+                assert!(is_named, "{}: {error}", context());
+            }
+        }
+    }
+    let is_whole = found.len() as u64 == SAMPLES;
+    assert!(is_whole || errors > 0 || change == Change::WriteOver, "{way:?}, {change:?}");
+    errors
+}
+
+#[test]
+fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
+    let moments: u64 = rounds("FUSELOOP_MOMENTS", 8);
+    let dir = tempfile::tempdir().unwrap();
+    let (mut state, mut errors) = (0x9e37_79b9_7f4a_7c15_u64, [0; 4]);
+    let mut below = |bound: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    for way in WAYS {
+        let (old, new) = (way.bytes(0), way.bytes(1));
+        assert!(old.len() == new.len() && old != new);
+        let path = dir.path().join(way.file);
+        fs::write(&path, &old).unwrap();
+        let reader = way.open(&path);
+        let begun = Instant::now();
+        assert_eq!(check(way, Change::Cut, &read(&reader)), 0);
+        let took = begun.elapsed().as_nanos() as u64;
+        let changes = [Change::Cut, Change::Replace, Change::Delete, Change::WriteOver];
+        for (change, errors) in changes.into_iter().zip(&mut errors) {
+            for _ in 0..moments {
+                fs::write(&path, &old).unwrap();
+                let reader = way.open(&path);
+                // The length is odd, because a tar file that ends between two members counts as complete.
+                let (wait, len) = (below(took), below(old.len() as u64) | 1);
+                let found = thread::scope(|scope| {
+                    let reading = scope.spawn(|| read(&reader));
+                    thread::sleep(Duration::from_nanos(wait));
+                    change.make(&path, &new, len);
+                    reading.join().unwrap()
+                });
+                *errors += check(way, change, &found);
+                // A second read must not return other bytes undetected either.
+                if change == Change::Cut {
+                    check(way, change, &read(&reader));
+                }
+            }
+        }
+    }
+    assert!(errors[0] > 0, "nothing was cut before it was read");
+}

@@ -1,0 +1,13 @@
+//! The pixels of JPEGs: whole images, windows and edges, as they are and re-cut.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod core;
+mod decode;
+mod edges;
+#[cfg(feature = "write")]
+mod recut;
+#[cfg(feature = "write")]
+mod windows;

@@ -1,0 +1,593 @@
+//! Samples of differing sizes: each one equals what the source stores, whatever form collates it;
+//! earlier content of the memory never shows; samples that do not fit are refused by name.
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use crate::common::dataset::{self, picture, varied};
+use fuseloop::batch::{Batch, Element, TensorRows};
+use fuseloop::loader::Collate;
+use fuseloop::ops::author::SampleKey;
+use fuseloop::source::{
+    BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
+};
+use fuseloop::spec::{ParseError, Spec};
+use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
+use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+/// A field of bytes, held in memory. The source may not know the longest value.
+struct Texts {
+    fields: Vec<FieldSpec>,
+    values: Vec<Vec<u8>>,
+    knows_longest: bool,
+}
+
+impl Texts {
+    fn new(values: Vec<Vec<u8>>) -> Self {
+        let fields = vec![field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
+        Self { fields, values, knows_longest: true }
+    }
+
+    fn loader(self) -> LoaderBuilder {
+        Loader::from_source(self).batch_size(7).seed(5).order(Order::Random).drop_last(false)
+    }
+}
+
+impl Source for Texts {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.values.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let text = self.values[sample.0 as usize].clone();
+        Ok(vec![OwnedValue::Bytes(text), OwnedValue::Int(sample.0 as i64)])
+    }
+
+    fn longest(&self, _: usize) -> Option<u64> {
+        self.knows_longest.then(|| self.values.iter().map(Vec::len).max().unwrap_or(0) as u64)
+    }
+}
+
+fn field(name: &str, kind: FieldKind) -> FieldSpec {
+    FieldSpec { name: name.to_owned(), kind }
+}
+
+/// `count` samples of 0 to 9 items of `item` bytes each; at least one sample has 0 items and one has 9.
+fn varied_texts(count: u64, item: usize) -> Vec<Vec<u8>> {
+    let text = |sample| {
+        let mut rng = SampleKey::new(3, 0, sample).op(0);
+        let length = match sample % 5 {
+            0 => 0,
+            1 => 9,
+            _ => rng.below(10) as usize,
+        };
+        (0..length * item).map(|_| rng.below(256) as u8).collect()
+    };
+    (0..count).map(text).collect()
+}
+
+fn written(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("texts.beton");
+    let fields = [field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
+    let row = |(place, text): (usize, &Vec<u8>)| {
+        vec![FieldValue::Bytes(text.clone()), FieldValue::Int(place as i64)]
+    };
+    write_iter(values.iter().enumerate().map(row), &fields, &path, &WriteOptions::default())
+        .unwrap();
+    (dir, path)
+}
+
+/// The bytes of elements.
+trait Plain: Element + Debug + PartialEq {
+    fn bytes(self) -> Vec<u8>;
+}
+
+macro_rules! plain {
+    ($($element:ty),*) => {$(
+        impl Plain for $element {
+            fn bytes(self) -> Vec<u8> {
+                self.to_ne_bytes().to_vec()
+            }
+        }
+    )*};
+}
+
+plain!(u8, i16, i32, i64, half::f16, half::bf16, f32, f64);
+
+fn bytes<T: Plain>(elements: &[T]) -> Vec<u8> {
+    elements.iter().flat_map(|&element| element.bytes()).collect()
+}
+
+/// Asserts that the samples of a batch, as items of `T`, are those stored, by each accessor.
+fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate, inner: usize) {
+    let want: Vec<&Vec<u8>> = batch.ids().iter().map(|id| &values[id.0 as usize]).collect();
+    let item = T::DTYPE.bytes() * inner;
+    let lengths = batch.tensor::<i64>("text.length").unwrap();
+    assert_eq!(lengths.shape(), [batch.len()]);
+    assert!(lengths.as_slice().iter().eq(&lengths_of(&want, item)), "{form:?}");
+    match batch.specs()[0].rows {
+        TensorRows::Even | TensorRows::Padded { .. } | TensorRows::Device { .. } => {
+            let rows = batch.tensor::<T>("text").unwrap();
+            assert_eq!(rows.shape()[..2], [batch.len(), 9]);
+            for (i, want) in want.iter().enumerate() {
+                let row = bytes(rows.row(i).unwrap());
+                assert_eq!(row.len(), 9 * item);
+                assert!(row.starts_with(want), "{form:?}");
+                assert!(row[want.len()..].iter().all(|&byte| byte == 0), "{form:?}");
+            }
+            return;
+        }
+        TensorRows::Ragged { .. } => {
+            let ragged = batch.ragged::<T>("text").unwrap();
+            let all: Vec<u8> = want.iter().copied().flatten().copied().collect();
+            assert_eq!(bytes(ragged.values()), all);
+            assert_eq!(batch.bytes("text").unwrap(), all);
+            let ends = lengths.as_slice().iter().scan(0, |end, &n| {
+                *end += n as u64;
+                Some(*end)
+            });
+            assert!(ragged.offsets().iter().copied().eq([0].into_iter().chain(ends)));
+            for (i, &want) in want.iter().enumerate() {
+                assert_eq!(bytes(ragged.row(i).unwrap()), *want);
+            }
+            assert_eq!((ragged.row(want.len()), ragged.len()), (None, want.len()));
+        }
+        TensorRows::List { .. } => assert!(batch.bytes("text").is_err()),
+    }
+    let list = batch.list::<T>("text").unwrap();
+    assert_eq!(list.len(), want.len());
+    assert!(list.map(bytes).eq(want.into_iter().cloned()), "{form:?}");
+}
+
+fn lengths_of(values: &[&Vec<u8>], item: usize) -> Vec<i64> {
+    values.iter().map(|value| (value.len() / item) as i64).collect()
+}
+
+/// Tests every form for each number of workers, from a file and from a custom source.
+fn assert_every_form<T: Plain>(inner: &[usize]) {
+    let count = inner.iter().product();
+    let values = varied_texts(40, T::DTYPE.bytes() * count);
+    let (_dir, path) = written(&values);
+    for form in [Collate::pad(), Collate::ragged(), Collate::list()] {
+        let form = form.of(T::DTYPE, inner);
+        for workers in [1, 2, 8] {
+            let file = || Loader::open(&path).unwrap().batch_size(7).drop_last(false);
+            let records = || Texts::new(values.clone()).loader();
+            for builder in [file(), records(), file().order(Order::Random)] {
+                let builder = builder.collate("text", form.clone()).workers(workers);
+                let loader = builder.batches_ahead(2).build().unwrap();
+                let mut seen = 0;
+                for batch in (0..2).flat_map(|epoch| loader.epoch(epoch).unwrap()) {
+                    let batch = batch.unwrap();
+                    assert_as_stored::<T>(&batch, &values, &form, count);
+                    seen += batch.len();
+                }
+                assert_eq!(seen, 80);
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_are_those_stored_in_every_form_and_type() {
+    assert_every_form::<u8>(&[]);
+    assert_every_form::<i16>(&[]);
+    assert_every_form::<i32>(&[2, 2]);
+    assert_every_form::<i64>(&[]);
+    assert_every_form::<half::f16>(&[3]);
+    assert_every_form::<half::bf16>(&[]);
+    assert_every_form::<f32>(&[4]);
+    assert_every_form::<f64>(&[1]);
+}
+
+#[test]
+fn tensors_say_what_they_are() {
+    let form = Collate::ragged().of(DType::F32, &[4]);
+    let values = varied_texts(9, 16);
+    let loader = Texts::new(values).loader().collate("text", form).build().unwrap();
+    let tensors = loader.tensors();
+    let names: Vec<&str> = tensors.iter().map(|tensor| &*tensor.name).collect();
+    assert_eq!(names, ["text", "place", "text.length"]);
+    assert_eq!((tensors[0].dtype, &*tensors[0].shape), (DType::F32, &[9, 4][..]));
+    assert_eq!(tensors[0].rows, TensorRows::Ragged { sizes: 2 });
+    assert_eq!((tensors[2].dtype, &*tensors[2].shape), (DType::I64, &[][..]));
+    assert!(loader.explain().contains("ragged, each at most f32 [9, 4]"), "{}", loader.explain());
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.ragged::<f32>("text").unwrap().inner(), [4]);
+}
+
+/// Long samples of 0xff come first, then short ones, which reuse the same memory, because there is only
+/// one slot.
+#[test]
+fn rows_of_earlier_batches_never_shine_through() {
+    let long = (0..4).map(|_| vec![0xff; 64]);
+    let values: Vec<Vec<u8>> = long.chain((0..4).map(|length| vec![1; 8 * length])).collect();
+    for (form, behind) in [
+        (Collate::pad(), Some(0)),
+        (Collate::pad().with(-100.0), Some(-100)),
+        (Collate::pad().with(-1.0), Some(-1)),
+        (Collate::ragged(), None),
+        (Collate::list(), None),
+    ] {
+        let builder = Texts::new(values.clone()).loader().order(Order::Sequential).batch_size(4);
+        let builder = builder.collate("text", form.of(DType::I64, &[]));
+        let loader = builder.workers(1).batches_ahead(1).build().unwrap();
+        for epoch in 0..3 {
+            let mut batches = loader.epoch(epoch).unwrap();
+            drop(batches.next().unwrap().unwrap());
+            let batch = batches.next().unwrap().unwrap();
+            let ones = |count| vec![0x0101_0101_0101_0101_i64; count];
+            match behind {
+                Some(behind) => {
+                    let rows = batch.tensor::<i64>("text").unwrap();
+                    for length in 0..4 {
+                        let mut want = ones(length);
+                        want.resize(8, behind);
+                        assert_eq!(rows.row(length).unwrap(), want);
+                    }
+                }
+                None => {
+                    let samples = batch.list::<i64>("text").unwrap();
+                    assert!(samples.eq((0..4).map(ones)));
+                }
+            }
+            assert_eq!(batch.tensor::<i64>("text.length").unwrap().as_slice(), [0, 1, 2, 3]);
+        }
+    }
+}
+
+#[test]
+fn rows_have_room_for_what_is_asked_and_longer_ones_are_refused_or_cut() {
+    let values = vec![vec![1; 4], vec![2; 12], vec![3; 8]];
+    let to = |form: Collate| {
+        let form = form.of(DType::I32, &[]).to(2);
+        let builder = Texts::new(values.clone()).loader().order(Order::Sequential);
+        let loader = builder.collate("text", form).build().unwrap();
+        loader.epoch(0).unwrap().next().unwrap()
+    };
+    let (one, two, three) = (0x0101_0101, 0x0202_0202, 0x0303_0303);
+    let batch = to(Collate::pad().truncate().with(7.0)).unwrap();
+    let text = batch.tensor::<i32>("text").unwrap();
+    assert_eq!(
+        (text.shape(), text.as_slice()),
+        (&[3, 2][..], &[one, 7, two, two, three, three][..])
+    );
+    assert_eq!(batch.tensor::<i64>("text.length").unwrap().as_slice(), [1, 2, 2]);
+    let batch = to(Collate::ragged().truncate()).unwrap();
+    assert_eq!(batch.ragged::<i32>("text").unwrap().values(), [one, two, two, three, three]);
+    for form in [Collate::pad(), Collate::ragged(), Collate::list()] {
+        assert_eq!(
+            to(form).unwrap_err().to_string(),
+            "batch 0: sample 1: the source (text): a length of 3, rows have room for 2: raise \
+             `to`, or use `truncate`"
+        );
+    }
+    let long = Texts::new(values.clone()).loader().collate("text", Collate::pad().to(20));
+    let batch = long.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<u8>("text").unwrap().shape(), [3, 20]);
+}
+
+#[test]
+fn bytes_that_are_no_whole_elements_are_refused() {
+    for form in [Collate::pad(), Collate::ragged().truncate(), Collate::list().to(1)] {
+        let builder = Texts::new(vec![vec![0; 16], vec![0; 24], vec![0; 15]]).loader();
+        let builder = builder.collate("text", form.of(DType::F32, &[2]).to(3));
+        let loader = builder.order(Order::Sequential).build().unwrap();
+        assert_eq!(
+            loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string(),
+            "batch 0: sample 2: the source (text): 15 bytes are not a whole number of items of 8 bytes"
+        );
+    }
+}
+
+/// The error message of a builder that is refused.
+fn refused(builder: LoaderBuilder) -> String {
+    builder.build().err().unwrap().to_string()
+}
+
+#[test]
+fn what_can_not_be_is_told_when_the_loader_is_made() {
+    let texts = || Texts::new(vec![vec![0; 8]]).loader();
+    let text = |form| refused(texts().collate("text", form));
+    assert_eq!(
+        text(Collate::pad().of(DType::U8, &[]).with(256.0)),
+        "output text: the padding value 256 does not fit u8"
+    );
+    assert_eq!(
+        text(Collate::pad().of(DType::I16, &[]).with(0.5)),
+        "output text: the padding value 0.5 does not fit i16"
+    );
+    assert_eq!(
+        text(Collate::pad().of(DType::F16, &[]).with(1e6)),
+        "output text: the padding value 1000000 does not fit f16"
+    );
+    assert_eq!(
+        text(Collate::list().with(1.0)),
+        "output text: `with` sets the padding value, but nothing is padded: use `pad`"
+    );
+    assert_eq!(
+        text(Collate::pad().of(DType::F32, &[2, 0])),
+        "output text: an inner shape of [2, 0]: give 1 or more along each dimension, or &[]"
+    );
+    assert_eq!(
+        text(Collate::pad().of(DType::F32, &[usize::MAX, 4])),
+        format!(
+            "output text: an inner shape of [{}, 4]: give 1 or more along each dimension, or &[]",
+            usize::MAX
+        )
+    );
+    assert_eq!(
+        text(Collate::pad().to_size(2, 3)),
+        "output text: `to_size` is for images: use `to(max)`"
+    );
+    assert_eq!(
+        text(Collate::pad().to(0)),
+        "output text: a limit of 0 elements, expected at least 1"
+    );
+    assert_eq!(
+        text(Collate::pad().to(usize::MAX)),
+        format!("field text: a value of {} bytes is over the limit of 1073741824", usize::MAX)
+    );
+    assert_eq!(
+        refused(texts().collate("place", Collate::pad())),
+        "output place: collate is for bytes, JSON and images; this field is int: its samples all \
+         have one size"
+    );
+    assert_eq!(
+        refused(texts().collate("txet", Collate::pad())),
+        "no output named txet; available: text, place"
+    );
+    let view = texts().collate("text", Collate::pad()).view("text.length", "place", |_| Ok(ops![]));
+    assert_eq!(refused(view), "output text.length: a field or another output has this name");
+    let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
+    assert_eq!(
+        refused(unknown().collate("text", Collate::ragged())),
+        "output text: the source does not report the length of its longest value: use `to(max)`"
+    );
+    let told = unknown().collate("text", Collate::ragged().to(8)).build().unwrap();
+    let batch = told.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.ragged::<u8>("text").unwrap().values(), [0; 8]);
+}
+
+#[test]
+fn a_view_may_be_collated_otherwise() {
+    let values = varied_texts(11, 1);
+    let builder = Texts::new(values.clone()).loader().view("ragged", "text", |_| Ok(ops![]));
+    let builder = builder.collate("text", Collate::pad()).collate("ragged", Collate::ragged());
+    let loader = builder.without("place").workers(2).build().unwrap();
+    for batch in loader.epoch(0).unwrap() {
+        let batch = batch.unwrap();
+        let names: Vec<&str> = batch.names().collect();
+        assert_eq!(names, ["text", "ragged", "text.length", "ragged.length"]);
+        let (rows, ragged) =
+            (batch.tensor::<u8>("text").unwrap(), batch.ragged::<u8>("ragged").unwrap());
+        for (i, id) in batch.ids().iter().enumerate() {
+            let want = &values[id.0 as usize];
+            assert_eq!(ragged.row(i).unwrap(), want);
+            assert!(rows.row(i).unwrap().starts_with(want));
+        }
+    }
+}
+
+#[test]
+fn json_comes_without_its_final_nul() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("json.beton");
+    let values = ["[]", "{\"a\": 1}", "[1, 2, 3]"].map(|text| serde_json::from_str(text).unwrap());
+    let rows = values.iter().map(|value: &serde_json::Value| vec![FieldValue::Json(value.clone())]);
+    write_iter(rows, &[field("meta", FieldKind::Json)], &path, &WriteOptions::default()).unwrap();
+    for form in [Collate::ragged(), Collate::list()] {
+        let builder = Loader::open(&path).unwrap().batch_size(3).collate("meta", form);
+        let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+        let texts = batch.list::<u8>("meta").unwrap();
+        let parsed = texts.map(|text| serde_json::from_slice::<serde_json::Value>(text).unwrap());
+        assert!(parsed.eq(values.iter().cloned()));
+    }
+    let form = Collate::pad().of(DType::I64, &[]);
+    assert_eq!(
+        refused(Loader::open(&path).unwrap().collate("meta", form)),
+        "output meta: `of` is for bytes; this field is json: its elements are u8"
+    );
+}
+
+/// Images held in memory. The source may not know their sizes.
+struct Pictures {
+    fields: Vec<FieldSpec>,
+    pictures: Vec<OwnedImage>,
+}
+
+impl Source for Pictures {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.pictures.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Ok(vec![OwnedValue::Image(self.pictures[sample.0 as usize].clone())])
+    }
+
+    fn image_stats(&self, _: usize) -> Option<ImageStats> {
+        None
+    }
+}
+
+fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
+    let picture = |(place, &(height, width)): (usize, &(u32, u32))| {
+        let pixels = picture(place as u64, Size::new(height, width));
+        OwnedImage::rgb(height, width, pixels)
+    };
+    let pictures = sizes.iter().enumerate().map(picture).collect();
+    let fields = vec![field("image", FieldKind::RgbImage)];
+    Loader::from_source(Pictures { fields, pictures }).drop_last(false)
+}
+
+/// An image in a corner, with `pad` in the rest of the frame.
+fn padded(pixels: &[u8], size: Size, to: Size, pad: u8) -> Vec<u8> {
+    let at = |y: u32, x: u32, c: usize| {
+        let inside = y < size.height && x < size.width;
+        if inside { pixels[(y * size.width + x) as usize * 3 + c] } else { pad }
+    };
+    let places = (0..to.height).flat_map(|y| (0..to.width).map(move |x| (y, x)));
+    places.flat_map(|(y, x)| (0..3).map(move |c| at(y, x, c))).collect()
+}
+
+#[test]
+fn pictures_of_any_size_are_padded_or_listed() {
+    let small = |sample: u64| if sample == 4 { Size::new(1, 1) } else { varied(sample) };
+    let (_dir, path) = dataset::write(23, WriteMode::Raw, small);
+    for workers in [1, 2, 8] {
+        for (form, pad) in [
+            (Collate::pad(), Some(0)),
+            (Collate::pad().with(114.0), Some(114)),
+            (Collate::list(), None),
+        ] {
+            let builder = Loader::open(&path).unwrap().batch_size(5).order(Order::Random);
+            let builder = builder.collate("image", form).workers(workers).drop_last(false);
+            let loader = builder.build().unwrap();
+            for batch in (0..2).flat_map(|epoch| loader.epoch(epoch).unwrap()) {
+                let batch = batch.unwrap();
+                let ids = batch.ids().iter().map(|id| id.0);
+                let sizes = batch.tensor::<i64>("image.size").unwrap();
+                assert_eq!(sizes.shape(), [batch.len(), 2]);
+                let want = ids.clone().map(small);
+                let want = want.flat_map(|size| [i64::from(size.height), i64::from(size.width)]);
+                assert!(sizes.as_slice().iter().copied().eq(want));
+                let Some(pad) = pad else {
+                    let list = batch.list::<u8>("image").unwrap();
+                    assert!(list.eq(ids.map(|id| picture(id, small(id)))));
+                    continue;
+                };
+                let images = batch.tensor::<u8>("image").unwrap();
+                let most = ids.clone().map(small).fold(Size::new(0, 0), |most, size| {
+                    Size::new(most.height.max(size.height), most.width.max(size.width))
+                });
+                let sides = [batch.len(), most.height as usize, most.width as usize, 3];
+                assert_eq!(batch.bytes("image").unwrap(), images.as_slice());
+                assert_eq!(images.shape(), sides);
+                for (row, id) in ids.enumerate() {
+                    let want = padded(&picture(id, small(id)), small(id), most, pad);
+                    assert!(images.row(row).unwrap() == want, "sample {id}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_padded_picture_shares_its_decode_with_its_views() {
+    let (_dir, path) = dataset::write(9, WriteMode::Jpg, varied);
+    let crop = || Ok(ops![RandomCrop::new(32, 32)?]);
+    let base = || Loader::open(&path).unwrap().batch_size(9).seed(2);
+    let both = base().view("crop", "image", move |_| crop()).collate("image", Collate::list());
+    let alone = base().view("crop", "image", move |_| crop()).without("image");
+    let loader = both.build().unwrap();
+    let first = |loader: &Loader| loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let (both, alone) = (first(&loader), first(&alone.build().unwrap()));
+    assert!(both.bytes("crop").unwrap() == alone.bytes("crop").unwrap());
+    assert_eq!(loader.decoded(), 9);
+    let sizes = both.list::<u8>("image").unwrap().map(<[u8]>::len);
+    assert!(sizes.eq((0..9).map(|sample| varied(sample).pixels() as usize * 3)));
+}
+
+#[test]
+fn pictures_of_unknown_size_have_the_room_that_is_given() {
+    let sizes = [(3, 5), (1, 1), (4, 2)];
+    let first = |form: Collate| {
+        let loader = pictures(&sizes).batch_size(3).collate("image", form).build().unwrap();
+        loader.epoch(0).unwrap().next().unwrap()
+    };
+    let cut = |sample: usize, to: Size| {
+        let (height, width) = sizes[sample];
+        let size = Size::new(height, width);
+        let kept = Size::new(height.min(to.height), width.min(to.width));
+        let pixels = padded(&picture(sample as u64, size), size, kept, 0);
+        (pixels, kept)
+    };
+    let to = Size::new(3, 3);
+    let batch = first(Collate::list().to_size(3, 3).truncate()).unwrap();
+    assert!(batch.list::<u8>("image").unwrap().eq((0..3).map(|sample| cut(sample, to).0)));
+    assert_eq!(batch.tensor::<i64>("image.size").unwrap().as_slice(), [3, 3, 1, 1, 3, 2]);
+    let batch = first(Collate::pad().to_size(3, 3).truncate().with(9.0)).unwrap();
+    for sample in 0..3 {
+        let (pixels, kept) = cut(sample, to);
+        let row = padded(&pixels, kept, to, 9);
+        assert_eq!(batch.tensor::<u8>("image").unwrap().row(sample).unwrap(), row);
+    }
+    assert_eq!(
+        first(Collate::pad().to_size(3, 5)).unwrap_err().to_string(),
+        "batch 0: sample 2: the source (image): an image of 4x2, rows have room for 3x5: raise \
+         `to_size`, or use `truncate`"
+    );
+    let image = |form| refused(pictures(&sizes).collate("image", form));
+    assert_eq!(
+        image(Collate::pad()),
+        "output image: the source does not report the sizes of its images: use \
+         `to_size(height, width)`, in a pipeline file `to_size = [height, width]`"
+    );
+    assert_eq!(
+        image(Collate::list().to(4)),
+        "output image: `to` is a length, but this field has images: use `to_size(height, width)`"
+    );
+    assert_eq!(
+        image(Collate::ragged()),
+        "output image: images differ in height and width, ragged has one length: use `pad` or \
+         `list`"
+    );
+    assert_eq!(
+        image(Collate::pad().to_size(0, 5)),
+        "output image: a limit of 0 elements, expected at least 1"
+    );
+    assert_eq!(
+        image(Collate::pad().of(DType::F32, &[])),
+        "output image: `of` is for bytes; this field is image: its elements are u8"
+    );
+    let ops = pictures(&sizes).pipeline("image", |_| Ok(ops![Resize::new(8, 8)?, ToChannelsFirst]));
+    assert_eq!(
+        refused(ops.collate("image", Collate::pad())),
+        "output image: collate takes a field as it is stored: remove its ops, Resize, \
+         ToChannelsFirst"
+    );
+}
+
+/// A builder with a file's `[collate]` table applied, or the error.
+fn of_toml(text: &str) -> Result<LoaderBuilder, String> {
+    let spec: Spec = text.parse().map_err(|error: ParseError| error.to_string())?;
+    Ok(spec.apply(Texts::new(varied_texts(9, 8)).loader()))
+}
+
+#[test]
+fn a_pipeline_file_says_how_a_field_is_collated() {
+    let tensor = |text: &str| of_toml(text).unwrap().build().unwrap().tensors().swap_remove(0);
+    let ragged = tensor("[collate]\ntext = 'ragged'");
+    assert_eq!((ragged.rows, &*ragged.shape), (TensorRows::Ragged { sizes: 2 }, &[72][..]));
+    let padded = tensor("[collate]\ntext = { as = 'pad', dtype = 'i32', inner = [2], to = 12 }");
+    assert_eq!(
+        (padded.rows, padded.dtype, &*padded.shape),
+        (TensorRows::Even, DType::I32, &[12, 2][..])
+    );
+    let cut = "text = { as = 'pad', dtype = 'i64', to = 2, truncate = true, with = -100 }";
+    let loader = of_toml(&format!("[collate]\n{cut}")).unwrap().build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let (rows, lengths) =
+        (batch.tensor::<i64>("text").unwrap(), batch.tensor::<i64>("text.length"));
+    for (row, &length) in lengths.unwrap().as_slice().iter().enumerate() {
+        let behind = &rows.row(row).unwrap()[length as usize..];
+        assert!(length <= 2 && behind.iter().all(|&element| element == -100));
+    }
+    let refused = |text| of_toml(text).err().unwrap();
+    assert_eq!(
+        refused("[collate]\ntext = 'padded'"),
+        "pipeline:2:8: collate: as is \"padded\", expected \"pad\", \"ragged\" or \"list\""
+    );
+    assert!(refused("[collate]\ntext = { dtype = 'u8' }").contains("as"));
+    assert!(refused("[collate]\ntext = { as = 'pad', inner = [-1] }").contains("inner"));
+    assert!(refused("[collate]\ntext = { as = 'pad', size = 3 }").contains("`size`"));
+}

@@ -1,0 +1,24 @@
+//! Loaders: their rows, orders, caches, outputs and pipeline files; and `verify`.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[cfg(feature = "write")]
+mod cache;
+#[cfg(all(feature = "spec", feature = "write"))]
+mod collate;
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+mod no_code;
+mod order;
+mod order_chance;
+#[cfg(feature = "write")]
+mod rows;
+#[cfg(feature = "write")]
+mod runtime;
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+mod spec;
+#[cfg(feature = "write")]
+mod verify;
+#[cfg(feature = "write")]
+mod views;

@@ -1,0 +1,212 @@
+//! The loader's promises: every row is what the ops define, for any number of threads; each epoch may
+//! have a new plan; errors say what to do.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use crate::common::dataset::{self, varied};
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::internals::jit;
+use fuseloop::internals::order::SampleCount;
+use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::ops::author::SampleKey;
+use fuseloop::order::Subset;
+use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
+use fuseloop::workload::jitter;
+use fuseloop::write::WriteMode;
+use fuseloop::{Epoch, Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 42;
+
+fn builder(path: &Path) -> LoaderBuilder {
+    Loader::open(path)
+        .unwrap()
+        .batch_size(7)
+        .seed(SEED)
+        .order(Order::Random)
+        .drop_last(false)
+        .pipeline("image", |_| jitter(48))
+}
+
+/// The output that the ops define for one sample, computed from its whole image.
+fn meant(source: &dyn Source, sample: SampleId, epoch: u32) -> Vec<u8> {
+    let mut buffer = Buffer::default();
+    let Value::Image(image) = source.value(sample, 0, &mut buffer).unwrap() else {
+        panic!("an image field")
+    };
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let size = decoder.size(&image).unwrap();
+    let view = decoder.decode(&image, size.full()).unwrap().view;
+    let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+    let plan = ImagePlan::new(jitter(48).unwrap(), input, NumberRule::Fused).unwrap();
+    let mut draws = Draws::default();
+    plan.draw(SampleKey::new(SEED, epoch, sample.0).field(0), size, &mut draws);
+    jit::evaluate(&plan, &view, &draws)
+}
+
+#[test]
+fn every_row_is_what_the_ops_mean_in_the_order_of_the_epoch() {
+    for mode in [WriteMode::Jpg, WriteMode::Raw] {
+        let (_dir, path) = dataset::write(20, mode, varied);
+        let loader = builder(&path).workers(2).build().unwrap();
+        let mut seen = vec![];
+        for batch in loader.epoch(3).unwrap() {
+            let batch = batch.unwrap();
+            let images = batch.tensor::<f32>("image").unwrap();
+            assert_eq!(images.shape()[1..], [3, 48, 48]);
+            let labels = batch.tensor::<i64>("label").unwrap();
+            for (row, &sample) in batch.ids().iter().enumerate() {
+                let want = meant(loader.source(), sample, 3);
+                let bytes = batch.bytes("image").unwrap();
+                assert!(bytes[row * want.len()..][..want.len()] == want, "{mode:?} {sample}");
+                assert_eq!(labels.as_slice()[row], sample.0 as i64 % 10);
+            }
+            seen.extend_from_slice(batch.ids());
+        }
+        let order = Order::Random.prepare(&SampleCount(20), Subset::All(20)).unwrap();
+        let visits = order.epoch(SEED, Epoch(3), None).unwrap().visits_vec();
+        assert_eq!(seen, visits.iter().map(|visit| visit.sample).collect::<Vec<_>>());
+    }
+}
+
+/// All bytes of an epoch's images, in sample order.
+fn epoch_bytes(loader: &Loader, epoch: u32) -> Vec<(SampleId, Vec<u8>)> {
+    let mut rows = vec![];
+    for batch in loader.epoch(epoch).unwrap() {
+        let batch = batch.unwrap();
+        let bytes = batch.bytes("image").unwrap();
+        let row = bytes.len() / batch.len();
+        rows.extend(batch.ids().iter().copied().zip(bytes.chunks(row).map(<[u8]>::to_vec)));
+    }
+    rows
+}
+
+#[test]
+fn the_bits_do_not_depend_on_workers_or_batches() {
+    let (_dir, path) = dataset::write(33, WriteMode::Jpg, varied);
+    let plain = epoch_bytes(&builder(&path).workers(1).build().unwrap(), 1);
+    for (workers, batch_size, ahead) in [(2, 7, 1), (8, 1, 3), (3, 33, 2)] {
+        let loader = builder(&path).workers(workers).batch_size(batch_size).batches_ahead(ahead);
+        assert!(epoch_bytes(&loader.build().unwrap(), 1) == plain, "{workers} {batch_size}");
+    }
+    let other_epoch = epoch_bytes(&builder(&path).workers(1).build().unwrap(), 2);
+    assert!(other_epoch != plain, "epochs differ");
+    let subset = builder(&path).indices([5, 9, 30]).order(Order::Sequential).build().unwrap();
+    for (sample, row) in epoch_bytes(&subset, 1) {
+        assert!(plain.contains(&(sample, row)), "a subset's samples are the same: {sample}");
+    }
+}
+
+#[test]
+fn recompile_gives_each_epoch_its_own_pipeline() {
+    let (_dir, path) = dataset::write(10, WriteMode::Jpg, varied);
+    let loader = builder(&path)
+        .pipeline("image", |epoch| jitter(32 + 8 * epoch.index()))
+        .recompile(true)
+        .build()
+        .unwrap();
+    for epoch in [0, 1, 2, 0] {
+        let side = 32 + 8 * epoch as usize;
+        for batch in loader.epoch(epoch).unwrap() {
+            let batch = batch.unwrap();
+            let images = batch.tensor::<f32>("image").unwrap();
+            assert_eq!(images.shape()[1..], [3, side, side]);
+        }
+    }
+    let fixed = builder(&path).build().unwrap();
+    let same_size = builder(&path).recompile(true).build().unwrap();
+    assert!(epoch_bytes(&fixed, 4) == epoch_bytes(&same_size, 4), "recompiling changes nothing");
+}
+
+#[test]
+fn other_fields_and_labels_come_along() {
+    let (_dir, path) = dataset::write(6, WriteMode::Raw, |_| Size::new(32, 32));
+    let loader = builder(&path)
+        .batch_size(6)
+        .order(Order::Sequential)
+        .pipeline("image", |_| Ok(ops![]))
+        .pipeline("label", |_| Ok(ops![ReplaceLabel::new([2], 9), OneHot::new(10)?]))
+        .build()
+        .unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let images = batch.tensor::<u8>("image").unwrap();
+    assert_eq!(images.shape(), [6, 32, 32, 3], "a field without ops is given as it is");
+    assert_eq!(images.row(4).unwrap(), dataset::picture(4, Size::new(32, 32)));
+    let labels = batch.tensor::<f32>("label").unwrap();
+    let classes: Vec<usize> = (0..6)
+        .map(|row| labels.row(row).unwrap().iter().position(|&v| v == 1.0).unwrap())
+        .collect();
+    assert_eq!(classes, [0, 1, 9, 3, 4, 5]);
+    let without = builder(&path).without("label").build().unwrap();
+    assert_eq!(without.tensors().len(), 1);
+}
+
+#[test]
+fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
+    let (_dir, path) = dataset::write(21, WriteMode::Jpg, varied);
+    let source = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let OwnedValue::Image(image) = source.owned(SampleId(16), 0).unwrap() else {
+        panic!("an image")
+    };
+    let cut = image.bytes[image.bytes.len() / 2..].to_vec();
+    drop(source);
+    dataset::damage(&path, |bytes| {
+        let at = bytes.windows(cut.len()).position(|window| window == cut).unwrap();
+        bytes[at..at + cut.len()].fill(0xFF);
+    });
+    let loader = builder(&path).order(Order::Sequential).build().unwrap();
+    let mut batches = loader.epoch(0).unwrap();
+    assert!(batches.next().unwrap().is_ok());
+    assert!(batches.next().unwrap().is_ok());
+    let error = batches.next().unwrap().expect_err("sample 16 is in batch 2").to_string();
+    let told = ["batch 2", "sample 16", "pictures.beton (image) at byte "];
+    assert!(told.iter().all(|part| error.contains(part)), "{error}");
+    assert!(batches.next().is_none());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_when_built() {
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
+    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let open = || Loader::open(&path).unwrap();
+    let error = refused(open());
+    assert!(error.contains("can't share a batch: add RandomResizedCrop"), "{error}");
+    let error = refused(open().pipeline("imgae", |_| jitter(32)));
+    assert_eq!(error, "no field named imgae; available: image, label");
+    let error = refused(open().pipeline("image", |_| jitter(0)));
+    assert!(error.contains("RandomResizedCrop: height is 0, expected 1..=65535"), "{error}");
+    let error = refused(builder(&path).indices([1, 3]));
+    assert_eq!(error, "index 3: the dataset has 3 samples");
+    assert!(refused(builder(&path).batch_size(0)).contains("batch size of 0"));
+    assert!(refused(builder(&path).workers(0)).contains("0 workers"));
+    let error = refused(builder(&path).pipeline("label", |_| Ok(ops![Normalize::imagenet()])));
+    assert!(error.contains("output label: op 0 of the list: Normalize takes an image"), "{error}");
+}
+
+#[test]
+fn dropping_early_joins_quickly() {
+    let (_dir, path) = dataset::write(40, WriteMode::Jpg, varied);
+    for taken in 0..4 {
+        let loader = builder(&path).workers(4).build().unwrap();
+        let mut batches = loader.epoch(0).unwrap();
+        for _ in 0..taken {
+            batches.next().unwrap().unwrap();
+        }
+        let start = Instant::now();
+        drop(batches);
+        drop(loader);
+        assert!(start.elapsed() < Duration::from_secs(5), "nothing hangs");
+    }
+}
+
+#[test]
+fn the_plan_can_be_read() {
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
+    let text = builder(&path).build().unwrap().explain();
+    for part in
+        ["field image:", "rows resized", "RandomHorizontalFlip", "loop(s) in", "field label:"]
+    {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The stream is the same for any threads and ranks, after a resume from any batch, with damaged
+//! samples, and when a plan is replaced in the middle of an epoch.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+mod choose;
+mod damaged;
+mod pages;
+mod ranks;
+mod resume;
+mod swap;
+
+use crate::common::dataset;
+use fuseloop::ops::*;
+use fuseloop::write::WriteMode;
+use fuseloop::{Batch, Batches, Loader, LoaderBuilder, Order, SampleId};
+use std::path::{Path, PathBuf};
+
+const SEED: u64 = 42;
+
+/// The contents of a batch: each row's sample and its bytes, in all tensors.
+type Rows = Vec<(SampleId, Vec<u8>)>;
+
+/// A dataset of `count` raw images of different sizes.
+fn pictures(count: u64) -> (tempfile::TempDir, PathBuf) {
+    dataset::write(count, WriteMode::Raw, dataset::varied)
+}
+
+/// Random crops and flips, whose rows show the draws.
+fn crops(side: u32) -> Result<Ops, ParamError> {
+    Ok(ops![RandomResizedCrop::new(side, 0.3..=1.0, 0.8..=1.2)?, RandomHorizontalFlip::new(0.5)?])
+}
+
+fn builder(path: &Path) -> LoaderBuilder {
+    Loader::open(path)
+        .unwrap()
+        .seed(SEED)
+        .order(Order::Random)
+        .drop_last(false)
+        .batch_size(6)
+        .workers(2)
+        .pipeline("image", |_| crops(16))
+}
+
+fn rows(batch: &Batch) -> Rows {
+    let row = |place: usize| {
+        let of = |name: &str| {
+            let bytes = batch.bytes(name).unwrap();
+            let size = bytes.len() / batch.len();
+            bytes[place * size..][..size].to_vec()
+        };
+        batch.names().flat_map(of).collect()
+    };
+    batch.ids().iter().enumerate().map(|(place, &id)| (id, row(place))).collect()
+}
+
+fn all(batches: Batches) -> Vec<Rows> {
+    batches.map(|batch| rows(&batch.unwrap())).collect()
+}

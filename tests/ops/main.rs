@@ -1,0 +1,10 @@
+//! The ops against the libraries that they follow, and the same pixels on every machine.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod ffcv_vectors;
+mod golden;
+mod registry_signoff;
+mod same_pixels;

@@ -1,0 +1,416 @@
+//! The shape of the tree: the imports of each module, and the files that may hold unsafe code.
+//!
+//! A module imports modules that come before it, never one that comes after:
+//!
+//! ```text
+//! sample < sync < panicked < threads < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
+//!                                 ├ recut: sample, source, decode; write uses it
+//!                                 ├ write: sample, source, decode, recut; only lib uses it
+//!                                 └ verify: sample, source, decode; only lib uses it
+//!                                                                        └ spec: sample, order, loader
+//!                                                  └ check_ops: plan, jit; only lib uses it
+//! ```
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules of `src`, each allowed to use those before it.
+const LAYERS: [&str; 14] = [
+    "sample", "sync", "panicked", "threads", "parallel", "source", "decode", "order", "plan",
+    "jit", "batch", "device", "run", "loader",
+];
+
+/// Modules beside the layers, and the modules that each may use.
+const BESIDE: [(&str, &[&str]); 6] = [
+    ("check_ops", &["plan", "jit"]),
+    ("recut", &["sample", "panicked", "source", "decode"]),
+    ("write", &["sample", "panicked", "threads", "source", "decode", "recut"]),
+    ("verify", &["sample", "panicked", "threads", "parallel", "source", "decode"]),
+    ("workload", &["sample"]),
+    ("spec", &["sample", "order", "loader"]),
+];
+
+/// Modules of `src` that may use anything: the root, the hidden door, and the checks that fuzz targets share.
+const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
+
+/// The workspace crates that each of the other crates may use.
+const CRATES: [(&str, &[&str]); 3] =
+    [("ops", &[]), ("kernels", &["fuseloop_ops"]), ("cli", &["fuseloop"])];
+
+/// Files that may hold unsafe code. A new entry states the purpose here.
+const UNSAFE: &[&str] = &[
+    "benches/common/plain.rs",        // passes compiled for the CPU's features
+    "benches/fused/avx2.rs",          // the counterpart written by hand
+    "benches/fused/main.rs",          // its calls
+    "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
+    "examples/fuseloop_torch.rs",     // pointers of C
+    "kernels/src/color.rs",           // the CPU's own multiplications
+    "kernels/src/cpu.rs",             // work compiled for the CPU's features
+    "kernels/src/entry.rs",           // rows called by address; stores around the caches
+    "kernels/src/filter.rs",          // rows compiled for the CPU's features
+    "kernels/src/idct.rs",            // the CPU's own multiplications
+    "kernels/src/rows.rs",            // the CPU's own conversions
+    "kernels/src/source.rs",          // the CPU's own arithmetic
+    "kernels/src/tests.rs",           // rows called by address
+    "src/batch/slot.rs",              // rows of one batch, written by several threads
+    "src/device/cuda/bench.rs",       // copies and kernels that are timed
+    "src/device/cuda/clock.rs",       // the driver's calls
+    "src/device/cuda/context.rs",     // the driver's calls
+    "src/device/cuda/driver.rs",      // functions of a C library
+    "src/device/cuda/pinned_slot.rs", // pages locked for the device
+    "src/device/cuda/handles.rs",     // the driver's calls
+    "src/device/cuda/device_buffer.rs", // streams of other libraries
+    "src/device/cuda/uploader.rs",    // copies and kernels that run later
+    "src/device/cuda/module.rs",      // the driver's calls
+    "src/device/cuda/nvrtc.rs",       // functions of a C library
+    "src/device/dlpack.rs",           // a C structure that other libraries own
+    "src/device/stream.rs",           // handles that are trusted
+    "src/jit/call.rs",                // the jump into compiled code
+    "src/jit/check.rs",               // stand-in for compiled code that checks every access
+    "src/jit/code.rs",                // the release of its pages
+    "src/jit/invocation.rs",          // the addresses passed to compiled code
+    "tests/common/counting.rs",       // a counting allocator
+    "tests/common/guarded.rs",        // guard pages
+    "tests/common/guarded_maps.rs",   // guard pages around all memory of a process
+    "tests/fakecuda/src/abi.rs",      // the pointers of C; exported names
+    "tests/fakecuda/src/host_build.rs", // kernels of a library, called by name
+    "tests/fakecuda/src/memory.rs",   // memory of the fake devices
+    "tests/fakecuda/src/ptx/memory.rs", // addresses that a kernel computes
+    "tests/fakecuda/src/report.rs",   // functions of a library, by name
+    "tests/fakecuda/tests/common/gpu.rs", // the driver's functions
+    "tests/fakecuda/tests/common/nvrtc.rs", // NVRTC's functions
+    "tests/fakecuda/tests/common/training.rs", // handles of streams
+    "tests/fakecuda/tests/training.rs", // a structure of C
+    "tests/process/fork.rs",          // fork, and the end of the child
+    "tests/gpu/kernels.rs",           // kernels of a library, called by name
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files under `dir` with their text, by their path from the root.
+fn rust_files(dir: &str) -> Vec<(String, String)> {
+    let mut left = vec![root().join(dir)];
+    let mut files = vec![];
+    while let Some(dir) = left.pop() {
+        // A folder that does not exist has no files: benches and fuzz may be absent.
+        let Ok(entries) = fs::read_dir(dir) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() && !path.ends_with("target") {
+                left.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push((from_root(&path), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn from_root(path: &Path) -> String {
+    let parts: PathBuf = path.strip_prefix(root()).unwrap().into();
+    parts.components().map(|part| part.as_os_str().to_str().unwrap()).collect::<Vec<_>>().join("/")
+}
+
+/// The top module that a file of `src` is part of.
+fn module(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap();
+    inside.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The code of a file without its comments, whose links may name anything.
+fn code(text: &str) -> String {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The names that follow `prefix` wherever it starts a path: for `use crate::{a::B, c}` and `crate::`,
+/// both `a` and `c`.
+fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (place, _) in code.match_indices(prefix) {
+        let begins = code[..place].chars().next_back().is_none_or(|c| !is_word(c) && c != ':');
+        if begins {
+            names.extend(heads(&code[place + prefix.len()..]));
+        }
+    }
+    names
+}
+
+/// The first name of a path, or of each path in a `{group}`.
+fn heads(rest: &str) -> Vec<String> {
+    let rest = rest.trim_start();
+    let Some(group) = rest.strip_prefix('{') else { return vec![word(rest)] };
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().unwrap().push(c),
+        }
+    }
+    parts.iter().map(|part| word(part.trim_start())).filter(|name| !name.is_empty()).collect()
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|&c| is_word(c)).collect()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The modules that `module` may use, besides itself; `None` for a module that is not listed in this file.
+fn allowed(module: &str) -> Option<&'static [&'static str]> {
+    if let Some(place) = LAYERS.iter().position(|layer| *layer == module) {
+        return Some(&LAYERS[..place]);
+    }
+    BESIDE.iter().find(|(name, _)| *name == module).map(|(_, allowed)| *allowed)
+}
+
+/// A description of each wrong import in a file of `src`.
+fn wrong_arrows(path: &str, text: &str) -> Vec<String> {
+    let module = module(path);
+    if FREE.contains(&module) {
+        return vec![];
+    }
+    let Some(allowed) = allowed(module) else {
+        return vec![format!(
+            "{path}: module `{module}` has no place in tests/repository/layers.rs"
+        )];
+    };
+    let used = names_after(&code(text), "crate::");
+    let wrong = used.iter().filter(|name| *name != module && !allowed.contains(&name.as_str()));
+    wrong
+        .map(|name| format!("{path}: `{module}` uses `{name}`, which does not lie before it"))
+        .collect()
+}
+
+#[test]
+fn modules_import_only_what_lies_before_them() {
+    let files = rust_files("src");
+    let wrong: Vec<String> =
+        files.iter().flat_map(|(path, text)| wrong_arrows(path, text)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let modules: BTreeSet<&str> = files.iter().map(|(path, _)| module(path)).collect();
+    for known in LAYERS.iter().chain(BESIDE.iter().map(|(name, _)| name)) {
+        assert!(
+            modules.contains(known),
+            "no module `{known}`: take it out of tests/repository/layers.rs"
+        );
+    }
+}
+
+/// `tests/interleavings` controls only primitives used through `crate::sync`.
+#[test]
+fn threads_meet_only_at_what_sync_lends() {
+    for (path, text) in ["src/run", "src/batch"].iter().flat_map(|dir| rust_files(dir)) {
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for direct in ["std::sync", "std::thread", "std::time::Instant"] {
+            assert!(!code(text).contains(direct), "{path} uses {direct}, not crate::sync");
+        }
+    }
+}
+
+#[test]
+fn arrows_between_crates_point_at_ops() {
+    for (name, allowed) in CRATES {
+        for (path, text) in rust_files(&format!("{name}/src")) {
+            let (code, own) = (code(&text), format!("fuseloop_{name}"));
+            for found in ["fuseloop", "fuseloop_ops", "fuseloop_kernels"] {
+                let uses = names_after(&code, &format!("{found}::"));
+                let fine = uses.is_empty() || found == own || allowed.contains(&found);
+                assert!(fine, "{path}: crate `{name}` uses `{found}`");
+            }
+        }
+    }
+}
+
+/// A test of the import finder itself: it must recognize each form of an import, and ignore comments.
+#[test]
+fn a_wrong_arrow_is_found_however_it_is_written() {
+    let finds = |text| wrong_arrows("src/plan/mod.rs", text).len();
+    for wrong in [
+        "use crate::jit::Kernel;",
+        "use crate::{jit::{Kernel, Scratch}, order};",
+        "use crate::{\n    order,\n    write,\n};",
+        "fn f() -> crate::run::Engine {}",
+        "pub(in crate::batch) fn f() {}",
+        "use crate::Loader;",
+    ] {
+        assert_eq!(finds(wrong), 1, "{wrong}");
+    }
+    for fine in [
+        "use crate::order::Order; use super::block;",
+        "use crate::{order::{self, Cursor}, source::{beton, Value}};",
+        "//! See [`Kernel`](crate::jit::Kernel).",
+        "let x = 1; // crate::jit",
+        "use other_crate::jit;",
+    ] {
+        assert_eq!(finds(fine), 0, "{fine}");
+    }
+    assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::order::Order;").len(), 1);
+    assert_eq!(wrong_arrows("src/news.rs", "").len(), 1, "a module without a place");
+    assert!(wrong_arrows("src/fuzzing.rs", "use crate::write;").is_empty());
+}
+
+/// The text before a file's own module of tests. A `#[cfg(test)]` on anything else does not end it.
+fn before_tests(text: &str) -> &str {
+    let is_module = |at: usize| {
+        let mut lines = text[at..].lines().skip(1);
+        lines
+            .find(|line| !line.starts_with(['#', ' ', ')']))
+            .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let mut attributes = text.match_indices("#[cfg(test)]").map(|(at, _)| at);
+    attributes.find(|at| is_module(*at)).map_or(text, |at| &text[..at])
+}
+
+/// The public types that `text` defines outside its tests: structs, enums, traits, unions and
+/// aliases, but no associated types, which are indented in a trait or an impl.
+fn public_types(text: &str) -> Vec<String> {
+    let code = code(before_tests(text));
+    let kinds =
+        ["pub struct ", "pub enum ", "pub trait ", "pub union ", "pub type ", "pub unsafe trait "];
+    let names =
+        code.lines().filter_map(|line| kinds.iter().find_map(|kind| line.strip_prefix(kind)));
+    names.map(word).collect()
+}
+
+/// Each public type has a name of its own, so that a name identifies a type.
+#[test]
+fn no_two_public_types_share_a_name() {
+    let files = ["src", "ops/src", "kernels/src"].iter().flat_map(|dir| rust_files(dir));
+    let mut defined = BTreeMap::<String, Vec<String>>::new();
+    for (path, text) in files {
+        // This file replaces `device/cuda` if the feature `cuda` is off: the names are the same on purpose.
+        if path == "src/device/none.rs" {
+            continue;
+        }
+        for name in public_types(&text) {
+            defined.entry(name).or_default().push(path.clone());
+        }
+    }
+    assert!(defined.len() > 200, "the search found only {} types", defined.len());
+    let twice: Vec<_> = defined.iter().filter(|(_, paths)| paths.len() > 1).collect();
+    assert!(twice.is_empty(), "names that several public types have: {twice:#?}");
+}
+
+#[test]
+fn public_types_are_found() {
+    let text = "\
+#[cfg(test)]
+mod helpers;
+pub struct A;
+// pub struct No;
+pub(crate) struct No;
+pub trait B {
+    type No;
+}
+    #[cfg(test)]
+    fn hook() {}
+pub enum C<T> {}
+pub type D = u8;
+impl E {
+    pub type No = u8;
+}
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used
+)]
+mod tests {
+pub struct No;
+}";
+    assert_eq!(public_types(text), ["A", "B", "C", "D"]);
+}
+
+#[test]
+fn unsafe_code_is_in_the_files_listed_here() {
+    let dirs = ["src", "ops", "kernels", "cli", "benches", "examples", "tests"];
+    let files = dirs.iter().flat_map(|dir| rust_files(dir));
+    let found: Vec<String> =
+        files.filter(|(_, text)| allows_unsafe(text)).map(|(path, _)| path).collect();
+    let mut listed = UNSAFE.to_vec();
+    listed.sort_unstable();
+    assert_eq!(sorted(found), listed, "left: found, right: UNSAFE in tests/repository/layers.rs");
+}
+
+/// Prints the number of uses of unsafe code, so that a reviewer of a change sees it grow.
+#[test]
+fn unsafe_code_is_counted() {
+    let files = ["src", "ops", "kernels", "cli"].iter().flat_map(|dir| rust_files(dir));
+    let shipped: Vec<_> = files.filter(|(path, _)| UNSAFE.contains(&path.as_str())).collect();
+    let [mut blocks, mut functions, mut others] = [0; 3];
+    for (path, text) in &shipped {
+        let after = words_after_unsafe(&code(text));
+        assert!(
+            !after.is_empty(),
+            "{path} has no unsafe code: take it out of tests/repository/layers.rs"
+        );
+        for next in after {
+            match &*next {
+                "" => blocks += 1,
+                "fn" => functions += 1,
+                _ => others += 1,
+            }
+        }
+    }
+    println!(
+        "unsafe code that is shipped: {blocks} blocks, {functions} functions and types of functions, \
+         {others} impls and extern items in {} files; files with those of tests and benches: {}",
+        shipped.len(),
+        UNSAFE.len()
+    );
+}
+
+/// The words that follow the keyword; an unsafe block has none.
+fn words_after_unsafe(code: &str) -> Vec<String> {
+    let uses = code.match_indices("unsafe").filter(|(place, found)| {
+        let before = code[..*place].chars().next_back();
+        let after = code[place + found.len()..].chars().next();
+        before.is_none_or(|c| !is_word(c)) && after.is_some_and(char::is_whitespace)
+    });
+    uses.map(|(place, found)| word(code[place + found.len()..].trim_start())).collect()
+}
+
+#[test]
+fn uses_of_the_keyword_are_found() {
+    let text = "unsafe { x }\n// unsafe {\nunsafe fn f() {}\nallow(unsafe_code) unsafe impl S {}";
+    assert_eq!(words_after_unsafe(&code(text)), ["", "fn", "impl"]);
+}
+
+fn sorted(mut paths: Vec<String>) -> Vec<String> {
+    paths.sort();
+    paths
+}
+
+/// Returns true if a file turns off the workspace's `unsafe_code = "deny"`, for all or some of its code.
+fn allows_unsafe(text: &str) -> bool {
+    let code: String = code(text).chars().filter(|c| !c.is_whitespace()).collect();
+    let mut attributes = code.split('[').filter_map(|rest| rest.split(']').next());
+    let turns_off = |attribute: &str| {
+        ["allow(", "expect(", "warn("].iter().any(|level| attribute.contains(level))
+    };
+    attributes.any(|attribute| turns_off(attribute) && attribute.contains("unsafe_code"))
+}
+
+/// Checks the `deny` that the list above relies on.
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    let members = ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];
+    for manifest in
+        members.into_iter().chain(["tests/interleavings/Cargo.toml", "tests/fakecuda/Cargo.toml"])
+    {
+        let text = fs::read_to_string(root().join(manifest)).unwrap();
+        assert!(text.contains("[lints]\nworkspace = true"), "{manifest}");
+    }
+    let text = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(text.contains("unsafe_code = \"deny\""));
+}

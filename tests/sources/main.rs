@@ -1,0 +1,17 @@
+//! Sources of samples: `.beton` files and their pages, folders, streams, generators, URLs, and sources of users.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod beton_golden;
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(feature = "write")]
+mod folder;
+#[cfg(feature = "write")]
+mod generator;
+#[cfg(feature = "write")]
+mod own_source;
+mod pages;
+#[cfg(all(feature = "remote", feature = "tar", feature = "write"))]
+mod remote;
+mod stream;

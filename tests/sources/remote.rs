@@ -1,0 +1,219 @@
+//! Datasets at URLs: they yield the batches of a local file, whatever serves them; and the settings of
+//! the environment.
+//!
+//! The settings of the environment are tested in child processes, each with its own environment.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use crate::common::dataset;
+use crate::common::server::{Answer, Server};
+use fuseloop::internals::source::beton::PagedBeton;
+use fuseloop::ops::{Resize, ops};
+use fuseloop::source::{Beton, OpenOptions, ProcessCache, ReadAt, Source, remote};
+use fuseloop::write::WriteMode;
+use fuseloop::{Loader, Order};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The environment variables that give a child the URL to read, and a file with the expected bytes.
+const URL: &str = "FUSELOOP_TEST_URL";
+const FILE: &str = "FUSELOOP_TEST_FILE";
+
+/// The pixels and labels of an epoch.
+fn epoch(source: impl Source, epoch: u32) -> Vec<(Vec<u8>, Vec<i64>)> {
+    let loader = Loader::from_source(source)
+        .batch_size(8)
+        .order(Order::Random)
+        .drop_last(false)
+        .workers(3)
+        .pipeline("image", |_| Ok(ops![Resize::new(40, 40)?]))
+        .build()
+        .unwrap();
+    let batches = loader.epoch(epoch).unwrap().map(|batch| {
+        let batch = batch.unwrap();
+        let image = batch.tensor::<u8>("image").unwrap().as_slice().to_vec();
+        (image, batch.tensor::<i64>("label").unwrap().as_slice().to_vec())
+    });
+    batches.collect()
+}
+
+fn beton(url: &str) -> Beton {
+    Beton::from_reader(remote::object(url).unwrap(), &OpenOptions::default()).unwrap()
+}
+
+#[test]
+fn batches_are_those_of_the_file() {
+    let (_dir, path) = dataset::write(100, WriteMode::Jpg, dataset::varied);
+    let server = Server::start();
+    let url = server.put("/a.beton", std::fs::read(&path).unwrap());
+    // Some requests fail.
+    server.answer(|asked| match asked.number % 5 {
+        1 => Answer::Status(503),
+        3 => Answer::Cut(1000),
+        _ => Answer::Well,
+    });
+    let want = epoch(Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap(), 1);
+    assert_eq!(want.len(), 13);
+    assert!(epoch(beton(&url), 1) == want);
+    let paged = PagedBeton::new(beton(&url), ProcessCache::default());
+    assert!(epoch(paged, 1) == want);
+}
+
+#[test]
+fn reads_are_fine_on_the_threads_of_an_async_runtime() {
+    let server = Server::start();
+    let url = server.put("/a", vec![7; 100_000]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let got = runtime.block_on(async move {
+        let mut bytes = [0; 10];
+        remote::object(&url).unwrap().read_at(&mut bytes, 5).unwrap();
+        bytes
+    });
+    assert_eq!(got, [7; 10]);
+}
+
+// --- Children ---------------------------------------------------------------------------------
+
+fn child(url: &str, file: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "remote::child_reads", "--nocapture"]).env(URL, url).env(FILE, file);
+    let others = ["FUSELOOP_ALLOW_REDIRECTS", "HTTP_PROXY", "http_proxy"];
+    for name in ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES"].into_iter().chain(others) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a child until it ends.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(text.into_owned()) }
+}
+
+/// Does nothing unless another test starts it.
+#[test]
+fn child_reads() {
+    let (Ok(url), Some(file)) = (std::env::var(URL), std::env::var_os(FILE)) else { return };
+    let want = std::fs::read(file).unwrap();
+    let object = remote::object(&url).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(object.len().unwrap(), want.len() as u64);
+    let mut bytes = vec![0; 70_000];
+    for start in (0..want.len()).step_by(50_000) {
+        let count = object.read_at(&mut bytes, start as u64).unwrap();
+        assert!(count > 0 && bytes[..count] == want[start..start + count]);
+    }
+}
+
+/// A file of pseudo-random bytes.
+fn file(len: usize) -> tempfile::NamedTempFile {
+    let bytes: Vec<u8> = (0..len as u64).map(|k| (k.wrapping_mul(k) >> 7) as u8).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    file
+}
+
+#[test]
+fn the_environment_names_an_endpoint_of_s3() {
+    let (server, file) = (Server::start(), file(300_000));
+    server.put("/bucket/a b/c.tar", std::fs::read(file.path()).unwrap());
+    let mut command = child("s3://bucket/a b/c.tar", file.path());
+    command.env("AWS_ENDPOINT_URL", server.base()).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_REGION", "us-east-1");
+    run(&mut command).unwrap();
+    assert!(!server.take_log().is_empty());
+    server.answer(|_| Answer::Status(403));
+    let told = run(&mut command).unwrap_err();
+    let want = "s3://bucket/a b/c.tar: bytes 0..70000: refused (403): set AWS_ACCESS_KEY_ID";
+    assert!(told.contains(want), "{told}");
+}
+
+#[test]
+fn that_there_are_no_credentials_is_told() {
+    let file = file(10);
+    let mut command = child("s3://bucket/a", file.path());
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SKIP_SIGNATURE"] {
+        command.env_remove(name);
+    }
+    command.env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1");
+    let told = run(&mut command).unwrap_err();
+    let want = "s3://bucket/a: no credentials found: set AWS_ACCESS_KEY_ID";
+    assert!(told.contains(want), "{told}");
+}
+
+#[test]
+fn the_environment_names_an_endpoint_of_google() {
+    let (server, file) = (Server::start(), file(300_000));
+    server.put("/bucket/a.tar", std::fs::read(file.path()).unwrap());
+    let mut command = child("gs://bucket/a.tar", file.path());
+    command.env("GOOGLE_BASE_URL", server.base()).env("GOOGLE_SKIP_SIGNATURE", "true");
+    command.env("GOOGLE_ALLOW_HTTP", "true");
+    run(&mut command).unwrap();
+    assert!(!server.take_log().is_empty());
+}
+
+#[test]
+fn the_environment_lists_the_hosts_that_redirects_may_lead_to() {
+    let (here, there, file) = (Server::start(), Server::start(), file(300_000));
+    let url = here.redirect("/a", &there.put("/b", std::fs::read(file.path()).unwrap()));
+    let told = run(&mut child(&url, file.path())).unwrap_err();
+    let host = there.base()["http://".len()..].to_owned();
+    assert!(told.contains(&format!("set FUSELOOP_ALLOW_REDIRECTS={host}")), "{told}");
+    assert!(there.heads() == 0 && there.take_log().is_empty());
+    run(child(&url, file.path()).env("FUSELOOP_ALLOW_REDIRECTS", host)).unwrap();
+    assert!(there.heads() > 0 && !there.take_log().is_empty());
+}
+
+#[test]
+fn settings_that_are_not_supported_are_told() {
+    let file = file(10);
+    let mut command = child("s3://bucket/a", file.path());
+    command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ALLOW_INVALID_CERTIFICATES", "true");
+    let told = run(&mut command).unwrap_err();
+    let want = "s3://bucket/a: invalid settings: allow_invalid_certificates is not supported: \
+                name the certificate to trust in SSL_CERT_FILE";
+    assert!(told.contains(want), "{told}");
+}
+
+#[test]
+fn without_the_environment_no_file_is_made_and_half_of_it_is_an_error() {
+    let (server, file) = (Server::start(), file(100_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    let here = tempfile::tempdir().unwrap();
+    run(child(&url, file.path()).current_dir(&here).env("HOME", here.path())).unwrap();
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0);
+    let mut command = child(&url, file.path());
+    let told = run(command.env("FUSELOOP_CACHE_DIR", here.path())).unwrap_err();
+    assert!(told.contains("FUSELOOP_CACHE_BYTES is \"\", expected a number of bytes"), "{told}");
+    let told = run(command.env("FUSELOOP_CACHE_BYTES", "1").env("FUSELOOP_CACHE_DIR", file.path()));
+    assert!(told.as_ref().is_err_and(|told| told.contains("FUSELOOP_CACHE_DIR \"")), "{told:?}");
+}
+
+/// Processes that are killed at many moments while they fill one folder together leave a folder that the
+/// next process can use.
+#[test]
+fn the_folder_of_processes_that_are_killed_is_whole() {
+    let (server, file) = (Server::start(), file(5_000_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let cached = || {
+        let mut command = child(&url, file.path());
+        command.env("FUSELOOP_CACHE_DIR", folder.path()).env("FUSELOOP_CACHE_BYTES", "1000000000");
+        command.stdout(Stdio::null());
+        command
+    };
+    server.latency(Duration::from_millis(1));
+    for round in 0..20 {
+        let mut children = [cached().spawn().unwrap(), cached().spawn().unwrap()];
+        std::thread::sleep(Duration::from_millis(3 + round * 7 % 60));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+    run(&mut cached()).unwrap();
+    server.take_log();
+    run(&mut cached()).unwrap();
+    assert_eq!(server.take_log(), []);
+}
