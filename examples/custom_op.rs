@@ -56,11 +56,11 @@ impl PixelOp for Vignette {
         3
     }
 
-    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
-        slots[ROW] = (size.height - 1) as f32 / 2.0;
-        slots[COLUMN] = (size.width - 1) as f32 / 2.0;
-        let corner = slots[ROW].powi(2) + slots[COLUMN].powi(2);
-        slots[FADE] = rng.uniform(0.0, self.most) / corner.max(1.0);
+    fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
+        params[ROW] = (size.height - 1) as f32 / 2.0;
+        params[COLUMN] = (size.width - 1) as f32 / 2.0;
+        let corner = params[ROW].powi(2) + params[COLUMN].powi(2);
+        params[FADE] = rng.uniform(0.0, self.most) / corner.max(1.0);
         true
     }
 

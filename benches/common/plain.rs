@@ -64,7 +64,7 @@ pub(crate) enum Pass {
     },
     Table {
         op: Arc<dyn Op>,
-        slots: Vec<f32>,
+        params: Vec<f32>,
     },
     /// The weights of nine pixels, which sum to 1: the weights along a column times the weights
     /// along a row.
@@ -120,9 +120,9 @@ fn leaf_passes(index: usize, leaf: &FlatOp, draws: &Draws) -> Option<Vec<Pass>> 
             vec![pixel_pass(leaf.op.name(), &draws.params[leaf.first_param..], op)?]
         }
         OpClass::Table(op) => {
-            let slots =
+            let params =
                 draws.params[leaf.first_param..leaf.first_param + op.param_count()].to_vec();
-            vec![Pass::Table { op: Arc::clone(&leaf.op), slots }]
+            vec![Pass::Table { op: Arc::clone(&leaf.op), params }]
         }
         OpClass::Region(op) => {
             let windows = draws.windows.iter().filter(|(of, _)| *of == index);
@@ -158,16 +158,16 @@ fn motion_pass(motion: &GeometryStep) -> Option<Pass> {
 }
 
 /// Returns the pass of a pixel op, by the op's name in a user's list or in a policy.
-fn pixel_pass(name: &str, slots: &[f32], op: &dyn PixelOp) -> Option<Pass> {
+fn pixel_pass(name: &str, params: &[f32], op: &dyn PixelOp) -> Option<Pass> {
     Some(match name {
-        "RandomBrightness" | "Brightness" => Pass::Brightness { factor: slots[0] },
-        "RandomContrast" | "Contrast" => Pass::Contrast { factor: slots[0], rest: slots[1] },
-        "RandomSaturation" | "Color" => Pass::Saturation { factor: slots[0], rest: slots[1] },
+        "RandomBrightness" | "Brightness" => Pass::Brightness { factor: params[0] },
+        "RandomContrast" | "Contrast" => Pass::Contrast { factor: params[0], rest: params[1] },
+        "RandomSaturation" | "Color" => Pass::Saturation { factor: params[0], rest: params[1] },
         "Grayscale" => Pass::Grayscale,
-        "RandomInvert" if slots[0] < 0.0 => Pass::Invert,
-        "RandomPosterize" | "Posterize" => Pass::Posterize { mask: posterized_bits(slots[1]) },
-        "RandomSolarize" | "Solarize" => Pass::Solarize { threshold: slots[0] },
-        "ColorMatrix" => Pass::Matrix(op.matrix(slots)?),
+        "RandomInvert" if params[0] < 0.0 => Pass::Invert,
+        "RandomPosterize" | "Posterize" => Pass::Posterize { mask: posterized_bits(params[1]) },
+        "RandomSolarize" | "Solarize" => Pass::Solarize { threshold: params[0] },
+        "ColorMatrix" => Pass::Matrix(op.matrix(params)?),
         _ => return None,
     })
 }
@@ -264,7 +264,7 @@ fn run_one(pass: &Pass, from: &[u8], size: Size, to: &mut Vec<u8>, memory: &mut 
         }),
         Pass::Permute(order) => each_pixel(from, to, |pixel| order.map(|channel| pixel[channel])),
         Pass::Fill { window, color } => fill(from, width, *window, *color, to),
-        Pass::Table { op, slots } => table(&**op, slots, from, to),
+        Pass::Table { op, params } => table(&**op, params, from, to),
         Pass::Kernel3 { weights } => kernel3(*weights, from, size, to, &mut memory.sums),
         Pass::Sharpen3 { weight } => sharpen3(*weight, from, width, to),
         Pass::Rotate { matrix, is_bilinear } => rotate(*matrix, *is_bilinear, from, size, to),
@@ -368,7 +368,7 @@ fn fill(from: &[u8], width: usize, window: Window, color: [u8; 3], to: &mut Vec<
 }
 
 #[inline(always)]
-fn table(op: &dyn Op, slots: &[f32], from: &[u8], to: &mut Vec<u8>) {
+fn table(op: &dyn Op, params: &[f32], from: &[u8], to: &mut Vec<u8>) {
     let OpClass::Table(op) = op.class() else { return };
     let mut levels = [[0; 256]; 3];
     if op.needs_histogram() {
@@ -377,7 +377,7 @@ fn table(op: &dyn Op, slots: &[f32], from: &[u8], to: &mut Vec<u8>) {
         }
     }
     let mut values = [[0.0; 256]; 3];
-    op.table(NumberRule::Exact, slots, &levels, &mut values);
+    op.table(NumberRule::Exact, params, &levels, &mut values);
     let values = values.map(|channel| channel.map(|v| v as u8));
     each_pixel(from, to, |pixel| std::array::from_fn(|c| values[c][usize::from(pixel[c])]));
 }

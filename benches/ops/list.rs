@@ -1,7 +1,11 @@
-//! Every op of the table, and its yardstick.
+//! Every op of the table, and its yardstick. An op without a row of its own gets one from the registry.
 
 use crate::plain::Pass;
-use fuseloop_ops::author::Op;
+use fuseloop_ops::author::{Op, OpClass, Type};
+use fuseloop_ops::internals::registry::{
+    COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POLICY, ParamDefault, ParamKind, SpecTable,
+    SpecValue, build_ops, registry,
+};
 use fuseloop_ops::internals::rows::rotation_matrix;
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -46,8 +50,8 @@ fn fixed<T>(op: Result<T, ParamError>) -> T {
 }
 
 /// Returns all ops on images except `Normalize`, `Convert` and the layouts, which every list has,
-/// and except the ops whose cost is the user's (`Lambda`) or a mask's (`Poison`). Ops that may do
-/// nothing always act here.
+/// containers, whose cost is their ops', and the ops whose cost is the user's (`Lambda`) or a mask's
+/// (`Poison`). Ops that may do nothing always act here.
 pub(crate) fn entries() -> Vec<Entry> {
     let mut entries = colors();
     entries.extend(tables());
@@ -56,7 +60,44 @@ pub(crate) fn entries() -> Vec<Entry> {
     entries.extend(neighbourhoods());
     entries.extend(resizes());
     entries.extend(policies());
+    let others = others(&entries);
+    entries.extend(others);
     entries
+}
+
+/// Returns the ops of the registry that are not in `listed`, with the examples of their parameters.
+fn others(listed: &[Entry]) -> Vec<Entry> {
+    const FAMILIES: [&str; 5] = [GEOMETRY, COLOR, NEIGHBOURHOOD, OVERWRITE, POLICY];
+    let is_listed =
+        |name| listed.iter().any(|entry| entry.name.split([' ', '(', ',']).next() == Some(name));
+    let is_container = |info: &OpInfo| info.params.iter().any(|param| param.kind == ParamKind::Ops);
+    registry()
+        .iter()
+        .filter(|info| {
+            FAMILIES.contains(&info.class) && !is_container(info) && !is_listed(info.name)
+        })
+        .filter_map(example)
+        .collect()
+}
+
+/// Returns an op with the examples of its parameters, for all images; `None` for an op in plain Rust.
+fn example(info: &OpInfo) -> Option<Entry> {
+    let values = info.params.iter().filter_map(|param| match param.need {
+        _ if param.name == "p" => Some((param.name, SpecValue::from(1.0))),
+        ParamDefault::Required(example) => Some((param.name, example.value())),
+        _ => None,
+    });
+    let table =
+        SpecTable::from_iter([("op", SpecValue::from(info.name))].into_iter().chain(values));
+    let ops = build_ops(&SpecValue::from(vec![SpecValue::from(table)])).expect("an example");
+    let input = Type::Image(ImageType::decoded(Dim::fixed(256), Dim::fixed(256)));
+    let kind = match ops[0].class() {
+        OpClass::Host(_) => return None,
+        OpClass::Pixel(_) | OpClass::Shuffled(_) | OpClass::Table(_) => Kind::Pointwise,
+        _ if ops[0].output(&input) == Ok(input) => Kind::Other,
+        _ => Kind::Resizing,
+    };
+    Some(Entry { name: info.name, kind, plain: Plain::None, ops })
 }
 
 fn colors() -> Vec<Entry> {
@@ -68,7 +109,6 @@ fn colors() -> Vec<Entry> {
         entry("RandomBrightness", Pointwise, Plain::Drawn, fixed(RandomBrightness::new(0.4, 1.0))),
         entry("RandomContrast", Pointwise, Plain::Drawn, fixed(RandomContrast::new(0.4, 1.0))),
         entry("RandomSaturation", Pointwise, Plain::Drawn, fixed(RandomSaturation::new(0.4, 1.0))),
-        entry("RandomHue", Pointwise, Plain::None, fixed(RandomHue::new(-0.1, 0.1, 1.0))),
         entry("ColorJitter", Pointwise, Plain::None, jitter()),
         entry("ColorJitter with hue", Pointwise, Plain::None, fixed(jitter().hue(0.1))),
         entry(
@@ -82,17 +122,8 @@ fn colors() -> Vec<Entry> {
         entry("RandomInvert", Pointwise, Plain::Drawn, fixed(RandomInvert::new(1.0))),
         entry("RandomPosterize", Pointwise, Plain::Drawn, fixed(RandomPosterize::new(4, 1.0))),
         entry("RandomSolarize", Pointwise, Plain::Drawn, fixed(RandomSolarize::new(128.0, 1.0))),
-        entry("SolarizeAdd", Pointwise, Plain::None, fixed(SolarizeAdd::new(40.0, 128.0))),
         entry("PermuteChannels", Pointwise, permuted, fixed(PermuteChannels::new([2, 0, 1]))),
-        entry(
-            "RandomChannelPermutation",
-            Pointwise,
-            Plain::None,
-            fixed(RandomChannelPermutation::new(1.0)),
-        ),
         entry("ColorMatrix", Pointwise, Plain::Drawn, fixed(ColorMatrix::new(matrix))),
-        entry("Lighting", Pointwise, Plain::None, fixed(Lighting::new(0.1))),
-        entry("GaussianNoise", Pointwise, Plain::None, fixed(GaussianNoise::new(0.0, 0.1, true))),
     ]
 }
 
@@ -118,10 +149,6 @@ fn moves() -> Vec<Entry> {
         entry("RandomVerticalFlip", Other, Plain::Drawn, fixed(RandomVerticalFlip::new(1.0))),
         entry("RandomTranslate", Other, Plain::Drawn, fixed(RandomTranslate::new(32, [0; 3]))),
         entry("Pad 16", Resizing, Plain::None, fixed(Pad::new(16))),
-        entry("Rot90", Other, Plain::None, Rot90::new(1)),
-        entry("RandomRotate90", Other, Plain::None, fixed(RandomRotate90::new(1.0))),
-        entry("Transpose", Other, Plain::None, fixed(Transpose::new(1.0))),
-        entry("D4", Other, Plain::None, D4),
         entry("Cutout", Other, Plain::Drawn, fixed(Cutout::new(56, [0; 3]))),
         entry("RandomErasing", Other, Plain::Drawn, fixed(erasing)),
         entry("GridMask", Other, Plain::None, fixed(GridMask::new(32..=64, 0.5, 1.0))),

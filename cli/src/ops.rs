@@ -3,7 +3,7 @@
 use super::print::say;
 use super::problem::Problem;
 use fuseloop::ops::internals::registry::{
-    self, OpInfo, ParamDefault, ParamInfo, ParamKind, ParamValue, SpecData,
+    self, LABELS, OpInfo, ParamDefault, ParamInfo, ParamKind, ParamValue, SpecData,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -80,9 +80,6 @@ fn details(info: &OpInfo) -> String {
     let _ = writeln!(text, "in a pipeline file:\n\n[fields]\n{field} = [{}]", example(info));
     text
 }
-
-/// The family of ops for a label's pipeline.
-const LABELS: &str = "labels";
 
 /// Returns an example such as `{ op = "Cutout", crop_size = 8 }`, or the name alone.
 fn example(info: &OpInfo) -> String {

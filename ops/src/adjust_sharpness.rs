@@ -20,6 +20,10 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_or_zero, probability};
 use crate::op::on_u8_image;
+use crate::registry::{
+    Golden, NEIGHBOURHOOD, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    required,
+};
 use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
 
@@ -72,6 +76,38 @@ impl GeometryOp for RandomAdjustSharpness {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl RandomAdjustSharpness {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomAdjustSharpness",
+        class: NEIGHBOURHOOD,
+        summary: "sharpens or blurs a share p of the images",
+        params: &[
+            required(
+                "sharpness_factor",
+                ParamKind::Number,
+                ParamValue::Float(2.0),
+                "0 blurs, 1 changes nothing, 2 sharpens",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (factor, p) = (args.float("sharpness_factor")?, args.float("p")?);
+            Ok(built(RandomAdjustSharpness::new(factor, p)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomAdjustSharpness",
+            draw: |rng, _| {
+                Ok(built(RandomAdjustSharpness::new(
+                    recipe::number(rng, 0.0, 3.0),
+                    recipe::share(rng),
+                )?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

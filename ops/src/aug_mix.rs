@@ -21,7 +21,11 @@ use crate::author::{MixOp, Mixture, Op, OpClass, Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
 use crate::error::positive;
 use crate::op::on_u8_image;
-use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
+use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
+use crate::registry::{
+    Golden, OpArgs, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, optional,
+    with_default,
+};
 use crate::rows::WarpInterpolation;
 use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
@@ -161,6 +165,59 @@ impl MixOp for AugMix {
         };
         Mixture { keep: keep as f32, chains: weights.into_iter().map(chain).collect() }
     }
+}
+
+impl AugMix {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "AugMix",
+        class: POLICY,
+        summary: "mixes the image with the results of random chains of actions",
+        params: &[
+            with_default(
+                "severity",
+                ParamKind::Whole,
+                ParamValue::Int(3),
+                "magnitudes are below it, of 1..=10",
+            ),
+            with_default("mixture_width", ParamKind::Whole, ParamValue::Int(3), "how many chains"),
+            optional("chain_depth", ParamKind::Whole, "steps of every chain; default: 1 to 3"),
+            with_default(
+                "alpha",
+                ParamKind::Number,
+                ParamValue::Float(1.0),
+                "of the Dirichlet distributions",
+            ),
+            with_default(
+                "all_ops",
+                ParamKind::Bool,
+                ParamValue::Bool(true),
+                "whether colours are changed too",
+            ),
+            policy::INTERPOLATION,
+            policy::FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = AugMix::new(args.u32("severity")?)?
+                .mixture_width(args.u32("mixture_width")?)?
+                .alpha(args.float("alpha")?)?
+                .all_ops(args.bool("all_ops")?);
+            let op = match args.if_given("chain_depth", OpArgs::u32)? {
+                Some(steps) => op.chain_depth(steps)?,
+                None => op,
+            };
+            Ok(built(policy::with_look(args, op, AugMix::interpolation, AugMix::fill)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "AugMix",
+            draw: |rng, _| {
+                let op = AugMix::new(1 + rng.below(10))?.all_ops(rng.coin(0.7));
+                let op = op.mixture_width(1 + rng.below(3))?;
+                Ok(built(policy::random_look(rng, op, AugMix::interpolation, AugMix::fill)))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

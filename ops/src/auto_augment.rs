@@ -23,7 +23,10 @@
 use crate::TypeError;
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::op::on_u8_image;
-use crate::policy::{Action, Sampling, Space, Strength, WarpOptions};
+use crate::policy::{self, Action, Sampling, Space, Strength, WarpOptions};
+use crate::registry::{
+    Golden, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::rows::WarpInterpolation;
 use Action::{
     AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness,
@@ -236,6 +239,46 @@ const SVHN: [SubPolicy; 25] = [
     [(ShearY, 0.8, 5), (AutoContrast, 0.7, 0)],
     [(ShearX, 0.7, 2), (Invert, 0.1, 0)],
 ];
+
+impl AutoAugment {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "AutoAugment",
+        class: POLICY,
+        summary: "runs one of 25 pairs of actions, found by search for a data set",
+        params: &[
+            with_default(
+                "policy",
+                ParamKind::Word(&["imagenet", "cifar10", "svhn"]),
+                ParamValue::Word("imagenet"),
+                "whose pairs",
+            ),
+            policy::INTERPOLATION,
+            policy::FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = AutoAugment::new(args.choice("policy", &POLICIES)?);
+            Ok(built(policy::with_look(args, op, AutoAugment::interpolation, AutoAugment::fill)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "AutoAugment",
+            draw: |rng, _| {
+                let op = AutoAugment::new(recipe::pick(rng, POLICIES).1);
+                Ok(built(policy::random_look(
+                    rng,
+                    op,
+                    AutoAugment::interpolation,
+                    AutoAugment::fill,
+                )))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+/// Every policy, by the name a user writes.
+const POLICIES: [(&str, Policy); 3] =
+    [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, TypeError};
 
 /// Stretches the channels of a share `p` of the images.
@@ -96,6 +97,22 @@ fn stretched(rule: NumberRule, levels: &[u32; 256]) -> [f32; 256] {
         };
         v.clamp(0.0, 255.0)
     })
+}
+
+impl RandomAutocontrast {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomAutocontrast",
+        class: COLOR,
+        summary: "stretches the channels of a share p of the images to 0..255",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomAutocontrast::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomAutocontrast",
+            draw: |rng, _| Ok(built(RandomAutocontrast::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
+use crate::registry::{
+    Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
+};
 use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
 
@@ -74,6 +77,27 @@ impl GeometryOp for BoxBlur {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl BoxBlur {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "BoxBlur",
+        class: NEIGHBOURHOOD,
+        summary: "makes every pixel the mean of those around it",
+        params: &[required(
+            "kernel_size",
+            ParamKind::Kernel,
+            ParamValue::Int(3),
+            "how many pixels",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(BoxBlur::with_kernel(args.kernel("kernel_size")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "BoxBlur",
+            draw: |rng, _| Ok(built(BoxBlur::with_kernel([0; 2].map(|_| 1 + rng.below(8)))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
-use crate::factor::Factor;
+use crate::factor::{self, Factor};
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
 /// Makes a share `p` of the images brighter or darker by a random factor.
@@ -76,8 +77,8 @@ impl PixelOp for RandomBrightness {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = self.factor.draw(rng);
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = self.factor.draw(rng);
         true
     }
 
@@ -85,8 +86,8 @@ impl PixelOp for RandomBrightness {
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let f = slots[0];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let f = params[0];
         Some([[f, 0.0, 0.0, 0.0], [0.0, f, 0.0, 0.0], [0.0, 0.0, f, 0.0]])
     }
 
@@ -103,6 +104,39 @@ impl PixelOp for RandomBrightness {
             e.apply_rule(v)
         })
     }
+}
+
+impl RandomBrightness {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomBrightness",
+        class: COLOR,
+        summary: "makes a share p of the images brighter or darker",
+        params: factor::MAGNITUDE_AND_P,
+        aliases: &[],
+        build: |args| {
+            factor::by_magnitude(args, RandomBrightness::new, RandomBrightness::range).map(built)
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "RandomBrightness",
+                draw: |rng, _| {
+                    Ok(built(RandomBrightness::new(
+                        recipe::number(rng, 0.0, 1.5),
+                        recipe::share(rng),
+                    )?))
+                },
+            },
+            Recipe {
+                name: "RandomBrightness(range)",
+                draw: |rng, _| {
+                    let low = recipe::number(rng, 0.0, 2.0);
+                    let high = low + recipe::number(rng, 0.0, 1.0);
+                    Ok(built(RandomBrightness::range(low, high, recipe::share(rng))?))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@ use crate::author::RowProducer;
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::side;
 use crate::op::{on_image, on_u8_image};
+use crate::registry::{
+    GEOMETRY, Golden, INTERPOLATION_WORDS, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    SIZE, built, optional, recipe, with_default,
+};
 use crate::{ImageType, Interpolation, ParamError, Size, TypeError, Window};
 
 /// Cuts the centre out of an image.
@@ -128,6 +132,55 @@ impl GeometryOp for CenterCrop {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         (self.scaled.is_none() && smaller).then_some([0; 3])
     }
+}
+
+impl CenterCrop {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "CenterCrop",
+        class: GEOMETRY,
+        summary: "cuts the middle out of an image",
+        params: &[
+            SIZE,
+            optional(
+                "ratio",
+                ParamKind::Number,
+                "FFCV's form: a square of this share of the short side, scaled to `size`",
+            ),
+            with_default(
+                "interpolation",
+                INTERPOLATION_WORDS,
+                ParamValue::Word("bilinear-antialias"),
+                "how pixels are weighed where there is a `ratio`",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let Size { height, width } = args.size("size")?;
+            let op = match args.if_given("ratio", OpArgs::float)? {
+                Some(ratio) => CenterCrop::ratio(height, width, ratio)?,
+                None => CenterCrop::new(height, width)?,
+            };
+            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "CenterCrop",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    Ok(built(CenterCrop::new(height, width)?))
+                },
+            },
+            Recipe {
+                name: "CenterCrop(ratio)",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    let op = CenterCrop::ratio(height, width, recipe::share(rng).max(0.05))?;
+                    Ok(built(op.interpolation(recipe::interpolation(rng))))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

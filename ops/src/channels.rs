@@ -14,6 +14,7 @@
 
 use crate::author::{Op, OpClass, Type};
 use crate::op::on_image;
+use crate::registry::{Golden, OpInfo, Recipes, VALUES, built};
 use crate::{ImageType, Layout, TypeError};
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
@@ -50,4 +51,30 @@ impl Op for ToChannelsLast {
     fn class(&self) -> OpClass<'_> {
         OpClass::Layout(Layout::ChannelsLast)
     }
+}
+
+impl ToChannelsFirst {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ToChannelsFirst",
+        class: VALUES,
+        summary: "[height, width, 3] to [3, height, width], as PyTorch wants it",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(ToChannelsFirst)),
+        recipes: Recipes::None("every second random list ends with it"),
+        golden: Golden::Tested,
+    };
+}
+
+impl ToChannelsLast {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ToChannelsLast",
+        class: VALUES,
+        summary: "[3, height, width] to [height, width, 3], as TensorFlow and JAX want it",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(ToChannelsLast)),
+        recipes: Recipes::None("every fourth random list ends with it"),
+        golden: Golden::None("images are stored like this without it"),
+    };
 }

@@ -14,7 +14,12 @@
 
 use crate::author::{Op, OpClass, PixelOp, Type};
 use crate::factor::Factor;
+use crate::hue;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError,
+    built, recipe, with_default,
+};
 use crate::{ParamError, TypeError};
 use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
@@ -121,6 +126,61 @@ impl Op for ColorJitter {
     fn does_nothing(&self, _: &Type) -> bool {
         self.adjustments.is_empty()
     }
+}
+
+impl ColorJitter {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ColorJitter",
+        class: COLOR,
+        summary: "changes brightness, contrast, saturation and hue, in random order",
+        params: &[
+            factor("brightness"),
+            factor("contrast"),
+            factor("saturation"),
+            with_default(
+                "hue",
+                ParamKind::NumberOrRange,
+                ParamValue::Float(0.0),
+                "the hue turns by -value..value, or by low..high, of a full turn; 0 is off",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let [brightness, contrast] = [factors(args, "brightness")?, factors(args, "contrast")?];
+            let (saturation, hue) = (factors(args, "saturation")?, hue::read_range(args)?);
+            Ok(built(ColorJitter::ranges(brightness, contrast, saturation, hue)?))
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "ColorJitter",
+                draw: |rng, _| {
+                    let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.2, 1.0).max(0.0));
+                    Ok(built(ColorJitter::new(b, c, s)?))
+                },
+            },
+            Recipe {
+                name: "ColorJitter(hue)",
+                draw: |rng, _| {
+                    let [b, c, s] = [0; 3].map(|_| recipe::number(rng, -0.5, 1.0).max(0.0));
+                    Ok(built(
+                        ColorJitter::new(b, c, s)?.hue(recipe::number(rng, -0.1, 0.5).max(0.0))?,
+                    ))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
+}
+
+/// Returns the parameter of a factor: off by default.
+const fn factor(name: &'static str) -> ParamInfo {
+    const DOC: &str = "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off";
+    with_default(name, ParamKind::NumberOrRange, ParamValue::Float(0.0), DOC)
+}
+
+/// Reads a range of factors; as in torchvision, one number is a range around 1.
+fn factors(args: &OpArgs<'_>, name: &str) -> Result<(f64, f64), SpecError> {
+    Ok(args.range_or(name, |value| (1.0 - value).max(0.0)..=1.0 + value)?.into_inner())
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Multiplies every pixel by a matrix.
@@ -61,8 +64,8 @@ impl PixelOp for ColorMatrix {
         12
     }
 
-    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots.copy_from_slice(self.rows.as_flattened());
+    fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params.copy_from_slice(self.rows.as_flattened());
         true
     }
 
@@ -91,6 +94,36 @@ impl PixelOp for ColorMatrix {
     }
 }
 
+impl ColorMatrix {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ColorMatrix",
+        class: COLOR,
+        summary: "multiplies every pixel by a matrix",
+        params: &[required(
+            "rows",
+            ParamKind::Matrix,
+            ParamValue::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
+            "for red, then green, then blue: its shares of red, green and blue, and a constant",
+        )],
+        aliases: &[],
+        build: |args| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = args.array("rows")?;
+            Ok(built(ColorMatrix::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "ColorMatrix",
+            draw: |rng, _| {
+                let row = |_| {
+                    let [r, g, b] = [0; 3].map(|_| recipe::number(rng, -1.0, 1.5));
+                    [r, g, b, recipe::number(rng, -80.0, 80.0)]
+                };
+                Ok(built(ColorMatrix::new([0; 3].map(row))?))
+            },
+        }]),
+        golden: Golden::None("the user's own numbers"),
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,9 +134,9 @@ mod tests {
     fn rows_are_sums_and_are_clamped() {
         let rows = [[0.5, 0.25, 0.0, 1.0], [0.0, 0.0, 4.0, 0.0], [0.0, -1.0, 0.0, 50.0]];
         let op = ColorMatrix::new(rows).unwrap();
-        let mut slots = [0.0; 12];
-        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-        let eval = |rule| op.eval(&Eval::new(rule, &slots), [11.0, 100.0, 70.0]);
+        let mut params = [0.0; 12];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+        let eval = |rule| op.eval(&Eval::new(rule, &params), [11.0, 100.0, 70.0]);
         assert_eq!(eval(NumberRule::Fused), [31.5, 255.0, 0.0]);
         assert_eq!(eval(NumberRule::Exact), [31.0, 255.0, 0.0]);
     }

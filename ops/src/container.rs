@@ -1,7 +1,13 @@
 //! Code shared by containers: the type of their output, and masks of outcomes.
 
+use crate::author::Rng;
 use crate::author::{ChoiceBranch, ChoiceOp, Type};
+use crate::registry::{BuiltOp, OpInfo, ParamInfo, ParamKind, ParamValue, required};
+use crate::{
+    Cutout, ImageType, ParamError, RandomBrightness, RandomContrast, RandomHorizontalFlip,
+};
 use crate::{Ops, TypeError};
+use crate::{RandomSaturation, RandomTranslate, RandomVerticalFlip, random_apply, random_choice};
 
 /// Returns the output type of the ops of every outcome, which must be the same type.
 ///
@@ -38,6 +44,44 @@ pub(crate) const fn only(outcome: usize) -> u128 {
 pub(crate) fn alternatives(lists: impl IntoIterator<Item = Ops>) -> Vec<ChoiceBranch> {
     let lists = lists.into_iter().enumerate();
     lists.map(|(outcome, ops)| ChoiceBranch { ops, when: only(outcome) }).collect()
+}
+
+/// The parameter for the list of ops.
+pub(crate) const OPS: ParamInfo = required(
+    "ops",
+    ParamKind::Ops,
+    ParamValue::Words(&["RandomHorizontalFlip"]),
+    "the ops, in order",
+);
+
+/// Draws up to `most` ops that leave the type of an image as it is, for a container that is in
+/// `depth` others.
+pub(crate) fn random_ops(
+    rng: &mut Rng,
+    before: &ImageType,
+    most: u32,
+    depth: u32,
+) -> Result<Ops, ParamError> {
+    (0..rng.below(most + 1)).map(|_| random_op(rng, before, depth)).collect()
+}
+
+fn random_op(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
+    /// The maximum number of containers around an op.
+    const DEEPEST: u32 = 3;
+    const PLAIN: [OpInfo; 7] = [
+        RandomHorizontalFlip::ENTRY,
+        RandomVerticalFlip::ENTRY,
+        RandomTranslate::ENTRY,
+        Cutout::ENTRY,
+        RandomBrightness::ENTRY,
+        RandomContrast::ENTRY,
+        RandomSaturation::ENTRY,
+    ];
+    match rng.below(if depth + 1 < DEEPEST { 9 } else { 7 }) {
+        7 => random_apply::random(rng, before, depth + 1),
+        8 => random_choice::random(rng, before, depth + 1),
+        plain => (PLAIN[plain as usize].recipes.all()[0].draw)(rng, before),
+    }
 }
 
 #[cfg(test)]

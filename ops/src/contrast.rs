@@ -19,8 +19,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::clamp;
-use crate::factor::{Factor, one_minus};
+use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the contrast of a share `p` of the images by a random factor.
@@ -84,9 +85,9 @@ impl PixelOp for RandomContrast {
         &[""] // the factor; the numbers derived from it are not shown
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = self.factor.draw(rng);
-        slots[1] = one_minus(slots[0]);
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = self.factor.draw(rng);
+        params[1] = one_minus(params[0]);
         true
     }
 
@@ -94,8 +95,8 @@ impl PixelOp for RandomContrast {
         true
     }
 
-    fn is_identity(&self, slots: &[f32]) -> bool {
-        slots[0] == 1.0
+    fn is_identity(&self, params: &[f32]) -> bool {
+        params[0] == 1.0
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
@@ -114,6 +115,26 @@ impl PixelOp for RandomContrast {
     }
 }
 
+impl RandomContrast {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomContrast",
+        class: COLOR,
+        summary: "changes the contrast of a share p of the images",
+        params: factor::MAGNITUDE_AND_P,
+        aliases: &[],
+        build: |args| {
+            factor::by_magnitude(args, RandomContrast::new, RandomContrast::range).map(built)
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomContrast",
+            draw: |rng, _| {
+                Ok(built(RandomContrast::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,8 +144,8 @@ mod tests {
     fn as_torchvision_changes_contrast() {
         let op = RandomContrast::new(0.5, 1.0).unwrap();
         let picture = [[10.0, 200.0, 77.0], [250.0, 3.0, 129.0]];
-        let slots = [0.5, 0.5, grey_mean(&picture)];
-        let out = picture.map(|pixel| op.eval(&Eval::new(NumberRule::Exact, &slots), pixel));
+        let params = [0.5, 0.5, grey_mean(&picture)];
+        let out = picture.map(|pixel| op.eval(&Eval::new(NumberRule::Exact, &params), pixel));
         assert_eq!(out, [[60.0, 155.0, 93.0], [180.0, 56.0, 119.0]]);
     }
 }

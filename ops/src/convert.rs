@@ -20,6 +20,9 @@
 //! | cost   | part of the final store    |
 
 use crate::author::{Op, OpClass, Type};
+use crate::registry::{
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
+};
 use crate::{DType, ImageType, TypeError};
 
 /// Changes the type of the elements.
@@ -67,6 +70,22 @@ impl Convert {
     fn takes_image_of(self, from: DType) -> bool {
         from == self.to || matches!(from, DType::U8 | DType::F32)
     }
+}
+
+impl Convert {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Convert",
+        class: VALUES,
+        summary: "changes the type of the elements, of images and labels; values are not scaled",
+        params: &[required("to", ParamKind::DType, ParamValue::Word("f16"), "the type")],
+        aliases: &[],
+        build: |args| Ok(built(Convert::to(args.dtype("to")?))),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Convert",
+            draw: |rng, _| Ok(built(Convert::to(recipe::pick(rng, DType::ALL)))),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@
 //! floats is mixed as described at [`mixed_label`](crate::mixed_label).
 
 use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
-use crate::mixing::{MixParams, label_output};
+use crate::mixing::{self, MixParams, label_output};
+use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
 use crate::{ParamError, Size, TypeError, Window};
 
 /// Copies a rectangle of another sample of the batch into each sample.
@@ -114,6 +115,23 @@ impl BatchOp for CutMix {
     fn needs_size(&self) -> bool {
         true
     }
+}
+
+impl CutMix {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "CutMix",
+        class: MIXING,
+        summary: "puts a rectangle of another sample of the batch into each, and mixes their labels",
+        params: mixing::PARAMS,
+        aliases: &[],
+        build: |args| {
+            let op = CutMix::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
+            let op = if args.bool("per_sample")? { op.per_sample() } else { op };
+            Ok(built(op.probability(args.float("p")?)?))
+        },
+        recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

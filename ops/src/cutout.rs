@@ -14,6 +14,10 @@
 use crate::author::{Op, OpClass, RegionOp, Rng, Type};
 use crate::error::side;
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+    with_default,
+};
 use crate::{ParamError, Size, TypeError, Window};
 
 /// Paints over a random square.
@@ -60,6 +64,30 @@ impl RegionOp for Cutout {
     fn fill(&self) -> [f32; 3] {
         self.fill.map(f32::from)
     }
+}
+
+impl Cutout {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Cutout",
+        class: OVERWRITE,
+        summary: "paints a random square over",
+        params: &[
+            required(
+                "crop_size",
+                ParamKind::Whole,
+                ParamValue::Int(8),
+                "pixels of the square's side",
+            ),
+            with_default("fill", ParamKind::Color, ParamValue::Int(0), "its colour"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Cutout::new(args.u32("crop_size")?, args.color("fill")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Cutout",
+            draw: |rng, _| Ok(built(Cutout::new(1 + rng.below(20), recipe::color(rng))?)),
+        }]),
+        golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
+    };
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
+use crate::registry::{GEOMETRY, Golden, OpInfo, Recipe, Recipes, built};
 use crate::rows::RowFilter;
 use crate::transpose::either_way;
 use crate::{Size, TypeError};
@@ -57,6 +58,21 @@ impl GeometryOp for D4 {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl D4 {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "D4",
+        class: GEOMETRY,
+        summary: "turns and mirrors an image by one of the eight ways of a square",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(D4)),
+        recipes: Recipes::Drawn(&[Recipe { name: "D4", draw: |_, _| Ok(built(D4)) }]),
+        golden: Golden::None(
+            "pixels are moved unchanged: an image and its eight turns show everything",
+        ),
+    };
 }
 
 #[cfg(test)]

@@ -10,15 +10,15 @@
 //!
 //! ```compile_fail
 //! # use fuseloop_ops::author::Emit;
-//! fn more_slots(e: &mut Emit) {
-//!     e.slot_count = 1 << 24;
+//! fn values_that_are_not_defined(e: &mut Emit) {
+//!     e.values = 1 << 24;
 //! }
 //! ```
 //!
 //! ```compile_fail
 //! # use fuseloop_ops::author::Emit;
-//! fn other_slots(e: &mut Emit) {
-//!     e.slots = -(1 << 26);
+//! fn a_position_that_was_not_asked_for(e: &mut Emit) {
+//!     e.uses_position = true;
 //! }
 //! ```
 //!
@@ -134,13 +134,13 @@ impl Emit {
     /// Returns the op's drawn parameter `index`, in all four lanes. A list of ops is rejected if the op
     /// has no such parameter.
     pub fn param(&mut self, index: usize) -> F32x4 {
-        F32x4(self.push(Instruction::Slot(number(index))))
+        F32x4(self.push(Instruction::Param(number(index))))
     }
 
     /// Returns the bits of the op's drawn parameter `index`, in all four lanes. A list of ops is
     /// rejected if the op has no such parameter.
     pub fn param_bits(&mut self, index: usize) -> I32x4 {
-        I32x4(self.push(Instruction::SlotBits(number(index))))
+        I32x4(self.push(Instruction::ParamBits(number(index))))
     }
 
     /// Returns a constant in all four lanes.

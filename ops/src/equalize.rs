@@ -19,6 +19,7 @@
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, TypeError};
 
 /// Equalizes the histograms of a share `p` of the images.
@@ -95,6 +96,22 @@ fn spread(levels: &[u32; 256]) -> [f32; 256] {
         below += u64::from(count);
         level as f32
     })
+}
+
+impl RandomEqualize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomEqualize",
+        class: COLOR,
+        summary: "equalizes the histograms of a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomEqualize::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomEqualize",
+            draw: |rng, _| Ok(built(RandomEqualize::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::ParamError;
 use crate::author::Rng;
 use crate::error::{positive_or_zero, probability, range_from_zero};
+use crate::registry::{OpArgs, P, ParamInfo, ParamKind, ParamValue, SpecError, required};
 
 /// A factor uniform in a range, for a share `p` of the samples; 1 for the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,31 @@ impl Factor {
 /// Returns `1 - factor`, computed in double precision as in torchvision, then rounded.
 pub(crate) fn one_minus(factor: f32) -> f32 {
     (1.0 - f64::from(factor)) as f32
+}
+
+/// The parameters of an op with a factor: FFCV's.
+pub(crate) const MAGNITUDE_AND_P: &[ParamInfo] = &[
+    required(
+        "magnitude",
+        ParamKind::NumberOrRange,
+        ParamValue::Float(0.4),
+        "the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high",
+    ),
+    P,
+];
+
+/// Builds an op with a random factor: around 1 by a magnitude, or in a range.
+pub(crate) fn by_magnitude<T>(
+    args: &OpArgs<'_>,
+    around: fn(f64, f64) -> Result<T, ParamError>,
+    within: fn(f64, f64, f64) -> Result<T, ParamError>,
+) -> Result<T, SpecError> {
+    let p = args.float("p")?;
+    if !args.is_list("magnitude")? {
+        return Ok(around(args.float("magnitude")?, p)?);
+    }
+    let (low, high) = args.pair("magnitude")?;
+    Ok(within(low, high, p)?)
 }
 
 #[cfg(test)]

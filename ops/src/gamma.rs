@@ -19,6 +19,10 @@
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::{probability, range_from_zero};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+    with_default,
+};
 use crate::{NumberRule, ParamError, TypeError};
 
 /// Raises every value to a power.
@@ -113,9 +117,9 @@ impl TableOp for RandomGamma {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        slots[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.low, self.high);
         runs
     }
 
@@ -123,8 +127,8 @@ impl TableOp for RandomGamma {
         self.p < 1.0
     }
 
-    fn table(&self, rule: NumberRule, slots: &[f32], _: &Histogram, out: &mut LevelTable) {
-        *out = [powers(rule, slots[0], 1.0); 3];
+    fn table(&self, rule: NumberRule, params: &[f32], _: &Histogram, out: &mut LevelTable) {
+        *out = [powers(rule, params[0], 1.0); 3];
     }
 }
 
@@ -140,6 +144,63 @@ fn powers(rule: NumberRule, gamma: f32, gain: f32) -> [f32; 256] {
             NumberRule::Fused | NumberRule::Relaxed => v * 255.0,
         }
     })
+}
+
+impl Gamma {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Gamma",
+        class: COLOR,
+        summary: "raises every value, of 0 to 1, to a power",
+        params: &[
+            required(
+                "gamma",
+                ParamKind::Number,
+                ParamValue::Float(2.2),
+                "the power; above 1 is darker",
+            ),
+            with_default("gain", ParamKind::Number, ParamValue::Float(1.0), "a factor after it"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Gamma::new(args.float("gamma")?, args.float("gain")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Gamma",
+            draw: |rng, _| {
+                Ok(built(Gamma::new(recipe::number(rng, 0.0, 3.0), recipe::number(rng, 0.5, 2.0))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+impl RandomGamma {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomGamma",
+        class: COLOR,
+        summary: "raises the values, of 0 to 1, of a share p of the images to a random power",
+        params: &[
+            required(
+                "gamma",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.8, 1.2]),
+                "range of the power",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (low, high) = args.pair("gamma")?;
+            Ok(built(RandomGamma::new(low, high, args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomGamma",
+            draw: |rng, _| {
+                let low = recipe::number(rng, 0.0, 2.0);
+                let high = low + recipe::number(rng, 0.0, 1.0);
+                Ok(built(RandomGamma::new(low, high, recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::None("a Gamma, which has goldens, with a drawn power"),
+    };
 }
 
 #[cfg(test)]

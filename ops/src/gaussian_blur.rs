@@ -16,6 +16,10 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::positive_range;
 use crate::op::on_u8_image;
+use crate::registry::{
+    Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
+    with_default,
+};
 use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
@@ -88,6 +92,36 @@ impl GeometryOp for GaussianBlur {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl GaussianBlur {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "GaussianBlur",
+        class: NEIGHBOURHOOD,
+        summary: "blurs an image by a random amount",
+        params: &[
+            required("kernel_size", ParamKind::Kernel, ParamValue::Int(5), "odd numbers"),
+            with_default(
+                "sigma",
+                ParamKind::NumberOrRange,
+                ParamValue::Floats(&[0.1, 2.0]),
+                "standard deviation in pixels, or its range",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let sigma = args.range_or("sigma", |sigma| sigma..=sigma)?;
+            Ok(built(GaussianBlur::with_kernel(args.kernel("kernel_size")?, sigma)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "GaussianBlur",
+            draw: |rng, _| {
+                let kernel = [0; 2].map(|_| 1 + 2 * rng.below(5));
+                Ok(built(GaussianBlur::with_kernel(kernel, GaussianBlur::SIGMA)?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

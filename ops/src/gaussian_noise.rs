@@ -25,6 +25,9 @@ use crate::emit::{apply_rule, clamp};
 use crate::error::positive_or_zero;
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{DType, ParamError, Size, TypeError};
 use std::sync::Arc;
 
@@ -103,14 +106,14 @@ impl PixelOp for GaussianNoise {
         SEEDS + 2
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let scale = match self.units {
             Units::Levels => 255.0,
             Units::Numbers => 1.0,
         };
-        slots[..SEEDS].copy_from_slice(&noise::seeds(rng));
-        slots[MEAN] = (self.mean * scale) as f32;
-        slots[SIGMA] = (self.sigma * scale) as f32;
+        params[..SEEDS].copy_from_slice(&noise::seeds(rng));
+        params[MEAN] = (self.mean * scale) as f32;
+        params[SIGMA] = (self.sigma * scale) as f32;
         true
     }
 
@@ -163,6 +166,48 @@ fn emit_wrapped(e: &mut Emit, v: F32x4) -> F32x4 {
     e.fma(turns, back, v)
 }
 
+impl GaussianNoise {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "GaussianNoise",
+        class: OVERWRITE,
+        summary: "adds normal noise to every value",
+        params: &[
+            with_default(
+                "mean",
+                ParamKind::Number,
+                ParamValue::Float(0.0),
+                "of the noise: a share of 255 on u8, in units of the values on floats",
+            ),
+            with_default(
+                "sigma",
+                ParamKind::Number,
+                ParamValue::Float(0.1),
+                "its deviation, in the same units",
+            ),
+            with_default(
+                "clip",
+                ParamKind::Bool,
+                ParamValue::Bool(true),
+                "whether u8 values stay in 0..255, or wrap around",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let (mean, sigma) = (args.float("mean")?, args.float("sigma")?);
+            Ok(built(GaussianNoise::new(mean, sigma, args.bool("clip")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "GaussianNoise",
+            draw: |rng, _| {
+                let mean = recipe::number(rng, -0.2, 0.2);
+                let sigma = recipe::number(rng, -0.1, 0.6).max(0.0);
+                Ok(built(GaussianNoise::new(mean, sigma, rng.coin(0.7))?))
+            },
+        }]),
+        golden: Golden::None("noise from this crate's generator: its distribution is tested"),
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,10 +217,10 @@ mod tests {
     /// Returns the drawn parameters of a sample, and the normal numbers of the pixel at row 2, column
     /// 3.
     fn drawn(op: &GaussianNoise) -> (Vec<f32>, [f32; 3]) {
-        let mut slots = vec![0.0; op.param_count()];
-        assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut slots));
-        let normals = noise::normals([slots[0], slots[1]], [2, 3]);
-        (slots, normals)
+        let mut params = vec![0.0; op.param_count()];
+        assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut params));
+        let normals = noise::normals([params[0], params[1]], [2, 3]);
+        (params, normals)
     }
 
     fn on_floats() -> Type {
@@ -188,8 +233,8 @@ mod tests {
         for (mean, sigma) in [(0.0, 0.1), (0.2, 0.5), (-0.3, 2.0)] {
             for clip in [true, false] {
                 let op = GaussianNoise::new(mean, sigma, clip).unwrap();
-                let (slots, normals) = drawn(&op);
-                let cx = Eval { rule: NumberRule::Exact, params: &slots, at: [2, 3] };
+                let (params, normals) = drawn(&op);
+                let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
                 let found = op.eval(&cx, [0.0, 130.0, 255.0]);
                 for (c, before) in [0i16, 130, 255].into_iter().enumerate() {
                     let noise = normals[c] * (sigma * 255.0) as f32;
@@ -204,8 +249,8 @@ mod tests {
     #[test]
     fn fractions_are_kept_unless_the_rule_is_exact() {
         let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
-        let (slots, normals) = drawn(&op);
-        let cx = Eval { rule: NumberRule::Fused, params: &slots, at: [2, 3] };
+        let (params, normals) = drawn(&op);
+        let cx = Eval { rule: NumberRule::Fused, params: &params, at: [2, 3] };
         let found = op.eval(&cx, [120.0; 3]);
         assert_eq!(found, normals.map(|n| 120.0 + n * 25.5));
         assert!(found.iter().all(|v| v.fract() != 0.0), "{found:?}");
@@ -215,8 +260,8 @@ mod tests {
     fn floats_get_noise_in_their_own_units_and_are_not_clipped() {
         let op = GaussianNoise::new(0.5, 2.0, true).unwrap();
         let op = GaussianNoise { units: Units::Numbers, ..op };
-        let (slots, normals) = drawn(&op);
-        let cx = Eval { rule: NumberRule::Exact, params: &slots, at: [2, 3] };
+        let (params, normals) = drawn(&op);
+        let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
         assert_eq!(op.eval(&cx, [-3.0; 3]), normals.map(|n| -3.0 + (0.5 + n * 2.0)));
     }
 
@@ -236,9 +281,9 @@ mod tests {
     fn samples_get_noise_of_their_own() {
         let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
         let seeds = |sample| {
-            let mut slots = [0.0; 4];
-            op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(9, 9), &mut slots);
-            slots
+            let mut params = [0.0; 4];
+            op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(9, 9), &mut params);
+            params
         };
         assert_eq!(seeds(5), seeds(5));
         assert_ne!(seeds(5), seeds(6));

@@ -18,6 +18,9 @@ use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
@@ -96,15 +99,15 @@ impl PixelOp for RandomGrayscale {
         2
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let numbers = if rng.coin(self.p) { [0.0, 1.0] } else { [1.0, 0.0] };
-        slots.copy_from_slice(&numbers);
+        params.copy_from_slice(&numbers);
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let keep = slots[0];
-        let [r, g, b] = GREY.map(|weight| weight * slots[1]);
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let keep = params[0];
+        let [r, g, b] = GREY.map(|weight| weight * params[1]);
         Some([[r + keep, g, b, 0.0], [r, g + keep, b, 0.0], [r, g, b + keep, 0.0]])
     }
 
@@ -123,6 +126,40 @@ impl PixelOp for RandomGrayscale {
             e.fma(v, keep, grey)
         })
     }
+}
+
+impl Grayscale {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Grayscale",
+        class: COLOR,
+        summary: "makes every image grey, in three channels",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(Grayscale)),
+        recipes: Recipes::Drawn(&[Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale)) }]),
+        golden: Golden::Tested,
+    };
+}
+
+impl RandomGrayscale {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomGrayscale",
+        class: COLOR,
+        summary: "makes a share p of the images grey",
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(0.1),
+            "share of the images",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(RandomGrayscale::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomGrayscale",
+            draw: |rng, _| Ok(built(RandomGrayscale::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]
@@ -144,9 +181,9 @@ mod tests {
         let pixel = [10.25, 200.5, 77.0];
         for (p, want) in [(1.0, [grey(pixel); 3]), (0.0, pixel)] {
             let op = RandomGrayscale::new(p).unwrap();
-            let mut slots = [0.0; 2];
-            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-            assert_eq!(op.eval(&Eval::new(NumberRule::Fused, &slots), pixel), want);
+            let mut params = [0.0; 2];
+            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+            assert_eq!(op.eval(&Eval::new(NumberRule::Fused, &params), pixel), want);
         }
         assert!(RandomGrayscale::new(-0.1).is_err());
     }

@@ -22,6 +22,9 @@
 use crate::author::{Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -95,16 +98,16 @@ impl PixelOp for GridMask {
         5
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let applies = rng.coin(self.p);
         let (low, high) = (*self.period.start(), *self.period.end());
         let period = low + rng.below(high - low + 1);
-        for slot in OFFSETS {
-            slots[slot] = rng.below(period) as f32 + 0.5;
+        for param in OFFSETS {
+            params[param] = rng.below(period) as f32 + 0.5;
         }
-        slots[PERIOD] = period as f32;
-        slots[SHARE] = 1.0 / period as f32;
-        slots[KEPT] = if applies { self.kept(period) } else { period } as f32;
+        params[PERIOD] = period as f32;
+        params[SHARE] = 1.0 / period as f32;
+        params[KEPT] = if applies { self.kept(period) } else { period } as f32;
         true
     }
 
@@ -133,7 +136,7 @@ impl PixelOp for GridMask {
 /// Returns a mask of the coordinates along an axis that are in the masked part of a period.
 fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     let [offset, share, period, kept] =
-        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|slot| e.param(slot));
+        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|param| e.param(param));
     let coordinate = e.to_f32(coordinate);
     let coordinate = e.add(coordinate, offset);
     let periods = e.mul(coordinate, share);
@@ -143,6 +146,43 @@ fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     e.less(kept, rest)
 }
 
+impl GridMask {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "GridMask",
+        class: OVERWRITE,
+        summary: "sets the squares of a grid to 0, in a share p of the images",
+        params: &[
+            with_default(
+                "period",
+                ParamKind::Range,
+                ParamValue::Ints(&[96, 224]),
+                "range of the grid's period in pixels; defaults are the paper's for ImageNet",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Number,
+                ParamValue::Float(0.6),
+                "share of a period that is kept between the squares",
+            ),
+            with_default("p", ParamKind::Number, ParamValue::Float(0.8), "share of the images"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let [low, high] = args.pair_u32("period")?;
+            Ok(built(GridMask::new(low..=high, args.float("ratio")?, args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "GridMask",
+            draw: |rng, _| {
+                let low = 2 + rng.below(30);
+                let period = low..=low + rng.below(20);
+                Ok(built(GridMask::new(period, recipe::number(rng, 0.0, 1.0), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::None("a formula of its paper, with numbers from this crate's generator"),
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,9 +190,9 @@ mod tests {
     use crate::author::SampleKey;
 
     /// Returns the mask of an image as rows of text, with `#` where it is 0.
-    fn mask(op: &GridMask, slots: &[f32], size: Size) -> Vec<String> {
+    fn mask(op: &GridMask, params: &[f32], size: Size) -> Vec<String> {
         let at = |y, x| {
-            let cx = Eval { rule: NumberRule::Fused, params: slots, at: [y, x] };
+            let cx = Eval { rule: NumberRule::Fused, params, at: [y, x] };
             if op.eval(&cx, [7.0; 3]) == [0.0; 3] { '#' } else { '.' }
         };
         let (height, width) = (size.height as i32, size.width as i32);
@@ -160,16 +200,16 @@ mod tests {
     }
 
     fn drawn(op: &GridMask, sample: u64) -> Vec<f32> {
-        let mut slots = vec![0.0; op.param_count()];
-        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut slots);
-        slots
+        let mut params = vec![0.0; op.param_count()];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut params);
+        params
     }
 
     #[test]
     fn squares_stand_in_a_grid() {
         let op = GridMask::new(4..=4, 0.5, 1.0).unwrap();
-        let slots = [0.5, 1.5, 4.0, 0.25, 2.0];
-        let rows = mask(&op, &slots, Size::new(8, 9));
+        let params = [0.5, 1.5, 4.0, 0.25, 2.0];
+        let rows = mask(&op, &params, Size::new(8, 9));
         let (clear, dashed) = (".........", ".##..##..");
         let want = [clear, clear, dashed, dashed, clear, clear, dashed, dashed];
         assert_eq!(rows, want);
@@ -183,11 +223,12 @@ mod tests {
             let offset = period - 1;
             let kept = op.kept(period);
             let share = 1.0 / period as f32;
-            let slots = [kept as f32 + 0.5, offset as f32 + 0.5, period as f32, share, kept as f32];
+            let params =
+                [kept as f32 + 0.5, offset as f32 + 0.5, period as f32, share, kept as f32];
             let multiples = (0..65_536u32).step_by(period as usize);
             let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + kept]);
             for x in near.filter(|&x| x < 65_536) {
-                let cx = Eval { rule: NumberRule::Fused, params: &slots, at: [0, x as i32] };
+                let cx = Eval { rule: NumberRule::Fused, params: &params, at: [0, x as i32] };
                 let dropped = op.eval(&cx, [7.0; 3]) == [0.0; 3];
                 assert_eq!(dropped, (x + offset) % period >= kept, "{x}, {period}");
             }

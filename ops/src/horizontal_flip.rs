@@ -15,6 +15,7 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
+use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
@@ -58,4 +59,20 @@ impl GeometryOp for RandomHorizontalFlip {
             out.push(GeometryStep::FlipHorizontal);
         }
     }
+}
+
+impl RandomHorizontalFlip {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomHorizontalFlip",
+        class: GEOMETRY,
+        summary: "mirrors a share p of the images left to right",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomHorizontalFlip",
+            draw: |rng, _| Ok(built(RandomHorizontalFlip::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }

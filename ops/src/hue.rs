@@ -24,6 +24,10 @@ use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
+    recipe, required,
+};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Rotates the hues of a share `p` of the images by a random angle.
@@ -83,9 +87,9 @@ impl PixelOp for RandomHue {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
-        slots[0] = rng.uniform(self.low, self.high);
+        params[0] = rng.uniform(self.low, self.high);
         runs
     }
 
@@ -280,6 +284,42 @@ fn distance(e: &mut Emit, h: F32x4, hue: f32) -> F32x4 {
     let bits = e.bits(difference);
     let bits = e.and_i32(bits, magnitude);
     e.from_bits(bits)
+}
+
+impl RandomHue {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomHue",
+        class: COLOR,
+        summary: "turns the hues of a share p of the images",
+        params: &[
+            required(
+                "hue",
+                ParamKind::NumberOrRange,
+                ParamValue::Float(0.1),
+                "by -hue..hue, or by low..high, of a full turn",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (low, high) = read_range(args)?;
+            Ok(built(RandomHue::new(low, high, args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomHue",
+            draw: |rng, _| {
+                let low = recipe::number(rng, -0.5, 0.5);
+                let high = (low + recipe::number(rng, 0.0, 1.0)).min(0.5);
+                Ok(built(RandomHue::new(low, high, recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+/// Reads a range of hues; one number is a range around 0.
+pub(crate) fn read_range(args: &OpArgs<'_>) -> Result<(f64, f64), SpecError> {
+    Ok(args.range_or("hue", |value| -value..=value)?.into_inner())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
 /// Inverts a share `p` of the images.
@@ -64,9 +65,9 @@ impl PixelOp for RandomInvert {
         2
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let numbers = if rng.coin(self.p) { [-1.0, 255.0] } else { [1.0, 0.0] };
-        slots.copy_from_slice(&numbers);
+        params.copy_from_slice(&numbers);
         true
     }
 
@@ -74,8 +75,8 @@ impl PixelOp for RandomInvert {
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let [f, add] = [slots[0], slots[1]];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [f, add] = [params[0], params[1]];
         Some([[f, 0.0, 0.0, add], [0.0, f, 0.0, add], [0.0, 0.0, f, add]])
     }
 
@@ -91,6 +92,22 @@ impl PixelOp for RandomInvert {
     }
 }
 
+impl RandomInvert {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomInvert",
+        class: COLOR,
+        summary: "inverts a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomInvert::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomInvert",
+            draw: |rng, _| Ok(built(RandomInvert::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,9 +118,9 @@ mod tests {
     fn heads_inverts_and_tails_does_not() {
         for (p, want) in [(1.0, [245.0, 0.0, 177.75]), (0.0, [10.0, 255.0, 77.25])] {
             let op = RandomInvert::new(p).unwrap();
-            let mut slots = [0.0; 2];
-            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-            let cx = Eval::new(NumberRule::Fused, &slots);
+            let mut params = [0.0; 2];
+            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+            let cx = Eval::new(NumberRule::Fused, &params);
             assert_eq!(op.eval(&cx, [10.0, 255.0, 77.25]), want);
         }
         assert!(RandomInvert::new(f64::NAN).is_err());

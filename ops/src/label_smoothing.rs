@@ -17,6 +17,7 @@
 //! and before [`MixUp`](crate::MixUp).
 
 use crate::author::{LabelOp, Op, OpClass, Type};
+use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 use crate::{DType, ParamError, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
@@ -67,6 +68,19 @@ impl LabelOp for LabelSmoothing {
     fn element(&self, value: f32, classes: usize) -> f32 {
         value * (1.0 - self.epsilon) as f32 + (self.epsilon / classes as f64) as f32
     }
+}
+
+impl LabelSmoothing {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "LabelSmoothing",
+        class: LABELS,
+        summary: "spreads a share of a one-hot vector evenly over all classes",
+        params: &[required("epsilon", ParamKind::Number, ParamValue::Float(0.1), "the share")],
+        aliases: &[],
+        build: |args| Ok(built(LabelSmoothing::new(args.float("epsilon")?)?)),
+        recipes: Recipes::None("labels run as scalar code"),
+        golden: Golden::None("one formula, tested in its file"),
+    };
 }
 
 #[cfg(test)]

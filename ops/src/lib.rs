@@ -2,8 +2,8 @@
 //!
 //! Each op has a file of its own. The file states at the top what the op computes, where the rule comes
 //! from and what the op costs; the type follows, with its checked constructor, `eval` (the reference
-//! implementation, one pixel at a time) and `emit` (the same computation as instructions, four pixels
-//! at a time). The block compiler in the root crate joins the code of a list of ops into one loop; the
+//! implementation, one pixel at a time), `emit` (the same computation as instructions, four pixels
+//! at a time), and its entry in the registry, with recipes for tests. The block compiler in the root crate joins the code of a list of ops into one loop; the
 //! oracle there evaluates the list op by op, and both must produce the same bits.
 //!
 //! The [`ops!`] macro builds a list of ops:
@@ -229,6 +229,75 @@ pub mod internals {
         pub use crate::timm::*;
     }
 }
+
+/// The registry entries of all ops, family by family: docs, `fuseloop ops` and the tests of all ops follow
+/// this list.
+static ENTRIES: &[registry::OpInfo] = &[
+    RandomResizedCrop::ENTRY,
+    Resize::ENTRY,
+    CenterCrop::ENTRY,
+    RandomCrop::ENTRY,
+    Pad::ENTRY,
+    RandomZoomOut::ENTRY,
+    RandomTranslate::ENTRY,
+    RandomHorizontalFlip::ENTRY,
+    RandomVerticalFlip::ENTRY,
+    Rot90::ENTRY,
+    RandomRotate90::ENTRY,
+    Transpose::ENTRY,
+    D4::ENTRY,
+    RandomAffine::ENTRY,
+    RandomPerspective::ENTRY,
+    RandomRotation::ENTRY,
+    ColorJitter::ENTRY,
+    ColorMatrix::ENTRY,
+    Gamma::ENTRY,
+    Grayscale::ENTRY,
+    Lighting::ENTRY,
+    Lut::ENTRY,
+    PermuteChannels::ENTRY,
+    RandomAutocontrast::ENTRY,
+    RandomBrightness::ENTRY,
+    RandomChannelPermutation::ENTRY,
+    RandomContrast::ENTRY,
+    RandomEqualize::ENTRY,
+    RandomGamma::ENTRY,
+    RandomGrayscale::ENTRY,
+    RandomHue::ENTRY,
+    RandomInvert::ENTRY,
+    RandomPhotometricDistort::ENTRY,
+    RandomPosterize::ENTRY,
+    RandomSaturation::ENTRY,
+    RandomSolarize::ENTRY,
+    SolarizeAdd::ENTRY,
+    GaussianBlur::ENTRY,
+    BoxBlur::ENTRY,
+    RandomAdjustSharpness::ENTRY,
+    Cutout::ENTRY,
+    RandomErasing::ENTRY,
+    GridMask::ENTRY,
+    GaussianNoise::ENTRY,
+    Poison::ENTRY,
+    AugMix::ENTRY,
+    AutoAugment::ENTRY,
+    RandAugment::ENTRY,
+    RandomApply::ENTRY,
+    RandomChoice::ENTRY,
+    RandomOrder::ENTRY,
+    TrivialAugmentWide::ENTRY,
+    MixUp::ENTRY,
+    CutMix::ENTRY,
+    Normalize::ENTRY,
+    Convert::ENTRY,
+    View::ENTRY,
+    ToChannelsFirst::ENTRY,
+    ToChannelsLast::ENTRY,
+    ToDevice::ENTRY,
+    OneHot::ENTRY,
+    LabelSmoothing::ENTRY,
+    ReplaceLabel::ENTRY,
+    Squeeze::ENTRY,
+];
 
 /// A list of ops in the form that a pipeline takes.
 pub type Ops = Vec<std::sync::Arc<dyn author::Op>>;

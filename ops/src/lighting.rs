@@ -18,6 +18,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// The eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
@@ -72,9 +75,9 @@ impl PixelOp for Lighting {
         3
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let alpha = [0; 3].map(|_| f64::from(rng.normal() * self.alpha_std));
-        slots.copy_from_slice(&step(alpha));
+        params.copy_from_slice(&step(alpha));
         true
     }
 
@@ -82,8 +85,8 @@ impl PixelOp for Lighting {
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let [r, g, b] = [slots[0], slots[1], slots[2]];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = [params[0], params[1], params[2]];
         Some([[1.0, 0.0, 0.0, r], [0.0, 1.0, 0.0, g], [0.0, 0.0, 1.0, b]])
     }
 
@@ -104,6 +107,27 @@ impl PixelOp for Lighting {
 /// Returns the numbers that `alpha` adds to red, green and blue.
 fn step(alpha: [f64; 3]) -> [f32; 3] {
     DIRECTION.map(|row| (0..3).map(|j| row[j] * alpha[j] * SPREAD[j]).sum::<f64>() as f32)
+}
+
+impl Lighting {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Lighting",
+        class: COLOR,
+        summary: "shifts the colours by a random step, as AlexNet did",
+        params: &[required(
+            "alpha_std",
+            ParamKind::Number,
+            ParamValue::Float(0.1),
+            "standard deviation of the step; the example is AlexNet's",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(Lighting::new(args.float("alpha_std")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Lighting",
+            draw: |rng, _| Ok(built(Lighting::new(recipe::number(rng, -0.1, 1.0).max(0.0))?)),
+        }]),
+        golden: Golden::None("one sum for each channel, with numbers from this crate's generator"),
+    };
 }
 
 #[cfg(test)]

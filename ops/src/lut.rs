@@ -14,6 +14,10 @@
 use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
+    required, single,
+};
 use crate::{NumberRule, ParamError, TypeError};
 use std::fmt;
 
@@ -71,6 +75,51 @@ impl TableOp for Lut {
     fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut LevelTable) {
         *out = self.table.map(|channel| channel.map(|v| apply_rule(rule, v)));
     }
+}
+
+impl Lut {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Lut",
+        class: COLOR,
+        summary: "looks every value up in a table",
+        params: &[required(
+            "table",
+            ParamKind::Levels,
+            ParamValue::Ints(&INVERTED),
+            "what each level becomes, 0 to 255: for all channels, or red's, green's and blue's",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(lut(args)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Lut",
+            draw: |rng, _| {
+                let table = [0; 3].map(|_| [0; 256].map(|_| rng.uniform(0.0, 255.0)));
+                Ok(built(Lut::new(table)?))
+            },
+        }]),
+        golden: Golden::None("the user's own numbers"),
+    };
+}
+
+/// The example table: inverts the levels.
+const INVERTED: [i64; 256] = {
+    let (mut levels, mut i) = ([255; 256], 0);
+    while i < 256 {
+        levels[i] -= i as i64;
+        i += 1;
+    }
+    levels
+};
+
+/// Reads one table for all channels, or one for each channel.
+fn lut(args: &OpArgs<'_>) -> Result<Lut, SpecError> {
+    if let Ok(one) = args.array::<256>("table") {
+        return Ok(Lut::same(single("Lut", "table", one)?)?);
+    }
+    let all = single("Lut", "table", args.array::<768>("table")?)?;
+    let mut tables = [[0.0; 256]; 3];
+    tables.as_flattened_mut().copy_from_slice(&all);
+    Ok(Lut::new(tables)?)
 }
 
 #[cfg(test)]

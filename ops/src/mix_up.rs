@@ -22,7 +22,8 @@
 //! the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 
 use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
-use crate::mixing::{MixParams, label_output, weights};
+use crate::mixing::{self, MixParams, label_output, weights};
+use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
 use crate::{DType, ImageType, ParamError, Size, TypeError};
 
 /// Mixes each sample with another sample of the batch, with shares drawn from Beta(alpha, alpha).
@@ -117,6 +118,23 @@ impl BatchOp for MixUp {
     fn draw(&self, rng: &mut Rng, rows: usize, _size: Size) -> Vec<RowMix> {
         self.params.draw(rng, rows, |_, share| (share, None))
     }
+}
+
+impl MixUp {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "MixUp",
+        class: MIXING,
+        summary: "mixes each sample with another one of its batch, and their labels alike",
+        params: mixing::PARAMS,
+        aliases: &["ImageMixup", "LabelMixup"],
+        build: |args| {
+            let op = MixUp::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
+            let op = if args.bool("per_sample")? { op.per_sample() } else { op };
+            Ok(built(op.probability(args.float("p")?)?))
+        },
+        recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 use crate::author::{Rng, Type};
 use crate::beta::symmetric_beta;
 use crate::error::{positive, probability};
+use crate::registry::{OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, with_default};
 use crate::{DType, ParamError, TypeError, Window};
 
 /// The choice of the row that each row of a batch is mixed with.
@@ -148,6 +149,39 @@ pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeE
             found: found.to_string(),
         }),
     }
+}
+
+/// The parameters of an op that mixes batches.
+pub(crate) const PARAMS: &[ParamInfo] = &[
+    with_default(
+        "alpha",
+        ParamKind::Number,
+        ParamValue::Float(1.0),
+        "shares are drawn from Beta(alpha, alpha)",
+    ),
+    with_default(
+        "partner",
+        ParamKind::Word(&["previous", "permuted"]),
+        ParamValue::Word("previous"),
+        "who is mixed with whom: the sample before, or one by a random permutation",
+    ),
+    with_default(
+        "per_sample",
+        ParamKind::Bool,
+        ParamValue::Bool(false),
+        "draws for each sample in place of the batch: FFCV's same_lambda = false",
+    ),
+    with_default(
+        "p",
+        ParamKind::Number,
+        ParamValue::Float(1.0),
+        "share of the batches, or of the samples",
+    ),
+];
+
+/// Reads the choice of partners.
+pub(crate) fn read_partner(args: &OpArgs<'_>) -> Result<Partner, SpecError> {
+    args.choice("partner", &[("previous", Partner::Previous), ("permuted", Partner::Permuted)])
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required,
+};
 use crate::{DType, ParamError, TypeError};
 
 /// Subtracts a mean and divides by a standard deviation, for each channel.
@@ -152,6 +155,35 @@ impl PixelOp for Normalize {
             e.fma(d, s1, low)
         })
     }
+}
+
+impl Normalize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Normalize",
+        class: VALUES,
+        summary: "subtracts a mean and divides by a standard deviation; gives f32",
+        params: &[
+            required(
+                "mean",
+                ParamKind::Channels,
+                ParamValue::Floats(&[123.675, 116.28, 103.53]),
+                "in units of the values, so 0 to 255; the example is ImageNet's",
+            ),
+            required(
+                "std",
+                ParamKind::Channels,
+                ParamValue::Floats(&[58.395, 57.12, 57.375]),
+                "in the same units",
+            ),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Normalize::new(args.channels("mean")?, args.channels("std")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Normalize",
+            draw: |_, _| Ok(built(Normalize::imagenet())),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

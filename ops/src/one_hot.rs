@@ -8,6 +8,7 @@
 
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
+use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 use crate::{DType, ParamError, TypeError};
 
 /// Turns a label into a vector with a one at its class.
@@ -50,4 +51,22 @@ impl LabelOp for OneHot {
     fn classes(&self) -> Option<u32> {
         Some(self.classes)
     }
+}
+
+impl OneHot {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "OneHot",
+        class: LABELS,
+        summary: "turns a label into a vector with a one at its class; gives f32",
+        params: &[required(
+            "classes",
+            ParamKind::Whole,
+            ParamValue::Int(1000),
+            "elements of the vector",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(OneHot::new(args.u32("classes")?)?)),
+        recipes: Recipes::None("labels run as scalar code"),
+        golden: Golden::None("one comparison, tested in its file"),
+    };
 }

@@ -238,8 +238,8 @@ pub struct Eval<'a> {
 impl<'a> Eval<'a> {
     /// Arguments for an op that does not depend on the pixel's position, which is set to (0, 0).
     #[must_use]
-    pub const fn new(rule: NumberRule, slots: &'a [f32]) -> Self {
-        Self { rule, params: slots, at: [0; 2] }
+    pub const fn new(rule: NumberRule, params: &'a [f32]) -> Self {
+        Self { rule, params, at: [0; 2] }
     }
 }
 
@@ -260,8 +260,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
 
     /// Draws the parameters for an image of `size`. Returns whether the op runs for this sample:
     /// `false` only if [`may_skip`](Self::may_skip).
-    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
-        let _ = (rng, size, slots);
+    fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
+        let _ = (rng, size, params);
         true
     }
 
@@ -279,8 +279,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
 
     /// Returns true if these parameters leave every pixel unchanged, so that the mean need not be
     /// computed.
-    fn is_identity(&self, slots: &[f32]) -> bool {
-        let _ = slots;
+    fn is_identity(&self, params: &[f32]) -> bool {
+        let _ = params;
         false
     }
 
@@ -306,8 +306,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     /// Returns the rows of a matrix, each with its constant last, if the op is
     /// `clamp(matrix * pixel)` except for rounding. Consecutive ops of this form may be merged into
     /// one under [`NumberRule::Relaxed`].
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let _ = slots;
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let _ = params;
         None
     }
 
@@ -344,8 +344,8 @@ pub trait TableOp: fmt::Debug + Send + Sync {
 
     /// Draws the parameters. Returns whether the op runs for this sample: `false` only if
     /// [`may_skip`](Self::may_skip).
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
-        let _ = (rng, slots);
+    fn draw(&self, rng: &mut Rng, params: &mut [f32]) -> bool {
+        let _ = (rng, params);
         true
     }
 
@@ -362,7 +362,7 @@ pub trait TableOp: fmt::Debug + Send + Sync {
     /// The definition of the op: writes the table to `out`. `histogram` is all zeros unless
     /// [`needs_histogram`](Self::needs_histogram). Table values must be in `0.0..=255.0`, and whole
     /// under [`NumberRule::Exact`].
-    fn table(&self, rule: NumberRule, slots: &[f32], histogram: &Histogram, out: &mut LevelTable);
+    fn table(&self, rule: NumberRule, params: &[f32], histogram: &Histogram, out: &mut LevelTable);
 }
 
 /// An op made of other ops, some of which run for a sample.

@@ -21,6 +21,10 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{on_image, on_u8_image};
+use crate::registry::{
+    FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
+    SpecError, built, recipe, required, with_default,
+};
 use crate::rows::{PadMode, Padding, RowFilter};
 use crate::{Dim, ImageType, ParamError, Size, TypeError};
 
@@ -223,6 +227,64 @@ impl GeometryOp for Pad {
 
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         self.mode.fill()
+    }
+}
+
+impl Pad {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Pad",
+        class: GEOMETRY,
+        summary: "frames an image",
+        params: &[
+            required("padding", ParamKind::Sides, ParamValue::Int(4), "pixels on each side"),
+            FILL,
+            PADDING_MODE,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Pad::new(args.sides("padding")?)?.padding_mode(read_mode(args)?))),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Pad",
+            draw: |rng, _| Ok(built(Pad::new(random_sides(rng))?.padding_mode(random_mode(rng)))),
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+/// The parameter for the contents of a border.
+pub(crate) const PADDING_MODE: ParamInfo = with_default(
+    "padding_mode",
+    ParamKind::Word(&["constant", "edge", "reflect", "symmetric"]),
+    ParamValue::Word("constant"),
+    "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
+);
+
+/// Returns every mode, by the name a user writes.
+const fn modes(fill: [u8; 3]) -> [(&'static str, PaddingMode); 4] {
+    [
+        ("constant", PaddingMode::Constant(fill)),
+        ("edge", PaddingMode::Edge),
+        ("reflect", PaddingMode::Reflect),
+        ("symmetric", PaddingMode::Symmetric),
+    ]
+}
+
+/// Reads the contents of a border.
+pub(crate) fn read_mode(args: &OpArgs<'_>) -> Result<PaddingMode, SpecError> {
+    args.choice("padding_mode", &modes(args.color("fill")?))
+}
+
+/// Draws the contents of a border.
+pub(crate) fn random_mode(rng: &mut Rng) -> PaddingMode {
+    let modes = modes(recipe::color(rng));
+    recipe::pick(rng, modes).1
+}
+
+/// Draws the widths of a border.
+pub(crate) fn random_sides(rng: &mut Rng) -> Sides {
+    match rng.below(3) {
+        0 => Sides::from(rng.below(6)),
+        1 => Sides::from([0; 2].map(|_| rng.below(9))),
+        _ => Sides::from([0; 4].map(|_| rng.below(20))),
     }
 }
 

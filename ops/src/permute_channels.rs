@@ -18,6 +18,10 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+    with_default,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
@@ -120,18 +124,18 @@ impl PixelOp for RandomChannelPermutation {
         9
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let order = rng.below(6) as usize;
         let permutation = PERMUTATIONS[if runs { order } else { 0 }];
-        for (row, from) in slots.chunks_exact_mut(3).zip(permutation) {
+        for (row, from) in params.chunks_exact_mut(3).zip(permutation) {
             row.copy_from_slice(&unit_row(from)[..3]);
         }
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        Some(std::array::from_fn(|c| [slots[3 * c], slots[3 * c + 1], slots[3 * c + 2], 0.0]))
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        Some(std::array::from_fn(|c| [params[3 * c], params[3 * c + 1], params[3 * c + 2], 0.0]))
     }
 
     fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
@@ -144,7 +148,7 @@ impl PixelOp for RandomChannelPermutation {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
-            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.param(slot));
+            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|param| e.param(param));
             let sum = e.mul(r, row[0]);
             let sum = e.fma(g, row[1], sum);
             e.fma(b, row[2], sum)
@@ -155,6 +159,51 @@ impl PixelOp for RandomChannelPermutation {
 /// Returns the matrix row that selects channel `from`.
 fn unit_row(from: usize) -> [f32; 4] {
     std::array::from_fn(|column| if column == from { 1.0 } else { 0.0 })
+}
+
+impl PermuteChannels {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "PermuteChannels",
+        class: COLOR,
+        summary: "puts the channels in another order",
+        params: &[required(
+            "permutation",
+            ParamKind::Permutation,
+            ParamValue::Ints(&[2, 1, 0]),
+            "which channel each becomes; the example makes BGR of RGB",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(PermuteChannels::new(args.permutation("permutation")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "PermuteChannels",
+            draw: |rng, _| {
+                let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+                Ok(built(PermuteChannels::new(recipe::pick(rng, orders))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+impl RandomChannelPermutation {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomChannelPermutation",
+        class: COLOR,
+        summary: "puts the channels of a share p of the images in a random order",
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(1.0),
+            "share of the images",
+        )],
+        aliases: &["ChannelShuffle"],
+        build: |args| Ok(built(RandomChannelPermutation::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomChannelPermutation",
+            draw: |rng, _| Ok(built(RandomChannelPermutation::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::None("a PermuteChannels, which has goldens, with a drawn order"),
+    };
 }
 
 #[cfg(test)]
@@ -177,9 +226,9 @@ mod tests {
 
     fn permuted(p: f64, sample: u64) -> [f32; 3] {
         let op = RandomChannelPermutation::new(p).unwrap();
-        let mut slots = [9.0; 9];
-        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut slots);
-        op.eval(&Eval::new(NumberRule::Fused, &slots), PIXEL)
+        let mut params = [9.0; 9];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
+        op.eval(&Eval::new(NumberRule::Fused, &params), PIXEL)
     }
 
     #[test]

@@ -17,6 +17,10 @@
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    with_default,
+};
 use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
@@ -102,6 +106,51 @@ impl ChoiceOp for RandomPhotometricDistort {
     fn draw(&self, rng: &mut Rng) -> usize {
         usize::from(!rng.coin(0.5))
     }
+}
+
+impl RandomPhotometricDistort {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomPhotometricDistort",
+        class: COLOR,
+        summary: "changes colours in up to five ways, each in a share p of the images",
+        params: &[
+            distortion("brightness", &[0.875, 1.125]),
+            distortion("contrast", &[0.5, 1.5]),
+            distortion("saturation", &[0.5, 1.5]),
+            with_default(
+                "hue",
+                ParamKind::Range,
+                ParamValue::Floats(&[-0.05, 0.05]),
+                "range of what the hue turns by, of a full turn",
+            ),
+            with_default(
+                "p",
+                ParamKind::Number,
+                ParamValue::Float(0.5),
+                "share of the images, for each way",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            Ok(built(RandomPhotometricDistort::ranges(
+                args.pair("brightness")?,
+                args.pair("contrast")?,
+                args.pair("saturation")?,
+                args.pair("hue")?,
+                args.float("p")?,
+            )?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomPhotometricDistort",
+            draw: |rng, _| Ok(built(RandomPhotometricDistort::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::None("the ops of a ColorJitter, which has goldens, each with a coin"),
+    };
+}
+
+/// Returns the parameter of a factor of the distortion.
+const fn distortion(name: &'static str, range: &'static [f64]) -> ParamInfo {
+    with_default(name, ParamKind::Range, ParamValue::Floats(range), "range of the factor")
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 
 use crate::author::{HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{HostSample, ParamError, Size, TypeError};
 use std::fmt;
 
@@ -105,6 +108,53 @@ impl HostOp for Poison {
             *value = sum.clamp(0.0, 255.0) as u8;
         }
     }
+}
+
+impl Poison {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Poison",
+        class: OVERWRITE,
+        summary: "blends a fixed image into some samples",
+        params: &[
+            required(
+                "size",
+                ParamKind::Size,
+                ParamValue::Ints(&[1, 2]),
+                "of the samples and of the blended image",
+            ),
+            required(
+                "mask",
+                ParamKind::Numbers,
+                ParamValue::Ints(&[255, 0, 0, 255, 0, 0]),
+                "the blended image: red, green and blue of each pixel, 0 to 255, row by row",
+            ),
+            required(
+                "alpha",
+                ParamKind::Numbers,
+                ParamValue::Floats(&[0.5, 0.5]),
+                "the blended image's weight in each pixel, 0 to 1",
+            ),
+            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let (mask, alpha) = (args.floats("mask")?, args.floats("alpha")?);
+            Ok(built(Poison::new(args.size("size")?, &mask, &alpha, args.ids("indices")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Poison",
+            draw: |rng, before| {
+                let size = before.size().unwrap_or(Size::new(1, 1));
+                let mut numbers = |count: u64, high| -> Vec<f64> {
+                    (0..count).map(|_| recipe::number(rng, 0.0, high)).collect()
+                };
+                let (mask, alpha) =
+                    (numbers(3 * size.pixels(), 256.0), numbers(size.pixels(), 1.0));
+                Ok(built(Poison::new(size, &mask, &alpha, [0, 2])?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Keeps the highest bits of each value, in a share `p` of the images.
@@ -73,10 +76,10 @@ impl PixelOp for RandomPosterize {
         2
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p) && self.bits < 8;
         let step = if runs { (256 >> self.bits) as f32 } else { NO_STEP };
-        slots.copy_from_slice(&[1.0 / step, step]);
+        params.copy_from_slice(&[1.0 / step, step]);
         true
     }
 
@@ -98,6 +101,22 @@ impl PixelOp for RandomPosterize {
     }
 }
 
+impl RandomPosterize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomPosterize",
+        class: COLOR,
+        summary: "keeps the highest bits of each value, in a share p of the images",
+        params: &[required("bits", ParamKind::Whole, ParamValue::Int(4), "how many are kept"), P],
+        aliases: &[],
+        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?, args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomPosterize",
+            draw: |rng, _| Ok(built(RandomPosterize::new(rng.below(9), recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,9 +125,9 @@ mod tests {
 
     fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomPosterize::new(bits, p).unwrap();
-        let mut slots = [0.0; 2];
-        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-        op.eval(&Eval::new(NumberRule::Fused, &slots), pixel)
+        let mut params = [0.0; 2];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+        op.eval(&Eval::new(NumberRule::Fused, &params), pixel)
     }
 
     #[test]

@@ -22,9 +22,9 @@ use crate::author::{Emit, F32x4, Pixels};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
     /// The parameter with this index, in all four lanes.
-    Slot(u32),
+    Param(u32),
     /// The bits of the parameter with this index, in all four lanes.
-    SlotBits(u32),
+    ParamBits(u32),
     /// The `f32` with these bits, in all four lanes.
     Splat(u32),
     /// An `i32` in all four lanes.
@@ -141,7 +141,7 @@ pub struct Grant {
 pub struct Program {
     instructions: Vec<Instruction>,
     outputs: [u32; 3],
-    slots: usize,
+    param_count: usize,
     place: bool,
 }
 
@@ -151,15 +151,15 @@ pub struct Program {
 pub enum ProgramError {
     /// A parameter that the op does not have.
     #[error(
-        "instruction {at} of its code reads parameter {slot}, but the op has {slots} parameter(s)"
+        "instruction {at} of its code reads parameter {param}, but the op has {param_count} parameter(s)"
     )]
-    Slot {
+    Param {
         /// Index of the instruction.
         at: usize,
         /// Index of the parameter.
-        slot: u32,
+        param: u32,
         /// The number of the op's parameters.
-        slots: usize,
+        param_count: usize,
     },
     /// An operand that is not defined at this point, or is of another kind.
     #[error(
@@ -215,7 +215,7 @@ impl Program {
         let program = Self {
             instructions: e.into_instructions(),
             outputs: pixels.channels.map(|channel| channel.0),
-            slots: grant.param_count,
+            param_count: grant.param_count,
             place: grant.place,
         };
         program.check()?;
@@ -236,8 +236,8 @@ impl Program {
 
     /// Returns the number of parameters that the program may read.
     #[must_use]
-    pub fn slots(&self) -> usize {
-        self.slots
+    pub fn param_count(&self) -> usize {
+        self.param_count
     }
 
     /// Returns true if the program's inputs include the row and the column of a pixel, after its
@@ -253,10 +253,10 @@ impl Program {
             values.kinds.extend([Some(Kind::Word); 2]);
         }
         for (at, instruction) in self.instructions.iter().enumerate() {
-            if let Instruction::Slot(slot) | Instruction::SlotBits(slot) = *instruction
-                && slot as usize >= self.slots
+            if let Instruction::Param(param) | Instruction::ParamBits(param) = *instruction
+                && param as usize >= self.param_count
             {
-                return Err(ProgramError::Slot { at, slot, slots: self.slots });
+                return Err(ProgramError::Param { at, param, param_count: self.param_count });
             }
             values.take(*instruction).ok_or(ProgramError::Value { at })?;
         }
@@ -279,8 +279,8 @@ impl Values {
     /// that it needs.
     fn take(&mut self, instruction: Instruction) -> Option<()> {
         match instruction {
-            Instruction::Slot(_) | Instruction::Splat(_) => self.define(Kind::Float),
-            Instruction::SlotBits(_) | Instruction::SplatI32(_) => self.define(Kind::Word),
+            Instruction::Param(_) | Instruction::Splat(_) => self.define(Kind::Float),
+            Instruction::ParamBits(_) | Instruction::SplatI32(_) => self.define(Kind::Word),
             Instruction::Unary(operation, a) => {
                 let [takes, gives] = operation.kinds();
                 self.all([a], takes)?;
@@ -360,10 +360,10 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn record(
-        slots: usize,
+        param_count: usize,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Program, ProgramError> {
-        Program::record(Grant { rule: NumberRule::Fused, param_count: slots, place: false }, emit)
+        Program::record(Grant { rule: NumberRule::Fused, param_count, place: false }, emit)
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         let program = program.unwrap();
         let add = |channel| Instruction::Binary(Binary::Add, [channel, 5]);
         let said = [
-            Instruction::Slot(0),
+            Instruction::Param(0),
             Instruction::Splat(2f32.to_bits()),
             Instruction::Binary(Binary::Mul, [3, 4]),
             add(0),
@@ -385,22 +385,25 @@ mod tests {
             add(2),
         ];
         assert_eq!(program.instructions(), said);
-        assert_eq!((program.outputs(), program.slots()), ([6, 7, 8], 1));
+        assert_eq!((program.outputs(), program.param_count()), ([6, 7, 8], 1));
     }
 
     #[test]
-    fn a_slot_that_was_not_granted_is_refused() {
-        for slot in [1, 1 << 23, usize::MAX] {
+    fn a_parameter_that_was_not_granted_is_refused() {
+        for param in [1, 1 << 23, usize::MAX] {
             let error = record(1, |e, pixels| {
-                e.param(slot);
+                e.param(param);
                 pixels
             });
-            assert!(matches!(error, Err(ProgramError::Slot { at: 0, slots: 1, .. })), "{slot}");
+            assert!(
+                matches!(error, Err(ProgramError::Param { at: 0, param_count: 1, .. })),
+                "{param}"
+            );
             let error = record(1, |e, pixels| {
-                e.param_bits(slot);
+                e.param_bits(param);
                 pixels
             });
-            assert!(matches!(error, Err(ProgramError::Slot { .. })), "{slot}");
+            assert!(matches!(error, Err(ProgramError::Param { .. })), "{param}");
         }
     }
 
@@ -478,7 +481,7 @@ mod tests {
             assert!(inner.is_ok());
             pixels
         });
-        assert!(matches!(error, Err(ProgramError::Slot { slots: 1, .. })));
+        assert!(matches!(error, Err(ProgramError::Param { param_count: 1, .. })));
     }
 
     #[test]

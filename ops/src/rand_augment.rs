@@ -21,7 +21,11 @@ use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
+use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
+use crate::registry::{
+    Golden, OpArgs, OpInfo, POLICY, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError,
+    WARP_INTERPOLATION_WORDS, built, optional, recipe, with_default,
+};
 use crate::rows::WarpInterpolation;
 use crate::timm::Config;
 use crate::{ParamError, TypeError};
@@ -33,14 +37,14 @@ const MOST_OPS: u32 = 16;
 /// Runs a few random actions of one strength.
 #[derive(Clone, Debug)]
 pub struct RandAugment {
-    recipe: Recipe,
+    settings: Settings,
     look: WarpOptions,
     picks: [ChoiceBranch; 1],
 }
 
 /// The configuration that actions are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Recipe {
+enum Settings {
     /// torchvision's arguments.
     Torchvision { num_ops: u32, magnitude: u32, bins: u32 },
     /// timm's configuration string.
@@ -75,7 +79,7 @@ impl RandAugment {
             return Err(ParamError::new(OP, "magnitude", magnitude, expected));
         }
         let num_ops = checked_count("num_ops", num_ops)?;
-        Ok(Self::of(Recipe::Torchvision { num_ops, magnitude, bins }, WarpOptions::default()))
+        Ok(Self::of(Settings::Torchvision { num_ops, magnitude, bins }, WarpOptions::default()))
     }
 
     /// timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`.
@@ -126,25 +130,28 @@ impl RandAugment {
         let config = Config::parse(config)?;
         checked_count("n", config.n)?;
         config.check_weighted()?;
-        Ok(Self::of(Recipe::Timm(config), crate::timm::LOOK))
+        Ok(Self::of(Settings::Timm(config), crate::timm::LOOK))
     }
 
     /// Sets how warps interpolate: nearest by default; for timm's, bilinear or bicubic by a coin.
     #[must_use]
     pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
-        Self::of(self.recipe, WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look })
+        Self::of(
+            self.settings,
+            WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look },
+        )
     }
 
     /// Sets the fill colour of warps: black by default, (128, 128, 128) for timm's.
     #[must_use]
     pub fn fill(self, fill: [u8; 3]) -> Self {
-        Self::of(self.recipe, WarpOptions { fill: Some(fill), ..self.look })
+        Self::of(self.settings, WarpOptions { fill: Some(fill), ..self.look })
     }
 
-    fn of(recipe: Recipe, look: WarpOptions) -> Self {
-        let ops = match recipe {
-            Recipe::Timm(config) => config.picks(look),
-            Recipe::Torchvision { num_ops, magnitude, bins } => {
+    fn of(settings: Settings, look: WarpOptions) -> Self {
+        let ops = match settings {
+            Settings::Timm(config) => config.picks(look),
+            Settings::Torchvision { num_ops, magnitude, bins } => {
                 let space = Space::RandAugment;
                 let strength = Strength::Entry { space, bins, index: magnitude };
                 let lists = space.actions().iter().map(|action| action.ops(strength, look));
@@ -152,7 +159,7 @@ impl RandAugment {
                 (0..num_ops).map(|_| pick.clone() as Arc<dyn Op>).collect()
             }
         };
-        Self { recipe, look, picks: [ChoiceBranch { ops, when: only(0) }] }
+        Self { settings, look, picks: [ChoiceBranch { ops, when: only(0) }] }
     }
 }
 
@@ -191,4 +198,92 @@ impl ChoiceOp for RandAugment {
     fn draw(&self, _: &mut Rng) -> usize {
         0
     }
+}
+
+impl RandAugment {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandAugment",
+        class: POLICY,
+        summary: "runs a few random actions of one strength",
+        params: &[
+            with_default("num_ops", ParamKind::Whole, ParamValue::Int(2), "how many actions"),
+            with_default(
+                "magnitude",
+                ParamKind::Whole,
+                ParamValue::Int(9),
+                "how strong, below the bins",
+            ),
+            policy::BINS,
+            optional(
+                "config",
+                ParamKind::Text,
+                "in place of these a string as timm has it: rand-m9-mstd0.5-inc1",
+            ),
+            INTERPOLATION,
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = rand_augment(args)?;
+            Ok(built(policy::with_look(args, op, RandAugment::interpolation, RandAugment::fill)?))
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "RandAugment",
+                draw: |rng, _| {
+                    let op = RandAugment::new(rng.below(4), rng.below(31))?;
+                    Ok(built(policy::random_look(
+                        rng,
+                        op,
+                        RandAugment::interpolation,
+                        RandAugment::fill,
+                    )))
+                },
+            },
+            Recipe {
+                name: "RandAugment(timm)",
+                draw: |rng, _| {
+                    let configs = [
+                        "rand-m9-mstd0.5-inc1",
+                        "rand-m20-mmax30-p0.9",
+                        "rand-n3-m5-mstd101",
+                        "rand-n1-p1-tweights",
+                        "rand-n2-p0.8-tweights",
+                        "rand-n2-t3a-p1-mstd3",
+                        "rand-n2-t3aw-p1",
+                        "rand-n0",
+                    ];
+                    Ok(built(RandAugment::timm(recipe::pick(rng, configs))?))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
+}
+
+/// The interpolation and the fill, which have other defaults with one of timm's configurations.
+const INTERPOLATION: ParamInfo = optional(
+    "interpolation",
+    WARP_INTERPOLATION_WORDS,
+    "interpolation of warps; default: nearest, or with a config one of the others at random",
+);
+
+const FILL: ParamInfo = optional(
+    "fill",
+    ParamKind::Color,
+    "fill colour outside the image; default: black, or 128 with a config",
+);
+
+/// Builds a `RandAugment` from timm's string or from torchvision's numbers, but not both.
+fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
+    let [num_ops, magnitude, bins] = ["num_ops", "magnitude", "num_magnitude_bins"];
+    let Some(config) = args.if_given("config", OpArgs::text)? else {
+        let [num_ops, magnitude] = [args.u32(num_ops)?, args.u32(magnitude)?];
+        return Ok(RandAugment::with_bins(num_ops, magnitude, args.u32(bins)?)?);
+    };
+    if let Some(other) = [num_ops, magnitude, bins].into_iter().find(|name| args.given(name)) {
+        let found = format!("given beside {other}");
+        return Err(ParamError::new("RandAugment", "config", found, "one of the two").into());
+    }
+    Ok(RandAugment::timm(&config)?)
 }

@@ -23,9 +23,13 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{finite_range, positive_range};
 use crate::op::on_u8_image;
+use crate::registry::{
+    BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, Recipe, Recipes, SpecError, built,
+    optional, recipe,
+};
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
-use crate::warping::{Center, Warping};
-use crate::{ParamError, Size, TypeError};
+use crate::warping::{self, Center, Warping};
+use crate::{ImageType, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random.
@@ -192,6 +196,72 @@ impl GeometryOp for RandomAffine {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl RandomAffine {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomAffine",
+        class: GEOMETRY,
+        summary: "turns, shifts, scales and shears an image at random",
+        params: &[
+            warping::DEGREES,
+            optional("translate", ParamKind::Pair, "largest shift, as shares of width and height"),
+            optional("scale", ParamKind::Range, "range of the factor"),
+            optional("shear", ParamKind::Shear, "degrees; a number s is -s..s along x"),
+            warping::interpolation("nearest"),
+            FILL,
+            warping::CENTER,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(affine(args)?)),
+        recipes: Recipes::Drawn(&[Recipe { name: "RandomAffine", draw: random }]),
+        golden: Golden::Tested,
+    };
+}
+
+fn affine(args: &OpArgs<'_>) -> Result<RandomAffine, SpecError> {
+    let mut op = RandomAffine::new(warping::around_zero(args, "degrees")?)?
+        .interpolation(args.warp_interpolation("interpolation")?)
+        .fill(args.color("fill")?);
+    if let Some((across, down)) = args.if_given("translate", OpArgs::pair)? {
+        op = op.translate(across, down)?;
+    }
+    if let Some(scale) = args.if_given("scale", OpArgs::range)? {
+        op = op.scale(scale)?;
+    }
+    if let Some((x, y)) = args.if_given("center", OpArgs::pair)? {
+        op = op.center(x, y)?;
+    }
+    if args.given("shear") { sheared(args, op) } else { Ok(op) }
+}
+
+/// Shears along x by one number or two, along both axes by four.
+fn sheared(args: &OpArgs<'_>, op: RandomAffine) -> Result<RandomAffine, SpecError> {
+    let sheared: Result<_, ParamError> = match args.array("shear") {
+        Ok([x_low, x_high, y_low, y_high]) => op.shear_both(x_low..=x_high, y_low..=y_high),
+        Err(_) => op.shear(warping::around_zero(args, "shear")?),
+    };
+    Ok(sheared?)
+}
+
+fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    let mut op = RandomAffine::new(-30.0..=60.0)?.interpolation(recipe::warp_interpolation(rng));
+    op = op.fill(warping::random_fill(rng));
+    if rng.coin(0.5) {
+        op = op.translate(recipe::number(rng, 0.0, 1.0), recipe::number(rng, 0.0, 1.0))?;
+    }
+    if rng.coin(0.5) {
+        op = op.scale(0.4..=1.7)?;
+    }
+    op = match rng.below(3) {
+        0 => op,
+        1 => op.shear(-20.0..=90.0)?,
+        _ => op.shear_both(-9.0..=9.0, -50.0..=20.0)?,
+    };
+    if rng.coin(0.2) {
+        op = op.center(f64::from(before.width.max), 0.0)?;
+    }
+    Ok(built(op))
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@
 //! | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::container::{only, output};
+use crate::container::{self, only, output};
 use crate::error::probability;
-use crate::{Ops, ParamError, TypeError};
+use crate::registry::{BuiltOp, Golden, OpInfo, P, POLICY, Recipe, Recipes, built, recipe};
+use crate::{ImageType, Ops, ParamError, TypeError};
 
 /// Runs a list of ops for a share `p` of the samples.
 #[derive(Clone, Debug)]
@@ -72,6 +73,28 @@ impl ChoiceOp for RandomApply {
     fn draw(&self, rng: &mut Rng) -> usize {
         if rng.coin(self.p) { HEADS } else { TAILS }
     }
+}
+
+impl RandomApply {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomApply",
+        class: POLICY,
+        summary: "runs a list of ops for a share p of the images",
+        params: &[container::OPS, P],
+        aliases: &[],
+        build: |args| Ok(built(RandomApply::new(args.ops("ops")?, args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomApply",
+            draw: |rng, before| random(rng, before, 0),
+        }]),
+        golden: Golden::None("runs its list or not: its ops are tested themselves"),
+    };
+}
+
+/// Draws a container that is in `depth` others.
+pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
+    let list = container::random_ops(rng, before, 3, depth)?;
+    Ok(built(RandomApply::new(list, recipe::share(rng))?))
 }
 
 #[cfg(test)]

@@ -14,8 +14,11 @@
 //! | cost   | the cost of the list that runs: each list has its own loop body |
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::container::{alternatives, output};
-use crate::{Ops, ParamError, TypeError};
+use crate::container::{self, alternatives, output};
+use crate::registry::{
+    BuiltOp, Golden, OpArgs, OpInfo, POLICY, ParamKind, Recipe, Recipes, built, optional,
+};
+use crate::{ImageType, Ops, ParamError, TypeError};
 
 /// The maximum number of lists: the number of bits in a mask of outcomes.
 const MOST: usize = 128;
@@ -121,6 +124,41 @@ impl Weights {
         let share = f64::from(rng.unit()) * whole;
         self.sums.partition_point(|sum| *sum <= share)
     }
+}
+
+impl RandomChoice {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomChoice",
+        class: POLICY,
+        summary: "runs one of a list of ops",
+        params: &[
+            container::OPS,
+            optional("weights", ParamKind::Numbers, "relative weight of each; default: all equal"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
+            Ok(built(match args.if_given("weights", OpArgs::floats)? {
+                Some(weights) => RandomChoice::new(lists, &weights)?,
+                None => RandomChoice::uniform(lists)?,
+            }))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomChoice",
+            draw: |rng, before| random(rng, before, 0),
+        }]),
+        golden: Golden::None("runs one of its lists: their ops are tested themselves"),
+    };
+}
+
+/// Draws a container that is in `depth` others.
+pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
+    let lists = 0..1 + rng.below(4);
+    let lists = lists.map(|_| container::random_ops(rng, before, 2, depth));
+    let lists = lists.collect::<Result<Vec<Ops>, _>>()?;
+    let mut weights: Vec<f64> = lists.iter().map(|_| f64::from(rng.below(3))).collect();
+    weights[0] += 1.0;
+    Ok(built(RandomChoice::new(lists, &weights)?))
 }
 
 #[cfg(test)]

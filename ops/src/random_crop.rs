@@ -19,6 +19,11 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
+use crate::pad;
+use crate::registry::{
+    FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built, recipe,
+    with_default,
+};
 use crate::{ImageType, PaddingMode, ParamError, Sides, Size, TypeError};
 
 /// Cuts a window of fixed size at a random position.
@@ -127,6 +132,58 @@ impl GeometryOp for RandomCrop {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         self.mode.fill().filter(|_| !self.sides.is_none() || smaller)
     }
+}
+
+impl RandomCrop {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomCrop",
+        class: GEOMETRY,
+        summary: "cuts a window of fixed size at a random place",
+        params: &[
+            SIZE,
+            with_default(
+                "padding",
+                ParamKind::Sides,
+                ParamValue::Int(0),
+                "pixels first put on each side",
+            ),
+            with_default(
+                "pad_if_needed",
+                ParamKind::Bool,
+                ParamValue::Bool(false),
+                "whether an image that is too small may lie anywhere in the window",
+            ),
+            FILL,
+            pad::PADDING_MODE,
+        ],
+        aliases: &[],
+        build: |args| {
+            let Size { height, width } = args.size("size")?;
+            let op = RandomCrop::new(height, width)?;
+            let op = op.padding(args.sides("padding")?, pad::read_mode(args)?)?;
+            Ok(built(if args.bool("pad_if_needed")? { op.pad_if_needed() } else { op }))
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "RandomCrop",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
+                    Ok(built(RandomCrop::new(height, width)?.padding(padding, recipe::color(rng))?))
+                },
+            },
+            Recipe {
+                name: "RandomCrop(framed)",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    let op = RandomCrop::new(height, width)?;
+                    let op = op.padding(pad::random_sides(rng), pad::random_mode(rng))?;
+                    Ok(built(if rng.coin(0.5) { op.pad_if_needed() } else { op }))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ use crate::author::{Emit, Eval, Mask, Op, OpClass, PixelOp, Pixels, RegionOp, Rn
 use crate::error::{positive_range, probability};
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
+    recipe, single, with_default,
+};
+use crate::{Convert, Normalize, RandomChoice, ops};
 use crate::{DType, ParamError, Size, TypeError, Window};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -214,14 +219,14 @@ impl PixelOp for RandomErasing {
         SEEDS + 4
     }
 
-    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
         let Window { top, left, height, width } = RegionOp::draw(self, rng, size);
         let before = |place: u32| place as f32 - 0.5;
-        slots[TOP] = before(top);
-        slots[BOTTOM] = before(top + height);
-        slots[LEFT] = before(left);
-        slots[RIGHT] = before(left + width);
-        slots[..SEEDS].copy_from_slice(&noise::seeds(rng));
+        params[TOP] = before(top);
+        params[BOTTOM] = before(top + height);
+        params[LEFT] = before(left);
+        params[RIGHT] = before(left + width);
+        params[..SEEDS].copy_from_slice(&noise::seeds(rng));
         true
     }
 
@@ -252,12 +257,91 @@ impl PixelOp for RandomErasing {
 /// Returns a mask of the pixels inside the rectangle.
 fn emit_inside(e: &mut Emit) -> Mask {
     let [y, x] = e.position().map(|place| e.to_f32(place));
-    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.param(slot));
+    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|param| e.param(param));
     let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));
     let in_row = e.both(below_top, above_bottom);
     let (after_left, before_right) = (e.less(left, x), e.less(x, right));
     let in_column = e.both(after_left, before_right);
     e.both(in_row, in_column)
+}
+
+impl RandomErasing {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomErasing",
+        class: OVERWRITE,
+        summary: "erases a random rectangle of a share p of the images",
+        params: &[
+            P,
+            with_default(
+                "scale",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.02, 0.33]),
+                "share of the area",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.3, 3.3]),
+                "height over width",
+            ),
+            with_default(
+                "value",
+                ParamKind::Paint,
+                ParamValue::Int(0),
+                "what is painted, in units of the values; random is noise",
+            ),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(erasing(args)?)),
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "RandomErasing",
+                draw: |rng, before| {
+                    let value = |_| match before.dtype {
+                        DType::U8 => rng.uniform(0.0, 256.0),
+                        _ => rng.uniform(-3.0, 3.0),
+                    };
+                    let values = [0; 3].map(value);
+                    Ok(built(random(rng)?.values(values)?))
+                },
+            },
+            Recipe {
+                name: "RandomErasing(random)",
+                draw: |rng, before| {
+                    let op = random(rng)?.random();
+                    if before.dtype != DType::U8 {
+                        return Ok(built(op));
+                    }
+                    // The op takes floats: it follows an op that makes them, and bytes sometimes follow it.
+                    let mut list = ops![Normalize::imagenet(), op];
+                    if rng.coin(0.5) {
+                        list.push(built(Convert::to(DType::U8)));
+                    }
+                    Ok(built(RandomChoice::uniform(vec![list])?))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
+}
+
+fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
+    let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
+    let op = RandomErasing::new(args.float("p")?, scale, ratio)?;
+    if args.is_word("value", "random")? {
+        return Ok(op.random());
+    }
+    let values = match args.is_list("value")? {
+        true => args.channels("value")?,
+        false => [args.float("value")?; 3],
+    };
+    Ok(op.values(single("RandomErasing", "value", values)?)?)
+}
+
+fn random(rng: &mut Rng) -> Result<RandomErasing, ParamError> {
+    let low = recipe::number(rng, 0.0, 0.3);
+    let ratio = recipe::number(rng, 0.2, 1.0);
+    RandomErasing::new(recipe::share(rng), low..=low + 0.5, ratio..=ratio * 3.0)
 }
 
 #[cfg(test)]
@@ -330,16 +414,16 @@ mod tests {
     #[test]
     fn noise_falls_inside_the_rectangle_and_nowhere_else() {
         let (op, size) = (usual().random(), Size::new(40, 60));
-        let mut slots = vec![0.0; op.param_count()];
-        PixelOp::draw(&op, &mut rng(3), size, &mut slots);
+        let mut params = vec![0.0; op.param_count()];
+        PixelOp::draw(&op, &mut rng(3), size, &mut params);
         let window = op.window(&mut rng(3), size).unwrap();
         for at in (0..40).flat_map(|y| (0..60).map(move |x| [y, x])) {
             let [y, x] = at.map(|place| place as u32);
             let inside = (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x);
-            let cx = Eval { rule: NumberRule::Fused, params: &slots, at };
+            let cx = Eval { rule: NumberRule::Fused, params: &params, at };
             let found = op.eval(&cx, [9.0; 3]);
-            let normals = noise::normals([slots[0], slots[1]], at);
+            let normals = noise::normals([params[0], params[1]], at);
             assert_eq!(found, if inside { normals } else { [9.0; 3] }, "{at:?} of {window:?}");
         }
     }

@@ -17,7 +17,8 @@
 //! The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::container::output;
+use crate::container::{self, output};
+use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
 use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
@@ -94,6 +95,24 @@ impl ChoiceOp for RandomOrder {
     fn draw(&self, rng: &mut Rng) -> usize {
         rng.below(self.orders as u32) as usize
     }
+}
+
+impl RandomOrder {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomOrder",
+        class: POLICY,
+        summary: "runs up to 5 ops in random order",
+        params: &[container::OPS],
+        aliases: &[],
+        build: |args| Ok(built(RandomOrder::new(args.ops("ops")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomOrder",
+            draw: |rng, before| {
+                Ok(built(RandomOrder::new(container::random_ops(rng, before, 4, 0)?)?))
+            },
+        }]),
+        golden: Golden::None("runs its ops in some order: they are tested themselves"),
+    };
 }
 
 #[cfg(test)]

@@ -23,8 +23,12 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{
+    FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    with_default,
+};
 use crate::rows::{Map, WarpInterpolation, perspective_coefficients};
-use crate::warping::Warping;
+use crate::warping::{self, Warping};
 use crate::{ParamError, Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
@@ -122,6 +126,40 @@ impl GeometryOp for RandomPerspective {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl RandomPerspective {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomPerspective",
+        class: GEOMETRY,
+        summary: "moves the corners of a share p of the images inwards",
+        params: &[
+            with_default(
+                "distortion_scale",
+                ParamKind::Number,
+                ParamValue::Float(0.5),
+                "most that corners move, in shares of the way to the middle",
+            ),
+            P,
+            warping::interpolation("bilinear"),
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = RandomPerspective::new(args.float("distortion_scale")?, args.float("p")?)?;
+            let op = op.interpolation(args.warp_interpolation("interpolation")?);
+            Ok(built(op.fill(args.color("fill")?)))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomPerspective",
+            draw: |rng, _| {
+                let op = RandomPerspective::new(recipe::number(rng, 0.0, 1.0), recipe::share(rng))?;
+                let op = op.interpolation(recipe::warp_interpolation(rng));
+                Ok(built(op.fill(warping::random_fill(rng))))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ use crate::author::RowProducer;
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, side};
 use crate::op::on_u8_image;
+use crate::registry::{
+    GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built,
+    recipe, with_default,
+};
 use crate::{Interpolation, ParamError, Size, TypeError, Window};
 use std::ops::RangeInclusive;
 
@@ -152,6 +156,46 @@ impl GeometryOp for RandomResizedCrop {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(self.interpolation.row_producer())
     }
+}
+
+impl RandomResizedCrop {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomResizedCrop",
+        class: GEOMETRY,
+        summary: "cuts a random rectangle and scales it to a fixed size",
+        params: &[
+            SIZE,
+            with_default(
+                "scale",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.08, 1.0]),
+                "share of the area",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Range,
+                ParamValue::Floats(&[3.0 / 4.0, 4.0 / 3.0]),
+                "width over height",
+            ),
+            INTERPOLATION,
+        ],
+        aliases: &[],
+        build: |args| {
+            let Size { height, width } = args.size("size")?;
+            let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
+            let op = RandomResizedCrop::to(height, width, scale, ratio)?;
+            Ok(built(op.interpolation(args.interpolation("interpolation")?)))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomResizedCrop",
+            draw: |rng, _| {
+                let (height, width) = recipe::size(rng);
+                let op = RandomResizedCrop::to(height, width, 0.08..=1.0, 0.75..=1.33)?;
+                Ok(built(op.interpolation(recipe::interpolation(rng))))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::rot90::turn;
 use crate::transpose::either_way;
 use crate::{ParamError, Size, TypeError};
@@ -66,6 +67,24 @@ impl GeometryOp for RandomRotate90 {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl RandomRotate90 {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomRotate90",
+        class: GEOMETRY,
+        summary: "turns a share p of the images by random quarters",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomRotate90::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomRotate90",
+            draw: |rng, _| Ok(built(RandomRotate90::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::None(
+            "pixels are moved unchanged: an image and its four turns show everything",
+        ),
+    };
 }
 
 #[cfg(test)]

@@ -17,9 +17,13 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::finite_range;
 use crate::op::on_u8_image;
+use crate::registry::{
+    BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    SpecError, built, recipe, with_default,
+};
 use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
-use crate::warping::{Center, Warping};
+use crate::warping::{self, Center, Warping};
 use crate::{Dim, ImageType, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -159,6 +163,58 @@ impl GeometryOp for RandomRotation {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl RandomRotation {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomRotation",
+        class: GEOMETRY,
+        summary: "turns an image by a random angle",
+        params: &[
+            warping::DEGREES,
+            warping::interpolation("nearest"),
+            with_default(
+                "expand",
+                ParamKind::Bool,
+                ParamValue::Bool(false),
+                "whether the output is enlarged to hold the whole turned image",
+            ),
+            warping::CENTER,
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(rotation(args)?)),
+        recipes: Recipes::Drawn(&[Recipe { name: "RandomRotation", draw: random }]),
+        golden: Golden::Tested,
+    };
+}
+
+fn rotation(args: &OpArgs<'_>) -> Result<RandomRotation, SpecError> {
+    let mut op = RandomRotation::new(warping::around_zero(args, "degrees")?)?
+        .interpolation(args.warp_interpolation("interpolation")?)
+        .fill(args.color("fill")?);
+    if args.bool("expand")? {
+        op = op.expand();
+    }
+    if let Some((x, y)) = args.if_given("center", OpArgs::pair)? {
+        op = op.center(x, y)?;
+    }
+    Ok(op)
+}
+
+/// Draws a rotation: sometimes by whole quarters, sometimes about a point far outside the image.
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let quarter = f64::from(90 * rng.below(5));
+    let degrees = if rng.coin(0.2) { quarter..=quarter } else { -200.0..=200.0 };
+    let mut op = RandomRotation::new(degrees)?.interpolation(recipe::warp_interpolation(rng));
+    op = op.fill(warping::random_fill(rng));
+    if rng.coin(0.3) {
+        op = op.expand();
+    }
+    if rng.coin(0.2) {
+        op = op.center(recipe::number(rng, -99.0, 99.0), 3.0)?;
+    }
+    Ok(built(op))
 }
 
 #[cfg(test)]

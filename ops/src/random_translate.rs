@@ -13,6 +13,9 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::op::on_image;
+use crate::registry::{
+    FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ImageType, ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
@@ -61,4 +64,28 @@ impl GeometryOp for RandomTranslate {
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         (self.padding > 0).then_some(self.fill)
     }
+}
+
+impl RandomTranslate {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomTranslate",
+        class: GEOMETRY,
+        summary: "shifts an image by a few pixels",
+        params: &[
+            required(
+                "padding",
+                ParamKind::Whole,
+                ParamValue::Int(4),
+                "most pixels in each direction",
+            ),
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(RandomTranslate::new(args.u32("padding")?, args.color("fill")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomTranslate",
+            draw: |rng, _| Ok(built(RandomTranslate::new(rng.below(12), recipe::color(rng))?)),
+        }]),
+        golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
+    };
 }

@@ -20,6 +20,10 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, probability};
 use crate::op::on_image;
+use crate::registry::{
+    FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    with_default,
+};
 use crate::{Dim, ImageType, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
@@ -110,6 +114,38 @@ impl GeometryOp for RandomZoomOut {
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         Some(self.fill)
     }
+}
+
+impl RandomZoomOut {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomZoomOut",
+        class: GEOMETRY,
+        summary: "places a share p of the images on a larger canvas",
+        params: &[
+            FILL,
+            with_default(
+                "side_range",
+                ParamKind::Range,
+                ParamValue::Floats(&[1.0, 4.0]),
+                "how many times as high and wide it is",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (fill, sides) = (args.color("fill")?, args.range("side_range")?);
+            Ok(built(RandomZoomOut::new(fill, sides, args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomZoomOut",
+            draw: |rng, _| {
+                let low = recipe::number(rng, 1.0, 1.5);
+                let sides = low..=low + recipe::number(rng, 0.0, 0.5);
+                Ok(built(RandomZoomOut::new(recipe::color(rng), sides, recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::None("a Pad, which has goldens, with drawn sides"),
+    };
 }
 
 #[cfg(test)]

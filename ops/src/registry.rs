@@ -1,17 +1,25 @@
 //! The registry: finds ops by name and builds lists of ops that are written as data.
 //!
-//! An entry has an op's name, a one-line summary, its parameters, and a function that builds the op
-//! from them. Names and checks are those of the Rust constructors: an entry only converts values
-//! into their arguments. A new op needs one entry in the file of its family:
+//! An entry has an op's name, a one-line summary, its parameters, a function that builds the op from
+//! them, and recipes that draw random instances for tests. Names and checks are those of the Rust
+//! constructors: an entry only converts values into their arguments. It stands in the op's own file,
+//! and `ENTRIES` in `lib.rs` lists it:
 //!
 //! ```text
-//! OpInfo {
-//!     name: "RandomHorizontalFlip",                                   as in Rust and torchvision
-//!     class: GEOMETRY,                                                the family, for `fuseloop ops`
-//!     summary: "mirrors a share p of the images left to right",
-//!     params: &[with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images")],
-//!     aliases: &[],
-//!     build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
+//! impl RandomHorizontalFlip {
+//!     pub(crate) const ENTRY: OpInfo = OpInfo {
+//!         name: "RandomHorizontalFlip",                               as in Rust and torchvision
+//!         class: GEOMETRY,                                            the family, for `fuseloop ops`
+//!         summary: "mirrors a share p of the images left to right",
+//!         params: &[with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images")],
+//!         aliases: &[],
+//!         build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
+//!         recipes: Recipes::Drawn(&[Recipe {
+//!             name: "RandomHorizontalFlip",
+//!             draw: |rng, _| Ok(built(RandomHorizontalFlip::new(recipe::share(rng))?)),
+//!         }]),
+//!         golden: Golden::Tested,
+//!     };
 //! }
 //! ```
 //!
@@ -36,30 +44,26 @@
 //! ```
 
 mod args;
-mod color;
 mod error;
-mod geometry;
-mod labels;
-mod mixing;
 mod nearest;
-mod neighbourhood;
-mod overwrite;
 mod param;
-mod policy;
+pub(crate) mod recipe;
+mod shared;
 mod value;
-mod values;
-mod warp;
 
 pub use args::OpArgs;
 pub use error::{SpecCause, SpecError};
 pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
+pub use recipe::{Golden, Recipe, Recipes};
 pub use value::{SpecData, SpecEntry, SpecTable, SpecValue};
 
+pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
+pub(crate) use shared::{FILL, INTERPOLATION, P, SIZE};
+
 use crate::author::Op;
-use crate::{Ops, ParamError};
+use crate::{ENTRIES, Ops, ParamError};
 use std::cell::Cell;
-use std::sync::LazyLock;
 
 /// The maximum number of ops in one list, including those in nested lists.
 pub const MAX_OPS: usize = 256;
@@ -85,28 +89,39 @@ pub struct OpInfo {
     pub aliases: &'static [&'static str],
     /// Builds the op from checked parameters.
     pub build: fn(&OpArgs<'_>) -> Result<BuiltOp, SpecError>,
+    /// How tests draw random instances of the op.
+    pub recipes: Recipes,
+    /// Whether a test compares the op with the library that it follows.
+    pub golden: Golden,
 }
 
-/// All ops, family by family. A new family must be added here.
-static ALL: LazyLock<Vec<OpInfo>> = LazyLock::new(|| {
-    [
-        geometry::OPS,
-        warp::OPS,
-        color::OPS,
-        neighbourhood::OPS,
-        overwrite::OPS,
-        policy::OPS,
-        mixing::OPS,
-        values::OPS,
-        labels::OPS,
-    ]
-    .concat()
-});
+/// The family of ops that move pixels.
+pub const GEOMETRY: &str = "geometry";
+/// The family of ops that change colours.
+pub const COLOR: &str = "color";
+/// The family of ops that compute a pixel from the pixels around it.
+pub const NEIGHBOURHOOD: &str = "neighbourhood";
+/// The family of ops that overwrite a part of an image, or add noise to it.
+pub const OVERWRITE: &str = "overwrite";
+/// The family of ops that consist of other ops.
+pub const POLICY: &str = "containers and policies";
+/// The family of ops that mix the samples of a batch: the same op must come last in the lists of the
+/// images and the labels.
+pub const MIXING: &str = "mixing";
+/// The family of ops that decide how values are stored: their scale, type, layout and device.
+pub const VALUES: &str = "values";
+/// The family of ops on labels.
+pub const LABELS: &str = "labels";
 
 /// Returns all ops; the ops of a family are adjacent.
 #[must_use]
 pub fn registry() -> &'static [OpInfo] {
-    &ALL
+    ENTRIES
+}
+
+/// Returns the recipes of all ops.
+pub fn recipes() -> impl Iterator<Item = &'static Recipe> {
+    registry().iter().flat_map(|info| info.recipes.all())
 }
 
 /// Finds an op by its name or an alias.
@@ -133,7 +148,7 @@ pub fn build_ops(list: &SpecValue) -> Result<Ops, SpecError> {
 }
 
 /// Converts an op to the form in which a list stores it.
-fn built(op: impl Op + 'static) -> BuiltOp {
+pub(crate) fn built(op: impl Op + 'static) -> BuiltOp {
     std::sync::Arc::new(op)
 }
 
@@ -200,7 +215,7 @@ fn name(item: &SpecValue) -> Result<Name<'_>, SpecError> {
 /// # Errors
 ///
 /// If a number is too large for `f32`. The message shows the given number.
-fn single<const N: usize>(
+pub(crate) fn single<const N: usize>(
     op: &'static str,
     param: &'static str,
     values: [f64; N],

@@ -17,6 +17,7 @@
 use crate::TypeError;
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
+use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 
 /// Replaces the labels of the listed samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,22 @@ impl LabelOp for ReplaceLabel {
     fn eval(&self, sample: u64, label: i64) -> i64 {
         if self.ids.binary_search(&sample).is_ok() { self.new_label } else { label }
     }
+}
+
+impl ReplaceLabel {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ReplaceLabel",
+        class: LABELS,
+        summary: "gives some samples another label",
+        params: &[
+            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
+            required("new_label", ParamKind::Integer, ParamValue::Int(1), "their label"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(ReplaceLabel::new(args.ids("indices")?, args.i64("new_label")?))),
+        recipes: Recipes::None("labels run as scalar code"),
+        golden: Golden::None("one comparison, tested in its file"),
+    };
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ use crate::author::RowProducer;
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::side;
 use crate::op::on_u8_image;
+use crate::registry::{
+    GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    SpecError, built, optional, recipe, required, with_default,
+};
 use crate::{Dim, ImageType, Interpolation, ParamError, Size, TypeError};
 
 /// Scales an image.
@@ -159,6 +163,82 @@ impl GeometryOp for Resize {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(self.interpolation.row_producer())
     }
+}
+
+impl Resize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Resize",
+        class: GEOMETRY,
+        summary: "scales an image",
+        params: &[
+            required(
+                "size",
+                ParamKind::Size,
+                ParamValue::Int(256),
+                "one number: of the side named",
+            ),
+            with_default(
+                "side",
+                ParamKind::Word(&["short", "long"]),
+                ParamValue::Word("short"),
+                "which one number is for; long is torchvision's size = None with a max_size",
+            ),
+            optional("max_size", ParamKind::Whole, "most pixels of the long side, for a short one"),
+            INTERPOLATION,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(resize(args)?.interpolation(args.interpolation("interpolation")?))),
+        recipes: Recipes::Drawn(&[
+            Recipe {
+                name: "Resize",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    let op = match rng.coin(0.3) {
+                        true => Resize::short_side(height)?,
+                        false => Resize::new(height, width)?,
+                    };
+                    Ok(built(op.interpolation(recipe::interpolation(rng))))
+                },
+            },
+            Recipe {
+                name: "Resize(bounded)",
+                draw: |rng, _| {
+                    let (height, width) = recipe::size(rng);
+                    Ok(built(match rng.coin(0.5) {
+                        true => Resize::long_side(height)?,
+                        false => Resize::short_side(height)?.max_size(height + width)?,
+                    }))
+                },
+            },
+        ]),
+        golden: Golden::Tested,
+    };
+}
+
+/// The side that a single size sets.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Short,
+    Long,
+}
+
+/// Builds a resize: two numbers are a size, one number is the length of a side.
+fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
+    let Size { height, width } = args.size("size")?;
+    let side = args.choice("side", &[("short", Side::Short), ("long", Side::Long)])?;
+    let op = match (args.is_list("size")?, side) {
+        (true, Side::Long) => {
+            let error = ParamError::new("Resize", "side", "long", "a size of one number beside it");
+            return Err(error.into());
+        }
+        (true, Side::Short) => Resize::new(height, width)?,
+        (false, Side::Short) => Resize::short_side(height)?,
+        (false, Side::Long) => Resize::long_side(height)?,
+    };
+    Ok(match args.if_given("max_size", OpArgs::u32)? {
+        Some(most) => op.max_size(most)?,
+        None => op,
+    })
 }
 
 #[cfg(test)]

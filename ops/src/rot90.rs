@@ -19,6 +19,9 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{on_image, on_u8_image};
+use crate::registry::{
+    GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
+};
 use crate::rows::RowFilter;
 use crate::transpose::transposed;
 use crate::{Size, TypeError};
@@ -85,6 +88,27 @@ impl GeometryOp for Rot90 {
     fn row_producer(&self) -> Option<RowProducer> {
         self.is_sideways().then_some(RowProducer::Called)
     }
+}
+
+impl Rot90 {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Rot90",
+        class: GEOMETRY,
+        summary: "turns an image by quarters",
+        params: &[with_default(
+            "k",
+            ParamKind::Integer,
+            ParamValue::Int(1),
+            "how many, counter-clockwise",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(Rot90::new(args.i32("k")?))),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Rot90",
+            draw: |rng, _| Ok(built(Rot90::new(recipe::pick(rng, [0, 1, 2, 3])))),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

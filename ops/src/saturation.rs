@@ -20,8 +20,9 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
-use crate::factor::{Factor, one_minus};
+use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
+use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Changes the saturation of a share `p` of the images by a random factor.
@@ -84,15 +85,15 @@ impl PixelOp for RandomSaturation {
         &[""] // the factor; the other parameter follows from it and is not shown
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = self.factor.draw(rng);
-        slots[1] = one_minus(slots[0]);
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = self.factor.draw(rng);
+        params[1] = one_minus(params[0]);
         true
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        let [r, g, b] = GREY.map(|weight| weight * slots[1]);
-        let f = slots[0];
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = GREY.map(|weight| weight * params[1]);
+        let f = params[0];
         Some([[r + f, g, b, 0.0], [r, g + f, b, 0.0], [r, g, b + f, 0.0]])
     }
 
@@ -115,6 +116,26 @@ impl PixelOp for RandomSaturation {
         let rest = e.param(1);
         e.blend(pixels, grey, rest)
     }
+}
+
+impl RandomSaturation {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomSaturation",
+        class: COLOR,
+        summary: "changes the saturation of a share p of the images",
+        params: factor::MAGNITUDE_AND_P,
+        aliases: &[],
+        build: |args| {
+            factor::by_magnitude(args, RandomSaturation::new, RandomSaturation::range).map(built)
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomSaturation",
+            draw: |rng, _| {
+                Ok(built(RandomSaturation::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Inverts bright values, in a share `p` of the images.
@@ -71,8 +74,8 @@ impl PixelOp for RandomSolarize {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots[0] = if rng.coin(self.p) { self.threshold } else { f32::INFINITY };
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = if rng.coin(self.p) { self.threshold } else { f32::INFINITY };
         true
     }
 
@@ -94,6 +97,32 @@ impl PixelOp for RandomSolarize {
     }
 }
 
+impl RandomSolarize {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomSolarize",
+        class: COLOR,
+        summary: "inverts what is bright, in a share p of the images",
+        params: &[
+            required(
+                "threshold",
+                ParamKind::Number,
+                ParamValue::Int(128),
+                "values from it on are inverted",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(RandomSolarize::new(args.float("threshold")?, args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomSolarize",
+            draw: |rng, _| {
+                Ok(built(RandomSolarize::new(recipe::number(rng, 0.0, 256.0), recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,9 +131,9 @@ mod tests {
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomSolarize::new(threshold, p).unwrap();
-        let mut slots = [0.0];
-        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
-        op.eval(&Eval::new(NumberRule::Exact, &slots), pixel)
+        let mut params = [0.0];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
+        op.eval(&Eval::new(NumberRule::Exact, &params), pixel)
     }
 
     #[test]

@@ -18,6 +18,10 @@ use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
 use crate::error::range_in;
 use crate::op::on_u8_image;
+use crate::registry::{
+    COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
+    with_default,
+};
 use crate::{ParamError, Size, TypeError};
 
 /// Brightens dark values.
@@ -71,8 +75,8 @@ impl PixelOp for SolarizeAdd {
         2
     }
 
-    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots.copy_from_slice(&[self.add, self.threshold]);
+    fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params.copy_from_slice(&[self.add, self.threshold]);
         true
     }
 
@@ -98,6 +102,34 @@ impl PixelOp for SolarizeAdd {
             e.select(is_dark, brighter, v)
         })
     }
+}
+
+impl SolarizeAdd {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "SolarizeAdd",
+        class: COLOR,
+        summary: "brightens what is dark",
+        params: &[
+            required("add", ParamKind::Number, ParamValue::Int(64), "what is added"),
+            with_default(
+                "threshold",
+                ParamKind::Number,
+                ParamValue::Int(128),
+                "values below it are changed",
+            ),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(SolarizeAdd::new(args.float("add")?, args.float("threshold")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "SolarizeAdd",
+            draw: |rng, _| {
+                let (add, threshold) =
+                    (recipe::number(rng, 0.0, 255.0), recipe::number(rng, 0.0, 256.0));
+                Ok(built(SolarizeAdd::new(add, threshold)?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 
 use crate::TypeError;
 use crate::author::{LabelOp, Op, OpClass, Type};
+use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 
 /// Drops the axes of length 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,4 +50,17 @@ impl LabelOp for Squeeze {
     fn keeps_elements(&self) -> bool {
         true
     }
+}
+
+impl Squeeze {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Squeeze",
+        class: LABELS,
+        summary: "drops the axes of length 1",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(Squeeze)),
+        recipes: Recipes::None("labels run as scalar code"),
+        golden: Golden::None("the values stay as they are"),
+    };
 }

@@ -16,6 +16,9 @@
 //! after it. In a loader without a device, the list computes the same result, bit for bit.
 
 use crate::author::{Op, OpClass, Type};
+use crate::registry::{
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required,
+};
 use crate::{Device, ParamError, TypeError};
 
 /// Computes the ops after it on a device.
@@ -55,6 +58,33 @@ impl Op for ToDevice {
         OpClass::Device(self.device)
     }
 }
+
+impl ToDevice {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ToDevice",
+        class: VALUES,
+        summary: "runs the ops after it, on images and labels, on a device",
+        params: &[required(
+            "device",
+            ParamKind::Word(DEVICES),
+            ParamValue::Word("auto"),
+            "auto takes the first GPU if there is one, and the CPU if not",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(ToDevice::new(&args.text("device")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "ToDevice",
+            draw: |_, _| Ok(built(ToDevice::to(Device::Auto))),
+        }]),
+        golden: Golden::None("the same values, rounded where the list changes devices"),
+    };
+}
+
+/// The devices that a list can name; a loader accepts any other as well.
+const DEVICES: &[&str] = &[
+    "auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6",
+    "cuda:7",
+];
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,7 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
 use crate::op::on_u8_image;
+use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::rows::RowFilter;
 use crate::{Dim, ImageType, ParamError, Size, TypeError};
 
@@ -85,6 +86,22 @@ impl GeometryOp for Transpose {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+}
+
+impl Transpose {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "Transpose",
+        class: GEOMETRY,
+        summary: "swaps rows and columns of a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(Transpose::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "Transpose",
+            draw: |rng, _| Ok(built(Transpose::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
+use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
+use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
 use crate::rows::WarpInterpolation;
 use crate::{ParamError, TypeError};
 
@@ -101,4 +102,33 @@ impl ChoiceOp for TrivialAugmentWide {
     fn draw(&self, rng: &mut Rng) -> usize {
         self.pick.draw(rng)
     }
+}
+
+impl TrivialAugmentWide {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "TrivialAugmentWide",
+        class: POLICY,
+        summary: "runs one random action of random strength",
+        params: &[policy::BINS, policy::INTERPOLATION, policy::FILL],
+        aliases: &[],
+        build: |args| {
+            let op = TrivialAugmentWide::with_bins(args.u32("num_magnitude_bins")?)?;
+            Ok(built(policy::with_look(
+                args,
+                op,
+                TrivialAugmentWide::interpolation,
+                TrivialAugmentWide::fill,
+            )?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "TrivialAugmentWide",
+            draw: |rng, _| {
+                let op = TrivialAugmentWide::with_bins(2 + rng.below(30))?;
+                let (interpolation, fill) =
+                    (TrivialAugmentWide::interpolation, TrivialAugmentWide::fill);
+                Ok(built(policy::random_look(rng, op, interpolation, fill)))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
 }

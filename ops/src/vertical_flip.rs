@@ -15,6 +15,7 @@
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
 use crate::op::on_image;
+use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
@@ -58,4 +59,20 @@ impl GeometryOp for RandomVerticalFlip {
             out.push(GeometryStep::FlipVertical);
         }
     }
+}
+
+impl RandomVerticalFlip {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "RandomVerticalFlip",
+        class: GEOMETRY,
+        summary: "mirrors a share p of the images top to bottom",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomVerticalFlip::new(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: "RandomVerticalFlip",
+            draw: |rng, _| Ok(built(RandomVerticalFlip::new(recipe::share(rng))?)),
+        }]),
+        golden: Golden::Tested,
+    };
 }

@@ -19,6 +19,7 @@
 //! can be changed after a view. The planner checks this.
 
 use crate::author::{Op, OpClass, Type};
+use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipes, VALUES, built, required};
 use crate::{DType, ImageType, TypeError};
 
 /// Reinterprets the elements as another type of the same size.
@@ -69,6 +70,19 @@ impl Op for View {
     fn class(&self) -> OpClass<'_> {
         OpClass::View(self.dtype)
     }
+}
+
+impl View {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "View",
+        class: VALUES,
+        summary: "reads the elements, of images and labels, as another type of as many bytes",
+        params: &[required("to", ParamKind::DType, ParamValue::Word("i16"), "the type")],
+        aliases: &[],
+        build: |args| Ok(built(View::new(args.dtype("to")?))),
+        recipes: Recipes::None("every fifth random list has one near its end"),
+        golden: Golden::None("the bytes stay as they are"),
+    };
 }
 
 #[cfg(test)]

@@ -2,8 +2,14 @@
 //! interpolated, and the fill colour of the area outside it.
 
 use crate::author::GeometryStep;
+use crate::author::Rng;
+use crate::registry::{
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, WARP_INTERPOLATION_WORDS, optional,
+    recipe, required, with_default,
+};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
 use crate::{ParamError, Size};
+use std::ops::RangeInclusive;
 
 /// The options of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,4 +61,33 @@ impl Center {
             Some([x, y]) => [x - f64::from(size.width) / 2.0, y - f64::from(size.height) / 2.0],
         }
     }
+}
+
+/// Returns the parameter for the interpolation.
+pub(crate) const fn interpolation(default: &'static str) -> ParamInfo {
+    const DOC: &str = "interpolation between pixels";
+    with_default("interpolation", WARP_INTERPOLATION_WORDS, ParamValue::Word(default), DOC)
+}
+
+/// The parameter for the point that an image is rotated about.
+pub(crate) const CENTER: ParamInfo =
+    optional("center", ParamKind::Pair, "in pixels from the top left corner; default: the middle");
+
+/// The parameter for the angle.
+pub(crate) const DEGREES: ParamInfo = required(
+    "degrees",
+    ParamKind::NumberOrRange,
+    ParamValue::Int(15),
+    "range of the angle; a number d is -d..d",
+);
+
+/// Reads a range; one number is a range around 0.
+pub(crate) fn around_zero(args: &OpArgs<'_>, name: &str) -> Result<RangeInclusive<f64>, SpecError> {
+    args.range_or(name, |most| -most..=most)
+}
+
+/// Draws a colour outside the image, or none.
+pub(crate) fn random_fill(rng: &mut Rng) -> Option<[u8; 3]> {
+    let fill = recipe::color(rng);
+    rng.coin(0.6).then_some(fill)
 }

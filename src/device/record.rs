@@ -43,7 +43,7 @@ pub(super) struct DeviceRecordLayout {
     passes: usize,
     steps: usize,
     shuffled: usize,
-    slots: usize,
+    param_count: usize,
     mixers: usize,
     tables: usize,
 }
@@ -56,7 +56,7 @@ impl DeviceRecordLayout {
             passes: 1 + readings,
             steps: block.groups.len(),
             shuffled: block.groups.iter().filter(|step| step.fused_ops.len() > 1).count(),
-            slots: block.params.len(),
+            param_count: block.params.len(),
             mixers,
             tables: block.tables,
         }
@@ -96,14 +96,14 @@ impl DeviceRecordLayout {
         self.pass(self.passes) + self.steps.div_ceil(32) + shuffled
     }
 
-    /// Returns the offset of the block's op parameter number `slot`.
-    pub(super) fn slot(&self, slot: usize) -> usize {
-        self.order(self.shuffled) + slot
+    /// Returns the offset of the block's op parameter number `param`.
+    pub(super) fn param(&self, param: usize) -> usize {
+        self.order(self.shuffled) + param
     }
 
     /// Returns the offset of mixing op number `mixer`, a multiple of 2 words.
     pub(super) fn mix(&self, mixer: usize) -> usize {
-        self.slot(self.slots).next_multiple_of(2) + MIX_WORDS * mixer
+        self.param(self.param_count).next_multiple_of(2) + MIX_WORDS * mixer
     }
 
     /// Returns the offset of a table.
@@ -125,7 +125,7 @@ pub(super) struct Needed {
     /// The index of the op within a shuffled op.
     pub(super) part: Option<usize>,
     /// The op parameter of the plan that the mean is stored in.
-    pub(super) slot: usize,
+    pub(super) param: usize,
 }
 
 /// Returns the means that the ops of a block need, in the order of the ops; `Err` with the flat op if
@@ -134,8 +134,8 @@ pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usi
     let links =
         block.groups.iter().flat_map(|step| step.fused_ops.iter().map(move |link| (step, *link)));
     let of_link = |(step, link): (&OpGroup, FusedOp)| match reduction(plan.flat_ops(), link)? {
-        Reduction::Mean { part, slot, .. } => {
-            Some(Ok(Needed { leaf: step.flat_ops[0], part, slot }))
+        Reduction::Mean { part, param, .. } => {
+            Some(Ok(Needed { leaf: step.flat_ops[0], part, param }))
         }
         Reduction::Levels { .. } => Some(Err(step.flat_ops[0])),
     };
@@ -182,8 +182,8 @@ impl Words<'_> {
             self.pass(layout, 1 + k, pass.as_ref(), changes_something(plan, mean, draws));
         }
         self.steps(plan, block, layout, draws);
-        for (k, slot) in draws.params[block.params.clone()].iter().enumerate() {
-            self.set(layout.slot(k), slot.to_bits());
+        for (k, param) in draws.params[block.params.clone()].iter().enumerate() {
+            self.set(layout.param(k), param.to_bits());
         }
     }
 
@@ -269,7 +269,7 @@ impl Words<'_> {
 fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
     let op = pixel_op(plan.flat_ops(), mean.leaf, mean.part);
     op.zip(plan.flat_ops()[mean.leaf].kind.pixel(mean.part)).is_some_and(|(op, kind)| {
-        !op.is_identity(&draws.params[mean.slot + 1 - kind.param_count..=mean.slot])
+        !op.is_identity(&draws.params[mean.param + 1 - kind.param_count..=mean.param])
     })
 }
 
@@ -285,14 +285,14 @@ mod tests {
             passes: 3,
             steps: 33,
             shuffled: 1,
-            slots: 5,
+            param_count: 5,
             mixers: 2,
             tables: 1,
         };
         assert_eq!([layout.pass(1), layout.size(1)], [18, 22]);
         assert_eq!([layout.region(1, 1), layout.map(1, 0), layout.pass(2)], [28, 32, 36]);
         assert_eq!([layout.active(0), layout.active(32), layout.order(0)], [54, 55, 56]);
-        assert_eq!([layout.slot(0), layout.slot(4), layout.mix(0)], [57, 61, 62]);
+        assert_eq!([layout.param(0), layout.param(4), layout.mix(0)], [57, 61, 62]);
         assert_eq!([layout.mix(1), layout.table(0), layout.words()], [74, 86, 856]);
     }
 
@@ -305,7 +305,7 @@ mod tests {
             passes: 1,
             steps: 0,
             shuffled: 0,
-            slots: 0,
+            param_count: 0,
             mixers: 0,
             tables: 0,
         };

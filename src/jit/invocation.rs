@@ -165,7 +165,7 @@ impl<'a> Invocation<'a> {
         memory.record.reset(self.compiled.layout);
         self.set_output(memory, out)?;
         self.set_byte_row(memory)?;
-        self.set_slots(&mut memory.record);
+        self.set_params(&mut memory.record);
         self.set_tables(memory);
         match &self.composed.resampled {
             Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
@@ -192,11 +192,11 @@ impl<'a> Invocation<'a> {
         Ok(())
     }
 
-    fn set_slots(&self, record: &mut ParamBlock) {
-        let slots = self.compiled.layout.slots();
+    fn set_params(&self, record: &mut ParamBlock) {
+        let params = self.compiled.layout.params();
         let numbers = &self.draws.params[self.block.params.clone()];
         for (index, number) in numbers.iter().enumerate() {
-            record.set_slot(slots + 16 * index as i32, *number);
+            record.set_param(params + 16 * index as i32, *number);
         }
     }
 
@@ -227,12 +227,12 @@ impl<'a> Invocation<'a> {
     /// Returns true if reduction number `index` changes anything for these draws.
     fn reading_runs(&self, index: usize) -> bool {
         let (reading, position) = self.compiled.readings[index];
-        let Reduction::Mean { part, slot, .. } = reading else { return true };
+        let Reduction::Mean { part, param, .. } = reading else { return true };
         let leaf = self.body.leaves[position];
         let kind = self.plan.flat_ops()[leaf].kind.pixel(part);
         pixel_op(self.plan.flat_ops(), leaf, part).zip(kind).is_some_and(|(op, kind)| {
-            let first = slot + 1 - kind.param_count;
-            !op.is_identity(&self.draws.params[first..=slot])
+            let first = param + 1 - kind.param_count;
+            !op.is_identity(&self.draws.params[first..=param])
         })
     }
 

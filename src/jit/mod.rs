@@ -402,7 +402,7 @@ fn first_links(plan: &ImagePlan) -> Vec<Vec<FusedOp>> {
 fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTable>)> {
     let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.groups);
     let needs_none = |leaf: &usize| match &plan.flat_ops()[*leaf].kind {
-        OpKind::Table { slots, counted, .. } => *slots == 0 && !counted,
+        OpKind::Table { param_count, counted, .. } => *param_count == 0 && !counted,
         OpKind::Pixel(kind) => kind.param_count == 0,
         _ => false,
     };

@@ -117,8 +117,8 @@ impl Scale {
         if !op.is_per_channel() {
             return Self::Stretch;
         }
-        let slots = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-        let cx = Eval::new(plan.rule(), slots);
+        let params = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
+        let cx = Eval::new(plan.rule(), params);
         let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
         let (black, white) = (at(0.0), at(255.0));
         let affine = std::array::from_fn(|c| [(white[c] - black[c]) / 255.0, black[c]]);
@@ -176,8 +176,8 @@ fn walk(
         match matrix_of(plan, index) {
             _ if !draws.active[index] => {}
             None => picture = after(plan, index, leaf, draws, picture)?,
-            Some((first, slot)) if first == index => {
-                let matrix = &draws.params[slot..slot + 12];
+            Some((first, param)) if first == index => {
+                let matrix = &draws.params[param..param + 12];
                 picture.pixels_mut().iter_mut().for_each(|p| *p = multiplied(matrix, *p));
             }
             Some(_) => {}
@@ -223,14 +223,15 @@ fn after(
             let order = order.map_or(0, |(_, order)| *order);
             for part in nth_order(parts.len(), order) {
                 let before = (0..part).filter_map(|part| leaf.kind.pixel(Some(part)));
-                let slot = leaf.first_param + before.map(|kind| kind.param_count).sum::<usize>();
+                let param = leaf.first_param + before.map(|kind| kind.param_count).sum::<usize>();
                 let op = (parts[part].as_ref(), leaf.kind.pixel(Some(part)));
-                apply(plan.rule(), op, &mut picture, &draws.params, slot);
+                apply(plan.rule(), op, &mut picture, &draws.params, param);
             }
         }
         OpClass::Table(op) => {
-            let slots = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-            look_up(plan.rule(), (op, &leaf.kind), &mut picture, slots);
+            let params =
+                &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
+            look_up(plan.rule(), (op, &leaf.kind), &mut picture, params);
         }
         OpClass::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
             picture.round();
@@ -272,7 +273,7 @@ fn matrix_of(plan: &ImagePlan, leaf: usize) -> Option<(usize, usize)> {
     let mut steps = plan.blocks().iter().flat_map(|block| &block.groups);
     let step = steps.find(|step| step.flat_ops.contains(&leaf))?;
     match step.fused_ops[..] {
-        [FusedOp::Matrix { slot }] => Some((step.flat_ops[0], slot)),
+        [FusedOp::Matrix { param }] => Some((step.flat_ops[0], param)),
         _ => None,
     }
 }
@@ -291,11 +292,11 @@ fn apply(
     rule: NumberRule,
     (op, kind): (&dyn PixelOp, Option<&PixelKind>),
     picture: &mut FloatImage,
-    slots: &[f32],
-    slot: usize,
+    params: &[f32],
+    param: usize,
 ) {
     let Some(kind) = kind else { return };
-    let mut numbers = slots[slot..slot + kind.param_count].to_vec();
+    let mut numbers = params[param..param + kind.param_count].to_vec();
     if kind.needs_mean
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
@@ -314,7 +315,7 @@ fn look_up(
     rule: NumberRule,
     (op, kind): (&dyn TableOp, &OpKind),
     picture: &mut FloatImage,
-    slots: &[f32],
+    params: &[f32],
 ) {
     let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
     if matches!(kind, OpKind::Table { counted: true, .. }) {
@@ -322,7 +323,7 @@ fn look_up(
             (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
         }
     }
-    op.table(rule, slots, &levels, &mut table);
+    op.table(rule, params, &levels, &mut table);
     for pixel in picture.pixels_mut() {
         *pixel = std::array::from_fn(|c| table[c][usize::from(to_u8(pixel[c]))]);
     }

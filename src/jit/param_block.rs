@@ -127,7 +127,7 @@ pub(crate) struct ParamLayout {
     maps: i32,
     passes: i32,
     tables: i32,
-    slots: i32,
+    param_count: i32,
 }
 
 impl ParamLayout {
@@ -138,7 +138,7 @@ impl ParamLayout {
             maps: block.position_ops.len() as i32,
             passes: 1 + readings as i32,
             tables: block.tables as i32,
-            slots: block.params.len() as i32,
+            param_count: block.params.len() as i32,
         }
     }
 
@@ -163,18 +163,18 @@ impl ParamLayout {
     }
 
     /// Returns the offset of the block's first op parameter.
-    pub(crate) fn slots(self) -> i32 {
+    pub(crate) fn params(self) -> i32 {
         self.table(self.tables as usize)
     }
 
     /// Returns the byte range of the op parameters.
-    pub(crate) fn all_slots(self) -> Range<i32> {
-        self.slots()..self.slots() + 16 * self.slots
+    pub(crate) fn all_params(self) -> Range<i32> {
+        self.params()..self.params() + 16 * self.param_count
     }
 
     /// Returns the bytes of a parameter block: a multiple of 16.
     pub(crate) fn bytes(self) -> usize {
-        (self.slots() + 16 * self.slots) as usize
+        (self.params() + 16 * self.param_count) as usize
     }
 }
 
@@ -206,7 +206,7 @@ impl ParamBlock {
     }
 
     /// Writes a number into all four lanes of an op parameter.
-    pub(crate) fn set_slot(&mut self, offset: i32, number: f32) {
+    pub(crate) fn set_param(&mut self, offset: i32, number: f32) {
         let lane = u128::from(number.to_bits());
         self.words[offset as usize / 16] = lane | lane << 32 | lane << 64 | lane << 96;
     }

@@ -93,7 +93,7 @@ pub enum FusedOp {
         /// The index of the part of a shuffled op.
         part: Option<usize>,
         /// The index of its first parameter.
-        slot: usize,
+        param: usize,
         /// The number of its map, if it uses a pixel's position.
         map: Option<usize>,
     },
@@ -107,7 +107,7 @@ pub enum FusedOp {
     /// Multiplies by the matrix in twelve parameters and clamps.
     Matrix {
         /// The index of the first of them.
-        slot: usize,
+        param: usize,
     },
     /// Paints region `region`.
     Paint {
@@ -150,7 +150,7 @@ pub enum Reduction {
         /// The index of the part of a shuffled op.
         part: Option<usize>,
         /// The index of the parameter that gets the mean.
-        slot: usize,
+        param: usize,
     },
     /// A histogram of the levels, for a table.
     Levels {
@@ -163,12 +163,12 @@ pub enum Reduction {
 #[must_use]
 pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
     match link {
-        FusedOp::Value { leaf, part, slot, .. } => {
+        FusedOp::Value { leaf, part, param, .. } => {
             let kind = leaves.get(leaf)?.kind.pixel(part)?;
             kind.needs_mean.then(|| Reduction::Mean {
                 leaf,
                 part,
-                slot: slot + kind.param_count - 1,
+                param: param + kind.param_count - 1,
             })
         }
         FusedOp::Table { table, counted: true } => Some(Reduction::Levels { table }),
@@ -177,7 +177,7 @@ pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
 }
 
 impl Block {
-    fn new(first: usize, slot: usize) -> Self {
+    fn new(first: usize, first_param: usize) -> Self {
         Self {
             ops: first..first,
             rows: None,
@@ -186,7 +186,7 @@ impl Block {
             position_ops: vec![],
             groups: vec![],
             tables: 0,
-            params: slot..slot,
+            params: first_param..first_param,
             host: None,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
@@ -258,28 +258,34 @@ impl Block {
     /// have the same code share a fused op and parameters, and so loop bodies.
     fn add_pixel(&mut self, leaves: &[FlatOp], leaf: usize, kind: &PixelKind) -> usize {
         let shared = self.groups.iter().find_map(|step| {
-            let FusedOp::Value { leaf: other, part: None, slot, .. } = step.fused_ops[0] else {
+            let FusedOp::Value { leaf: other, part: None, param, .. } = step.fused_ops[0] else {
                 return None;
             };
             let same = leaves[other].kind.pixel(None)?.code() == kind.code();
-            (same && users_are_exclusive(self, leaves, slot, leaf))
-                .then_some((step.fused_ops[0], slot))
+            (same && users_are_exclusive(self, leaves, param, leaf))
+                .then_some((step.fused_ops[0], param))
         });
-        let (link, slot) = shared.unwrap_or_else(|| {
-            let slot = self.take_params(kind.param_count);
+        let (link, param) = shared.unwrap_or_else(|| {
+            let param = self.take_params(kind.param_count);
             let map = kind.uses_place.then(|| {
                 self.position_ops.push(leaf);
                 self.position_ops.len() - 1
             });
-            (FusedOp::Value { leaf, part: None, slot, map }, slot)
+            (FusedOp::Value { leaf, part: None, param, map }, param)
         });
         self.add_group(leaf, link);
-        slot
+        param
     }
 
     /// Adds a table op; returns the index of its first parameter. Flat ops that exclude each other share
     /// a table.
-    fn add_table(&mut self, leaves: &[FlatOp], leaf: usize, slots: usize, counted: bool) -> usize {
+    fn add_table(
+        &mut self,
+        leaves: &[FlatOp],
+        leaf: usize,
+        param_count: usize,
+        counted: bool,
+    ) -> usize {
         let users = |table: usize| {
             self.groups.iter().filter(move |step| {
                 matches!(step.fused_ops[0], FusedOp::Table { table: used, .. } if used == table)
@@ -291,14 +297,14 @@ impl Block {
         let table = (0..self.tables).find(is_free).unwrap_or(self.tables);
         self.tables = self.tables.max(table + 1);
         self.add_group(leaf, FusedOp::Table { table, counted });
-        self.take_params(slots)
+        self.take_params(param_count)
     }
 
     fn add_shuffled(&mut self, leaf: usize, parts: &[PixelKind]) -> usize {
         let first = self.params.end;
         let links = parts.iter().enumerate().map(|(part, kind)| {
-            let slot = self.take_params(kind.param_count);
-            FusedOp::Value { leaf, part: Some(part), slot, map: None }
+            let param = self.take_params(kind.param_count);
+            FusedOp::Value { leaf, part: Some(part), param, map: None }
         });
         let fused_ops: Vec<FusedOp> = links.collect();
         if !fused_ops.is_empty() {
@@ -323,11 +329,11 @@ impl Block {
     }
 }
 
-/// Returns whether no flat op that uses the parameter `slot` runs for a sample that runs the flat op
+/// Returns whether no flat op that uses the parameter `param` runs for a sample that runs the flat op
 /// `leaf`.
-fn users_are_exclusive(block: &Block, leaves: &[FlatOp], slot: usize, leaf: usize) -> bool {
+fn users_are_exclusive(block: &Block, leaves: &[FlatOp], param: usize, leaf: usize) -> bool {
     block.groups.iter().all(|step| match step.fused_ops[0] {
-        FusedOp::Value { slot: used, .. } if used == slot => {
+        FusedOp::Value { param: used, .. } if used == param => {
             step.flat_ops.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]))
         }
         _ => true,
@@ -368,7 +374,7 @@ pub(super) fn split(
         }
         let is_host = block.device != BlockTarget::Device;
         let before = (is_host && multiplies(&leaves[leaf])).then(|| block.clone());
-        let mut slot = add(&mut block, leaves, leaf);
+        let mut param = add(&mut block, leaves, leaf);
         block.ops.end = leaf + 1;
         let is_bytes = leaves[leaf].input.dtype == DType::U8;
         if let Some(before) = before.filter(|before| is_bytes && !before.groups.is_empty())
@@ -376,22 +382,22 @@ pub(super) fn split(
         {
             blocks.push(before.finished(leaves, rule)?);
             block = Block::new(leaf, blocks[blocks.len() - 1].params.end);
-            slot = add(&mut block, leaves, leaf);
+            param = add(&mut block, leaves, leaf);
             block.ops.end = leaf + 1;
         }
-        leaves[leaf].first_param = slot;
+        leaves[leaf].first_param = param;
     }
     let ends_on_host = block.host.is_some();
     let last = block.finished(leaves, rule)?;
-    let slots = last.params.end;
+    let param_count = last.params.end;
     blocks.push(last);
     if ends_on_host {
-        blocks.push(Block::new(leaves.len(), slots)); // copies the output of the op in plain Rust
+        blocks.push(Block::new(leaves.len(), param_count)); // copies the output of the op in plain Rust
     }
     // Between two blocks, images are u8 and channels last; the last block stores the output.
     let last = blocks.len() - 1;
     (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
-    Ok((blocks, slots))
+    Ok((blocks, param_count))
 }
 
 /// Returns whether a flat op multiplies the loop bodies that its block may need.
@@ -421,8 +427,8 @@ fn add(block: &mut Block, leaves: &[FlatOp], leaf: usize) -> usize {
         OpKind::Geometry { fills, .. } => block.add_geometry(leaf, *fills),
         OpKind::Region { fill, .. } => block.add_region(leaf, false, *fill),
         OpKind::Pixel(kind) => return block.add_pixel(leaves, leaf, kind),
-        OpKind::Table { slots, counted, .. } => {
-            return block.add_table(leaves, leaf, *slots, *counted);
+        OpKind::Table { param_count, counted, .. } => {
+            return block.add_table(leaves, leaf, *param_count, *counted);
         }
         OpKind::Shuffled(parts) => return block.add_shuffled(leaf, parts),
         OpKind::Cast(DType::U8) if input.dtype != DType::U8 => {

@@ -87,10 +87,10 @@ impl Draws {
         match leaf.op.class() {
             OpClass::Geometry(_) => motions.is_empty(),
             OpClass::Pixel(op) if leaf.kind.param_count() > 0 => {
-                let slots =
+                let params =
                     &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                 (0..=255_u8).all(|level| {
-                    let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), slots) };
+                    let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), params) };
                     let pixel = [level, 255 - level, level.wrapping_mul(7)].map(f32::from);
                     op.eval(&cx, pixel) == pixel
                 })
@@ -112,9 +112,9 @@ impl Draws {
                 or_applied(self.numbers_of(op, leaf.kind.pixel(None), leaf.first_param))
             }
             OpClass::Table(op) => {
-                let slots =
+                let params =
                     &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-                or_applied(numbers(slots, op.param_names()))
+                or_applied(numbers(params, op.param_names()))
             }
             OpClass::Shuffled(parts) => self.parts(index, leaf, parts),
             OpClass::Host(_) => "applied".to_owned(),
@@ -174,13 +174,13 @@ fn part_name(op: &dyn PixelOp) -> String {
 }
 
 /// Formats `1.13`, or `hue 0.1, factor 1.13` where parameters have names.
-fn numbers(slots: &[f32], names: &[&str]) -> String {
-    let names = if names.is_empty() { vec![""; slots.len()] } else { names.to_vec() };
-    let shown = slots.iter().zip(&names).take(MOST_NUMBERS);
+fn numbers(params: &[f32], names: &[&str]) -> String {
+    let names = if names.is_empty() { vec![""; params.len()] } else { names.to_vec() };
+    let shown = params.iter().zip(&names).take(MOST_NUMBERS);
     let words =
-        shown.map(|(slot, name)| format!("{name} {}", number(*slot)).trim_start().to_owned());
+        shown.map(|(param, name)| format!("{name} {}", number(*param)).trim_start().to_owned());
     let mut words: Vec<String> = words.collect();
-    let left = names.len().min(slots.len()) - words.len();
+    let left = names.len().min(params.len()) - words.len();
     if left > 0 {
         words.push(format!("and {left} more numbers"));
     }

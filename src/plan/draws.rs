@@ -153,9 +153,9 @@ impl ImagePlan {
             let leaf = &self.flat_ops()[index];
             match leaf.op.class() {
                 OpClass::Table(op) => {
-                    let slots =
+                    let params =
                         &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-                    op.table(self.rule(), slots, levels, &mut one);
+                    op.table(self.rule(), params, levels, &mut one);
                     if position == 0 {
                         *out = one;
                     } else {
@@ -168,9 +168,9 @@ impl ImagePlan {
                     if position == 0 {
                         *out = [std::array::from_fn(|level| level as f32); 3];
                     }
-                    let slots =
+                    let params =
                         &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-                    let cx = Eval::new(self.rule(), slots);
+                    let cx = Eval::new(self.rule(), params);
                     let [reds, greens, blues] = out;
                     for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
                         [*r, *g, *b] = op.eval(&cx, [*r, *g, *b]);
@@ -193,7 +193,7 @@ impl Draws {
     fn draw_op(&mut self, key: SampleKey, index: usize, leaf: &FlatOp, size: &mut Size) -> bool {
         let rng = &mut key.op(leaf.stream);
         let may_skip = leaf.kind.may_skip();
-        let slots = leaf.first_param..leaf.first_param + leaf.kind.param_count();
+        let params = leaf.first_param..leaf.first_param + leaf.kind.param_count();
         match leaf.op.class() {
             OpClass::Geometry(op) => {
                 self.scratch.clear();
@@ -210,16 +210,16 @@ impl Draws {
                 self.windows.push((index, window));
                 !may_skip || window.height > 0
             }
-            OpClass::Pixel(op) => op.draw(rng, *size, &mut self.params[slots]) || !may_skip,
-            OpClass::Table(op) => op.draw(rng, &mut self.params[slots]) || !may_skip,
+            OpClass::Pixel(op) => op.draw(rng, *size, &mut self.params[params]) || !may_skip,
+            OpClass::Table(op) => op.draw(rng, &mut self.params[params]) || !may_skip,
             OpClass::Shuffled(parts) => {
                 let OpKind::Shuffled(kinds) = &leaf.kind else { return true };
                 let order = rng.below(orders(kinds.len()) as u32) as usize;
                 self.orders.push((index, order));
-                let mut slot = leaf.first_param;
+                let mut param = leaf.first_param;
                 for (part, PixelKind { param_count, .. }) in parts.iter().zip(kinds) {
-                    part.draw(rng, *size, &mut self.params[slot..slot + param_count]);
-                    slot += param_count;
+                    part.draw(rng, *size, &mut self.params[param..param + param_count]);
+                    param += param_count;
                 }
                 true
             }
@@ -274,18 +274,18 @@ pub(super) fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
 /// Writes the parameters of folded matrices.
 fn multiply_matrices(block: &Block, leaves: &[FlatOp], draws: &mut Draws) {
     for step in &block.groups {
-        let FusedOp::Matrix { slot: to } = step.fused_ops[0] else { continue };
+        let FusedOp::Matrix { param: to } = step.fused_ops[0] else { continue };
         let mut product = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
         for &leaf in &step.flat_ops {
             let Some(op) = pixel_op(leaves, leaf, None) else { continue };
             let FlatOp { first_param, kind, .. } = &leaves[leaf];
-            let slots = &draws.params[*first_param..first_param + kind.param_count()];
-            if let Some(next) = op.matrix(slots) {
+            let params = &draws.params[*first_param..first_param + kind.param_count()];
+            if let Some(next) = op.matrix(params) {
                 product = multiply(next.map(|row| row.map(f64::from)), product);
             }
         }
-        for (slot, value) in draws.params[to..to + 12].iter_mut().zip(product.iter().flatten()) {
-            *slot = *value as f32;
+        for (param, value) in draws.params[to..to + 12].iter_mut().zip(product.iter().flatten()) {
+            *param = *value as f32;
         }
     }
 }

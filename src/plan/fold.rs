@@ -44,8 +44,8 @@ pub(super) fn matrices(block: &mut Block, leaves: &[FlatOp], rule: NumberRule) {
         let run = block.groups[at..].iter().take_while(|step| is_matrix(leaves, step)).count();
         if run > 1 {
             let folded = block.groups.drain(at..at + run).flat_map(|step| step.flat_ops).collect();
-            let slot = block.take_params(12);
-            let fused_ops = vec![FusedOp::Matrix { slot }];
+            let param = block.take_params(12);
+            let fused_ops = vec![FusedOp::Matrix { param }];
             block.groups.insert(at, OpGroup { flat_ops: folded, fused_ops });
         }
         at += 1;

@@ -11,7 +11,7 @@ use fuseloop_ops::{DType, ImageType, NumberRule};
 
 /// Most parameters of one op for a sample. With the most flat ops of a list, parameter offsets stay
 /// below 2^26.
-const MAX_SLOTS: usize = 4096;
+const MAX_PARAMS: usize = 4096;
 
 /// How an op is drawn and compiled, with what it requires.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub enum OpKind {
     /// Looks every value up in a table of its channel.
     Table {
         /// How many parameters a sample needs.
-        slots: usize,
+        param_count: usize,
         /// True if a draw may skip the op.
         may_skip: bool,
         /// True if its table needs a histogram of levels.
@@ -97,7 +97,7 @@ pub(super) struct PixelCode<'a> {
 #[non_exhaustive]
 pub enum OpError {
     /// More parameters than a parameter block has room for.
-    #[error("it needs {found} parameters; the limit is {MAX_SLOTS}")]
+    #[error("it needs {found} parameters; the limit is {MAX_PARAMS}")]
     TooManyParams {
         /// The number of parameters.
         found: usize,
@@ -142,7 +142,7 @@ impl OpKind {
                 Self::Shuffled(parts)
             }
             OpClass::Table(op) => Self::Table {
-                slots: granted(op.param_count())?,
+                param_count: granted(op.param_count())?,
                 may_skip: op.may_skip(),
                 counted: op.needs_histogram(),
             },
@@ -174,7 +174,7 @@ impl OpKind {
         match self {
             Self::Pixel(kind) => kind.param_count,
             Self::Shuffled(parts) => parts.iter().map(|part| part.param_count).sum(),
-            Self::Table { slots, .. } => *slots,
+            Self::Table { param_count, .. } => *param_count,
             _ => 0,
         }
     }
@@ -238,6 +238,6 @@ impl PixelKind {
     }
 }
 
-fn granted(slots: usize) -> Result<usize, OpError> {
-    if slots > MAX_SLOTS { Err(OpError::TooManyParams { found: slots }) } else { Ok(slots) }
+fn granted(count: usize) -> Result<usize, OpError> {
+    if count > MAX_PARAMS { Err(OpError::TooManyParams { found: count }) } else { Ok(count) }
 }

@@ -77,7 +77,7 @@ fn panic_of(work: impl FnOnce() + UnwindSafe) -> String {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Method {
     OpClass,
-    Slots,
+    ParamCount,
     NeedsMean,
     UsesPlace,
     MaySkip,
@@ -89,7 +89,7 @@ enum Method {
 
 const METHODS: [Method; 9] = [
     Method::OpClass,
-    Method::Slots,
+    Method::ParamCount,
     Method::NeedsMean,
     Method::UsesPlace,
     Method::MaySkip,
@@ -136,7 +136,7 @@ impl Op for Turncoat {
 
 impl PixelOp for Turncoat {
     fn param_count(&self) -> usize {
-        if self.lies(Method::Slots) { 1 << 24 } else { 2 }
+        if self.lies(Method::ParamCount) { 1 << 24 } else { 2 }
     }
 
     fn needs_mean(&self) -> bool {
@@ -159,8 +159,8 @@ impl PixelOp for Turncoat {
         (!self.lies(Method::Normalizes)).then_some([[0.0, 1.0, 0.0, 0.0]; 3])
     }
 
-    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
-        slots.fill(1.0);
+    fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params.fill(1.0);
         false // the op may be skipped, which only `may_skip` permits
     }
 
@@ -208,7 +208,7 @@ fn an_op_that_changes_its_answers_is_held_to_the_first() {
 /// An op that always returns the same answers.
 #[derive(Debug)]
 struct Constant {
-    slots: usize,
+    param_count: usize,
     needs_mean: bool,
     emits: fn(&mut Emit, Pixels) -> Pixels,
 }
@@ -229,7 +229,7 @@ impl Op for Constant {
 
 impl PixelOp for Constant {
     fn param_count(&self) -> usize {
-        self.slots
+        self.param_count
     }
 
     fn needs_mean(&self) -> bool {
@@ -247,8 +247,8 @@ impl PixelOp for Constant {
 
 #[test]
 fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
-    let refused = |slots, needs_mean, emits: fn(&mut Emit, Pixels) -> Pixels| {
-        let op = Constant { slots, needs_mean, emits };
+    let refused = |param_count, needs_mean, emits: fn(&mut Emit, Pixels) -> Pixels| {
+        let op = Constant { param_count, needs_mean, emits };
         plan(ops![RandomEqualize::new(1.0).unwrap(), op]).unwrap_err().to_string()
     };
     let far: fn(&mut Emit, Pixels) -> Pixels = |e, pixels| {
@@ -560,8 +560,8 @@ mod alike {
             self.op().param_count()
         }
 
-        fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
-            self.op().draw(rng, size, slots)
+        fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
+            self.op().draw(rng, size, params)
         }
 
         fn may_skip(&self) -> bool {
@@ -572,8 +572,8 @@ mod alike {
             self.op().needs_mean()
         }
 
-        fn is_identity(&self, slots: &[f32]) -> bool {
-            self.op().is_identity(slots)
+        fn is_identity(&self, params: &[f32]) -> bool {
+            self.op().is_identity(params)
         }
 
         fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
@@ -588,8 +588,8 @@ mod alike {
             self.op().is_per_channel()
         }
 
-        fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-            self.op().matrix(slots)
+        fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+            self.op().matrix(params)
         }
 
         fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {

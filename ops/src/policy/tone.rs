@@ -66,23 +66,23 @@ impl PixelOp for Tone {
         self.op.param_count()
     }
 
-    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+    fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
         let argument = self.argument.draw(rng, size);
         match self.kind {
-            ToneKind::Brightness => slots[0] = argument as f32,
+            ToneKind::Brightness => params[0] = argument as f32,
             ToneKind::Saturation | ToneKind::Contrast => {
                 // As in torchvision, `1 - argument` is computed before the argument is rounded to
                 // f32.
-                slots[..2].copy_from_slice(&[argument as f32, (1.0 - argument) as f32]);
+                params[..2].copy_from_slice(&[argument as f32, (1.0 - argument) as f32]);
             }
             ToneKind::Posterize => {
-                RandomPosterize::always(argument.clamp(0.0, 8.0) as u32).draw(rng, size, slots);
+                RandomPosterize::always(argument.clamp(0.0, 8.0) as u32).draw(rng, size, params);
             }
             ToneKind::Solarize => {
-                RandomSolarize::always(argument as f32).draw(rng, size, slots);
+                RandomSolarize::always(argument as f32).draw(rng, size, params);
             }
             ToneKind::SolarizeAdd => {
-                SolarizeAdd::below_128(argument as f32).draw(rng, size, slots);
+                SolarizeAdd::below_128(argument as f32).draw(rng, size, params);
             }
         }
         true
@@ -92,16 +92,16 @@ impl PixelOp for Tone {
         self.op.needs_mean()
     }
 
-    fn is_identity(&self, slots: &[f32]) -> bool {
-        self.op.is_identity(slots)
+    fn is_identity(&self, params: &[f32]) -> bool {
+        self.op.is_identity(params)
     }
 
     fn is_per_channel(&self) -> bool {
         self.op.is_per_channel()
     }
 
-    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
-        self.op.matrix(slots)
+    fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
+        self.op.matrix(params)
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {

@@ -22,7 +22,7 @@ const INTERPOLATIONS: [(&str, Interpolation); 7] = [
 ];
 
 /// The names of the interpolations of a resize.
-pub(super) const INTERPOLATION: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
+pub(crate) const INTERPOLATION_WORDS: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
 
 /// Every interpolation of a warp, by the name a user writes.
 const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
@@ -32,7 +32,8 @@ const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
 ];
 
 /// The names of the interpolations of a warp.
-pub(super) const WARP_INTERPOLATION: ParamKind = ParamKind::Word(&names_of(&WARP_INTERPOLATIONS));
+pub(crate) const WARP_INTERPOLATION_WORDS: ParamKind =
+    ParamKind::Word(&names_of(&WARP_INTERPOLATIONS));
 
 const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);

@@ -79,13 +79,13 @@ impl ImageCode<'_> {
             k + 1
         );
         for (n, mean) in self.means.iter().enumerate() {
-            let (size, slot) = (4 * self.layout.size(1 + n), 4 * self.slot(mean.slot));
+            let (size, param) = (4 * self.layout.size(1 + n), 4 * self.param(mean.param));
             let _ = writeln!(
                 to.text,
                 "DEV float p{p}_mean{n}(const Arguments& a, u32 row)\n{{\n    \
                  const u8* record = p{p}_record(a, row);\n    \
                  u32 height = load_word(record + {size}), width = load_word(record + {});\n    \
-                 if (height == 0) return float_of(load_word(record + {slot}));\n    \
+                 if (height == 0) return float_of(load_word(record + {param}));\n    \
                  i64 sum = sum_at((const u64*)a.scratch + (u64)row * SUMS + {});\n    \
                  return div_rn(float_of_i64(sum), float_of_i64((i64)height * width));\n}}",
                 size + 4,

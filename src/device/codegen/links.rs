@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 impl ImageCode<'_> {
     /// Returns the offset of an op parameter of the plan in the record, in words.
-    pub(super) fn slot(&self, slot: usize) -> usize {
-        self.layout.slot(slot - self.block.params.start)
+    pub(super) fn param(&self, param: usize) -> usize {
+        self.layout.param(param - self.block.params.start)
     }
 
     /// Generates the functions of all fused ops; returns the text that calls them in order.
@@ -73,7 +73,7 @@ impl ImageCode<'_> {
                 function(Translation { mean: op.needs_mean, constants, ..frame }, &op.program)
             }
             FusedOp::Matrix { .. } => {
-                let frame = Translation { slots: 12, ..frame };
+                let frame = Translation { param_count: 12, ..frame };
                 function(frame, &frame.record(self.plan.rule(), multiply))
             }
             FusedOp::Table { .. } | FusedOp::Paint { .. } | FusedOp::Round => return Ok(None),
@@ -100,22 +100,22 @@ impl ImageCode<'_> {
             ),
         };
         match link {
-            FusedOp::Value { slot, map, .. } => {
+            FusedOp::Value { param, map, .. } => {
                 let (place, row, column) = match map {
                     None => (String::new(), "y", "x + i".to_owned()),
                     Some(map) => {
                         (self.place(map), "own_row", "own_column + column_step * i".into())
                     }
                 };
-                let slots = 4 * self.slot(slot);
+                let params = 4 * self.param(param);
                 format!(
-                    "{mean}{place}        EACH_PIXEL {name}(a, record + {slots}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                    "{mean}{place}        EACH_PIXEL {name}(a, record + {params}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
                 )
             }
-            FusedOp::Matrix { slot } => {
-                let slots = 4 * self.slot(slot);
+            FusedOp::Matrix { param } => {
+                let params = 4 * self.param(param);
                 format!(
-                    "{mean}        EACH_PIXEL {name}(a, record + {slots}, mean, y, x, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                    "{mean}        EACH_PIXEL {name}(a, record + {params}, mean, y, x, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
                 )
             }
             FusedOp::Table { table, .. } => {

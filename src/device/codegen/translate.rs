@@ -32,7 +32,7 @@ pub(super) struct Translation<'a> {
     /// The function's name.
     pub(super) name: &'a str,
     /// The number of its op parameters, if the function is not an op's own program.
-    pub(super) slots: usize,
+    pub(super) param_count: usize,
     /// True if its last op parameter is a mean, which records don't contain.
     pub(super) mean: bool,
     /// The index of its first constant in the arguments, if constants are passed there: then the text is
@@ -43,7 +43,7 @@ pub(super) struct Translation<'a> {
 impl<'a> Translation<'a> {
     /// A function that reads only the pixel.
     pub(super) const fn of(name: &'a str) -> Self {
-        Self { name, slots: 0, mean: false, constants: None }
+        Self { name, param_count: 0, mean: false, constants: None }
     }
 
     /// Records a program of the device's code generator itself, written with the ops' [`Emit`].
@@ -52,8 +52,8 @@ impl<'a> Translation<'a> {
         rule: NumberRule,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Program {
-        let grant = Grant { rule, param_count: self.slots, place: false };
-        Program::record(grant, emit).expect("the device's compiler keeps to its slots")
+        let grant = Grant { rule, param_count: self.param_count, place: false };
+        Program::record(grant, emit).expect("the device's compiler reads only its own parameters")
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn function(
         function: &function,
         constants: &constants,
         passed: frame.constants,
-        mean: if frame.mean { program.slots().checked_sub(1) } else { None },
+        mean: if frame.mean { program.param_count().checked_sub(1) } else { None },
         bases: [params[0], params[1]],
         forms: HashMap::new(),
         declared: String::new(),

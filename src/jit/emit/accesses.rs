@@ -34,7 +34,7 @@ pub(super) fn check(e: &BlockCode<'_, '_>, layout: ParamLayout) {
             }
             InstructionData::Store { args: [value, address], offset, .. } => {
                 let ty = func.dfg.value_type(value);
-                (address, offset, ty, [&layout.all_slots(), &(0..0)])
+                (address, offset, ty, [&layout.all_params(), &(0..0)])
             }
             _ => continue,
         };

@@ -151,7 +151,7 @@ impl BlockCode<'_, '_> {
     }
 
     /// Loads the vector of an op parameter from an offset in the parameter block.
-    pub(super) fn slot(&mut self, ty: Type, offset: i32) -> Value {
+    pub(super) fn param(&mut self, ty: Type, offset: i32) -> Value {
         self.builder.ins().load(ty, aligned(), self.record, offset)
     }
 

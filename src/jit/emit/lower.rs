@@ -24,7 +24,7 @@ use fuseloop_ops::internals::program::{
 pub(crate) fn lower(
     code: &mut BlockCode<'_, '_>,
     program: &Program,
-    slots: i32,
+    params: i32,
     pixels: [Value; 3],
     place: Option<[Value; 2]>,
 ) -> [Value; 3] {
@@ -34,7 +34,7 @@ pub(crate) fn lower(
     }
     let mut open = vec![];
     for instruction in program.instructions() {
-        step(code, *instruction, slots, &mut values, &mut open);
+        step(code, *instruction, params, &mut values, &mut open);
     }
     program.outputs().map(|value| values[value as usize])
 }
@@ -43,16 +43,17 @@ pub(crate) fn lower(
 pub(super) fn lower_own(
     code: &mut BlockCode<'_, '_>,
     grant: Grant,
-    slots: i32,
+    params: i32,
     pixels: [Value; 3],
     emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
 ) -> [Value; 3] {
-    let program = Program::record(grant, emit).expect("the block compiler keeps to its slots");
-    lower(code, &program, slots, pixels, None)
+    let program =
+        Program::record(grant, emit).expect("the block compiler reads only its own parameters");
+    lower(code, &program, params, pixels, None)
 }
 
 /// The grant of code that reads only the pixels.
-pub(super) const fn no_slots(rule: NumberRule) -> Grant {
+pub(super) const fn no_params(rule: NumberRule) -> Grant {
     Grant { rule, param_count: 0, place: false }
 }
 
@@ -61,14 +62,14 @@ pub(super) const fn no_slots(rule: NumberRule) -> Grant {
 fn step(
     code: &mut BlockCode<'_, '_>,
     instruction: Instruction,
-    slots: i32,
+    params: i32,
     values: &mut Vec<Value>,
     open: &mut Vec<(Block, [Value; 3])>,
 ) {
     let value = |number: u32| values[number as usize];
     let result = match instruction {
-        Instruction::Slot(index) => code.slot(F32X4, slots + 16 * index as i32),
-        Instruction::SlotBits(index) => code.slot(I32X4, slots + 16 * index as i32),
+        Instruction::Param(index) => code.param(F32X4, params + 16 * index as i32),
+        Instruction::ParamBits(index) => code.param(I32X4, params + 16 * index as i32),
         Instruction::Splat(bits) => code.splat_bits(bits),
         Instruction::SplatI32(number) => code.splat_i32(number),
         Instruction::Unary(operation, a) => unary(code, operation, value(a)),

@@ -7,21 +7,21 @@
 use super::super::param_block::{PassWord, shuffles};
 use super::BodySpec;
 use super::ir::BlockCode;
-use super::lower::{lower_own, no_slots};
+use super::lower::{lower_own, no_params};
 use super::pass::{GROUP, GroupPosition, Halves, rows};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::Pixels;
 
-/// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `slot`, if
+/// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `param`, if
 /// this sample needs it.
 pub(super) fn pass(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     index: usize,
     links: &[FusedOp],
-    slot: usize,
+    param: usize,
 ) {
     let at = spec.layout.pass(1 + index);
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
@@ -50,7 +50,7 @@ pub(super) fn pass(
     let total = e.builder.use_var(total);
     let mean = divide(e, at, total);
     let record = e.record;
-    e.store(mean, record, spec.slot(slot));
+    e.store(mean, record, spec.param(param));
     e.builder.ins().jump(done, &[]);
     e.builder.switch_to_block(done);
 }
@@ -70,7 +70,7 @@ fn add_greys(
     let mut out = vec![];
     for (half, sum) in (0i32..).zip(sums) {
         let pixels = halves(e, half as usize);
-        let [grey, ..] = lower_own(e, no_slots(spec.rule), 0, pixels, |e, pixels| Pixels {
+        let [grey, ..] = lower_own(e, no_params(spec.rule), 0, pixels, |e, pixels| Pixels {
             channels: [e.grey(pixels); 3],
         });
         let grey = e.i32_of(grey);

@@ -85,8 +85,8 @@ impl<'a> BodySpec<'a> {
     }
 
     /// Returns the offset in the parameter block of an op parameter of the plan.
-    fn slot(&self, slot: usize) -> i32 {
-        self.layout.slots() + 16 * (slot - self.block.params.start) as i32
+    fn param(&self, param: usize) -> i32 {
+        self.layout.params() + 16 * (param - self.block.params.start) as i32
     }
 }
 
@@ -138,7 +138,7 @@ fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
     for (index, (reading, position)) in readings.iter().enumerate() {
         let before = &spec.links[..*position];
         match *reading {
-            Reduction::Mean { slot, .. } => mean::pass(e, spec, index, before, slot),
+            Reduction::Mean { param, .. } => mean::pass(e, spec, index, before, param),
             Reduction::Levels { table } => levels::pass(e, spec, index, before, table, imports),
         }
     }

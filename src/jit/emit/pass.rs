@@ -8,7 +8,7 @@
 
 use super::super::param_block::{HeaderWord, PassWord, shuffles};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
-use super::lower::{lower, lower_own, no_slots};
+use super::lower::{lower, lower_own, no_params};
 use super::{BodySpec, Imports, levels, store};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -198,17 +198,17 @@ fn apply_links(
 ) -> [Value; 3] {
     for link in links {
         match *link {
-            FusedOp::Value { leaf, part, slot, map } => {
+            FusedOp::Value { leaf, part, param, map } => {
                 if let Some(kind) = spec.leaves[leaf].kind.pixel(part) {
                     let map = map.and_then(|map| state.maps[map]);
                     let place = map.map(|map| op_coordinates(e, map, at));
-                    pixels = lower(e, &kind.program, spec.slot(slot), pixels, place);
+                    pixels = lower(e, &kind.program, spec.param(param), pixels, place);
                 }
             }
             FusedOp::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
-            FusedOp::Matrix { slot } => {
-                let grant = Grant { param_count: MATRIX, ..no_slots(spec.rule) };
-                pixels = lower_own(e, grant, spec.slot(slot), pixels, multiply);
+            FusedOp::Matrix { param } => {
+                let grant = Grant { param_count: MATRIX, ..no_params(spec.rule) };
+                pixels = lower_own(e, grant, spec.param(param), pixels, multiply);
             }
             FusedOp::Round => pixels = pixels.map(|v| e.level(v)),
             FusedOp::Paint { region } => {

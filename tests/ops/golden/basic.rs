@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 /// The parameters of an op with this factor, as its `draw` would set them. The last parameter of a
 /// contrast, the mean, is computed by the kernel.
-fn slots(op: &str, factor: f32) -> Vec<f32> {
+fn params(op: &str, factor: f32) -> Vec<f32> {
     let rest = (1.0 - f64::from(factor)) as f32;
     match op {
         "brightness" => vec![factor],
@@ -43,7 +43,7 @@ fn brightness_contrast_and_saturation_are_torchvisions() {
         let (order, factors) = order_and_factors(&case);
         let &[op] = &order[..] else { continue };
         let out =
-            run(single_op(op), &Image::of(&case), |draws| draws.params = slots(op, factors[0]));
+            run(single_op(op), &Image::of(&case), |draws| draws.params = params(op, factors[0]));
         assert_eq!(sha256(&out), case["sha256"], "{case}");
         seen += 1;
     }
@@ -64,7 +64,7 @@ fn colour_jitter_is_torchvisions_in_all_six_orders() {
         let index = (0..6).find(is_it).unwrap();
         let out = run(ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap()], &Image::of(&case), |draws| {
             draws.orders = vec![(0, index)];
-            draws.params = PARTS.iter().zip(&factors).flat_map(|(op, &f)| slots(op, f)).collect();
+            draws.params = PARTS.iter().zip(&factors).flat_map(|(op, &f)| params(op, f)).collect();
         });
         assert_eq!(sha256(&out), case["sha256"], "{case}");
         seen[index] += 1;

@@ -2,7 +2,8 @@ use super::*;
 use fuseloop_ops::Normalize;
 use fuseloop_ops::author::{Op, PixelOp};
 
-const FRAME: Translation<'_> = Translation { name: "op", slots: 1, mean: false, constants: None };
+const FRAME: Translation<'_> =
+    Translation { name: "op", param_count: 1, mean: false, constants: None };
 
 /// The text of what `emit` says.
 fn translated(
@@ -34,7 +35,7 @@ fn the_text_of_normalize_is_the_same_for_all_numbers() {
     let text = |mean: [f64; 3]| {
         let op = Normalize::new(mean, [1.0; 3]).unwrap();
         let fuseloop_ops::author::OpClass::Pixel(op) = op.class() else { panic!("a pixel op") };
-        let frame = Translation { slots: 0, constants: Some(5), ..FRAME };
+        let frame = Translation { param_count: 0, constants: Some(5), ..FRAME };
         translated(frame, |e, pixels| PixelOp::emit(op, e, pixels)).unwrap()
     };
     let (one, one_words) = text([1.0, 2.0, 3.0]);
