@@ -7,21 +7,27 @@ mod classes;
 mod columns;
 mod common_names;
 mod concat;
+mod dtype;
 mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
 #[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
+mod field_kind;
 mod file;
 mod folder;
 mod generate;
+mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+mod index_shards;
 mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
+mod read_error;
 pub mod remote;
 mod sample_location;
 mod samples;
@@ -42,9 +48,8 @@ mod wrapper_laws;
 
 pub(crate) use beton::PagedBeton;
 pub use beton::{
-    Beton, ByteOrder, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, HeaderError,
-    ImageMode, ImageStats, NdKind, NdType, OpenError, OpenOptions, PageStats, ProcessCache,
-    ReadError, ReadErrorKind, SourceError, SourceErrorKind,
+    Beton, CustomRow, CustomRows, FieldError, HeaderError, OpenError, OpenOptions, PageStats,
+    ProcessCache, ReadError, SourceError, SourceErrorKind,
 };
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
@@ -53,7 +58,9 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::{As, ColumnError};
 pub use concat::Concat;
+pub use dtype::{ByteOrder, NdKind, NdType};
 pub use escape::Escaped;
+pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
 pub use folder::{
@@ -62,12 +69,14 @@ pub use folder::{
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
 pub use generate::{Busy, GenerateError, Generated, Generator, Queue, QueueStats};
+pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-pub use index_file::{IndexReport, index_shards};
+pub use index_shards::{IndexReport, index_shards};
 pub use location::{Location, LocationError};
 pub use open::{Dataset, DatasetError};
+pub use read_error::{BoxError, ReadErrorKind};
 pub use sample_location::SampleLocation;
-pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub use samples::{Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
 #[cfg(feature = "tar")]
 pub use tar::{MemberLocation, Tar, TarDamage, TarError, TarOptions, TarStream};
@@ -79,4 +88,4 @@ pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStr
     allow(unused_imports, reason = "for what writes such files, and for the fuzz checks")
 )]
 pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
-pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};
+pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};

@@ -5,12 +5,12 @@
 
 use crate::counting::asked_for;
 use fuseloop::internals::source::beton::{
-    Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout,
+    Allocation, Cell, Header, ImageCell, OpenError, RowLayout,
 };
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
-    SourceErrorKind,
+    ReadErrorKind, SourceErrorKind,
 };
 use std::fs;
 use std::ops::Range;
