@@ -357,7 +357,8 @@ impl LoaderStage {
         if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
-        let (size, part) = (decoder.size(image)?, rows.part);
+        let mut opened = decoder.open(image)?;
+        let (size, part) = (opened.size(), rows.part);
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, part));
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
@@ -374,8 +375,10 @@ impl LoaderStage {
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
         let decoded = match keeper {
-            Some((field, keeper)) => keeper.decode(field, decoder, image, (size, wanted))?,
-            None => decoder.decode(image, wanted)?,
+            Some((field, keeper)) => {
+                keeper.decode(field, &mut opened, image.mode.is_coded(), wanted)?
+            }
+            None => opened.decode(wanted)?,
         };
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);

@@ -4,10 +4,9 @@
 
 use crate::common::dataset::{self, varied};
 use fuseloop::batch::Batch;
-use fuseloop::internals::source::beton::NdType;
 use fuseloop::ops::author::{BatchKey, BatchOp, Op, Partner, RowMix};
 use fuseloop::ops::internals::mixed_label;
-use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::source::{FieldKind, FieldSpec, NdType};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
 use half::{bf16, f16};

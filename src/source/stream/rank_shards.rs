@@ -5,7 +5,7 @@
 //! rank r of w reads  s[r], s[r + w], s[r + 2w] ...
 //! ```
 
-use crate::source::stream::Pass;
+use super::Pass;
 use fuseloop_ops::author::SampleKey;
 
 /// Returns the shards of one rank, in order. Over all ranks of one pass, each shard comes once.
