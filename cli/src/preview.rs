@@ -18,8 +18,9 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
-use fuseloop::ops::internals::memory;
-use fuseloop::ops::{ImageView, NoMemory, Size};
+use fuseloop::ops::Size;
+use fuseloop::ops::internals::memory::NoMemory;
+use fuseloop::ops::internals::{ImageView, memory};
 use fuseloop::source::Escaped;
 use std::path::PathBuf;
 

@@ -7,8 +7,7 @@ use fuseloop::internals::loader::remedy;
 use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
 use fuseloop::loader::Phase;
-use fuseloop::ops::ImageType;
-use fuseloop::ops::author::Type;
+use fuseloop::ops::author::{ImageType, Type};
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 

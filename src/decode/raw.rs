@@ -3,7 +3,9 @@
 use super::{DecodeError, Decoded, ImageDecoder, check_window};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 
 /// Returns views of raw images, which borrow the file's bytes.
 #[derive(Debug, Default)]

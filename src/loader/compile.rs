@@ -17,7 +17,8 @@ use crate::plan::label::{LabelError, Scalar};
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{FieldKind, Source, Value};
-use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops};
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::{DType, NumberRule, Ops};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

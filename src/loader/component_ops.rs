@@ -18,8 +18,8 @@ use super::outputs::OutputSpec;
 use crate::jit::KernelCache;
 use crate::sample::Epoch;
 use crate::source::Source;
-use fuseloop_ops::author::{Op, OpClass};
-use fuseloop_ops::{Layout, Ops};
+use fuseloop_ops::Ops;
+use fuseloop_ops::author::{Layout, Op, OpClass};
 use std::sync::Arc;
 
 /// Plans and compiles the lists of the dataset's components for an epoch.

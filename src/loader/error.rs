@@ -15,7 +15,8 @@ use crate::source::{
     BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
 };
 use crate::threads::ThreadsError;
-use fuseloop_ops::{Device, NoMemory, ParamError, Size};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
 /// Why a loader could not be built, or one of its epochs not be started.

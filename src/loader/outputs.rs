@@ -12,7 +12,7 @@
 use super::{Collate, LoadError};
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::{Ops, ParamError};
 use std::sync::Arc;
 

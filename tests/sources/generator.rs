@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{picture, varied};
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, GenerateError, Generated, Generator, OwnedImage, OwnedValue,
     Queue, Record, RunPlan, Source, Upcoming,

@@ -12,9 +12,11 @@ use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop::ops::author::{Dim, ImageType};
+use fuseloop::ops::internals::ImageView;
 use fuseloop::ops::{
-    ColorJitter, Dim, ImageType, ImageView, Normalize, NumberRule, Ops, ParamError,
-    RandomHorizontalFlip, RandomResizedCrop, Size, ToChannelsFirst, ops,
+    ColorJitter, Normalize, NumberRule, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop,
+    Size, ToChannelsFirst, ops,
 };
 use fuseloop::sample::Epoch;
 use fuseloop::source::Escaped;

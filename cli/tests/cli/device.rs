@@ -8,7 +8,7 @@ use fuseloop::device::{DeviceError, Gpu};
 use fuseloop::internals::jit;
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::loader::{Collate, Placement};
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::write::WriteMode;
 use fuseloop::{Batch, LoadError, Loader, LoaderBuilder, Order, Spec, ops::*};
 use serde_json::Value;

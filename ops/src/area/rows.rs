@@ -11,7 +11,8 @@
 //! overwrites it.
 
 use super::{AreaError, Axis, RGB, Rule, block_mean, fixed_weights};
-use crate::{ImageView, Size};
+use crate::Size;
+use crate::shape::ImageView;
 use std::ops::Range;
 
 /// The number of line buffers; a source row uses the buffer with its index modulo this number. An

@@ -38,8 +38,9 @@ pub use pad::{PadMode, Padding};
 pub use resample::Resampling;
 pub use warp::{Warp, WarpInterpolation};
 
-use crate::shape::RGB;
-use crate::{ImageView, NoMemory, Size, memory};
+use crate::memory::NoMemory;
+use crate::shape::{ImageView, RGB};
+use crate::{Size, memory};
 use std::ops::Range;
 
 /// A filter that computes the rows of an image from another image.

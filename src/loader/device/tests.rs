@@ -10,7 +10,7 @@ use crate::jit::KernelCache;
 use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 
 const SIDE: u32 = 24;

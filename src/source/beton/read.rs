@@ -19,7 +19,8 @@ use crate::source::{
     BoxError, Buffer, ClassNames, EncodedImage, Fingerprint, OwnedValue, Record, SampleLocation,
     Source, Value, classes,
 };
-use fuseloop_ops::{RGB, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

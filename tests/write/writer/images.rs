@@ -1,8 +1,8 @@
 //! Images: passed through unchanged, resized, raw or JPEG.
 
 use super::*;
-use fuseloop_ops::internals::area;
-use fuseloop_ops::{ImageView, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, area};
 
 #[test]
 fn a_jpeg_is_stored_as_it_is_unless_something_else_is_asked_for() {
