@@ -27,7 +27,8 @@ pub mod plan {
 }
 
 pub mod run {
-    pub use crate::run::*;
+    pub use fuseloop_engine::batch::HostBatch;
+    pub use fuseloop_engine::run::*;
 }
 
 pub mod source {

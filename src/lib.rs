@@ -54,22 +54,21 @@ pub mod internals;
 mod jit;
 pub mod loader;
 pub mod order;
-mod panicked;
 mod parallel;
 mod plan;
 #[cfg(feature = "write")]
 pub mod recut;
-mod run;
-pub mod sample;
 pub mod source;
 #[cfg(feature = "spec")]
 pub mod spec;
-mod sync;
-mod threads;
 pub mod verify;
 pub mod workload;
 #[cfg(feature = "write")]
 pub mod write;
+
+#[doc(inline)]
+pub use fuseloop_engine::sample;
+use fuseloop_engine::{panicked, run, threads};
 
 pub use batch::Batch;
 pub use check_ops::{CheckOpsError, check_ops};
@@ -78,6 +77,7 @@ pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
 #[cfg(feature = "spec")]
 pub use spec::Spec;
+#[doc(inline)]
 pub use threads::ThreadsError;
 
 /// The ops, and the types that a list of ops is built with.

@@ -273,7 +273,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     }
 
     /// Returns true if the op needs the mean grey of the image, which the compiled code and the
-    /// oracle store in the op's last parameter. See [`grey_mean`](crate::emit::grey_mean).
+    /// oracle store in the op's last parameter: the mean of the pixels' [`grey`](crate::author::grey),
+    /// each truncated to an integer.
     fn needs_mean(&self) -> bool {
         false
     }

@@ -1,7 +1,8 @@
 //! Replaces `cuda` in a build without that feature: no GPU can be opened.
 
 use super::{Compiler, DeviceError, DeviceProgram, DeviceStats, DeviceStream, GpuInfo};
-use crate::batch::{RowsMut, SlotExtension};
+use crate::batch::RowsMut;
+use fuseloop_engine::batch::SlotExtension;
 use fuseloop_ops::DType;
 use std::path::PathBuf;
 use std::sync::Arc;

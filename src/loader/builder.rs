@@ -2,11 +2,14 @@
 
 use super::cache::{Cache, SampleCache};
 use super::choose::{self, KeepFn, SourceInfo};
-use super::compile::{self, CompileContext};
-use super::device;
+use super::collate::Collate;
+use super::compile::CompileContext;
+use super::damaged::OnDamaged;
+use super::device::DeviceRequest;
+use super::error::LoadError;
 use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
-use super::stage::StageShared;
-use super::{Collate, CompiledOutputs, LoadError, Loader, OnDamaged};
+use super::stage::{LoaderStage, StageShared};
+use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
@@ -72,7 +75,7 @@ pub struct LoaderBuilder {
     memory_limit: Option<u64>,
     timeout: Option<Duration>,
     cache: Option<Cache>,
-    pub(super) device_request: device::DeviceRequest,
+    device_request: DeviceRequest,
     setup: CompileContext,
 }
 
@@ -121,7 +124,7 @@ impl LoaderBuilder {
             memory_limit: None,
             timeout: None,
             cache: None,
-            device_request: device::DeviceRequest::default(),
+            device_request: DeviceRequest::default(),
             setup: CompileContext {
                 seed: 0,
                 rule: NumberRule::Fused,
@@ -483,6 +486,51 @@ impl LoaderBuilder {
         &*self.source
     }
 
+    /// Sets the device that runs the ops after [`ToDevice`](fuseloop_ops::ToDevice), in all lists that
+    /// have it: `"cuda:0"`, `"auto"` (the first GPU, or the CPU if no GPU can be used), or `"cpu"`.
+    /// Default: the device in each list's own `ToDevice`.
+    ///
+    /// The numbers are the same on every device, bit for bit; only the location of the tensors differs.
+    /// The tensors of outputs with the op are on the device, the others in host memory.
+    /// [`Loader::device`] returns the chosen device. If no list has `ToDevice`, no GPU is used, and
+    /// naming one here is an error.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, ops::*};
+    ///
+    /// let loader = Loader::open("train.beton")?
+    ///     .batch_size(256)
+    ///     .pipeline("image", |_| {
+    ///         Ok(ops![
+    ///             RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,
+    ///             RandomHorizontalFlip::new(0.5)?,
+    ///             ToDevice::new("auto")?, // bytes cross the bus, not floats
+    ///             Normalize::imagenet(),
+    ///             Convert::to(DType::F16),
+    ///             ToChannelsFirst,
+    ///         ])
+    ///     })
+    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+    ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
+    ///     .build()?;
+    /// println!("batches are made on {}", loader.device());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn device(mut self, device: &str) -> Self {
+        self.device_request.device = Some(device.parse());
+        self
+    }
+
+    /// Sets the maximum number of batches on the device: those ahead and those held. Work pauses at the
+    /// limit; a user who holds all of them and asks for another gets an error. Default:
+    /// [`batches_ahead`](Self::batches_ahead) plus 4.
+    #[must_use]
+    pub fn device_batches(mut self, batches: usize) -> Self {
+        self.device_request.batches = Some(batches);
+        self
+    }
+
     /// Returns the file as a paged source, if a process cache is set.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
         let Some(options) = self.process_cache else { return Ok(None) };
@@ -576,7 +624,7 @@ impl LoaderBuilder {
         let shared = StageShared::new(subset, cache.map(Arc::new), device_choice);
         let mut kernels = KernelCache::default();
         let stage =
-            compile::stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+            LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
         options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
         let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {

@@ -1,7 +1,7 @@
 //! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
+use super::error::{LoadError, LoadSampleError};
 use super::outputs::no_such_field;
-use super::{LoadError, LoadSampleError};
 use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
 use crate::sample::SampleId;

@@ -13,10 +13,8 @@
 //! a sample, for ragged ones another one when the batch is finished; memory is the batch size times the
 //! largest sample ([`TensorRows`](crate::batch::TensorRows)).
 
-use super::LoadError;
-use super::compile::{CompileContext, FieldPlan, OutputPlan, image_type};
 use crate::batch::{TensorRows, TensorSpec};
-use crate::source::{FieldKind, Source, Value};
+use crate::source::{FieldKind, Value};
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::ImageView;
 use fuseloop_ops::{DType, Ops, Size};
@@ -118,52 +116,21 @@ impl Collate {
         self
     }
 
-    /// Plans the collation of a field, whose ops in this epoch are `ops`.
-    pub(super) fn work(
-        &self,
-        source: &dyn Source,
-        field: usize,
-        output: &str,
-        ops: &Ops,
-        setup: &CompileContext,
-    ) -> Result<FieldPlan, LoadError> {
-        let refused = |error| LoadError::Collate { output: output.to_owned(), error };
-        let kind = &source.fields()[field].kind;
-        self.check(kind, ops).map_err(refused)?;
+    /// Plans the collation of a field of this kind, with these ops, as far as the dataset is not needed:
+    /// in the result, the shape of the largest sample is only the inner shape.
+    pub(super) fn plan(&self, kind: &FieldKind, ops: &Ops) -> Result<Collated, CollateError> {
+        self.check(kind, ops)?;
         let (dtype, inner) = self.elements.clone().unwrap_or((DType::U8, vec![]));
         let value = self.value.unwrap_or(0.0);
-        let pad = element(value, dtype).ok_or(CollateError::Value { value, dtype });
-        let pad = pad.map_err(refused)?;
+        let pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
         let item = inner.iter().try_fold(dtype.bytes(), |bytes, &n| bytes.checked_mul(n));
-        let item = item.filter(|&bytes| bytes > 0);
-        let item = item.ok_or_else(|| refused(CollateError::Inner { inner: inner.clone() }))?;
-        let mut shape = match kind {
-            FieldKind::RgbImage => {
-                let Size { height, width } = self.largest(source, field, setup, refused)?;
-                vec![height as usize, width as usize, 3]
-            }
-            _ => vec![self.longest(source, field, item).map_err(refused)?],
+        let Some(item) = item.filter(|&bytes| bytes > 0) else {
+            return Err(CollateError::Inner { inner });
         };
         let axes = if *kind == FieldKind::RgbImage { 2 } else { 1 };
-        shape.extend(inner);
-        let Self { form, truncate, .. } = *self;
         let is_fixed = self.most.is_some() || axes == 1;
-        let work = FieldPlan::Collated(Collated {
-            form,
-            dtype,
-            shape,
-            axes,
-            item,
-            pad,
-            truncate,
-            is_fixed,
-        });
-        let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
-        if bytes > max {
-            let field = source.fields()[field].name.clone();
-            return Err(LoadError::TooLarge { field, bytes, max });
-        }
-        Ok(work)
+        let Self { form, truncate, .. } = *self;
+        Ok(Collated { form, dtype, shape: inner, axes, item, pad, truncate, is_fixed })
     }
 
     /// Checks everything that does not need the dataset.
@@ -193,36 +160,20 @@ impl Collate {
         }
     }
 
-    /// Returns the number of items of the longest sample.
-    fn longest(
-        &self,
-        source: &dyn Source,
-        field: usize,
-        item: usize,
-    ) -> Result<usize, CollateError> {
-        if let Some(MaxSize::Length(max)) = self.most {
-            return Ok(max);
+    /// Returns the maximum length that the user set.
+    pub(super) fn max_length(&self) -> Option<usize> {
+        match self.most {
+            Some(MaxSize::Length(max)) => Some(max),
+            _ => None,
         }
-        let bytes = source.longest(field).ok_or(CollateError::NoLongest)?;
-        Ok(usize::try_from(bytes).unwrap_or(usize::MAX) / item)
     }
 
-    /// Returns the largest height and the largest width of the images.
-    fn largest(
-        &self,
-        source: &dyn Source,
-        field: usize,
-        setup: &CompileContext,
-        refused: impl Fn(CollateError) -> LoadError,
-    ) -> Result<Size, LoadError> {
-        if let Some(MaxSize::Size(size)) = self.most {
-            return Ok(size);
+    /// Returns the maximum size of an image that the user set.
+    pub(super) fn max_size(&self) -> Option<Size> {
+        match self.most {
+            Some(MaxSize::Size(size)) => Some(size),
+            _ => None,
         }
-        if source.image_stats(field).is_none() {
-            return Err(refused(CollateError::NoSize));
-        }
-        let image = image_type(source, field, setup)?;
-        Ok(Size::new(image.height.max, image.width.max))
     }
 }
 
@@ -264,7 +215,7 @@ pub(super) struct Collated {
     /// The number of leading dimensions of `shape` that differ from sample to sample.
     axes: usize,
     /// The bytes of one item that a length counts.
-    item: usize,
+    pub(super) item: usize,
     /// The bytes of one padding element.
     pad: Vec<u8>,
     truncate: bool,
@@ -274,8 +225,8 @@ pub(super) struct Collated {
 }
 
 impl Collated {
-    /// Returns the tensor that holds the sizes of an output's samples.
-    fn sizes(&self, output: &OutputPlan) -> TensorSpec {
+    /// Returns the tensor that holds the sizes of the samples of an output with this tensor.
+    pub(super) fn size_tensor(&self, output: &TensorSpec) -> TensorSpec {
         let (what, shape) =
             if self.axes == 1 { ("length", vec![]) } else { ("size", vec![self.axes]) };
         let spec = TensorSpec::new(format!("{}.{what}", output.name), DType::I64, shape);
@@ -284,7 +235,7 @@ impl Collated {
     }
 
     /// Returns the layout of the tensor's rows, whose sizes are in tensor `sizes`.
-    fn rows(&self, sizes: usize) -> TensorRows {
+    pub(super) fn rows(&self, sizes: usize) -> TensorRows {
         match self.form {
             CollateForm::Pad if self.is_fixed => TensorRows::Even,
             CollateForm::Pad => TensorRows::Padded { sizes, pad: self.pad[0] },
@@ -373,31 +324,6 @@ impl Collated {
                 to.copy_from_slice(element);
             }),
         }
-    }
-}
-
-/// Returns the tensors of the outputs, in order, followed by the size tensors of collated outputs; and
-/// for each output the index of its size tensor.
-pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
-    let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputPlan::tensor).collect();
-    let places = outputs.iter().enumerate().map(|(k, output)| {
-        let FieldPlan::Collated(collated) = &output.work else { return None };
-        let place = tensors.len();
-        tensors.push(collated.sizes(output));
-        tensors[k].rows = collated.rows(place);
-        Some(place)
-    });
-    let places = places.collect();
-    (tensors, places)
-}
-
-/// Refuses size tensors that would have the name of an output.
-pub(super) fn check_names(outputs: &[OutputPlan]) -> Result<(), LoadError> {
-    let (tensors, _) = tensors(outputs);
-    let (outputs, sizes) = tensors.split_at(outputs.len());
-    match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
-        None => Ok(()),
-        Some(taken) => Err(LoadError::NameTaken { name: taken.name.clone() }),
     }
 }
 

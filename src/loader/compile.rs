@@ -1,24 +1,24 @@
-//! The plan of each output: the ops of an epoch, planned and compiled, or a plain copy.
+//! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
-use super::collate::{self, Collated};
-use super::component_ops;
+use super::collate::{Collate, CollateError};
+use super::component_ops::{check_lists, check_rows};
 use super::cursor;
-use super::device;
-use super::error::SampleCause;
-use super::mixing::{self, OutputMixer};
-use super::outputs::{DrawsOf, OutputSpec};
-use super::stage::{LoaderStage, StageShared};
-use super::{LoadError, OnDamaged};
-use crate::batch::{TensorRows, TensorSpec};
+use super::damaged::OnDamaged;
+use super::device::{self, DeviceChoice, Upload};
+use super::error::LoadError;
+use super::mixing::{MixRows, OutputMixer};
+use super::outputs::OutputSpec;
+use super::work::{FieldPlan, OutputPlan, tensors};
+use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
-use crate::jit::{Kernel, KernelCache};
-use crate::plan::label::{LabelError, Scalar};
+use crate::jit::KernelCache;
+use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
-use crate::sample::{Epoch, SampleId};
-use crate::source::{FieldKind, Source, Value};
+use crate::sample::Epoch;
+use crate::source::{FieldKind, Source};
 use fuseloop_ops::author::{Dim, ImageType};
-use fuseloop_ops::{DType, NumberRule, Ops};
+use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,205 +38,50 @@ pub(super) struct CompileContext {
     pub(super) counted_batches: Option<u64>,
 }
 
-/// How a field becomes one output.
-#[derive(Debug)]
-pub(super) enum FieldPlan {
-    /// An image, decoded and run through a kernel.
-    Image(Arc<Kernel>),
-    /// A number, through scalar ops.
-    Label(LabelPlan),
-    /// An array, through element-wise ops.
-    Array(ArrayPlan),
-    /// Copied, padded with zeros to the longest.
-    Copied { dtype: DType, shape: Vec<usize> },
-    /// Samples of different sizes, collated.
-    Collated(Collated),
-}
+/// The outputs of an epoch, and the upload of those on a device.
+pub(super) type CompiledEpoch = (Vec<OutputPlan>, Option<Upload>);
 
-impl FieldPlan {
-    pub(super) fn dtype(&self) -> DType {
-        match self {
-            Self::Image(kernel) => kernel.plan().dtype(),
-            Self::Label(plan) => plan.dtype(),
-            Self::Array(plan) => plan.dtype(),
-            Self::Copied { dtype, .. } => *dtype,
-            Self::Collated(collated) => collated.dtype,
-        }
-    }
-
-    pub(super) fn shape(&self) -> Vec<usize> {
-        match self {
-            Self::Image(kernel) => kernel.plan().shape(),
-            Self::Label(plan) => plan.shape().to_vec(),
-            Self::Array(plan) => plan.shape().to_vec(),
-            Self::Copied { shape, .. } => shape.clone(),
-            Self::Collated(collated) => collated.shape.clone(),
-        }
-    }
-
-    /// Returns the ops, in order.
-    pub(super) fn ops(&self) -> &Ops {
-        const NONE: &Ops = &Ops::new();
-        match self {
-            Self::Image(kernel) => kernel.plan().ops(),
-            Self::Label(plan) => plan.ops(),
-            Self::Array(plan) => plan.ops(),
-            Self::Copied { .. } | Self::Collated(_) => NONE,
-        }
-    }
-
-    /// Describes the plan in lines of text.
-    pub(super) fn explain(&self) -> String {
-        match self {
-            Self::Image(kernel) => kernel.explain(),
-            Self::Label(_) | Self::Array(_) if self.ops().is_empty() => {
-                "scalar code: copied\n".to_owned()
-            }
-            Self::Label(_) | Self::Array(_) => {
-                let ops: Vec<&str> = self.ops().iter().map(|op| op.name()).collect();
-                format!("scalar code: {}\n", ops.join(", "))
-            }
-            Self::Copied { .. } => "copied\n".to_owned(),
-            Self::Collated(collated) => collated.explain(),
-        }
-    }
-
-    /// Returns the bytes of one sample.
-    pub(super) fn row_bytes(&self) -> usize {
-        let bytes = self.shape().iter().try_fold(self.dtype().bytes(), |a, &n| a.checked_mul(n));
-        bytes.unwrap_or(usize::MAX)
-    }
-}
-
-/// One output: its field, and the plan for it.
-#[derive(Debug)]
-pub(super) struct OutputPlan {
-    pub(super) name: String,
-    /// The name that its field is stored under, if that differs.
-    pub(super) alias: Option<String>,
-    pub(super) field: usize,
-    pub(super) draws: DrawsOf,
-    pub(super) title: String,
-    pub(super) work: FieldPlan,
-    /// The plans for the samples of some components of the dataset, instead of `work`.
-    pub(super) of_parts: BTreeMap<usize, FieldPlan>,
-    /// How finished batches are mixed, if the output is mixed.
-    pub(super) mix: Option<OutputMixer>,
-    /// The device's share of the output, if the output is on a device.
-    pub(super) part: Option<DeviceOutput>,
-}
-
-impl OutputPlan {
-    /// Returns the plan for the samples of a component of the dataset.
-    pub(super) fn work_of(&self, part: usize) -> &FieldPlan {
-        self.of_parts.get(&part).unwrap_or(&self.work)
-    }
-
-    /// Returns the plans for all components.
-    pub(super) fn all_works(&self) -> impl Iterator<Item = &FieldPlan> {
-        std::iter::once(&self.work).chain(self.of_parts.values())
-    }
-
-    /// Returns the kernel for the samples of a component, together with the output's index `k`, if the
-    /// output is an image.
-    pub(super) fn kernel(&self, k: usize, part: usize) -> Option<(usize, &Kernel)> {
-        match self.work_of(part) {
-            FieldPlan::Image(kernel) => Some((k, kernel)),
-            _ => None,
-        }
-    }
-
-    /// Returns how the output is collated, together with its index `k`; `None` if it is not.
-    pub(super) fn collated(&self, k: usize) -> Option<(usize, &Collated)> {
-        match &self.work {
-            FieldPlan::Collated(collated) => Some((k, collated)),
-            _ => None,
-        }
-    }
-
-    /// Returns the tensor of the output.
-    pub(super) fn tensor(&self) -> TensorSpec {
-        let rows = match &self.part {
-            None => TensorRows::Even,
-            Some(_) => TensorRows::Device { staged: self.staged_bytes() },
-        };
-        let spec = TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape());
-        TensorSpec { rows, alias: self.alias.clone(), ..spec }
-    }
-
-    /// Returns the bytes of a sample that the host writes.
-    fn staged_bytes(&self) -> usize {
-        match &self.part {
-            Some(DeviceOutput::Image(part)) => part.staged_bytes(),
-            Some(DeviceOutput::OneHot(part)) => part.staged_bytes(),
-            Some(DeviceOutput::Copied { .. }) | None => self.work.row_bytes(),
-        }
-    }
-
-    /// Writes the row of a sample of a given component, for outputs other than images. Returns the
-    /// length of the sample, or 1 if all samples have the same size.
-    pub(super) fn fill(
-        &self,
-        (sample, part): (SampleId, usize),
-        value: Value<'_>,
-        row: &mut [u8],
-    ) -> Result<i64, SampleCause> {
-        match (self.work_of(part), value) {
-            (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
-            (FieldPlan::Label(plan), Value::Int(label)) => {
-                self.fill_label(plan, sample, Scalar::Int(label), row)?;
-            }
-            (FieldPlan::Label(plan), Value::Float(number)) => {
-                self.fill_label(plan, sample, Scalar::Float(number), row)?;
-            }
-            (FieldPlan::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
-            (
-                FieldPlan::Copied { .. },
-                Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
-            ) => {
-                let Some((head, tail)) = row.split_at_mut_checked(b.len()) else {
-                    return Err(SampleCause::TooLong { found: b.len(), longest: row.len() });
-                };
-                head.copy_from_slice(b);
-                tail.fill(0);
-            }
-            (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
-        }
-        Ok(1)
-    }
-
-    fn fill_label(
-        &self,
-        plan: &LabelPlan,
-        sample: SampleId,
-        value: Scalar,
-        row: &mut [u8],
-    ) -> Result<(), LabelError> {
-        match &self.part {
-            Some(DeviceOutput::OneHot(part)) => part.fill(plan, sample.0, value, row),
-            _ => plan.run(sample.0, value, row),
-        }
-    }
-}
-
-/// Plans and compiles the outputs for an epoch.
-pub(super) fn stage(
-    source: &Arc<dyn Source>,
+/// Plans and compiles the outputs of an epoch.
+pub(super) fn compile(
+    source: &dyn Source,
     outputs: &[OutputSpec],
     epoch: Epoch,
     setup: &CompileContext,
     cache: &mut KernelCache,
-    shared: &StageShared,
-) -> Result<LoaderStage, LoadError> {
+    choice: &DeviceChoice,
+) -> Result<CompiledEpoch, LoadError> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
-    shared.device_choice.check_asked(&lists)?;
-    let (mut works, way) = shared
-        .device_choice
-        .make(&lists, |staged| plan_outputs(&**source, outputs, &lists, staged, setup, cache))?;
-    component_ops::add(&**source, outputs, &mut works, epoch, setup, cache)?;
-    let stage = LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone());
-    check_batches(stage.tensors(), setup)?;
-    Ok(stage)
+    let (mut works, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
+    add_components(source, outputs, &mut works, epoch, setup, cache)?;
+    check_batches(&tensors(&works).0, setup)?;
+    Ok((works, upload))
+}
+
+/// Plans all outputs, whose ops are `lists`, for the device that `choice` decides on. If the choice is
+/// free and the GPU can't run the lists, the CPU takes its place.
+fn plan_on_device(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    lists: &[Ops],
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+    choice: &DeviceChoice,
+) -> Result<CompiledEpoch, LoadError> {
+    if let Some(decision) = choice.decide(lists)? {
+        let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
+        let planned = planned.and_then(|works| {
+            let on_device = works.iter().enumerate();
+            let on_device = on_device.filter_map(|(k, work)| Some((k, work.part.as_ref()?)));
+            let upload = choice.upload(&decision, &on_device.collect::<Vec<_>>())?;
+            Ok((works, Some(upload)))
+        });
+        match planned {
+            Ok(planned) => return Ok(planned),
+            Err(error) => choice.fall_back(&decision, error)?,
+        }
+    }
+    let on_host = vec![false; lists.len()];
+    Ok((plan_outputs(source, outputs, lists, &on_host, setup, cache)?, None))
 }
 
 /// Refuses batches that would take more memory than the limits allow. Tensors whose samples differ in
@@ -270,10 +115,70 @@ pub(super) fn plan_outputs(
         plan_output(source, output, ops.clone(), *staged, setup, cache)
     });
     let mut works = works.collect::<Result<Vec<_>, _>>()?;
-    let mixes = mixing::resolve(&works)?;
+    let mixes = plan_mixes(&works)?;
     works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-    collate::check_names(&works)?;
+    check_names(&works)?;
     Ok(works)
+}
+
+/// Refuses size tensors that would have the name of an output.
+fn check_names(works: &[OutputPlan]) -> Result<(), LoadError> {
+    let (tensors, _) = tensors(works);
+    let (outputs, sizes) = tensors.split_at(works.len());
+    match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
+        None => Ok(()),
+        Some(taken) => Err(LoadError::NameTaken { name: taken.name.clone() }),
+    }
+}
+
+/// Returns for each output how it is mixed; `None` if it is not.
+///
+/// # Errors
+///
+/// If a label is mixed by ops that no image has, or that images of different sizes have.
+fn plan_mixes(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadError> {
+    let one = |work: &OutputPlan| match &work.work {
+        FieldPlan::Image(kernel) => {
+            let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
+            Ok(Some(OutputMixer { rows: MixRows::Image(output, size), size }))
+        }
+        FieldPlan::Label(plan) => {
+            let size = size_for_label(works, &work.name, plan.ops())?;
+            let classes = plan.mixes_classes();
+            let rows = if classes { MixRows::Classes } else { MixRows::Floats(plan.dtype()) };
+            Ok(Some(OutputMixer { rows, size }))
+        }
+        FieldPlan::Array(plan) => {
+            let size = size_for_label(works, &work.name, plan.ops())?;
+            Ok(Some(OutputMixer { rows: MixRows::Floats(plan.dtype()), size }))
+        }
+        FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
+    };
+    let mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
+    works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
+}
+
+/// Returns the size of the images that are mixed by the same ops as a label.
+fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadError> {
+    let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
+    let own = chain(ops);
+    let mut sizes = works.iter().filter_map(|work| match &work.work {
+        FieldPlan::Image(kernel) if chain(kernel.plan().ops()) == own => {
+            Some(kernel.plan().output_size())
+        }
+        _ => None,
+    });
+    let names = || mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ");
+    let Some(size) = sizes.next() else {
+        return Err(LoadError::MixedAlone { output: label.to_owned(), ops: names() });
+    };
+    match sizes.find(|other| *other != size) {
+        Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
+            let output = label.to_owned();
+            Err(LoadError::MixedSizes { output, ops: names(), sizes: [size, other] })
+        }
+        _ => Ok(size),
+    }
 }
 
 /// Plans and compiles one output, which is on a device if `staged` is true.
@@ -295,7 +200,7 @@ fn plan_output(
 }
 
 /// Plans and compiles a list of ops for an output's field.
-pub(super) fn plan_field(
+fn plan_field(
     source: &dyn Source,
     output: &OutputSpec,
     ops: Ops,
@@ -308,7 +213,7 @@ pub(super) fn plan_field(
     let plan = |error| LoadError::Plan { output: name(), error };
     Ok(match &spec.kind {
         _ if let Some(collate) = &output.collate => {
-            collate.work(source, output.field, &output.name, &ops, setup)?
+            plan_collated(source, output, collate, &ops, setup)?
         }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
@@ -334,6 +239,82 @@ pub(super) fn plan_field(
     })
 }
 
+/// Plans an output whose samples are collated.
+fn plan_collated(
+    source: &dyn Source,
+    output: &OutputSpec,
+    collate: &Collate,
+    ops: &Ops,
+    setup: &CompileContext,
+) -> Result<FieldPlan, LoadError> {
+    let refused = |error| LoadError::Collate { output: output.name.clone(), error };
+    let (field, kind) = (output.field, &source.fields()[output.field].kind);
+    let mut collated = collate.plan(kind, ops).map_err(refused)?;
+    let mut shape = match (kind, collate.max_length()) {
+        (FieldKind::RgbImage, _) => {
+            let Size { height, width } = match collate.max_size() {
+                Some(size) => size,
+                None if source.image_stats(field).is_none() => {
+                    return Err(refused(CollateError::NoSize));
+                }
+                None => {
+                    let image = image_type(source, field, setup)?;
+                    Size::new(image.height.max, image.width.max)
+                }
+            };
+            vec![height as usize, width as usize, 3]
+        }
+        (_, Some(max)) => vec![max],
+        (_, None) => {
+            let bytes = source.longest(field).ok_or_else(|| refused(CollateError::NoLongest))?;
+            vec![usize::try_from(bytes).unwrap_or(usize::MAX) / collated.item]
+        }
+    };
+    shape.append(&mut collated.shape);
+    collated.shape = shape;
+    within_limits(FieldPlan::Collated(collated), &source.fields()[field].name, setup)
+}
+
+/// Refuses a plan whose rows are larger than a sample may be.
+fn within_limits(
+    work: FieldPlan,
+    field: &str,
+    setup: &CompileContext,
+) -> Result<FieldPlan, LoadError> {
+    let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
+    let field = || field.to_owned();
+    if bytes > max { Err(LoadError::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
+}
+
+/// Plans and compiles the lists of the dataset's components for an epoch.
+///
+/// # Errors
+///
+/// If a list does not fit, or its rows differ in shape, type or layout from those of its output.
+fn add_components(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    works: &mut [OutputPlan],
+    epoch: Epoch,
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<(), LoadError> {
+    for (output, work) in outputs.iter().zip(works) {
+        for (part, make) in &output.parts {
+            let refused =
+                |reason| LoadError::Part { output: output.name.clone(), part: *part, reason };
+            let titled = output.named(format!("{} of component {part}", output.name));
+            let ops = make(epoch)
+                .map_err(|error| LoadError::Param { output: titled.name.clone(), error })?;
+            check_lists(&ops, &work.work).map_err(refused)?;
+            let own = plan_field(source, &titled, ops, false, setup, cache)?;
+            check_rows(&own, &work.work).map_err(refused)?;
+            work.of_parts.insert(*part, own);
+        }
+    }
+    Ok(())
+}
+
 /// Returns the device's share of an output: a copy of the host's row, or the ops that are left.
 fn part(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadError> {
     let refused = |error| LoadError::OnDevice { output: output.to_owned(), error };
@@ -351,7 +332,7 @@ fn part(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadError> {
 const LARGEST_SIDE: u32 = 65_535;
 
 /// Returns the type of a field's images, as known before they are read.
-pub(super) fn image_type(
+fn image_type(
     source: &dyn Source,
     field: usize,
     setup: &CompileContext,
@@ -410,9 +391,7 @@ fn plan_copy(
             FieldPlan::Copied { dtype: DType::U8, shape: vec![longest] }
         }
     };
-    let bytes = work.row_bytes() as u64;
-    let max = setup.decode.limits.max_sample_bytes;
-    if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
+    within_limits(work, &source.fields()[field].name, setup)
 }
 
 /// Returns true if the type of a field's elements is known here: a field of another type has one more

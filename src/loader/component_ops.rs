@@ -12,47 +12,13 @@
 //! draws, and the sizes known of all samples. A sample's row is therefore the row that a loader with
 //! only that list produces.
 
-use super::LoadError;
-use super::compile::{CompileContext, FieldPlan, OutputPlan, plan_field};
-use super::outputs::OutputSpec;
-use crate::jit::KernelCache;
-use crate::sample::Epoch;
-use crate::source::Source;
+use super::work::FieldPlan;
 use fuseloop_ops::Ops;
 use fuseloop_ops::author::{Layout, Op, OpClass};
 use std::sync::Arc;
 
-/// Plans and compiles the lists of the dataset's components for an epoch.
-///
-/// # Errors
-///
-/// If a list does not fit, or its rows differ in shape, type or layout from those of its output.
-pub(super) fn add(
-    source: &dyn Source,
-    outputs: &[OutputSpec],
-    works: &mut [OutputPlan],
-    epoch: Epoch,
-    setup: &CompileContext,
-    cache: &mut KernelCache,
-) -> Result<(), LoadError> {
-    for (output, work) in outputs.iter().zip(works) {
-        for (part, make) in &output.parts {
-            let refused =
-                |reason| LoadError::Part { output: output.name.clone(), part: *part, reason };
-            let titled = output.named(format!("{} of component {part}", output.name));
-            let ops = make(epoch)
-                .map_err(|error| LoadError::Param { output: titled.name.clone(), error })?;
-            check_lists(&ops, &work.work).map_err(refused)?;
-            let own = plan_field(source, &titled, ops, false, setup, cache)?;
-            check_rows(&own, &work.work).map_err(refused)?;
-            work.of_parts.insert(*part, own);
-        }
-    }
-    Ok(())
-}
-
 /// Refuses ops that are only allowed in the output's own list.
-fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
+pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
     let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
     let is_batch = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
     if matches!(main, FieldPlan::Collated(_)) {
@@ -76,7 +42,7 @@ fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
 }
 
 /// Refuses rows that differ from the output's own.
-fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), String> {
+pub(super) fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), String> {
     let rows = |work: &FieldPlan| (work.dtype(), work.shape(), layout(work));
     if rows(found) == rows(wanted) {
         return Ok(());

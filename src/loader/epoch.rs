@@ -1,7 +1,7 @@
 //! One run over an epoch: its batches and its position.
 
-use super::LoadError;
 use super::cursor::{Cursor, CursorError};
+use super::error::LoadError;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::order::EpochOrder;
@@ -75,7 +75,7 @@ impl Iterator for Batches {
     type Item = Result<Batch, RunError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.run.next();
+        let next = self.run.next().map(|batch| batch.map(Batch::from));
         match &next {
             Some(Ok(batch)) => self.place.delivered(batch.index() + 1),
             Some(Err(_)) => self.place.failed(),

@@ -1,7 +1,8 @@
 //! Errors of building a loader and of loading a sample.
 
 use super::cache::CacheError;
-use super::{CollateCause, CollateError, CursorError};
+use super::collate::{CollateCause, CollateError};
+use super::cursor::CursorError;
 use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::jit::CompileError;

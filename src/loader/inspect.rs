@@ -3,9 +3,9 @@
 //! An [`Inspector`] runs the same code as a worker, with the same seed, so any sample of any epoch can
 //! be reproduced, bit for bit, without the samples before it.
 
-use super::error::{LoadSampleError, SampleCause};
+use super::Loader;
+use super::error::{LoadError, LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
-use super::{LoadError, Loader};
 use crate::decode::Decoder;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;

@@ -9,11 +9,8 @@
 //! partner of the last row has been mixed already, so it was copied before. A batch needs memory for one
 //! additional row.
 
-use super::LoadError;
-use super::compile::{FieldPlan, OutputPlan};
-use crate::batch::RowsMut;
 use crate::device::DeviceOutput;
-use crate::plan::batch_ops::{draw_each, mixers};
+use crate::plan::batch_ops::draw_each;
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::author::{ImageType, Layout, RowMix, Window};
 use fuseloop_ops::internals::memory::NoMemory;
@@ -23,7 +20,7 @@ use half::{bf16, f16};
 
 /// The kind of rows of an output, for the ops that mix them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum MixRows {
+pub(super) enum MixRows {
     Image(ImageType, Size),
     /// The floats of a label or an array.
     Floats(DType),
@@ -34,93 +31,42 @@ enum MixRows {
 /// Mixes the batches of one output.
 #[derive(Debug)]
 pub(super) struct OutputMixer {
-    rows: MixRows,
+    pub(super) rows: MixRows,
     /// The size of the images that the draws are for.
-    size: Size,
-}
-
-/// Returns for each output how it is mixed; `None` if it is not.
-///
-/// # Errors
-///
-/// If a label is mixed by ops that no image has, or that images of different sizes have.
-pub(super) fn resolve(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadError> {
-    let one = |work: &OutputPlan| match &work.work {
-        FieldPlan::Image(kernel) => {
-            let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
-            Ok(Some(OutputMixer { rows: MixRows::Image(output, size), size }))
-        }
-        FieldPlan::Label(plan) => {
-            let size = size_for_label(works, &work.name, plan.ops())?;
-            let classes = plan.mixes_classes();
-            let rows = if classes { MixRows::Classes } else { MixRows::Floats(plan.dtype()) };
-            Ok(Some(OutputMixer { rows, size }))
-        }
-        FieldPlan::Array(plan) => {
-            let size = size_for_label(works, &work.name, plan.ops())?;
-            Ok(Some(OutputMixer { rows: MixRows::Floats(plan.dtype()), size }))
-        }
-        FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
-    };
-    let mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
-    works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
-}
-
-/// Returns the size of the images that are mixed by the same ops as a label.
-fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadError> {
-    let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
-    let own = chain(ops);
-    let mut sizes = works.iter().filter_map(|work| match &work.work {
-        FieldPlan::Image(kernel) if chain(kernel.plan().ops()) == own => {
-            Some(kernel.plan().output_size())
-        }
-        _ => None,
-    });
-    let names = || mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ");
-    let Some(size) = sizes.next() else {
-        return Err(LoadError::MixedAlone { output: label.to_owned(), ops: names() });
-    };
-    match sizes.find(|other| *other != size) {
-        Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
-            let output = label.to_owned();
-            Err(LoadError::MixedSizes { output, ops: names(), sizes: [size, other] })
-        }
-        _ => Ok(size),
-    }
-}
-
-/// Mixes a finished batch, output by output; for outputs on a device, the mix is written to the staged
-/// rows.
-///
-/// # Errors
-///
-/// If there is not enough memory for one additional row.
-pub(super) fn mix_batch(
-    works: &[OutputPlan],
-    key: BatchKey,
-    rows: &mut RowsMut<'_>,
-    spare: &mut Vec<u8>,
-) -> Result<(), NoMemory> {
-    let count = rows.len();
-    for (k, work) in works.iter().enumerate() {
-        let Some(mix) = &work.mix else { continue };
-        let (ops, bytes) = (work.work.ops(), rows.output(k));
-        match &work.part {
-            Some(DeviceOutput::Image(part)) => {
-                draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
-            }
-            Some(DeviceOutput::OneHot(part)) => {
-                draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
-            }
-            Some(DeviceOutput::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare)?,
-        }
-    }
-    Ok(())
+    pub(super) size: Size,
 }
 
 impl OutputMixer {
+    /// Mixes the `count` rows of a finished batch by the mixing ops among `ops`; for an output on a
+    /// device, the mix is written to the staged rows.
+    ///
+    /// # Errors
+    ///
+    /// If there is not enough memory for one additional row.
+    pub(super) fn mix(
+        &self,
+        ops: &Ops,
+        on_device: Option<&DeviceOutput>,
+        key: BatchKey,
+        (count, bytes): (usize, &mut [u8]),
+        spare: &mut Vec<u8>,
+    ) -> Result<(), NoMemory> {
+        match on_device {
+            Some(DeviceOutput::Image(part)) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            }
+            Some(DeviceOutput::OneHot(part)) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            }
+            Some(DeviceOutput::Copied { .. }) | None => {
+                self.mix_on_host(ops, key, count, bytes, spare)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Mixes the rows of a batch by every mixing op, in order. `spare` holds one row.
-    fn apply(
+    fn mix_on_host(
         &self,
         ops: &Ops,
         key: BatchKey,

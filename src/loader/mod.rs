@@ -26,13 +26,16 @@ mod epoch;
 mod error;
 pub(crate) mod inspect;
 mod mixing;
+mod open;
 mod outputs;
 mod stage;
 pub(crate) mod stats;
+mod work;
 
 pub use crate::decode::DecodeError;
 pub use crate::jit::CompileError;
 pub use crate::plan::{OpError, PlanError, TooManyPixels};
+#[doc(inline)]
 pub use crate::run::{
     LastBatch, Phase, RunError, Times, Trace, TraceEvent, Utilization, WorkerActivity,
 };
@@ -47,18 +50,17 @@ pub use error::{LoadError, LoadSampleError, SampleCause};
 pub use stats::{Bottleneck, Stats};
 
 use crate::batch::TensorSpec;
-use crate::decode::DecodeOptions;
+use crate::device::DeviceStats;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, RunRequest};
-use crate::sample::{Epoch, Limits, UNKNOWN};
-use crate::source::{Beton, Dataset, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
+use crate::sample::{Epoch, UNKNOWN};
+use crate::source::{PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -95,84 +97,6 @@ struct CompiledOutputs {
 }
 
 impl Loader {
-    /// Opens a dataset and returns a builder: a `.beton` file, a folder of images, a table of labels,
-    /// tar or TFRecord shards, local or remote. The name determines the kind:
-    ///
-    /// ```no_run
-    /// # use fuseloop::{LoadError, Loader};
-    /// Loader::open("train.beton")?;
-    /// Loader::open("imagenet/train")?; // a folder a class
-    /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
-    /// Loader::open("train-*.tfrecord")?;
-    /// # Ok::<(), LoadError>(())
-    /// ```
-    ///
-    /// Compressed shards can only be read in sequence; see [`from_stream`](Self::from_stream). To set
-    /// the options of one kind of dataset, open the dataset yourself and pass it to
-    /// [`from_source`](Self::from_source).
-    ///
-    /// # Errors
-    ///
-    /// If the dataset can't be opened, or is not of the kind that its name says.
-    pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
-    }
-
-    /// Returns the builder of a loader for an open dataset.
-    #[must_use]
-    pub fn from_dataset(dataset: Dataset) -> LoaderBuilder {
-        LoaderBuilder::of_dataset(dataset)
-    }
-
-    /// Opens a `.beton` file and reads all of it into memory. This is fastest for small samples, where
-    /// the system call that reads a sample costs as much as processing it. It takes as many bytes as the
-    /// file has.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open); also if there is not enough memory.
-    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        let beton = Beton::open(path, &Limits::DEFAULT)?.into_memory()?;
-        Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
-    }
-
-    /// Returns the builder of a loader for a source of your own.
-    #[must_use]
-    pub fn from_source(source: impl Source) -> LoaderBuilder {
-        LoaderBuilder::of(Arc::new(source), DecodeOptions::default())
-    }
-
-    /// Returns the builder of a loader for samples that can only be read in sequence; see
-    /// [`stream`](crate::source::stream) for how streams are built.
-    ///
-    /// Each epoch is one pass. A sample's position in the pass takes the role of the sample number: in
-    /// errors, in cursors, and as the number that random draws depend on. The order is the stream's
-    /// ([`Order::Sequential`](crate::Order)): [`Stream::shuffle`] shuffles it, `take` cuts it, `filter`
-    /// filters it, `cache_in_memory` caches it.
-    ///
-    /// The length need not be known: an epoch ends with the stream, and its last batch is short or
-    /// dropped. Until then [`len`](Self::len), [`samples`](Self::samples) and
-    /// [`remaining`](Batches::remaining) are [`UNKNOWN`]. Several ranks take turns at the positions of a
-    /// stream whose length is known; each rank skips the positions of the others.
-    ///
-    /// ```
-    /// use fuseloop::Loader;
-    /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue, Stream};
-    ///
-    /// let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
-    /// let numbers = Generator::new(1, 4).source(fields, 100, |_, sample| {
-    ///     Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)])
-    /// })?;
-    /// let stream = Stream::of(std::sync::Arc::new(numbers));
-    /// let loader = Loader::from_stream(stream).batch_size(32).drop_last(false).build()?;
-    /// assert_eq!(loader.epoch(0)?.map(|batch| batch.map(|b| b.len())).sum::<Result<usize, _>>()?, 100);
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    #[must_use]
-    pub fn from_stream(stream: Stream) -> LoaderBuilder {
-        LoaderBuilder::of_stream(stream)
-    }
-
     /// Starts an epoch: returns the batches of one pass over the dataset.
     ///
     /// The order and the pixels of the batches depend on the seed and `epoch` alone. With
@@ -344,7 +268,8 @@ impl Loader {
         epoch: Epoch,
         cache: &mut KernelCache,
     ) -> Result<Arc<LoaderStage>, LoadError> {
-        let stage = compile::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
+        let stage =
+            LoaderStage::compile(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))
     }
 
@@ -430,6 +355,21 @@ impl Loader {
     #[must_use]
     pub fn source(&self) -> &dyn Source {
         &*self.source
+    }
+
+    /// Returns the device that runs the ops after [`ToDevice`] and holds their tensors; the CPU if no
+    /// list has the op. If the CPU replaces a GPU, the result holds the reason. Chosen when the loader
+    /// is built, for all epochs.
+    #[must_use]
+    pub fn device(&self) -> Placement {
+        self.shared.device_choice.placement()
+    }
+
+    /// Returns the transfers to the device since the plan of the last epoch was first run; `None` on the
+    /// CPU.
+    #[must_use]
+    pub fn device_stats(&self) -> Option<DeviceStats> {
+        self.shared.device_choice.stats()
     }
 
     fn compiled(&self) -> MutexGuard<'_, CompiledOutputs> {

@@ -9,7 +9,8 @@
 //! Outputs are in the order of the file, then in the order they were added. An output that shares the
 //! draws of another draws the same numbers for the same op.
 
-use super::{Collate, LoadError};
+use super::collate::Collate;
+use super::error::LoadError;
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
 use fuseloop_ops::internals::SampleKey;

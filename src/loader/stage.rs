@@ -2,22 +2,23 @@
 //! compiled loops.
 
 use super::cache::{CacheLookup, PendingEntry, SampleCache};
-use super::collate;
-use super::compile::{CompileContext, FieldPlan, OutputPlan, fingerprint};
+use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint};
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
-use super::error::{LoadSampleError, SampleCause};
-use super::mixing;
-use crate::batch::{self, RowsMut, TensorSpec};
+use super::error::{LoadError, LoadSampleError, SampleCause};
+use super::outputs::OutputSpec;
+use super::work::{FieldPlan, OutputPlan, tensors};
+use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::device::DeviceOutput;
-use crate::jit::{DecodedPixels, Kernel, Scratch};
+use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::Draws;
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, EncodedImage, FieldKind, Source, Value};
+use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
@@ -39,7 +40,7 @@ pub(super) struct LoaderStage {
     /// For each output, the index of the tensor with the sizes of its samples, if they differ.
     sizes: Vec<Option<usize>>,
     /// The upload to a device, if some outputs are on one.
-    way: Option<Upload>,
+    upload: Option<Upload>,
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: CompileContext,
@@ -102,15 +103,28 @@ const CHUNK_BYTES: usize = 192 << 10;
 const CHUNK_SAMPLES: usize = 32;
 
 impl LoaderStage {
+    /// Plans and compiles the stage of an epoch.
+    pub(super) fn compile(
+        source: &Arc<dyn Source>,
+        outputs: &[OutputSpec],
+        epoch: Epoch,
+        setup: &CompileContext,
+        cache: &mut KernelCache,
+        shared: &StageShared,
+    ) -> Result<Self, LoadError> {
+        let choice = &shared.device_choice;
+        let compiled = compile(&**source, outputs, epoch, setup, cache, choice)?;
+        Ok(Self::new(Arc::clone(source), compiled, epoch, setup, shared.clone()))
+    }
+
     pub(super) fn new(
         source: Arc<dyn Source>,
-        outputs: Vec<OutputPlan>,
-        way: Option<Upload>,
+        (outputs, upload): CompiledEpoch,
         epoch: Epoch,
         setup: &CompileContext,
         shared: StageShared,
     ) -> Self {
-        let (tensors, sizes) = collate::tensors(&outputs);
+        let (tensors, sizes) = tensors(&outputs);
         let row: usize =
             outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
         let has_jpeg = outputs.iter().any(|output| {
@@ -130,7 +144,7 @@ impl LoaderStage {
             fields,
             tensors,
             sizes,
-            way,
+            upload,
             epoch,
             chunk,
             setup,
@@ -524,8 +538,10 @@ impl Stage for LoaderStage {
         // Each rank mixes with its own shares; a single process mixes as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
-        mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare)?;
-        batch::pack(rows, &self.tensors);
-        Ok(self.way.as_ref().map_or(Ok(()), |way| way.submit(rows))?)
+        for (k, output) in self.outputs.iter().enumerate() {
+            output.mix_batch(k, key, rows, &mut worker.spare)?;
+        }
+        pack(rows, &self.tensors);
+        Ok(self.upload.as_ref().map_or(Ok(()), |upload| upload.submit(rows))?)
     }
 }

@@ -6,12 +6,11 @@ use crate::common::dataset::{self, varied};
 use fuseloop::batch::Batch;
 use fuseloop::internals::source::beton::NdType;
 use fuseloop::ops::Partner;
-use fuseloop::ops::author::{BatchOp, Op, RowMix};
-use fuseloop::ops::internals::{BatchKey, mixed_label};
+use fuseloop::ops::author::{BatchOp, Layout, Op, RowMix};
+use fuseloop::ops::internals::{BatchKey, cut_mix, mix_up, mixed_label};
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
-use fuseloop_ops::internals::{cut_mix, mix_up};
 use half::{bf16, f16};
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit;
 use fuseloop::internals::order::SampleCount;
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::ops::author::{Dim, ImageType};
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::order::Subset;
 use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};

@@ -3,12 +3,19 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < sync < panicked < threads < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
-//!                                 ├ recut: sample, source, decode; write uses it
-//!                                 ├ write: sample, source, decode, recut; only lib uses it
-//!                                 └ verify: sample, source, decode; only lib uses it
-//!                                                                        └ spec: sample, order, loader
-//!                                                  └ check_ops: plan, jit; only lib uses it
+//! sample < panicked < threads < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
+//!                          ├ recut: sample, source, decode; write uses it
+//!                          ├ write: sample, source, decode, recut; only lib uses it
+//!                          └ verify: sample, source, decode; only lib uses it
+//!                                                                 └ spec: sample, order, loader
+//!                                           └ check_ops: plan, jit; only lib uses it
+//! ```
+//!
+//! Of these, `sample`, `panicked`, `threads` and `run` are modules of the engine, which the library uses by
+//! their own names. Inside the engine:
+//!
+//! ```text
+//! sync < sample < panicked < threads < batch < run
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -16,10 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of `src`, each allowed to use those before it.
-const LAYERS: [&str; 14] = [
-    "sample", "sync", "panicked", "threads", "parallel", "source", "decode", "order", "plan",
-    "jit", "batch", "device", "run", "loader",
+/// Modules of `engine/src`, each allowed to use those before it.
+const ENGINE: [&str; 6] = ["sync", "sample", "panicked", "threads", "batch", "run"];
+
+/// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
+const LAYERS: [&str; 13] = [
+    "sample", "panicked", "threads", "parallel", "source", "decode", "order", "plan", "jit",
+    "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
@@ -32,12 +42,47 @@ const BESIDE: [(&str, &[&str]); 6] = [
     ("spec", &["sample", "order", "loader"]),
 ];
 
+/// Modules whose own files and folders are in layers, too: each uses only those before it, by `super::`
+/// or by its full path. `mod` is the module's `mod.rs` with what it defines and re-exports: a file before
+/// it imports a type from the file that defines the type.
+const INNER: [(&str, &[&str]); 1] = [(
+    "loader",
+    &[
+        // What users set and what goes wrong.
+        "cache",
+        "collate",
+        "cursor",
+        "damaged",
+        "error",
+        "outputs",
+        "choose",
+        // What an output is, how all are planned, and how a sample runs through them.
+        "device",
+        "mixing",
+        "work",
+        "component_ops",
+        "compile",
+        "stage",
+        // What users hold.
+        "epoch",
+        "mod",
+        "builder",
+        "open",
+        "inspect",
+        "stats",
+    ],
+)];
+
 /// Modules of `src` that may use anything: the root, the hidden door, and the checks that fuzz targets share.
 const FREE: [&str; 3] = ["lib", "internals", "fuzzing"];
 
 /// The workspace crates that each of the other crates may use.
-const CRATES: [(&str, &[&str]); 3] =
-    [("ops", &[]), ("kernels", &["fuseloop_ops"]), ("cli", &["fuseloop"])];
+const CRATES: [(&str, &[&str]); 4] = [
+    ("ops", &[]),
+    ("engine", &["fuseloop_ops"]),
+    ("kernels", &["fuseloop_ops"]),
+    ("cli", &["fuseloop"]),
+];
 
 /// Files that may hold unsafe code. A new entry states the purpose here.
 const UNSAFE: &[&str] = &[
@@ -45,6 +90,7 @@ const UNSAFE: &[&str] = &[
     "benches/fused/avx2.rs",          // the counterpart written by hand
     "benches/fused/main.rs",          // its calls
     "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
+    "engine/src/batch/slot.rs",       // rows of one batch, written by several threads
     "examples/fuseloop_torch.rs",     // pointers of C
     "kernels/src/color.rs",           // the CPU's own multiplications
     "kernels/src/cpu.rs",             // work compiled for the CPU's features
@@ -54,7 +100,6 @@ const UNSAFE: &[&str] = &[
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic
     "kernels/src/tests.rs",           // rows called by address
-    "src/batch/slot.rs",              // rows of one batch, written by several threads
     "src/device/cuda/bench.rs",       // copies and kernels that are timed
     "src/device/cuda/clock.rs",       // the driver's calls
     "src/device/cuda/context.rs",     // the driver's calls
@@ -115,9 +160,9 @@ fn from_root(path: &Path) -> String {
     parts.components().map(|part| part.as_os_str().to_str().unwrap()).collect::<Vec<_>>().join("/")
 }
 
-/// The top module that a file of `src` is part of.
+/// The top module of its crate that a file is part of.
 fn module(path: &str) -> &str {
-    let inside = path.strip_prefix("src/").unwrap();
+    let (_, inside) = path.split_once("src/").unwrap();
     inside.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
@@ -167,21 +212,25 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The modules that `module` may use, besides itself; `None` for a module that is not listed in this file.
-fn allowed(module: &str) -> Option<&'static [&'static str]> {
-    if let Some(place) = LAYERS.iter().position(|layer| *layer == module) {
-        return Some(&LAYERS[..place]);
+/// The modules that the module of `path` may use, besides itself; `None` for a module that is not listed in
+/// this file.
+fn allowed(path: &str) -> Option<&'static [&'static str]> {
+    let (module, is_engine) = (module(path), path.starts_with("engine/"));
+    let layers: &[&str] = if is_engine { &ENGINE } else { &LAYERS };
+    if let Some(place) = layers.iter().position(|layer| *layer == module) {
+        return Some(&layers[..place]);
     }
-    BESIDE.iter().find(|(name, _)| *name == module).map(|(_, allowed)| *allowed)
+    let beside = BESIDE.iter().find(|(name, _)| *name == module && !is_engine);
+    beside.map(|(_, allowed)| *allowed)
 }
 
-/// A description of each wrong import in a file of `src`.
+/// A description of each wrong import in a file of `src` or `engine/src`.
 fn wrong_arrows(path: &str, text: &str) -> Vec<String> {
     let module = module(path);
     if FREE.contains(&module) {
         return vec![];
     }
-    let Some(allowed) = allowed(module) else {
+    let Some(allowed) = allowed(path) else {
         return vec![format!(
             "{path}: module `{module}` has no place in tests/repository/layers.rs"
         )];
@@ -195,12 +244,12 @@ fn wrong_arrows(path: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn modules_import_only_what_lies_before_them() {
-    let files = rust_files("src");
+    let files = [rust_files("src"), rust_files("engine/src")].concat();
     let wrong: Vec<String> =
         files.iter().flat_map(|(path, text)| wrong_arrows(path, text)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let modules: BTreeSet<&str> = files.iter().map(|(path, _)| module(path)).collect();
-    for known in LAYERS.iter().chain(BESIDE.iter().map(|(name, _)| name)) {
+    for known in ENGINE.iter().chain(&LAYERS).chain(BESIDE.iter().map(|(name, _)| name)) {
         assert!(
             modules.contains(known),
             "no module `{known}`: take it out of tests/repository/layers.rs"
@@ -208,10 +257,90 @@ fn modules_import_only_what_lies_before_them() {
     }
 }
 
+/// The file or folder of `module` that the file at `path` is part of, and how deep in `module` its own
+/// module is; `None` for files of other modules and for files with tests.
+fn inner_file<'a>(module: &str, path: &'a str) -> Option<(&'a str, usize)> {
+    let inside = path.strip_prefix("src/")?.strip_prefix(module)?.strip_prefix('/')?;
+    let names: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
+    let is_test = names.contains(&"tests");
+    let depth = names.len() - usize::from(names.last() == Some(&"mod"));
+    (!is_test).then_some((names[0], depth))
+}
+
+/// A description of each import in a file of `module` that goes to a file or folder of the same module
+/// that does not lie before it in `layers`.
+fn wrong_inner_arrows(module: &str, layers: &[&str], path: &str, text: &str) -> Vec<String> {
+    let Some((own, depth)) = inner_file(module, path) else { return vec![] };
+    let Some(place) = layers.iter().position(|layer| *layer == own) else {
+        return vec![format!("{path}: `{own}` has no place in tests/layers.rs")];
+    };
+    let code = code(before_tests(text));
+    let mut used = names_after(&code, &format!("crate::{module}::"));
+    if depth > 0 {
+        used.extend(names_after(&code, &"super::".repeat(depth)));
+    }
+    // A name that is not a file's is defined or re-exported by `mod.rs`.
+    let root = layers.iter().position(|layer| *layer == "mod").unwrap();
+    let place_of = |name: &str| layers.iter().position(|layer| *layer == name).unwrap_or(root);
+    let wrong = used.iter().filter(|name| place_of(name) > place);
+    wrong
+        .map(|name| {
+            format!("{path}: `{own}` uses `{module}::{name}`, which does not lie before it")
+        })
+        .collect()
+}
+
+#[test]
+fn files_of_a_module_import_only_what_lies_before_them() {
+    for (module, layers) in INNER {
+        let files = rust_files(&format!("src/{module}"));
+        let wrong: Vec<String> = files
+            .iter()
+            .flat_map(|(path, text)| wrong_inner_arrows(module, layers, path, text))
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for known in layers {
+            let has = |path: &str| inner_file(module, path).is_some_and(|(own, _)| own == *known);
+            assert!(files.iter().any(|(path, _)| has(path)), "no `{module}::{known}`");
+        }
+    }
+}
+
+/// A test of the search for imports inside a module.
+#[test]
+fn a_wrong_arrow_inside_a_module_is_found() {
+    let layers = ["cache", "error", "work", "mod", "open"];
+    let finds = |path: &str, text| wrong_inner_arrows("loader", &layers, path, text).len();
+    for (path, wrong) in [
+        ("src/loader/error.rs", "use super::work::Plan;"),
+        ("src/loader/error.rs", "use super::{cache::Cache, open};"),
+        ("src/loader/error.rs", "fn f(_: crate::loader::work::Plan) {}"),
+        ("src/loader/error.rs", "use super::Loader;"),
+        ("src/loader/cache/disk.rs", "use super::super::error::LoadError;"),
+        ("src/loader/cache/mod.rs", "use super::error::LoadError;"),
+        ("src/loader/news.rs", ""),
+    ] {
+        assert_eq!(finds(path, wrong), 1, "{path}: {wrong}");
+    }
+    for (path, fine) in [
+        ("src/loader/work.rs", "use super::error::{LoadError, Cause}; use crate::source::open;"),
+        ("src/loader/open.rs", "use super::{Loader, work};"),
+        ("src/loader/cache/disk.rs", "use super::{SampleCache, table}; use super::open::Open;"),
+        ("src/loader/cache/tests.rs", "use super::super::open;"),
+        ("src/loader/error.rs", "#[cfg(test)]\nmod tests {\n    use super::super::open;\n}"),
+        ("src/source/error.rs", "use super::work;"),
+    ] {
+        assert_eq!(finds(path, fine), 0, "{path}: {fine}");
+    }
+}
+
 /// `tests/interleavings` controls only primitives used through `crate::sync`.
 #[test]
 fn threads_meet_only_at_what_sync_lends() {
-    for (path, text) in ["src/run", "src/batch"].iter().flat_map(|dir| rust_files(dir)) {
+    for (path, text) in rust_files("engine/src") {
+        if path.starts_with("engine/src/sync/") {
+            continue;
+        }
         let text = text.split("#[cfg(test)]").next().unwrap();
         for direct in ["std::sync", "std::thread", "std::time::Instant"] {
             assert!(!code(text).contains(direct), "{path} uses {direct}, not crate::sync");
@@ -224,7 +353,7 @@ fn arrows_between_crates_point_at_ops() {
     for (name, allowed) in CRATES {
         for (path, text) in rust_files(&format!("{name}/src")) {
             let (code, own) = (code(&text), format!("fuseloop_{name}"));
-            for found in ["fuseloop", "fuseloop_ops", "fuseloop_kernels"] {
+            for found in ["fuseloop", "fuseloop_ops", "fuseloop_engine", "fuseloop_kernels"] {
                 let uses = names_after(&code, &format!("{found}::"));
                 let fine = uses.is_empty() || found == own || allowed.contains(&found);
                 assert!(fine, "{path}: crate `{name}` uses `{found}`");
@@ -258,6 +387,8 @@ fn a_wrong_arrow_is_found_however_it_is_written() {
     }
     assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::order::Order;").len(), 1);
     assert_eq!(wrong_arrows("src/news.rs", "").len(), 1, "a module without a place");
+    assert_eq!(wrong_arrows("engine/src/batch/mod.rs", "use crate::run::Engine;").len(), 1);
+    assert_eq!(wrong_arrows("engine/src/loader.rs", "").len(), 1, "a module of another crate");
     assert!(wrong_arrows("src/fuzzing.rs", "use crate::write;").is_empty());
 }
 
@@ -287,7 +418,8 @@ fn public_types(text: &str) -> Vec<String> {
 /// Each public type has a name of its own, so that a name identifies a type.
 #[test]
 fn no_two_public_types_share_a_name() {
-    let files = ["src", "ops/src", "kernels/src"].iter().flat_map(|dir| rust_files(dir));
+    let crates = ["src", "engine/src", "ops/src", "kernels/src"];
+    let files = crates.iter().flat_map(|dir| rust_files(dir));
     let mut defined = BTreeMap::<String, Vec<String>>::new();
     for (path, text) in files {
         // This file replaces `device/cuda` if the feature `cuda` is off: the names are the same on purpose.
@@ -333,7 +465,7 @@ pub struct No;
 
 #[test]
 fn unsafe_code_is_in_the_files_listed_here() {
-    let dirs = ["src", "ops", "kernels", "cli", "benches", "examples", "tests"];
+    let dirs = ["src", "engine", "ops", "kernels", "cli", "benches", "examples", "tests"];
     let files = dirs.iter().flat_map(|dir| rust_files(dir));
     let found: Vec<String> =
         files.filter(|(_, text)| allows_unsafe(text)).map(|(path, _)| path).collect();
@@ -345,7 +477,7 @@ fn unsafe_code_is_in_the_files_listed_here() {
 /// Prints the number of uses of unsafe code, so that a reviewer of a change sees it grow.
 #[test]
 fn unsafe_code_is_counted() {
-    let files = ["src", "ops", "kernels", "cli"].iter().flat_map(|dir| rust_files(dir));
+    let files = ["src", "engine", "ops", "kernels", "cli"].iter().flat_map(|dir| rust_files(dir));
     let shipped: Vec<_> = files.filter(|(path, _)| UNSAFE.contains(&path.as_str())).collect();
     let [mut blocks, mut functions, mut others] = [0; 3];
     for (path, text) in &shipped {
@@ -404,7 +536,7 @@ fn allows_unsafe(text: &str) -> bool {
 /// Checks the `deny` that the list above relies on.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
-    let members = ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];
+    let members = ["Cargo.toml", "engine/Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];
     for manifest in
         members.into_iter().chain(["tests/interleavings/Cargo.toml", "tests/fakecuda/Cargo.toml"])
     {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use fuseloop::batch::Batch;
-use fuseloop::internals::run::{MAX_ATTEMPTS, OnFailure, RunRequest};
+use fuseloop::internals::run::{HostBatch, MAX_ATTEMPTS, OnFailure, RunRequest};
 use fuseloop::sample::{SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, assert_holds, engine, ids, only, pass, quiet_panics};
@@ -92,7 +91,7 @@ fn stage(chunk: usize, bad: Bad, policy: Policy) -> Numbers {
     })
 }
 
-fn assert_is(batch: &Batch, (index, rows, skipped, replaced): &Expected) {
+fn assert_is(batch: &HostBatch, (index, rows, skipped, replaced): &Expected) {
     assert_eq!(batch.index(), *index);
     assert_holds(batch, rows);
     assert_eq!((batch.skipped(), batch.replaced()), (&skipped[..], &replaced[..]));
@@ -113,7 +112,7 @@ fn rows_are_left_out_or_replaced_the_same_for_any_threads_and_chunks() {
                     batches.iter().zip(&expected).for_each(|(batch, expected)| {
                         assert_is(batch, expected);
                     });
-                    let kept: usize = batches.iter().map(Batch::len).sum();
+                    let kept: usize = batches.iter().map(HostBatch::len).sum();
                     assert_eq!(run.skipped(), SAMPLES - kept as u64);
                     let replaced: usize = batches.iter().map(|batch| batch.replaced().len()).sum();
                     assert_eq!(run.replaced(), replaced as u64);

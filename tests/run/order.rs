@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::batch::{Batch, TensorSpec};
-use fuseloop::internals::run::{Engine, EngineOptions, LastBatch, RunOrder, RunRequest};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::{Engine, EngineOptions, HostBatch, LastBatch, RunOrder, RunRequest};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
@@ -137,10 +137,10 @@ fn runs_may_overlap_and_change_shape() {
 #[test]
 fn batches_can_be_sent_to_and_read_by_other_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<Batch>();
+    shared::<HostBatch>();
     shared::<Engine<Numbers>>();
     let engine = engine(2);
-    let (send, receive) = mpsc::sync_channel::<Batch>(2);
+    let (send, receive) = mpsc::sync_channel::<HostBatch>(2);
     let reader =
         thread::spawn(move || receive.iter().inspect(|batch| assert_right(batch, 300, 10)).count());
     for batch in run(&engine, Numbers::new(2), 300, 10) {
@@ -179,7 +179,7 @@ fn nothing_hangs_or_mixes_under_stress() {
             for batch in batches.take(most) {
                 held.push(batch.unwrap());
                 if held.len() > roll(3) as usize {
-                    let batch: Batch = held.swap_remove(roll(held.len() as u64) as usize);
+                    let batch: HostBatch = held.swap_remove(roll(held.len() as u64) as usize);
                     assert_right(&batch, samples, size);
                 }
                 held.truncate(3);

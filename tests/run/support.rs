@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::batch::{Batch, RowsMut, TensorSpec};
+use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::internals::run::{
-    Engine, EngineOptions, EpochRun, FillError, OnFailure, Phase, Progress, RunRequest, Stage,
+    Engine, EngineOptions, EpochRun, FillError, HostBatch, OnFailure, Phase, Progress, RunRequest,
+    Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
@@ -181,13 +182,13 @@ pub(crate) fn run(
 /// The contents of a batch: its number, its rows, and the bytes of its tensors.
 pub(crate) type Whole = (u64, Vec<SampleRef>, Vec<u8>, Vec<u8>);
 
-pub(crate) fn bytes(batch: &Batch) -> Whole {
+pub(crate) fn bytes(batch: &HostBatch) -> Whole {
     let tensor = |name| batch.bytes(name).unwrap().to_vec();
     (batch.index(), batch.visits().to_vec(), tensor("x"), tensor("id"))
 }
 
 /// Asserts that the rows hold these visits.
-pub(crate) fn assert_holds(batch: &Batch, expected: &[SampleRef]) {
+pub(crate) fn assert_holds(batch: &HostBatch, expected: &[SampleRef]) {
     assert_eq!(batch.visits(), expected, "batch {}", batch.index());
     assert!(batch.ids().iter().eq(expected.iter().map(|visit| &visit.sample)));
     let x = batch.tensor::<u8>("x").unwrap();
@@ -201,7 +202,7 @@ pub(crate) fn assert_holds(batch: &Batch, expected: &[SampleRef]) {
 }
 
 /// Asserts that the rows are those of the batch's position.
-pub(crate) fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
+pub(crate) fn assert_right(batch: &HostBatch, samples: u64, batch_size: usize) {
     let first = batch.index() as usize * batch_size;
     let expected = ids(samples);
     let expected = &expected[first..expected.len().min(first + batch_size)];

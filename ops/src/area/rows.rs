@@ -144,7 +144,8 @@ struct Line {
 /// A resize of one image, row by row.
 ///
 /// ```
-/// use fuseloop_ops::{ImageView, Size};
+/// use fuseloop_ops::Size;
+/// use fuseloop_ops::internals::ImageView;
 /// use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 ///
 /// let pixels = [9; 6 * 5 * 3];

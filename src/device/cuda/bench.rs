@@ -26,11 +26,12 @@ use super::kernels::{self, Kernels};
 use super::module::Module;
 use super::nvrtc::Nvrtc;
 use super::uploader::Uploader;
-use crate::batch::{Batch, BatchSpec, SlotPool, TensorRows, TensorSpec};
+use crate::batch::{Batch, TensorRows, TensorSpec};
 use crate::device::check::{CheckBatch, CheckFailure};
 use crate::device::program::{Addresses, DeviceProgram, Tensor};
 use crate::device::{DeviceError, DeviceStats, DeviceStream, GpuInfo};
 use crate::sample::{Epoch, SampleId, SampleRef};
+use fuseloop_engine::batch::{BatchSpec, HostBatch, SlotPool};
 
 /// The bytes that kernels may read after the staged rows, and the guard bytes around checked tensors.
 const AROUND: usize = 256;
@@ -259,7 +260,7 @@ impl Port {
         }
         let outputs: Vec<usize> = (0..self.names.len()).collect();
         let sent = self.lane.submit(&mut rows, &outputs);
-        let batch = Batch::new(slot, &self.pool, Epoch(0), number.into());
+        let batch = Batch::from(HostBatch::new(slot, &self.pool, Epoch(0), number.into()));
         sent.map_err(failed)?;
         for name in &self.names {
             batch.device_ptr(name, DeviceStream::Legacy).map_err(failed)?;

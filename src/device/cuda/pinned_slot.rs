@@ -17,8 +17,8 @@ use fuseloop_ops::DType;
 use super::context::Context;
 use super::device_buffer::{ReaderGuard, SharedBuffer};
 use super::handles::{CudaEvent, OwnedStream, PageLock};
-use crate::batch::SlotExtension;
 use crate::device::{DeviceError, DeviceStream};
+use fuseloop_engine::batch::SlotExtension;
 
 /// The device's data of a slot.
 pub(crate) struct PinnedSlot {

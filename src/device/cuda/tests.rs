@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use fuseloop_engine::batch::{BatchSpec, HostBatch, SlotPool};
 use fuseloop_ops::DType;
 
 use super::{Gpu, Uploader};
-use crate::batch::{Batch, BatchSpec, SlotPool, TensorRows, TensorSpec};
+use crate::batch::{Batch, TensorRows, TensorSpec};
 use crate::device::program::{KernelLaunch, Tensor, TensorOrigin};
 use crate::device::{DeviceError, DeviceProgram, DeviceStream, DeviceTensorError, KernelOrigin};
 use crate::sample::{Epoch, SampleId, SampleRef};
@@ -75,7 +76,7 @@ impl Port {
         all.output(0).fill(n);
         all.output(2).fill(n.wrapping_mul(3));
         let outcome = self.lane.submit(&mut all, &[2, 0]);
-        let batch = Batch::new(slot, &self.pool, Epoch(0), u64::from(n));
+        let batch = Batch::from(HostBatch::new(slot, &self.pool, Epoch(0), u64::from(n)));
         outcome.map(|()| batch)
     }
 }

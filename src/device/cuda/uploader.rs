@@ -24,13 +24,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fuseloop_engine::batch::SlotExtension;
+
 use super::context::Context;
 use super::device_buffer::{BufferPool, DeviceBuffer};
 use super::gpu::Gpu;
 use super::handles::{CudaEvent, DeviceMemory, OwnedStream};
 use super::kernels::{self, Kernels};
 use super::pinned_slot::{DeviceBatch, PinnedSlot, TensorRange};
-use crate::batch::{RowsMut, SlotExtension};
+use crate::batch::RowsMut;
 use crate::device::program::{Addresses, DeviceProgram, TensorOrigin};
 use crate::device::{DeviceError, DeviceStats};
 

@@ -15,8 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::compile::OutputPlan;
-use super::{LoadError, Loader, LoaderBuilder};
+use super::error::LoadError;
 use crate::batch::RowsMut;
 use crate::device::{
     DeviceError, DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader,
@@ -59,75 +58,11 @@ impl fmt::Display for Placement {
     }
 }
 
-impl LoaderBuilder {
-    /// Sets the device that runs the ops after [`ToDevice`](fuseloop_ops::ToDevice), in all lists that
-    /// have it: `"cuda:0"`, `"auto"` (the first GPU, or the CPU if no GPU can be used), or `"cpu"`.
-    /// Default: the device in each list's own `ToDevice`.
-    ///
-    /// The numbers are the same on every device, bit for bit; only the location of the tensors differs.
-    /// The tensors of outputs with the op are on the device, the others in host memory.
-    /// [`Loader::device`] returns the chosen device. If no list has `ToDevice`, no GPU is used, and
-    /// naming one here is an error.
-    ///
-    /// ```no_run
-    /// use fuseloop::{Loader, ops::*};
-    ///
-    /// let loader = Loader::open("train.beton")?
-    ///     .batch_size(256)
-    ///     .pipeline("image", |_| {
-    ///         Ok(ops![
-    ///             RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,
-    ///             RandomHorizontalFlip::new(0.5)?,
-    ///             ToDevice::new("auto")?, // bytes cross the bus, not floats
-    ///             Normalize::imagenet(),
-    ///             Convert::to(DType::F16),
-    ///             ToChannelsFirst,
-    ///         ])
-    ///     })
-    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
-    ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
-    ///     .build()?;
-    /// println!("batches are made on {}", loader.device());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn device(mut self, device: &str) -> Self {
-        self.device_request.device = Some(device.parse());
-        self
-    }
-
-    /// Sets the maximum number of batches on the device: those ahead and those held. Work pauses at the
-    /// limit; a user who holds all of them and asks for another gets an error. Default:
-    /// [`batches_ahead`](Self::batches_ahead) plus 4.
-    #[must_use]
-    pub fn device_batches(mut self, batches: usize) -> Self {
-        self.device_request.batches = Some(batches);
-        self
-    }
-}
-
-impl Loader {
-    /// Returns the device that runs the ops after [`ToDevice`] and holds their tensors; the CPU if no
-    /// list has the op. If the CPU replaces a GPU, the result holds the reason. Chosen when the loader
-    /// is built, for all epochs.
-    #[must_use]
-    pub fn device(&self) -> Placement {
-        self.shared.device_choice.placement()
-    }
-
-    /// Returns the transfers to the device since the plan of the last epoch was first run; `None` on the
-    /// CPU.
-    #[must_use]
-    pub fn device_stats(&self) -> Option<DeviceStats> {
-        self.shared.device_choice.stats()
-    }
-}
-
 /// The device settings of a builder.
 #[derive(Default)]
 pub(super) struct DeviceRequest {
-    device: Option<Result<Device, ParamError>>,
-    batches: Option<usize>,
+    pub(super) device: Option<Result<Device, ParamError>>,
+    pub(super) batches: Option<usize>,
 }
 
 /// The number of batches on a device in addition to those ahead: the one in use, the previous one, and
@@ -186,8 +121,15 @@ impl Upload {
     }
 }
 
-/// The outputs, and the upload of those on a device.
-type PlacedOutputs = (Vec<OutputPlan>, Option<Upload>);
+/// The decision that the last ops of some lists run on a GPU.
+pub(super) struct DeviceDecision {
+    /// For each list, whether its last ops are left to the GPU.
+    pub(super) staged: Vec<bool>,
+    asked: Device,
+    gpu: Arc<Gpu>,
+    /// True if an error can't change the decision any more.
+    is_final: bool,
+}
 
 impl DeviceChoice {
     /// Returns the chosen device; the CPU as long as nothing was decided.
@@ -206,7 +148,7 @@ impl DeviceChoice {
     }
 
     /// Returns the transfers to the device, if there is one.
-    fn stats(&self) -> Option<DeviceStats> {
+    pub(super) fn stats(&self) -> Option<DeviceStats> {
         match &self.decided().as_ref()?.on {
             ChosenDevice::Host(_) => None,
             ChosenDevice::Gpu { last, .. } => last.as_ref().map(|(_, lane)| lane.stats()),
@@ -214,7 +156,7 @@ impl DeviceChoice {
     }
 
     /// Refuses a GPU requested by number if no list has anything for it to do.
-    pub(super) fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadError> {
+    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadError> {
         match self.asked {
             Some(device @ Device::Cuda(_))
                 if lists.iter().all(|ops| devices(ops).next().is_none()) =>
@@ -231,63 +173,69 @@ impl DeviceChoice {
         matches!(decided.as_ref()?.on, ChosenDevice::Gpu { .. }).then_some(self.batches)
     }
 
-    /// Plans the outputs of an epoch for the chosen device. `make` receives for each list whether its
-    /// last ops are left to a device.
+    /// Decides where the lists of an epoch run: on the GPU that is returned, or on the CPU if there is none.
     ///
     /// # Errors
     ///
-    /// If lists name several devices, or a GPU requested by number is not available or can't run the
-    /// lists; and the errors of `make`.
-    pub(super) fn make(
-        &self,
-        lists: &[Ops],
-        mut make: impl FnMut(&[bool]) -> Result<Vec<OutputPlan>, LoadError>,
-    ) -> Result<PlacedOutputs, LoadError> {
-        let staged = lists.iter().map(|ops| self.leaves_host(ops)).collect::<Vec<_>>();
-        let none = vec![false; lists.len()];
-        let Some(asked) = self.one_device(lists)? else { return Ok((make(&none)?, None)) };
-        let mut decided = self.decided();
-        if let Some(known) = decided.as_mut().filter(|decided| decided.asked == asked) {
-            return match &mut known.on {
-                ChosenDevice::Host(_) => Ok((make(&none)?, None)),
-                ChosenDevice::Gpu { gpu, last, .. } => self.on_gpu(gpu, last, make(&staged)?),
-            };
+    /// If lists name several devices, or a GPU requested by number is not available.
+    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadError> {
+        self.check_asked(lists)?;
+        let Some(asked) = self.one_device(lists)? else { return Ok(None) };
+        let staged = lists.iter().map(|ops| self.leaves_host(ops)).collect();
+        if let Some(known) = self.decided().as_ref().filter(|known| known.asked == asked) {
+            let ChosenDevice::Gpu { gpu, .. } = &known.on else { return Ok(None) };
+            let gpu = Arc::clone(gpu);
+            return Ok(Some(DeviceDecision { staged, asked, gpu, is_final: true }));
         }
         let number = if let Device::Cuda(number) = asked { number } else { 0 };
-        let mut last = None;
-        let tried = Gpu::open(number).map_err(LoadError::Device).and_then(|gpu| {
-            let made = self.on_gpu(&gpu, &mut last, make(&staged)?)?;
-            Ok((gpu, made))
-        });
-        let (on, made) = match tried {
-            Ok((gpu, made)) => (ChosenDevice::Gpu { gpu, last }, made),
-            Err(error) if asked == Device::Auto && error.is_of_device() => {
-                (ChosenDevice::Host(error.to_string()), (make(&none)?, None))
-            }
-            Err(error) => return Err(error),
-        };
-        *decided = Some(RequestOutcome { asked, on });
-        Ok(made)
+        match Gpu::open(number).map_err(LoadError::Device) {
+            Ok(gpu) => Ok(Some(DeviceDecision { staged, asked, gpu, is_final: false })),
+            Err(error) => self.use_cpu(asked, error).map(|()| None),
+        }
     }
 
-    /// Creates the upload of `compile` to a GPU, reusing the last uploader if its program is the same.
-    fn on_gpu(
+    /// Replaces the GPU by the CPU, because of this error. Returns the error if the GPU was requested by
+    /// number or is in use, or if the error is not the GPU's.
+    pub(super) fn fall_back(
         &self,
-        gpu: &Arc<Gpu>,
-        last: &mut Option<(DeviceProgram, Arc<Uploader>)>,
-        works: Vec<OutputPlan>,
-    ) -> Result<PlacedOutputs, LoadError> {
-        let parts =
-            || works.iter().enumerate().filter_map(|(k, work)| Some((k, work.part.as_ref()?)));
+        decision: &DeviceDecision,
+        error: LoadError,
+    ) -> Result<(), LoadError> {
+        if decision.is_final { Err(error) } else { self.use_cpu(decision.asked, error) }
+    }
+
+    fn use_cpu(&self, asked: Device, error: LoadError) -> Result<(), LoadError> {
+        if asked != Device::Auto || !error.is_of_device() {
+            return Err(error);
+        }
+        let on = ChosenDevice::Host(error.to_string());
+        *self.decided() = Some(RequestOutcome { asked, on });
+        Ok(())
+    }
+
+    /// Creates the upload of these outputs, by their index, and makes the decision final. Reuses the last
+    /// uploader if its program is the same.
+    pub(super) fn upload(
+        &self,
+        decision: &DeviceDecision,
+        outputs: &[(usize, &DeviceOutput)],
+    ) -> Result<Upload, LoadError> {
+        let DeviceDecision { asked, gpu, .. } = decision;
         let program =
-            DeviceProgram::new(&parts().map(|(_, part)| part).collect::<Vec<&DeviceOutput>>())?;
-        let lane = match last.take().filter(|(known, _)| *known == program) {
+            DeviceProgram::new(&outputs.iter().map(|(_, output)| *output).collect::<Vec<_>>())?;
+        let mut decided = self.decided();
+        let last = match decided.as_mut().map(|known| &mut known.on) {
+            Some(ChosenDevice::Gpu { last, .. }) if decision.is_final => last.take(),
+            _ => None,
+        };
+        let lane = match last.filter(|(known, _)| *known == program) {
             Some((_, lane)) => lane,
             None => Uploader::new(gpu, program.clone(), self.rows, self.batches.get())?,
         };
-        let outputs = parts().map(|(k, _)| k).collect();
-        *last = Some((program, Arc::clone(&lane)));
-        Ok((works, Some(Upload { lane, outputs })))
+        let last = Some((program, Arc::clone(&lane)));
+        let on = ChosenDevice::Gpu { gpu: Arc::clone(gpu), last };
+        *decided = Some(RequestOutcome { asked: *asked, on });
+        Ok(Upload { lane, outputs: outputs.iter().map(|(k, _)| *k).collect() })
     }
 
     /// Returns true if the last ops of a list are for a device.

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use super::super::compile;
 use super::super::stage::LoaderStage;
+use super::super::{Loader, compile};
 use super::*;
-use crate::batch::{BatchSpec, Slot, TensorRows};
+use crate::batch::TensorRows;
 use crate::jit::KernelCache;
 use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop_engine::batch::{BatchSpec, Slot};
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 
@@ -51,7 +52,7 @@ fn staging(loader: &Loader) -> LoaderStage {
     let (source, setup, cache) = (&loader.source, &loader.setup, &mut KernelCache::default());
     let made =
         compile::plan_outputs(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
-    LoaderStage::new(Arc::clone(source), made, None, Epoch(0), setup, loader.shared.clone())
+    LoaderStage::new(Arc::clone(source), (made, None), Epoch(0), setup, loader.shared.clone())
 }
 
 /// Runs all samples through a stage and returns the rows of each output.

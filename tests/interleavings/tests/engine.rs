@@ -14,14 +14,14 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fuseloop_interleavings::DType;
-use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
+use fuseloop_interleavings::batch::{HostBatch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
     Delivery, Engine, EngineOptions, FillError, LastBatch, OnFailure, Progress, RunError, RunOrder,
     RunRequest, Stage,
 };
 use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
+use fuseloop_ops::DType;
 use rounds::rounds;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -193,14 +193,14 @@ fn pass(stage: &Arc<Rows>, samples: u64, size: usize) -> RunRequest<Rows> {
 }
 
 /// Asserts that the batch holds `ids`, filled and finished once.
-fn assert_holds(batch: &Batch, ids: &[u64]) {
+fn assert_holds(batch: &HostBatch, ids: &[u64]) {
     assert!(batch.ids().iter().map(|id| id.0).eq(ids.iter().copied()), "{:?}", batch.ids());
     let expected = ids.iter().flat_map(|&id| [(id as u8).wrapping_add(1); ROW]);
     assert!(batch.bytes("x").unwrap().iter().copied().eq(expected), "{ids:?}");
 }
 
 /// Asserts that the batch has the contents of its index among samples `0..samples`.
-fn assert_right(batch: &Batch, samples: u64, size: usize) {
+fn assert_right(batch: &HostBatch, samples: u64, size: usize) {
     let first = batch.index() * size as u64;
     assert_holds(batch, &(first..samples.min(first + size as u64)).collect::<Vec<_>>());
 }
@@ -433,7 +433,7 @@ fn at_the_cap_a_batch_dropped_elsewhere_lets_the_run_go_on() {
     explore(|| {
         let max_slots = Some(n(some(2)));
         let engine = engine(EngineOptions { max_slots, ..options() });
-        let (send, receive) = mpsc::channel::<Batch>();
+        let (send, receive) = mpsc::channel::<HostBatch>();
         let holder = thread::spawn(move || {
             while let Ok(batch) = receive.recv() {
                 assert_right(&batch, 7, 2);

@@ -25,13 +25,13 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fuseloop_interleavings::DType;
-use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
+use fuseloop_interleavings::batch::{HostBatch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
     Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
 };
 use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef};
+use fuseloop_ops::DType;
 use rounds::rounds;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
@@ -230,7 +230,7 @@ fn pass(stage: &Arc<Rows>, samples: u64) -> RunRequest<Rows> {
     RunRequest::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(2))
 }
 
-fn assert_right(batch: &Batch, samples: u64) {
+fn assert_right(batch: &HostBatch, samples: u64) {
     let first = batch.index() * 2;
     let expected = first..samples.min(first + 2);
     assert!(batch.ids().iter().map(|id| id.0).eq(expected.clone()), "{:?}", batch.ids());

@@ -3,7 +3,7 @@
 
 use super::support::{Image, cases, distance, golden, number, run, sha256};
 use fuseloop::internals::plan::block::nth_order;
-use fuseloop_ops::author::{GeometryStep, Window};
+use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::*;
 use serde_json::Value as Json;

@@ -50,6 +50,7 @@ impl WorkerTimer {
     }
 
     /// Switches to `phase`.
+    #[inline]
     pub(super) fn phase(&self, phase: Phase) {
         self.switch(phase, self.sample.load(Ordering::Relaxed));
     }
@@ -89,6 +90,7 @@ impl WorkerTimer {
     }
 
     /// Sets the current batch and sample. Must be called after the previous phase has ended.
+    #[inline]
     pub(super) fn at(&self, batch: u64, sample: Option<SampleId>) {
         self.batch.store(batch, Ordering::Relaxed);
         self.sample.store(sample.map_or(NONE, |sample| sample.0), Ordering::Relaxed);
@@ -190,6 +192,7 @@ impl Progress {
 
     /// Reports that this thread is in `phase` from now on. This reads the clock, unless the phase is the
     /// current one.
+    #[inline]
     pub fn phase(&self, phase: Phase) {
         if let Some(meter) = &self.0 {
             meter.phase(phase);
@@ -198,6 +201,7 @@ impl Progress {
 
     /// Reports that this thread is in `phase` with `sample` from now on. Useful where a chunk has
     /// several samples: the engine only knows the first.
+    #[inline]
     pub fn start(&self, sample: SampleId, phase: Phase) {
         if let Some(meter) = &self.0 {
             meter.switch(phase, sample.0);

@@ -15,7 +15,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::threads::Process;
 
 /// A right to one slot. Every lease must be [redeemed](SlotPool::redeem).
-pub(crate) enum Lease {
+pub enum Lease {
     /// A slot used before.
     Free(Slot),
     /// A slot that is still to be allocated.
@@ -23,7 +23,7 @@ pub(crate) enum Lease {
 }
 
 /// A pool of slots of one shape. See the top of the file.
-pub(crate) struct SlotPool {
+pub struct SlotPool {
     spec: Arc<BatchSpec>,
     cap: Option<usize>,
     keep: usize,
@@ -44,7 +44,7 @@ struct State {
 
 impl SlotPool {
     /// Creates an empty pool of at most `cap` slots, which keeps at most `keep` unused ones.
-    pub(crate) fn new(
+    pub fn new(
         spec: Arc<BatchSpec>,
         cap: Option<usize>,
         keep: usize,
@@ -61,7 +61,7 @@ impl SlotPool {
 
     /// Returns a slot, or the right to allocate one. Returns `None` at the cap; `returned` is then
     /// called when a slot is returned.
-    pub(crate) fn take(&self) -> Option<Lease> {
+    pub fn take(&self) -> Option<Lease> {
         let mut state = self.lock();
         if let Some(slot) = state.free.pop() {
             return Some(Lease::Free(slot));
@@ -79,7 +79,7 @@ impl SlotPool {
     /// # Errors
     ///
     /// If the memory can't be allocated. The lease is released then.
-    pub(crate) fn redeem(&self, lease: Lease) -> Result<Slot, SlotError> {
+    pub fn redeem(&self, lease: Lease) -> Result<Slot, SlotError> {
         let mut slot = match lease {
             Lease::Free(slot) => slot,
             Lease::New => self.allocate()?,

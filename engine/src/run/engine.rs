@@ -58,7 +58,7 @@ impl Default for EngineOptions {
 
 impl EngineOptions {
     /// Refuses more workers than the maximum.
-    pub(crate) fn check(&self) -> Result<(), RunError> {
+    pub fn check(&self) -> Result<(), RunError> {
         Ok(threads::check("workers", self.workers.get())?)
     }
 }
@@ -165,7 +165,7 @@ impl<S: Stage> Engine<S> {
     /// # Errors
     ///
     /// [`RunError::Threads`].
-    pub(crate) fn check_process(&self) -> Result<(), RunError> {
+    pub fn check_process(&self) -> Result<(), RunError> {
         Ok(self.process.check()?)
     }
 

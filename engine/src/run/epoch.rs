@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RunError;
 use super::shared::{EngineShared, Passed};
 use super::stage::{RunOrder, Stage};
-use crate::batch::Batch;
+use crate::batch::HostBatch;
 use crate::sample::{Epoch, UNKNOWN};
 use crate::sync::Arc;
 use crate::sync::counter::Ordering;
@@ -144,7 +144,7 @@ impl<S: Stage> EpochRun<S> {
         }
     }
 
-    fn count(&mut self, batch: &Batch) {
+    fn count(&mut self, batch: &HostBatch) {
         self.pass_over(1);
         self.skipped += batch.skipped().len() as u64;
         self.replaced += batch.replaced().len() as u64;
@@ -154,7 +154,7 @@ impl<S: Stage> EpochRun<S> {
 }
 
 impl<S: Stage> Iterator for EpochRun<S> {
-    type Item = Result<Batch, RunError>;
+    type Item = Result<HostBatch, RunError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.closed {

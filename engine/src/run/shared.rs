@@ -15,7 +15,7 @@ use super::job::{BatchInFlight, BatchOutcome, FinishedBatch, RunContext, WorkerS
 use super::meter::{ConsumerTimer, WorkerTimer};
 use super::ring::{NextBatch, Ring, WorkItem};
 use super::stage::Stage;
-use crate::batch::Batch;
+use crate::batch::HostBatch;
 use crate::sync::counter::AtomicU64;
 use crate::sync::{Arc, Condvar, Instant, Mutex, MutexGuard, PoisonError};
 
@@ -164,7 +164,11 @@ impl<S: Stage> EngineShared<S> {
 
     /// Waits for the next batch of run `id`; `None` after the last. Batches without rows are skipped and
     /// counted in `passed`.
-    pub(super) fn deliver(&self, id: u64, passed: &mut Passed) -> Option<Result<Batch, RunError>> {
+    pub(super) fn deliver(
+        &self,
+        id: u64,
+        passed: &mut Passed,
+    ) -> Option<Result<HostBatch, RunError>> {
         let begun = Instant::now();
         let mut waiting_for = None;
         let mut state = self.lock();

@@ -34,6 +34,7 @@ pub struct SampleRef {
 impl SampleRef {
     /// The only occurrence of `sample` in an epoch.
     #[must_use]
+    #[inline]
     pub const fn once(sample: SampleId) -> Self {
         Self { sample, repeat: 0, is_padding: false }
     }
@@ -46,6 +47,7 @@ pub struct Epoch(pub u32);
 impl Epoch {
     /// The epoch's number, from 0.
     #[must_use]
+    #[inline]
     pub fn index(self) -> u32 {
         self.0
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A **slot** is the memory of all tensors of one batch. A slot is allocated once and reused over
-//! batches and epochs. A [`Batch`] is a lease on a slot: while the batch lives, nothing writes to the
+//! batches and epochs. A [`HostBatch`] is a lease on a slot: while the batch lives, nothing writes to the
 //! slot, and dropping the batch returns the slot to its pool, or frees the slot if the pool is gone.
 //!
 //! Numbers are stored in native byte order.
@@ -20,11 +20,10 @@ use std::num::NonZeroUsize;
 
 use fuseloop_ops::DType;
 
-pub(crate) use self::pool::{Lease, SlotPool};
-pub(crate) use self::ragged::pack;
-pub use self::ragged::{Ragged, TensorRows};
-pub use self::slot::{Element, RowsMut};
-pub(crate) use self::slot::{FillingSlot, Slot, SlotExtension};
+pub use self::pool::{Lease, SlotPool};
+pub use self::ragged::{Ragged, TensorRows, pack};
+pub(crate) use self::slot::FillingSlot;
+pub use self::slot::{Element, RowsMut, Slot, SlotExtension};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::sync::{Arc, Weak};
 
@@ -40,7 +39,8 @@ pub struct TensorSpec {
     /// How the rows are laid out: whether every sample has this shape, or at most this shape.
     pub rows: TensorRows,
     /// A second name of the tensor: the name that its field is stored under.
-    pub(crate) alias: Option<String>,
+    #[doc(hidden)]
+    pub alias: Option<String>,
 }
 
 impl TensorSpec {
@@ -61,7 +61,7 @@ impl TensorSpec {
 
 /// The tensors of a batch and its maximum number of rows: everything that determines a slot's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BatchSpec {
+pub struct BatchSpec {
     tensors: Vec<TensorSpec>,
     row_bytes: Vec<usize>,
     rows: usize,
@@ -69,7 +69,12 @@ pub(crate) struct BatchSpec {
 
 impl BatchSpec {
     /// Checks names and sizes, so that no later computation can overflow.
-    pub(crate) fn new(tensors: &[TensorSpec], rows: NonZeroUsize) -> Result<Self, SlotError> {
+    ///
+    /// # Errors
+    ///
+    /// If two tensors have one name, the batch is too large to address, or the sizes of rows are not
+    /// available.
+    pub fn new(tensors: &[TensorSpec], rows: NonZeroUsize) -> Result<Self, SlotError> {
         let mut row_bytes = Vec::with_capacity(tensors.len());
         for (k, tensor) in tensors.iter().enumerate() {
             if tensors[..k].iter().any(|before| before.name == tensor.name) {
@@ -117,7 +122,7 @@ impl BatchSpec {
 ///
 /// The contents do not change while the batch lives, whatever the loader does, and the batch may outlive
 /// its loader. Held batches cost memory: the loader continues in other slots.
-pub struct Batch {
+pub struct HostBatch {
     /// `None` only inside `drop`.
     slot: Option<Slot>,
     spec: Arc<BatchSpec>,
@@ -136,9 +141,9 @@ pub(crate) struct RowDamage {
     pub(crate) replaced: Vec<SampleRef>,
 }
 
-impl Batch {
+impl HostBatch {
     /// Creates the lease on `slot`, which holds batch `index` of its epoch.
-    pub(crate) fn new(mut slot: Slot, pool: &Arc<SlotPool>, epoch: Epoch, index: u64) -> Self {
+    pub fn new(mut slot: Slot, pool: &Arc<SlotPool>, epoch: Epoch, index: u64) -> Self {
         let spec = Arc::clone(pool.spec());
         slot.update_ids();
         Self {
@@ -261,7 +266,12 @@ impl Batch {
     }
 
     /// Returns the index of the tensor `name`, and what the stage stores with the slot.
-    pub(crate) fn tensor_extension(
+    ///
+    /// # Errors
+    ///
+    /// If there is no tensor of this name.
+    #[doc(hidden)]
+    pub fn tensor_extension(
         &self,
         name: &str,
     ) -> Result<(usize, Option<&dyn SlotExtension>), TensorError> {
@@ -280,7 +290,7 @@ impl Batch {
     }
 }
 
-impl fmt::Debug for Batch {
+impl fmt::Debug for HostBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
             .field("epoch", &self.epoch.0)
@@ -291,7 +301,7 @@ impl fmt::Debug for Batch {
     }
 }
 
-impl Drop for Batch {
+impl Drop for HostBatch {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
         if let Some(companion) = slot.extension_mut() {
@@ -358,7 +368,7 @@ pub enum TensorError {
     Uneven {
         /// The tensor.
         name: String,
-        /// The method of [`Batch`] that returns the samples.
+        /// The method of [`HostBatch`] that returns the samples.
         with: &'static str,
     },
     /// The tensor is on a device.
@@ -441,7 +451,7 @@ mod tests {
         Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})))
     }
 
-    fn filled(pool: &Arc<SlotPool>, ids: &[u64]) -> Batch {
+    fn filled(pool: &Arc<SlotPool>, ids: &[u64]) -> HostBatch {
         let Some(lease) = pool.take() else { panic!("no slot") };
         let mut slot = pool.redeem(lease).unwrap();
         slot.visits_mut().extend(ids.iter().map(|&id| SampleRef::once(SampleId(id))));
@@ -455,7 +465,7 @@ mod tests {
             }
             outputs.next().unwrap().copy_from_slice(&samples[0].sample.0.to_ne_bytes());
         }
-        Batch::new(filling.into_slot(), pool, Epoch(3), 7)
+        HostBatch::new(filling.into_slot(), pool, Epoch(3), 7)
     }
 
     #[test]
@@ -529,7 +539,7 @@ mod tests {
         let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
         let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
         slot.visits_mut().extend([0, 1].map(|id| SampleRef::once(SampleId(id))));
-        let batch = Batch::new(slot, &pool, Epoch(0), 0);
+        let batch = HostBatch::new(slot, &pool, Epoch(0), 0);
         assert_eq!(batch.tensor::<u8>("x").unwrap().shape(), [2, 0]);
         assert_eq!(batch.tensor::<u8>("x").unwrap().row(1), Some(&[][..]));
     }

@@ -25,6 +25,9 @@ mod on {
     use tracing::span::{Entered, EnteredSpan, Span};
     use tracing::{debug_span, info_span, trace_span};
 
+    /// The target of all spans, by which subscribers filter them.
+    const TARGET: &str = "fuseloop::run";
+
     thread_local! {
         /// The span of this thread's phase.
         static PHASE: RefCell<Option<EnteredSpan>> = const { RefCell::new(None) };
@@ -39,11 +42,11 @@ mod on {
     impl EpochSpan {
         /// Starts a span inside the caller's span.
         pub(in crate::run) fn new(epoch: Epoch, samples: u64) -> Self {
-            Self(info_span!("epoch", epoch = epoch.0, samples))
+            Self(info_span!(target: TARGET, "epoch", epoch = epoch.0, samples))
         }
 
         pub(in crate::run) fn batch(&self, batch: u64) -> BatchSpan {
-            BatchSpan(debug_span!(parent: &self.0, "batch", batch))
+            BatchSpan(debug_span!(target: TARGET, parent: &self.0, "batch", batch))
         }
     }
 
@@ -74,10 +77,10 @@ mod on {
     fn span(phase: Phase, batch: u64, sample: Option<u64>) -> Option<Span> {
         // The names of spans must be constants.
         Some(match phase {
-            Phase::Read => trace_span!("read", batch, sample),
-            Phase::Decode => trace_span!("decode", batch, sample),
-            Phase::Kernel => trace_span!("kernel", batch, sample),
-            Phase::Finish => trace_span!("finish", batch),
+            Phase::Read => trace_span!(target: TARGET, "read", batch, sample),
+            Phase::Decode => trace_span!(target: TARGET, "decode", batch, sample),
+            Phase::Kernel => trace_span!(target: TARGET, "kernel", batch, sample),
+            Phase::Finish => trace_span!(target: TARGET, "finish", batch),
             _ => return None,
         })
     }

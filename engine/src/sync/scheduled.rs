@@ -1,11 +1,19 @@
-//! The counterpart of `fuseloop`'s `src/sync.rs`, built on shuttle.
+//! The counterpart of `system.rs`, built on shuttle.
+//!
+//! Shuttle runs all threads of a test on one OS thread, and asks a seeded generator which thread
+//! continues whenever one touches a lock, a condition variable or an atomic. So a test sees thousands of
+//! orders of events that real threads might produce once a year, and a failure is reported with the order
+//! that led to it.
+//!
+//! Two things are out of reach: time (nothing times out here; `tests/run` covers timeouts), and effects
+//! of weak memory order (here all threads always see the latest value of an atomic).
 
 use std::sync::LockResult;
 use std::time::Duration;
 
 pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::faults;
+use super::faults;
 
 /// Threads that shuttle schedules.
 pub(crate) mod thread {
@@ -65,7 +73,7 @@ impl Condvar {
 pub(crate) mod atomic {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use crate::faults::{self, Fault};
+    use crate::sync::faults::{self, Fault};
 
     /// An atomic number, whose additions can be made faulty.
     pub(crate) struct AtomicUsize(shuttle::sync::atomic::AtomicUsize);
@@ -92,9 +100,4 @@ pub(crate) mod atomic {
             self.0.fetch_max(least, order)
         }
     }
-}
-
-/// Atomics that affect no decision: the scheduler need not try orders for them.
-pub(crate) mod counter {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 }

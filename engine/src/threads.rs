@@ -8,7 +8,7 @@
 use std::io;
 
 /// The most threads that one object starts for one purpose.
-pub(crate) const MOST: usize = 1024;
+pub const MOST: usize = 1024;
 
 /// Why threads can't be started or waited for.
 #[derive(Debug, thiserror::Error)]
@@ -43,28 +43,28 @@ pub enum ThreadsError {
 }
 
 /// Refuses more than [`MOST`] threads.
-pub(crate) fn check(what: &'static str, found: usize) -> Result<(), ThreadsError> {
+pub fn check(what: &'static str, found: usize) -> Result<(), ThreadsError> {
     if found > MOST { Err(ThreadsError::TooMany { what, found }) } else { Ok(()) }
 }
 
 /// The process in which an object with threads was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+pub struct Process(u32);
 
 impl Process {
     /// Returns this process.
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         Self(std::process::id())
     }
 
     /// Returns whether the current process is another one: a child forked since, which has none of the
     /// threads.
-    pub(crate) fn is_forked(self) -> bool {
+    pub fn is_forked(self) -> bool {
         self != Self::current()
     }
 
     /// Fails in a child forked since.
-    pub(crate) fn check(self) -> Result<(), ThreadsError> {
+    pub fn check(self) -> Result<(), ThreadsError> {
         if self.is_forked() { Err(ThreadsError::Forked { parent: self.0 }) } else { Ok(()) }
     }
 }

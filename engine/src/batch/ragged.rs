@@ -15,7 +15,7 @@
 //! A tensor therefore takes the batch size times the longest sample of *address space*. Memory pages
 //! that no sample reached are never written, and the system allocates no memory for them.
 
-use super::{Batch, Element, RowsMut, SlotError, TensorError, TensorSpec};
+use super::{Element, HostBatch, RowsMut, SlotError, TensorError, TensorSpec};
 
 /// The layout of the rows of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
 }
 
 /// Packs the ragged and the padded tensors of a finished batch.
-pub(crate) fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
+pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
         match spec.rows {
             TensorRows::Ragged { sizes } => {
@@ -161,7 +161,7 @@ fn move_together(bytes: &mut [u8], lengths: &[usize]) {
     }
 }
 
-impl Batch {
+impl HostBatch {
     /// Returns the samples of a tensor that [differ in size](TensorRows), each as its own slice.
     ///
     /// # Errors
@@ -320,7 +320,7 @@ mod tests {
     }
 
     /// Builds a batch of samples of these lengths: sample `i` is `10 i, 10 i + 1, ...`, followed by -1.
-    fn batch(rows: fn(usize) -> TensorRows, lengths: &[i64]) -> Batch {
+    fn batch(rows: fn(usize) -> TensorRows, lengths: &[i64]) -> HostBatch {
         let specs = specs(rows);
         let spec = BatchSpec::new(&specs, NonZeroUsize::new(lengths.len()).unwrap()).unwrap();
         let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
@@ -335,7 +335,7 @@ mod tests {
             rows.output(1)[8 * i..][..8].copy_from_slice(&length.to_ne_bytes());
         }
         pack(&mut rows, &specs);
-        Batch::new(slot, &pool, Epoch(0), 0)
+        HostBatch::new(slot, &pool, Epoch(0), 0)
     }
 
     fn list(sizes: usize) -> TensorRows {

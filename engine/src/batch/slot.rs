@@ -106,6 +106,7 @@ impl TensorBuffer {
     /// # Panics
     ///
     /// If the rows are not all inside the memory.
+    #[inline]
     fn rows(&self, first: usize, count: usize) -> (NonNull<u8>, usize) {
         let span = first.checked_add(count).and_then(|end| end.checked_mul(self.row_bytes));
         assert!(span.is_some_and(|end| end <= self.memory.len()), "rows {first}+{count}");
@@ -117,7 +118,7 @@ impl TensorBuffer {
 }
 
 /// State that a stage stores with the memory of a batch: its device memory and its transfers.
-pub(crate) trait SlotExtension: Any + Send + Sync {
+pub trait SlotExtension: Any + Send + Sync {
     /// Called on the thread that drops the batch. Must not wait.
     fn batch_dropped(&mut self);
 
@@ -126,7 +127,7 @@ pub(crate) trait SlotExtension: Any + Send + Sync {
 }
 
 /// The memory of one batch: a buffer for each tensor, and the sample of each row.
-pub(crate) struct Slot {
+pub struct Slot {
     /// Declared before the memory, so that it is dropped first.
     extension: Option<Box<dyn SlotExtension>>,
     tensors: Vec<TensorBuffer>,
@@ -144,7 +145,7 @@ impl Slot {
     /// # Errors
     ///
     /// If the memory can't be allocated.
-    pub(crate) fn new(spec: &BatchSpec) -> Result<Self, SlotError> {
+    pub fn new(spec: &BatchSpec) -> Result<Self, SlotError> {
         let tensors = spec.row_bytes().iter().map(|&bytes| TensorBuffer::new(spec.rows(), bytes));
         let tensors = tensors.collect::<Result<_, _>>()?;
         let rows = spec.rows().min(1 << 16);
@@ -158,7 +159,7 @@ impl Slot {
     }
 
     /// Returns the list of samples, to set the rows that are filled next.
-    pub(crate) fn visits_mut(&mut self) -> &mut Vec<SampleRef> {
+    pub fn visits_mut(&mut self) -> &mut Vec<SampleRef> {
         &mut self.visits
     }
 
@@ -174,7 +175,7 @@ impl Slot {
     }
 
     /// Returns all rows in use.
-    pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
+    pub fn rows_mut(&mut self) -> RowsMut<'_> {
         let count = self.visits.len();
         RowsMut { tensors: &self.tensors, first: 0, count, extension: Some(&mut self.extension) }
     }
@@ -263,6 +264,7 @@ impl FillingSlot {
     }
 
     /// Claims the next chunk: returns its samples and rows; `None` when all chunks are claimed.
+    #[inline]
     pub(crate) fn claim(&self) -> Option<(&[SampleRef], RowsMut<'_>)> {
         // This check keeps `next` from growing after the last chunk, so that it can't wrap around.
         if self.is_exhausted() {
@@ -287,6 +289,7 @@ impl FillingSlot {
     }
 
     /// Returns true if no chunk is left to claim.
+    #[inline]
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.chunks
     }
@@ -322,18 +325,21 @@ pub struct RowsMut<'a> {
 impl RowsMut<'_> {
     /// Returns the number of rows.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
     /// Returns true if there is no row. The engine passes at least one.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Returns the index of the first row in its batch.
     #[must_use]
+    #[inline]
     pub fn first_row(&self) -> usize {
         self.first
     }
@@ -344,6 +350,7 @@ impl RowsMut<'_> {
     ///
     /// If there is no output `k`.
     #[must_use]
+    #[inline]
     pub fn output(&mut self, k: usize) -> &mut [u8] {
         let (start, len) = self.tensors[k].rows(self.first, self.count);
         // SAFETY: `rows` checked the bounds. No other live reference covers these bytes: `claim` gives
@@ -355,6 +362,7 @@ impl RowsMut<'_> {
     }
 
     /// Returns the rows of every output, in order, to write to several outputs at once.
+    #[inline]
     pub fn outputs(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
         let (first, count) = (self.first, self.count);
         self.tensors.iter().map(move |tensor| {
@@ -371,13 +379,15 @@ impl RowsMut<'_> {
     ///
     /// If `i` is not below `len`.
     #[must_use]
+    #[inline]
     pub fn row(&mut self, i: usize) -> RowsMut<'_> {
         assert!(i < self.count, "row {i} of {}", self.count);
         RowsMut { tensors: self.tensors, first: self.first + i, count: 1, extension: None }
     }
 
     /// Returns what the stage stores with the slot; `None` if these are not all rows of the batch.
-    pub(crate) fn extension(&mut self) -> Option<&mut Option<Box<dyn SlotExtension>>> {
+    #[inline]
+    pub fn extension(&mut self) -> Option<&mut Option<Box<dyn SlotExtension>>> {
         self.extension.as_deref_mut()
     }
 }

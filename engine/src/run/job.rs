@@ -8,7 +8,7 @@ use super::row_fixes::{RowFixes, StageFailure};
 use super::spans::{BatchSpan, EpochSpan};
 use super::stage::{FillError, RunOrder, Stage};
 use super::{Delivery, LastBatch, Phase, Progress, RunError};
-use crate::batch::{Batch, FillingSlot, Lease, RowsMut, SlotPool};
+use crate::batch::{FillingSlot, HostBatch, Lease, RowsMut, SlotPool};
 use crate::panicked::message;
 use crate::sample::{Epoch, SampleRef};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -102,7 +102,7 @@ impl FinishedBatch {
 
 /// How a batch ended.
 pub(super) enum BatchOutcome {
-    Batch(Batch),
+    Batch(HostBatch),
     /// The batch lost all its rows; their number.
     Empty(u64),
     Error(RunError),
@@ -218,7 +218,7 @@ impl<S: Stage> BatchInFlight<S> {
             }
         };
         // Created in any case: dropping it returns the slot.
-        let leased = Batch::new(slot, &run.pool, run.epoch, batch).with_damage(damage);
+        let leased = HostBatch::new(slot, &run.pool, run.epoch, batch).with_damage(damage);
         let outcome = match finished {
             Err(error) => BatchOutcome::Error(error),
             Ok(()) if is_empty => BatchOutcome::Empty(leased.skipped().len() as u64),
@@ -230,7 +230,7 @@ impl<S: Stage> BatchInFlight<S> {
     /// Abandons a batch whose run is closed.
     pub(super) fn abandon(self) -> FinishedBatch {
         let Self { run, batch, filling, .. } = self;
-        drop(Batch::new(filling.into_slot(), &run.pool, run.epoch, batch));
+        drop(HostBatch::new(filling.into_slot(), &run.pool, run.epoch, batch));
         FinishedBatch::failed(run.id, batch, RunError::Stopped)
     }
 }

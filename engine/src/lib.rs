@@ -1,0 +1,21 @@
+//! The engine of `fuseloop`: threads that fill the rows of batches, and the memory of the batches.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`run`] | threads, the ring of batches in flight, delivery, errors and panics |
+//! | [`batch`] | tensors of a batch, slots, leases |
+//! | [`sample`] | sample ids, epochs, limits |
+//! | [`threads`] | limits on numbers of threads; the process that owns threads |
+//!
+//! This crate is internal to `fuseloop`: programs use what `fuseloop` re-exports. What is public here
+//! beyond that changes without notice.
+
+pub mod batch;
+pub mod panicked;
+pub mod run;
+pub mod sample;
+mod sync;
+pub mod threads;
+
+#[cfg(shuttle)]
+pub use sync::faults;

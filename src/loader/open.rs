@@ -1,0 +1,90 @@
+//! How a loader begins: a dataset, by its name or open already, and the builder for it.
+
+use super::Loader;
+use super::builder::LoaderBuilder;
+use super::error::LoadError;
+use crate::decode::DecodeOptions;
+use crate::sample::Limits;
+use crate::source::{Beton, Dataset, Source, Stream};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Loader {
+    /// Opens a dataset and returns a builder: a `.beton` file, a folder of images, a table of labels,
+    /// tar or TFRecord shards, local or remote. The name determines the kind:
+    ///
+    /// ```no_run
+    /// # use fuseloop::{LoadError, Loader};
+    /// Loader::open("train.beton")?;
+    /// Loader::open("imagenet/train")?; // a folder a class
+    /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
+    /// Loader::open("train-*.tfrecord")?;
+    /// # Ok::<(), LoadError>(())
+    /// ```
+    ///
+    /// Compressed shards can only be read in sequence; see [`from_stream`](Self::from_stream). To set
+    /// the options of one kind of dataset, open the dataset yourself and pass it to
+    /// [`from_source`](Self::from_source).
+    ///
+    /// # Errors
+    ///
+    /// If the dataset can't be opened, or is not of the kind that its name says.
+    pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
+        Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
+    }
+
+    /// Returns the builder of a loader for an open dataset.
+    #[must_use]
+    pub fn from_dataset(dataset: Dataset) -> LoaderBuilder {
+        LoaderBuilder::of_dataset(dataset)
+    }
+
+    /// Opens a `.beton` file and reads all of it into memory. This is fastest for small samples, where
+    /// the system call that reads a sample costs as much as processing it. It takes as many bytes as the
+    /// file has.
+    ///
+    /// # Errors
+    ///
+    /// See [`open`](Self::open); also if there is not enough memory.
+    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
+        let beton = Beton::open(path, &Limits::DEFAULT)?.into_memory()?;
+        Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
+    }
+
+    /// Returns the builder of a loader for a source of your own.
+    #[must_use]
+    pub fn from_source(source: impl Source) -> LoaderBuilder {
+        LoaderBuilder::of(Arc::new(source), DecodeOptions::default())
+    }
+
+    /// Returns the builder of a loader for samples that can only be read in sequence; see
+    /// [`stream`](crate::source::stream) for how streams are built.
+    ///
+    /// Each epoch is one pass. A sample's position in the pass takes the role of the sample number: in
+    /// errors, in cursors, and as the number that random draws depend on. The order is the stream's
+    /// ([`Order::Sequential`](crate::Order)): [`Stream::shuffle`] shuffles it, `take` cuts it, `filter`
+    /// filters it, `cache_in_memory` caches it.
+    ///
+    /// The length need not be known: an epoch ends with the stream, and its last batch is short or
+    /// dropped. Until then [`len`](Self::len), [`samples`](Self::samples) and
+    /// [`remaining`](Batches::remaining) are [`UNKNOWN`]. Several ranks take turns at the positions of a
+    /// stream whose length is known; each rank skips the positions of the others.
+    ///
+    /// ```
+    /// use fuseloop::Loader;
+    /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue, Stream};
+    ///
+    /// let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+    /// let numbers = Generator::new(1, 4).source(fields, 100, |_, sample| {
+    ///     Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)])
+    /// })?;
+    /// let stream = Stream::of(std::sync::Arc::new(numbers));
+    /// let loader = Loader::from_stream(stream).batch_size(32).drop_last(false).build()?;
+    /// assert_eq!(loader.epoch(0)?.map(|batch| batch.map(|b| b.len())).sum::<Result<usize, _>>()?, 100);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    #[must_use]
+    pub fn from_stream(stream: Stream) -> LoaderBuilder {
+        LoaderBuilder::of_stream(stream)
+    }
+}

@@ -1,0 +1,231 @@
+//! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
+
+use super::collate::Collated;
+use super::error::SampleCause;
+use super::mixing::OutputMixer;
+use super::outputs::DrawsOf;
+use crate::batch::{RowsMut, TensorRows, TensorSpec};
+use crate::device::DeviceOutput;
+use crate::jit::Kernel;
+use crate::plan::label::{LabelError, Scalar};
+use crate::plan::{ArrayPlan, LabelPlan};
+use crate::sample::SampleId;
+use crate::source::Value;
+use fuseloop_ops::internals::BatchKey;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::{DType, Ops};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a field becomes one output.
+#[derive(Debug)]
+pub(super) enum FieldPlan {
+    /// An image, decoded and run through a kernel.
+    Image(Arc<Kernel>),
+    /// A number, through scalar ops.
+    Label(LabelPlan),
+    /// An array, through element-wise ops.
+    Array(ArrayPlan),
+    /// Copied, padded with zeros to the longest.
+    Copied { dtype: DType, shape: Vec<usize> },
+    /// Samples of different sizes, collated.
+    Collated(Collated),
+}
+
+impl FieldPlan {
+    pub(super) fn dtype(&self) -> DType {
+        match self {
+            Self::Image(kernel) => kernel.plan().dtype(),
+            Self::Label(plan) => plan.dtype(),
+            Self::Array(plan) => plan.dtype(),
+            Self::Copied { dtype, .. } => *dtype,
+            Self::Collated(collated) => collated.dtype,
+        }
+    }
+
+    pub(super) fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::Image(kernel) => kernel.plan().shape(),
+            Self::Label(plan) => plan.shape().to_vec(),
+            Self::Array(plan) => plan.shape().to_vec(),
+            Self::Copied { shape, .. } => shape.clone(),
+            Self::Collated(collated) => collated.shape.clone(),
+        }
+    }
+
+    /// Returns the ops, in order.
+    pub(super) fn ops(&self) -> &Ops {
+        const NONE: &Ops = &Ops::new();
+        match self {
+            Self::Image(kernel) => kernel.plan().ops(),
+            Self::Label(plan) => plan.ops(),
+            Self::Array(plan) => plan.ops(),
+            Self::Copied { .. } | Self::Collated(_) => NONE,
+        }
+    }
+
+    /// Describes the plan in lines of text.
+    pub(super) fn explain(&self) -> String {
+        match self {
+            Self::Image(kernel) => kernel.explain(),
+            Self::Label(_) | Self::Array(_) if self.ops().is_empty() => {
+                "scalar code: copied\n".to_owned()
+            }
+            Self::Label(_) | Self::Array(_) => {
+                let ops: Vec<&str> = self.ops().iter().map(|op| op.name()).collect();
+                format!("scalar code: {}\n", ops.join(", "))
+            }
+            Self::Copied { .. } => "copied\n".to_owned(),
+            Self::Collated(collated) => collated.explain(),
+        }
+    }
+
+    /// Returns the bytes of one sample.
+    pub(super) fn row_bytes(&self) -> usize {
+        let bytes = self.shape().iter().try_fold(self.dtype().bytes(), |a, &n| a.checked_mul(n));
+        bytes.unwrap_or(usize::MAX)
+    }
+}
+
+/// One output: its field, and the plan for it.
+#[derive(Debug)]
+pub(super) struct OutputPlan {
+    pub(super) name: String,
+    /// The name that its field is stored under, if that differs.
+    pub(super) alias: Option<String>,
+    pub(super) field: usize,
+    pub(super) draws: DrawsOf,
+    pub(super) title: String,
+    pub(super) work: FieldPlan,
+    /// The plans for the samples of some components of the dataset, instead of `work`.
+    pub(super) of_parts: BTreeMap<usize, FieldPlan>,
+    /// How finished batches are mixed, if the output is mixed.
+    pub(super) mix: Option<OutputMixer>,
+    /// The device's share of the output, if the output is on a device.
+    pub(super) part: Option<DeviceOutput>,
+}
+
+impl OutputPlan {
+    /// Returns the plan for the samples of a component of the dataset.
+    pub(super) fn work_of(&self, part: usize) -> &FieldPlan {
+        self.of_parts.get(&part).unwrap_or(&self.work)
+    }
+
+    /// Returns the plans for all components.
+    pub(super) fn all_works(&self) -> impl Iterator<Item = &FieldPlan> {
+        std::iter::once(&self.work).chain(self.of_parts.values())
+    }
+
+    /// Returns the kernel for the samples of a component, together with the output's index `k`, if the
+    /// output is an image.
+    pub(super) fn kernel(&self, k: usize, part: usize) -> Option<(usize, &Kernel)> {
+        match self.work_of(part) {
+            FieldPlan::Image(kernel) => Some((k, kernel)),
+            _ => None,
+        }
+    }
+
+    /// Returns how the output is collated, together with its index `k`; `None` if it is not.
+    pub(super) fn collated(&self, k: usize) -> Option<(usize, &Collated)> {
+        match &self.work {
+            FieldPlan::Collated(collated) => Some((k, collated)),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor of the output.
+    pub(super) fn tensor(&self) -> TensorSpec {
+        let rows = match &self.part {
+            None => TensorRows::Even,
+            Some(_) => TensorRows::Device { staged: self.staged_bytes() },
+        };
+        let spec = TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape());
+        TensorSpec { rows, alias: self.alias.clone(), ..spec }
+    }
+
+    /// Mixes the rows of a finished batch, if the output is mixed. `k` is the index of the output.
+    ///
+    /// # Errors
+    ///
+    /// If there is not enough memory for one additional row.
+    pub(super) fn mix_batch(
+        &self,
+        k: usize,
+        key: BatchKey,
+        rows: &mut RowsMut<'_>,
+        spare: &mut Vec<u8>,
+    ) -> Result<(), NoMemory> {
+        let Some(mixer) = &self.mix else { return Ok(()) };
+        let rows = (rows.len(), rows.output(k));
+        mixer.mix(self.work.ops(), self.part.as_ref(), key, rows, spare)
+    }
+
+    /// Returns the bytes of a sample that the host writes.
+    fn staged_bytes(&self) -> usize {
+        match &self.part {
+            Some(DeviceOutput::Image(part)) => part.staged_bytes(),
+            Some(DeviceOutput::OneHot(part)) => part.staged_bytes(),
+            Some(DeviceOutput::Copied { .. }) | None => self.work.row_bytes(),
+        }
+    }
+
+    /// Writes the row of a sample of a given component, for outputs other than images. Returns the
+    /// length of the sample, or 1 if all samples have the same size.
+    pub(super) fn fill(
+        &self,
+        (sample, part): (SampleId, usize),
+        value: Value<'_>,
+        row: &mut [u8],
+    ) -> Result<i64, SampleCause> {
+        match (self.work_of(part), value) {
+            (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
+            (FieldPlan::Label(plan), Value::Int(label)) => {
+                self.fill_label(plan, sample, Scalar::Int(label), row)?;
+            }
+            (FieldPlan::Label(plan), Value::Float(number)) => {
+                self.fill_label(plan, sample, Scalar::Float(number), row)?;
+            }
+            (FieldPlan::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
+            (
+                FieldPlan::Copied { .. },
+                Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
+            ) => {
+                let Some((head, tail)) = row.split_at_mut_checked(b.len()) else {
+                    return Err(SampleCause::TooLong { found: b.len(), longest: row.len() });
+                };
+                head.copy_from_slice(b);
+                tail.fill(0);
+            }
+            (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
+        }
+        Ok(1)
+    }
+
+    fn fill_label(
+        &self,
+        plan: &LabelPlan,
+        sample: SampleId,
+        value: Scalar,
+        row: &mut [u8],
+    ) -> Result<(), LabelError> {
+        match &self.part {
+            Some(DeviceOutput::OneHot(part)) => part.fill(plan, sample.0, value, row),
+            _ => plan.run(sample.0, value, row),
+        }
+    }
+}
+
+/// Returns the tensors of the outputs, in order, followed by the size tensors of collated outputs; and
+/// for each output the index of its size tensor.
+pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
+    let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputPlan::tensor).collect();
+    let sizes = outputs.iter().enumerate().map(|(k, output)| {
+        let FieldPlan::Collated(collated) = &output.work else { return None };
+        let index = tensors.len();
+        tensors.push(collated.size_tensor(&tensors[k]));
+        tensors[k].rows = collated.rows(index);
+        Some(index)
+    });
+    let sizes = sizes.collect();
+    (tensors, sizes)
+}
