@@ -13,7 +13,8 @@ use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::StreamEnd;
 use crate::source::{
-    BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
+    BoxError, DatasetError, DatasetErrorKind, Escaped, ReadErrorKind, SampleLocation, Source,
+    SourceError,
 };
 use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
@@ -420,9 +421,9 @@ impl From<BoxError> for SampleCause {
 
 impl From<DatasetError> for LoadError {
     fn from(error: DatasetError) -> Self {
-        match error {
-            DatasetError::Beton(error) => Self::Source(error),
-            DatasetError::Other(error) => Self::Dataset(error),
+        match error.0 {
+            DatasetErrorKind::Beton(error) => Self::Source(error),
+            DatasetErrorKind::Other(error) => Self::Dataset(error),
         }
     }
 }

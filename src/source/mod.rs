@@ -7,15 +7,15 @@ mod classes;
 mod columns;
 mod common_names;
 mod concat;
-mod escape;
+pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
 #[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
 mod file;
-mod folder;
-mod generate;
+pub(crate) mod folder;
+pub(crate) mod generate;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 mod location;
@@ -40,39 +40,43 @@ mod value;
 #[cfg(test)]
 mod wrapper_laws;
 
-pub(crate) use beton::PagedBeton;
+#[cfg(feature = "write")]
+pub(crate) use beton::ReadError;
 pub use beton::{
-    Beton, ByteOrder, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, HeaderError,
-    ImageMode, ImageStats, NdKind, NdType, OpenError, OpenOptions, PageStats, ProcessCache,
-    ReadError, ReadErrorKind, SourceError, SourceErrorKind,
+    Beton, CustomRow, FieldKind, FieldSpec, ImageMode, ImageStats, NdType, OpenOptions,
+    ProcessCache, UnknownNdType,
 };
+pub(crate) use beton::{PageStats, PagedBeton, ReadErrorKind, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, beside, is_class_file};
 pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
-pub use columns::{As, ColumnError};
+pub use columns::As;
 pub use concat::Concat;
-pub use escape::Escaped;
+pub(crate) use escape::Escaped;
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub use folder::{
-    Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,
-};
+pub(crate) use folder::ListError;
+pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
-pub use generate::{Busy, GenerateError, Generated, Generator, Queue, QueueStats};
+pub(crate) use folder::{FolderWalk, ImageList, Labelled, PendingDir, Rules, is_jpeg_name};
+pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_file::{IndexReport, index_shards};
-pub use location::{Location, LocationError};
+pub(crate) use location::{Location, LocationError};
+pub(crate) use open::DatasetErrorKind;
 pub use open::{Dataset, DatasetError};
 pub use sample_location::SampleLocation;
-pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub(crate) use samples::Fingerprint;
+pub use samples::{BoxError, Buffer, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
 #[cfg(feature = "tar")]
-pub use tar::{MemberLocation, Tar, TarDamage, TarError, TarOptions, TarStream};
+pub(crate) use tar::TarError;
+#[cfg(feature = "tar")]
+pub use tar::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
-pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
+pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
 #[cfg(feature = "tfrecord")]
 #[cfg_attr(
     not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),

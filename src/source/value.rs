@@ -90,8 +90,7 @@ impl OwnedImage {
 
 impl OwnedValue {
     /// Borrows the value.
-    #[must_use]
-    pub fn borrowed(&self) -> Value<'_> {
+    pub(crate) fn borrowed(&self) -> Value<'_> {
         match self {
             Self::Float(value) => Value::Float(*value),
             Self::Int(value) => Value::Int(*value),
@@ -107,8 +106,7 @@ impl OwnedValue {
 
     /// Returns whether the value fits a field of this kind: the kind of the value, the size of an array,
     /// the size of a raw image.
-    #[must_use]
-    pub fn fits(&self, kind: &FieldKind) -> bool {
+    pub(crate) fn fits(&self, kind: &FieldKind) -> bool {
         match (self, kind) {
             (Self::Float(_), FieldKind::Float)
             | (Self::Int(_), FieldKind::Int)

@@ -27,9 +27,12 @@ mod row;
 mod stats;
 mod table;
 
-pub use dtype::{ByteOrder, NdKind, NdType};
+#[cfg(feature = "tfrecord")]
+pub(crate) use dtype::{ByteOrder, NdKind};
+pub use dtype::{NdType, UnknownNdType};
 pub use error::{OpenError, ReadError, ReadErrorKind, SourceError, SourceErrorKind};
-pub use field::{CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, parse_fields};
+use field::CustomRows;
+pub use field::{CustomRow, FieldError, FieldKind, FieldSpec, parse_fields};
 pub use header::{Header, HeaderError};
 pub use pages::{PageStats, PagedBeton, ProcessCache};
 pub use read::{Beton, BetonHead, OpenOptions};

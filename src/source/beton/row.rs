@@ -105,14 +105,12 @@ pub enum ImageMode {
 impl ImageMode {
     /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
     /// ignored: one of ImageNet's `.JPEG` files is a PNG.
-    #[must_use]
-    pub fn of_file(bytes: &[u8]) -> Self {
+    pub(crate) fn of_file(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
     }
 
     /// Returns whether the bytes must be decoded, which is true of all but raw images.
-    #[must_use]
-    pub fn is_coded(self) -> bool {
+    pub(crate) fn is_coded(self) -> bool {
         self != Self::Raw
     }
 }
