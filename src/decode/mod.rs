@@ -35,7 +35,9 @@ pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{ImageView, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, is_inside};
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,7 +201,7 @@ impl Decoder {
 
 /// Refuses a window that has no pixels or lies partly outside the image.
 fn check_window(wanted: Window, size: Size) -> Result<(), DecodeError> {
-    if wanted.size().pixels() == 0 || !wanted.fits(size) {
+    if wanted.size().pixels() == 0 || !is_inside(wanted, size) {
         return Err(DecodeError::Window { wanted, size });
     }
     Ok(())

@@ -16,7 +16,9 @@
 
 use super::{DecodeError, DecodeOptions, Decoded};
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 

@@ -3,7 +3,8 @@
 use super::{DecodeError, Decoded};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, RGB};
 
 /// Returns views of raw images, which borrow the file's bytes.
 #[derive(Debug, Default)]

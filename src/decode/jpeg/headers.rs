@@ -257,7 +257,7 @@ pub(super) mod tests {
     use super::*;
     use crate::decode::Decoder;
     use crate::source::{EncodedImage, ImageMode};
-    use fuseloop_ops::Window;
+    use fuseloop_ops::author::Window;
     use std::cell::Cell;
 
     thread_local! {

@@ -25,7 +25,9 @@ use self::core::{Core, IndexedJpeg};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded};
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use headers::Headers;
 pub use index::append_segment_index;
 #[cfg(feature = "write")]

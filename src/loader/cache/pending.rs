@@ -8,7 +8,8 @@ use super::table::{SAMPLE, VALUE, allocated};
 use crate::decode::{DecodeError, Decoded, Opened};
 use crate::sample::SampleId;
 use crate::source::{EncodedImage, OwnedImage, OwnedValue, Value};
-use fuseloop_ops::{ImageView, RGB, Window};
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use std::sync::Arc;
 
 /// See the top of the module. Dropping the entry before it is stored, as when a field can't be read,

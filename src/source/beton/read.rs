@@ -18,7 +18,8 @@ use crate::source::{
     ImageMode, ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value,
     classes,
 };
-use fuseloop_ops::{RGB, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //! ```
 
 use super::Pass;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 
 /// Returns the shards of one rank, in order. Over all ranks of one pass, each shard comes once.
 pub(in crate::source) fn shards_of_rank(
