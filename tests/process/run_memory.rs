@@ -61,10 +61,11 @@ fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> RunRequest<Wide> {
     RunRequest::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
 }
 
-/// The resident bytes of the process. `statm` is not used, because it is wrong by some hundred KiB.
+/// The resident bytes of the process without pages of files: those of the program itself are read when its
+/// code first runs. `statm` is not used, because it is wrong by some hundred KiB.
 fn resident() -> u64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
