@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::rounds::rounds;
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop_counts::rounds;
 use fuseloop_ops::DType;
 
 const ROW: usize = 64 << 10;
@@ -78,7 +78,7 @@ fn a_slow_reader_does_not_let_memory_grow() {
     if passed_alone("run_memory::a_slow_reader_does_not_let_memory_grow") {
         return;
     }
-    let batches = rounds("FUSELOOP_BATCHES", 300);
+    let batches = rounds("FUSELOOP_BATCHES");
     let (engine, stage) = (engine(), stage());
     let before = resident();
     let run = engine.start(pass(&stage, 0, batches)).unwrap();
