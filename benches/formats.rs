@@ -20,7 +20,9 @@
 
 use fuseloop::SampleId;
 use fuseloop::ops::author::SampleKey;
-use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, Source, Tar, Value};
+use fuseloop::source::{
+    Beton, Buffer, Folder, FolderOptions, OpenOptions, Source, Tar, TarOptions, Value,
+};
 use fuseloop::write::{WriteOptions, write_folder};
 use rustix::fs::Advice;
 use std::fs::{self, File};
@@ -102,8 +104,8 @@ impl Made {
         let bytes = (0..samples).map(|k| photos[k % photos.len()].len() as u64).sum();
         let sources: [(_, Box<dyn Source>); 3] = [
             ("folder", Box::new(listed)),
-            ("tar", Box::new(Tar::open(&shards).unwrap())),
-            (".beton", Box::new(Beton::open(&beton, &fuseloop::Limits::DEFAULT).unwrap())),
+            ("tar", Box::new(Tar::open(&shards, &TarOptions::default()).unwrap())),
+            (".beton", Box::new(Beton::open(&beton, &OpenOptions::default()).unwrap())),
         ];
         Self { sources, files, samples: samples as u64, bytes }
     }

@@ -17,6 +17,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, Pass, Stream};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
 use fuseloop::{Epoch, SampleId};

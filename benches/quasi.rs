@@ -22,10 +22,12 @@ mod paged;
 
 use fuseloop::SampleId;
 use fuseloop::internals::order::DatasetInfo;
+use fuseloop::internals::source::BufferExt as _;
+use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::order::{Order, Subset};
 use fuseloop::source::{
-    Beton, BoxError, Buffer, OpenOptions, PageStats, ProcessCache, ReadAt, RunPlan, Source,
+    Beton, BoxError, Buffer, OpenOptions, ProcessCache, ReadAt, RunPlan, Source,
 };
 use paged::{Disk, Pages, run_over};
 use std::hint::black_box;

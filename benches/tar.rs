@@ -40,13 +40,13 @@ fn main() {
     write(&path, members);
     let spec = path.to_str().unwrap();
     let options = TarOptions::default().field("bin", "bin", As::Bytes);
-    let stream = TarStream::open_with(spec, &options).unwrap();
+    let stream = TarStream::open(spec, &options).unwrap();
     let (mut bare, mut ours) = (|| plain(&path), || sequence(&stream, members));
     compare("from disk", 95.0, rounds, || forget(&path), &mut bare, &mut ours);
     // The file is now in the cache as reading leaves it there, which differs from the state after
     // writing.
     compare("in sequence", 95.0, rounds, || {}, &mut bare, &mut ours);
-    let tar = Tar::open_with(spec, &options).unwrap();
+    let tar = Tar::open(spec, &options).unwrap();
     let order = mixed(tar.len());
     let (mut bare, mut ours) = (|| ranges(&path, &tar, &order), || values(&tar, &order));
     compare("at random", 90.0, rounds, || {}, &mut bare, &mut ours);

@@ -63,7 +63,7 @@ fn main() -> Result<(), GenerateError> {
         }
         steps(&mut test, 100)?;
         for queue in [&train, &validation, &test] {
-            println!("{:>10}: bottleneck: {}", queue.name(), queue.flow().bottleneck());
+            println!("{:>10}: bottleneck: {}", queue.name(), queue.stats().bottleneck());
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ pub fn count(is_opened: bool) {
 /// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
 /// or is refused.
 pub fn beton(bytes: &[u8]) -> bool {
-    let Ok(file) = Beton::from_bytes(bytes, &Limits::SMALL) else { return false };
+    let Ok(file) = Beton::from_bytes(bytes, &Limits::SMALL.into()) else { return false };
     let mut buffer = Buffer::default();
     for field in 0..file.fields().len() {
         let _ = file.field_stats(field);
@@ -131,9 +131,10 @@ fn hash(bytes: &[u8]) -> u64 {
 /// A tar file of any bytes opens or is refused. In a file that opens, every value reads or is refused,
 /// and reading in sequence returns the same samples as reading in any order.
 pub fn tar(bytes: &[u8]) -> bool {
-    let stream = TarStream::from_bytes(bytes, &TarOptions::default().limits(Limits::SMALL));
+    let options = TarOptions::default().limits(Limits::SMALL);
+    let stream = TarStream::from_bytes(bytes, &options);
     let streamed = stream.ok().and_then(|stream| streamed(&stream));
-    let Ok(tar) = Tar::from_bytes(bytes, &Limits::SMALL) else { return false };
+    let Ok(tar) = Tar::from_bytes(bytes, &options) else { return false };
     let mut buffer = Buffer::default();
     let mut value = |sample, field| {
         let value = tar.value(sample, field, &mut buffer);

@@ -1,11 +1,19 @@
 //! The stages that a loader is made of, for this project's own tests, benches and command.
 //!
-//! Programs should not use it: what is here changes without notice.
+//! Programs should not use it: what is here changes without notice. A trait that ends in `Ext` adds methods
+//! to a public type.
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
 pub mod decode {
     pub use crate::decode::*;
+}
+
+/// An error of the public surface, and the enum of its cases.
+pub trait OpaqueError {
+    type Kind;
+
+    fn kind(&self) -> &Self::Kind;
 }
 
 pub mod jit {
@@ -32,10 +40,212 @@ pub mod run {
 }
 
 pub mod source {
-    pub use crate::source::open::saved_listing;
+    use super::OpaqueError;
+    use crate::sample::SampleId;
+    use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
+    use crate::source::error::ReadErrorKind;
+    use crate::source::stream::Item;
+    use crate::source::{
+        Beton, BoxError, Buffer, DatasetError, FieldKind, FieldSpec, Folder, GenerateError,
+        OpenOptions, OwnedValue, Value,
+    };
+    use fuseloop_ops::Size;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    pub use crate::source::escape::Escaped;
+    pub use crate::source::folder::{Ignored, LinkCounts, ListError};
+    pub use crate::source::generate::GenerateErrorKind;
+    pub use crate::source::open::{open_dataset, saved_listing};
 
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
+        pub use crate::source::error::ReadErrorKind;
+    }
+
+    impl OpaqueError for DatasetError {
+        type Kind = BoxError;
+
+        fn kind(&self) -> &BoxError {
+            &self.0
+        }
+    }
+
+    impl OpaqueError for GenerateError {
+        type Kind = GenerateErrorKind;
+
+        fn kind(&self) -> &GenerateErrorKind {
+            &self.0
+        }
+    }
+
+    pub trait BetonExt: Sized {
+        fn from_bytes(
+            bytes: impl Into<Arc<[u8]>>,
+            options: &OpenOptions,
+        ) -> Result<Self, OpenError>;
+        fn header(&self) -> &Header;
+        fn row_bytes(&self) -> usize;
+        fn file_bytes(&self) -> u64;
+        fn stored_values(&self) -> u64;
+        fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind>;
+        fn samples(&self) -> impl Iterator<Item = SampleId> + use<Self>;
+        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError>;
+        fn stored<'a>(
+            &'a self,
+            ptr: u64,
+            buffer: &'a mut Buffer,
+        ) -> Result<&'a [u8], ReadErrorKind>;
+        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError>;
+        fn field_stats(&self, field: usize) -> Option<FieldStats>;
+    }
+
+    impl BetonExt for Beton {
+        fn from_bytes(
+            bytes: impl Into<Arc<[u8]>>,
+            options: &OpenOptions,
+        ) -> Result<Self, OpenError> {
+            Self::from_bytes(bytes, options)
+        }
+
+        fn header(&self) -> &Header {
+            self.header()
+        }
+
+        fn row_bytes(&self) -> usize {
+            self.row_bytes()
+        }
+
+        fn file_bytes(&self) -> u64 {
+            self.file_bytes()
+        }
+
+        fn stored_values(&self) -> u64 {
+            self.stored_values()
+        }
+
+        fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
+            self.allocations()
+        }
+
+        fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
+            self.samples()
+        }
+
+        fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
+            self.owned(sample, field)
+        }
+
+        fn stored<'a>(
+            &'a self,
+            ptr: u64,
+            buffer: &'a mut Buffer,
+        ) -> Result<&'a [u8], ReadErrorKind> {
+            self.stored(ptr, buffer)
+        }
+
+        fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
+            self.image_size(sample, field)
+        }
+
+        fn field_stats(&self, field: usize) -> Option<FieldStats> {
+            self.field_stats(field)
+        }
+    }
+
+    pub trait FieldSpecExt {
+        fn to_bytes(&self) -> Result<[u8; FieldSpec::SIZE], FieldError>;
+    }
+
+    impl FieldSpecExt for FieldSpec {
+        fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
+            self.to_bytes()
+        }
+    }
+
+    pub trait FolderExt {
+        fn file(&self, sample: SampleId) -> Option<PathBuf>;
+        fn classes(&self) -> &[String];
+        fn ignored(&self) -> &Ignored;
+        fn links(&self) -> LinkCounts;
+    }
+
+    impl FolderExt for Folder {
+        fn file(&self, sample: SampleId) -> Option<PathBuf> {
+            self.file(sample)
+        }
+
+        fn classes(&self) -> &[String] {
+            self.classes()
+        }
+
+        fn ignored(&self) -> &Ignored {
+            self.ignored()
+        }
+
+        fn links(&self) -> LinkCounts {
+            self.links()
+        }
+    }
+
+    pub trait BufferExt {
+        fn forget(&mut self);
+    }
+
+    impl BufferExt for Buffer {
+        fn forget(&mut self) {
+            self.forget();
+        }
+    }
+
+    pub trait FieldKindExt {
+        fn array_bytes(&self) -> Option<u64>;
+        fn type_id(&self) -> u8;
+        fn word(&self) -> &'static str;
+    }
+
+    impl FieldKindExt for FieldKind {
+        fn array_bytes(&self) -> Option<u64> {
+            self.array_bytes()
+        }
+
+        fn type_id(&self) -> u8 {
+            self.type_id()
+        }
+
+        fn word(&self) -> &'static str {
+            self.word()
+        }
+    }
+
+    pub trait OwnedValueExt {
+        fn borrowed(&self) -> Value<'_>;
+    }
+
+    impl OwnedValueExt for OwnedValue {
+        fn borrowed(&self) -> Value<'_> {
+            self.borrowed()
+        }
+    }
+
+    pub trait ItemExt: Sized {
+        fn component(&self) -> Result<usize, BoxError>;
+        fn held(&self) -> Result<Self, BoxError>;
+        fn name(&self) -> String;
+    }
+
+    impl ItemExt for Item {
+        fn component(&self) -> Result<usize, BoxError> {
+            self.component()
+        }
+
+        fn held(&self) -> Result<Self, BoxError> {
+            self.held()
+        }
+
+        fn name(&self) -> String {
+            self.name()
+        }
     }
 }

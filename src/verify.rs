@@ -73,7 +73,7 @@ pub enum VerifyError {
 /// # let path = dir.path().join("numbers.beton");
 /// # let fields = [FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
 /// # write_iter((0..7).map(|n| vec![FieldValue::Int(n)]), &fields, &path, &WriteOptions::default())?;
-/// let file = Beton::open(path, &fuseloop::Limits::DEFAULT)?;
+/// let file = Beton::open(path, &OpenOptions::default())?;
 /// let report = verify(&file, &VerifyOptions::default(), &|_samples| {})?;
 /// assert!(report.is_whole());
 /// assert_eq!(report.good().count(), 7);

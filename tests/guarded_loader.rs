@@ -10,11 +10,12 @@ mod guarded_maps;
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
 
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Cell, ImageCell, RowLayout};
 use fuseloop::ops::{CenterCrop, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop, ops};
-use fuseloop::source::{Beton, FieldKind, FieldSpec};
+use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
-use fuseloop::{Limits, Loader, OnDamaged, SampleId};
+use fuseloop::{Loader, OnDamaged, SampleId};
 use fuseloop_ops::{Size, ToChannelsFirst};
 use jpegs::{Colour, drawn, progressive, with_index, with_markers};
 use std::os::unix::process::ExitStatusExt as _;
@@ -42,7 +43,7 @@ fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let rows = pictures.iter().cloned();
     let rows = rows.map(|jpeg| vec![FieldValue::Image(ImageInput::JpegBytes(jpeg))]);
     write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let layout = RowLayout::new([&FieldKind::RgbImage]).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     for sample in beton.samples() {
@@ -127,7 +128,7 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
 fn raw_pictures_of_another_length_than_the_table_s_are_errors() {
     let pictures = vec![drawn(SIZE, Colour::ALL[3]); 2 * BATCH];
     let (_dir, path) = dataset(&pictures);
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let at = beton.header().sample_table_start() as usize;
     let mut bytes = std::fs::read(&path).unwrap();
     // The sample table declares the first sample's image as raw.

@@ -8,8 +8,9 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 use fuseloop::internals::plan::{Draws, ImagePlan, block::nth_order};
 use fuseloop::ops::author::{GeometryStep, OpClass, SampleKey};
 use fuseloop::ops::{DType, Dim, ImageType, NumberRule, Size};
-use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, Value};
+use fuseloop::sample::SampleId;
+use fuseloop::source::Source as _;
+use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, OpenOptions, Value};
 use fuseloop::workload::Workload;
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
@@ -57,7 +58,7 @@ impl Baseline {
         threads: usize,
         seed: u64,
     ) -> Self {
-        let beton = Beton::open(file, &Limits::DEFAULT).unwrap();
+        let beton = Beton::open(file, &OpenOptions::default()).unwrap();
         let stats = beton.image_stats(0).unwrap();
         let (min, max) = (stats.min.unwrap(), stats.max.unwrap());
         let height = Dim { min: min.height, max: max.height };

@@ -7,8 +7,8 @@ use super::problem::Problem;
 use super::source::{FieldOps, OnRank, Pipeline};
 use fuseloop::Batch;
 use fuseloop::batch::{TensorRows, TensorSpec};
+use fuseloop::internals::source::Escaped;
 use fuseloop::ops::DType;
-use fuseloop::source::Escaped;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,7 @@ use super::print::count;
 use super::problem::Problem;
 use clap::ValueEnum;
 use fuseloop::LoadError;
+use fuseloop::internals::source::open_dataset;
 use fuseloop::source::{Dataset, FolderOptions, LinkCounts, Links};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -41,13 +42,13 @@ impl InFolder {
 
     /// Opens a dataset of any kind.
     pub(super) fn open(self, name: impl AsRef<Path>) -> Result<Dataset, Problem> {
-        Ok(Dataset::open_with(name, &self.options()).map_err(LoadError::from)?)
+        Ok(open_dataset(name.as_ref(), &self.options()).map_err(LoadError::from)?)
     }
 }
 
 /// Adds how the links in a folder were treated, if there are any.
 pub(super) fn add_links(text: &mut String, links: &LinkCounts) {
-    if !links.is_empty() {
+    if *links != LinkCounts::default() {
         let _ = writeln!(text, "{links}");
     }
 }

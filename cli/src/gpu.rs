@@ -12,7 +12,7 @@
 use super::print::{bytes, say};
 use super::problem::Problem;
 use fuseloop::device::{Compiler, DeviceError, Gpu, GpuInfo};
-use fuseloop::source::Escaped;
+use fuseloop::internals::source::Escaped;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

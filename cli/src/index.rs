@@ -5,8 +5,10 @@ use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
+use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::saved_listing;
-use fuseloop::source::{Escaped, Folder, IndexReport, Source as _, index_shards};
+use fuseloop::source::{Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
 /// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.

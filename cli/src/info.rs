@@ -4,11 +4,16 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::FieldKindExt as _;
+use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
-use fuseloop::source::FieldError;
+use fuseloop::internals::source::beton::{FieldError, OpenError, SourceError, SourceErrorKind};
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    Beton, CustomRow, Dataset, Escaped, FieldKind, FieldSpec, Folder, ImageStats, OpenError,
-    OpenOptions, Source, SourceError, SourceErrorKind, Stream,
+    Beton, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats, OpenOptions, Source,
+    Stream,
 };
 use fuseloop::{LoadError, SampleId};
 use serde_json::{Value, json};
@@ -59,7 +64,7 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
     let opened = if args.custom.is_empty() {
         args.folder.open(file)
     } else {
-        let opened = Beton::open_with(file, &options).map_err(LoadError::from);
+        let opened = Beton::open(file, &options).map_err(LoadError::from);
         Ok(Dataset::Beton(opened?.into()))
     };
     match opened {

@@ -4,11 +4,10 @@ use super::print::{WriteBar, bytes, counted, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::write::OnDamage;
-use fuseloop::Limits;
-use fuseloop::source::{Beton, Escaped};
-use fuseloop::write::{
-    ConvertError, Split, WriteOptions, WriteReport, concat_beton, split_beton, subset_beton,
-};
+use fuseloop::internals::source::Escaped;
+use fuseloop::source::Source as _;
+use fuseloop::source::{Beton, OpenOptions};
+use fuseloop::write::{Split, WriteOptions, WriteReport, concat_beton, split_beton, subset_beton};
 use std::fmt::Write as _;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -141,7 +140,7 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
     let samples = match (&args.indices, args.every) {
         (Some(text), _) => indices(text)?,
         (None, every) => {
-            let file = Beton::open(&args.src, &Limits::DEFAULT).map_err(ConvertError::from)?;
+            let file = Beton::open(&args.src, &OpenOptions::default())?;
             (0..file.len()).step_by(every.map_or(1, NonZeroUsize::get)).collect()
         }
     };

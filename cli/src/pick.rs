@@ -1,7 +1,8 @@
 //! Chooses the samples and fields that are shown.
 
 use super::problem::Problem;
-use fuseloop::source::{Buffer, Escaped, FieldKind, Value};
+use fuseloop::internals::source::Escaped;
+use fuseloop::source::{Buffer, FieldKind, Value};
 use fuseloop::{LoadError, Loader, SampleId};
 use std::path::Path;
 

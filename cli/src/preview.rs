@@ -18,9 +18,9 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
+use fuseloop::internals::source::Escaped;
 use fuseloop::ops::internals::memory;
 use fuseloop::ops::{ImageView, NoMemory, Size};
-use fuseloop::source::Escaped;
 use std::path::PathBuf;
 
 /// Show what the ops make of some samples: a contact sheet, with what was drawn under each picture.

@@ -1,8 +1,8 @@
 //! Text for people: numbers with separators, sizes, times; and stdout without panics.
 
 use super::problem::Problem;
+use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Placement;
-use fuseloop::source::Escaped;
 use fuseloop::write::ProgressFn;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};

@@ -3,19 +3,23 @@
 use super::print::count;
 use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::ListError;
+use fuseloop::internals::source::beton::{
+    FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
+};
 use fuseloop::loader::CompileError;
 use fuseloop::loader::PlanError;
 use fuseloop::loader::RunError;
 use fuseloop::loader::SampleCause;
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
-use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
-use fuseloop::source::{FieldError, HeaderError};
+use fuseloop::source::DatasetError;
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
 use fuseloop::write::{
-    ConvertError, ImageError, ListError, OptionsError, RecutError, TargetError, WriteError,
-    WriteSampleError,
+    ConvertError, ImageError, OptionsError, RecutError, TargetError, WriteError, WriteSampleError,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +29,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Problem {
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
@@ -109,6 +115,7 @@ impl Problem {
     fn help(&self) -> Option<&'static str> {
         match self {
             Self::Load(error) => load_help(error),
+            Self::Dataset(error) => source_help(error.kind().downcast_ref()?),
             Self::Run(error) => run_help(error),
             Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error),

@@ -5,8 +5,8 @@ use super::folder::{InFolder, add_links};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::write::OnDamage;
+use fuseloop::internals::source::Escaped;
 use fuseloop::recut::Tile;
-use fuseloop::source::Escaped;
 use fuseloop::write::{
     CountedList, RecutFolderReport, RecutOptions, SizeChange, SkippedSample, UnchangedJpeg,
     WriteReport, recut_beton, recut_folder,

@@ -3,10 +3,11 @@
 use super::folder::InFolder;
 use super::print::note;
 use super::problem::Problem;
+use fuseloop::internals::source::Escaped;
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
-use fuseloop::source::{Escaped, FieldKind};
+use fuseloop::source::FieldKind;
 use fuseloop::spec::Settings;
 use fuseloop::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::{LoadError, Loader, LoaderBuilder, Order, Spec};

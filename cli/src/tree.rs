@@ -6,10 +6,10 @@ use fuseloop::internals::jit::{BlockCosts, unsupported};
 use fuseloop::internals::loader::remedy;
 use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
+use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Phase;
 use fuseloop::ops::ImageType;
 use fuseloop::ops::author::Type;
-use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 
 /// The shares of zune-jpeg's time, which it does not report itself: measured by `perf` over 1,000

@@ -4,8 +4,10 @@ use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
+use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::Allocation;
-use fuseloop::source::{Beton, Dataset, Escaped, OpenError, SourceError};
+use fuseloop::internals::source::beton::{OpenError, SourceError};
+use fuseloop::source::{Beton, Dataset};
 use fuseloop::verify::{
     DamagedValue, Finding, LayoutReport, VerifyOptions, VerifyReport, layout, verify,
 };

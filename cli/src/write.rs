@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::recut::{add_kept, add_list, add_recut, add_skipped};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
-use fuseloop::source::Escaped;
+use fuseloop::internals::source::Escaped;
 use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;

@@ -15,7 +15,7 @@ use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-use crate::source::stream::StreamSource;
+use crate::source::stream::{StreamSource, Streamed};
 use crate::source::{Beton, Dataset, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
@@ -97,7 +97,7 @@ impl LoaderBuilder {
     /// See [`Loader::open`].
     pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
-        Ok(Self::of_beton(Arc::new(Beton::open_with(path, options)?), decode))
+        Ok(Self::of_beton(Arc::new(Beton::open(path, options)?), decode))
     }
 
     fn of_beton(beton: Arc<Beton>, decode: DecodeOptions) -> Self {

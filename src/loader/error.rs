@@ -419,9 +419,9 @@ impl From<BoxError> for SampleCause {
 
 impl From<DatasetError> for LoadError {
     fn from(error: DatasetError) -> Self {
-        match error {
-            DatasetError::Beton(error) => Self::Source(error),
-            DatasetError::Other(error) => Self::Dataset(error),
+        match error.0.downcast::<SourceError>() {
+            Ok(error) => Self::Source(*error),
+            Err(error) => Self::Dataset(error),
         }
     }
 }

@@ -55,6 +55,7 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, RunRequest};
 use crate::sample::{Epoch, UNKNOWN};
+use crate::source::stream::Streamed as _;
 use crate::source::{PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};
 use fuseloop_ops::{Ops, ParamError};
@@ -206,7 +207,7 @@ impl Loader {
         let mut pass = RunRequest::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
-        let is_exact = self.stream.as_ref().is_none_or(Stream::is_exact);
+        let is_exact = self.stream.as_ref().is_none_or(|stream| stream.is_exact());
         let place =
             Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,8 +4,7 @@ use super::Loader;
 use super::builder::LoaderBuilder;
 use super::error::LoadError;
 use crate::decode::DecodeOptions;
-use crate::sample::Limits;
-use crate::source::{Beton, Dataset, Source, Stream};
+use crate::source::{Beton, Dataset, OpenOptions, Source, Stream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +46,7 @@ impl Loader {
     ///
     /// See [`open`](Self::open); also if there is not enough memory.
     pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        let beton = Beton::open(path, &Limits::DEFAULT)?.into_memory()?;
+        let beton = Beton::open(path, &OpenOptions::default())?.into_memory()?;
         Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
     }
 

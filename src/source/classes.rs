@@ -57,20 +57,8 @@ impl ClassNames {
     }
 
     /// Returns numbers and names, in the order of the numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (i64, &str)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, &str)> {
         self.0.iter().map(|(&number, name)| (number, &**name))
-    }
-
-    /// Returns how many classes have a name.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether no class has a name.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Returns the names of both; `None` if one number has two different names.
@@ -348,7 +336,7 @@ mod tests {
         let text = String::from_utf8(table.to_bytes()).unwrap();
         assert_eq!(text.lines().nth(1), Some("{\"number\":600,\"name\":\"ape\"},"));
         let names = table.names();
-        assert_eq!((names.len(), names.get(600), names.get(-7)), (2, Some("ape"), None));
+        assert_eq!((names.iter().len(), names.get(600), names.get(-7)), (2, Some("ape"), None));
         assert_eq!(table.folders(), BTreeMap::from([("ape", 600), ("00601", 601), ("x", -7)]));
         assert_eq!(names_beside_file(Some(&dir.path().join("x.beton"))).unwrap(), Some(names));
     }

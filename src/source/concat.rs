@@ -19,11 +19,11 @@ use std::sync::{Arc, OnceLock};
 /// Several sources with the same fields, joined into one.
 ///
 /// ```no_run
-/// use fuseloop::source::{Beton, Concat, Source};
-/// use fuseloop::{Limits, Loader, Order};
+/// use fuseloop::source::{Beton, Concat, OpenOptions, Source};
+/// use fuseloop::{Loader, Order};
 /// use std::sync::Arc;
 ///
-/// let part = |path| Ok::<_, Box<dyn std::error::Error>>(Arc::new(Beton::open(path, &Limits::DEFAULT)?) as Arc<dyn Source>);
+/// let part = |path| Ok::<_, Box<dyn std::error::Error>>(Arc::new(Beton::open(path, &OpenOptions::default())?) as Arc<dyn Source>);
 /// let both = Concat::new([part("a.beton")?, part("b.beton")?])?;
 /// let loader = Loader::from_source(both).order(Order::Random).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

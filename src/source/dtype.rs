@@ -14,18 +14,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A numpy element type.
+/// A numpy element type, parsed from numpy's text for it: `"<f4".parse()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NdType {
-    kind: NdKind,
+    pub(crate) kind: NdKind,
     item_size: u8,
-    order: ByteOrder,
+    pub(crate) order: ByteOrder,
 }
 
 /// The kind of an element's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum NdKind {
+pub(crate) enum NdKind {
     /// `b`: one byte, 0 or 1.
     Bool,
     /// `i`: two's complement.
@@ -40,7 +40,7 @@ pub enum NdKind {
 
 /// Which byte of an element comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ByteOrder {
+pub(crate) enum ByteOrder {
     /// `|`: elements of one byte.
     Single,
     /// `<`: the lowest.
@@ -54,8 +54,7 @@ impl NdType {
     ///
     /// Returns `None` if numpy has no such type, or if more than one byte is combined with
     /// [`ByteOrder::Single`].
-    #[must_use]
-    pub fn new(kind: NdKind, item_size: u8, order: ByteOrder) -> Option<Self> {
+    pub(crate) fn new(kind: NdKind, item_size: u8, order: ByteOrder) -> Option<Self> {
         let sizes: &[u8] = match kind {
             NdKind::Bool => &[1],
             NdKind::Int | NdKind::UInt => &[1, 2, 4, 8],
@@ -67,22 +66,9 @@ impl NdType {
         (sizes.contains(&item_size) && ordered).then_some(Self { kind, item_size, order })
     }
 
-    /// Returns the kind of an element's bytes.
-    #[must_use]
-    pub fn kind(self) -> NdKind {
-        self.kind
-    }
-
     /// Returns the size of an element in bytes.
-    #[must_use]
-    pub fn item_size(self) -> u64 {
+    pub(crate) fn item_size(self) -> u64 {
         u64::from(self.item_size)
-    }
-
-    /// Returns which byte of an element comes first.
-    #[must_use]
-    pub fn order(self) -> ByteOrder {
-        self.order
     }
 }
 
@@ -105,8 +91,9 @@ impl fmt::Display for NdType {
     }
 }
 
-/// The text is none of the types above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A text is not one of numpy's names for a type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an order (<, > or |), a kind (b, i, u, f or c) and a size in bytes, such as <f4")]
 pub struct UnknownNdType;
 
 impl FromStr for NdType {

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 /// escaped.
 ///
 /// ```
-/// use fuseloop::source::Escaped;
+/// use fuseloop::internals::source::Escaped;
 /// assert_eq!(Escaped("größe \u{1b}[31m\n").to_string(), "größe \\u{1b}[31m\\n");
 /// ```
 #[derive(Clone, Copy, Debug)]

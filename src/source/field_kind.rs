@@ -62,8 +62,7 @@ pub enum FieldKind {
 
 impl FieldKind {
     /// Returns the kind in a word, for messages.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Float => "float",
             Self::Int => "int",
@@ -77,8 +76,7 @@ impl FieldKind {
     }
 
     /// Returns the size of one array in bytes; `None` for other kinds, and for a product beyond 2^64.
-    #[must_use]
-    pub fn array_bytes(&self) -> Option<u64> {
+    pub(crate) fn array_bytes(&self) -> Option<u64> {
         match self {
             Self::NdArray { dtype, shape } | Self::TorchTensor { dtype, shape } => {
                 array_bytes(*dtype, shape)

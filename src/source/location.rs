@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// The location of one file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Location {
+pub(crate) enum Location {
     /// A local file.
     Path(PathBuf),
     /// A remote object: `s3://`, `gs://`, `http://` or `https://`.
@@ -87,7 +87,7 @@ impl Location {
     /// # Errors
     ///
     /// See [`LocationError`].
-    pub fn parse(spec: &str) -> Result<Vec<Self>, LocationError> {
+    pub(crate) fn parse(spec: &str) -> Result<Vec<Self>, LocationError> {
         if Path::new(spec).is_file() {
             return Ok(vec![Self::Path(spec.into())]);
         }
@@ -117,7 +117,7 @@ impl Location {
 
     /// Returns the last component of the path or the address, which tells the format of the file.
     #[must_use]
-    pub fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         match self {
             Self::Path(path) => path.file_name().and_then(|name| name.to_str()).unwrap_or(""),
             Self::Url(url) => {

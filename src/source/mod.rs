@@ -8,7 +8,8 @@ mod columns;
 mod common_names;
 mod concat;
 mod dtype;
-mod escape;
+pub(crate) mod error;
+pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
@@ -16,8 +17,8 @@ mod faults;
 mod feature;
 mod field_kind;
 mod file;
-mod folder;
-mod generate;
+pub(crate) mod folder;
+pub(crate) mod generate;
 mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
@@ -27,7 +28,6 @@ mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
-mod read_error;
 pub mod remote;
 mod sample_location;
 mod samples;
@@ -46,42 +46,42 @@ mod value;
 #[cfg(test)]
 mod wrapper_laws;
 
-pub(crate) use beton::PagedBeton;
-pub use beton::{
-    Beton, CustomRow, CustomRows, FieldError, HeaderError, OpenError, OpenOptions, PageStats,
-    ProcessCache, ReadError, SourceError, SourceErrorKind,
-};
+#[cfg(feature = "write")]
+pub(crate) use beton::ReadError;
+pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
+pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, beside, is_class_file};
 pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
-pub use columns::{As, ColumnError};
+pub use columns::As;
 pub use concat::Concat;
-pub use dtype::{ByteOrder, NdKind, NdType};
-pub use escape::Escaped;
+pub use dtype::{NdType, UnknownNdType};
+pub(crate) use error::ReadErrorKind;
+pub use error::{BoxError, DatasetError};
+pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub use folder::{
-    Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,
-};
+pub(crate) use folder::ListError;
+pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, PendingDir, Rules, is_jpeg_name};
-pub use generate::{Busy, GenerateError, Generated, Generator, Queue, QueueStats};
+pub(crate) use folder::{FolderWalk, ImageList, Labelled, PendingDir, Rules, is_jpeg_name};
+pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
-pub use location::{Location, LocationError};
-pub use open::{Dataset, DatasetError};
-pub use read_error::{BoxError, ReadErrorKind};
+pub(crate) use location::{Location, LocationError};
+pub use open::Dataset;
 pub use sample_location::SampleLocation;
-pub use samples::{Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub(crate) use samples::Fingerprint;
+pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
 #[cfg(feature = "tar")]
-pub use tar::{MemberLocation, Tar, TarDamage, TarError, TarOptions, TarStream};
+pub use tar::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
-pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
+pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
 #[cfg(feature = "tfrecord")]
 #[cfg_attr(
     not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),

@@ -16,15 +16,15 @@
 //! All files of a name have one format, which the end of the name tells.
 
 use super::{
-    Beton, BoxError, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream,
-    remote,
+    Beton, BoxError, DatasetError, Folder, FolderOptions, Location, OpenOptions, Source,
+    SourceError, Stream, remote,
 };
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::{Escaped, feature::NeedsFeature};
 #[cfg(feature = "tar")]
-use super::{Tar, TarStream};
+use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
-use super::{TfRecordStream, TfRecords};
+use super::{TfOptions, TfRecordStream, TfRecords};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,18 +39,6 @@ pub enum Dataset {
     Source(Arc<dyn Source>),
     /// A dataset that can only be read from its beginning to its end.
     Stream(Stream),
-}
-
-/// Why a dataset could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DatasetError {
-    /// The dataset is a `.beton` file.
-    #[error(transparent)]
-    Beton(#[from] SourceError),
-    /// The dataset has another format; the message begins with its name.
-    #[error(transparent)]
-    Other(BoxError),
 }
 
 /// The format of the files of a name.
@@ -72,24 +60,7 @@ impl Dataset {
     ///
     /// Fails if nothing is there, or if the dataset does not have the format that its name tells.
     pub fn open(name: impl AsRef<Path>) -> Result<Self, DatasetError> {
-        Self::open_with(name, &FolderOptions::default())
-    }
-
-    /// Opens the dataset of this name as [`open`](Self::open) does, with options for a folder. The
-    /// [saved listing](saved_listing) beside a folder is used unless the options name another.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`open`](Self::open) does.
-    pub fn open_with(
-        name: impl AsRef<Path>,
-        options: &FolderOptions,
-    ) -> Result<Self, DatasetError> {
-        let path = name.as_ref();
-        match FileFormat::of(path) {
-            FileFormat::Beton => Ok(Self::Beton(Arc::new(beton(path)?))),
-            kind => Self::other(kind, path, options).map_err(DatasetError::Other),
-        }
+        open_dataset(name.as_ref(), &FolderOptions::default())
     }
 
     /// Returns the dataset as a [`Source`], which can be read in any order; `None` for a stream.
@@ -103,32 +74,57 @@ impl Dataset {
         }
     }
 
-    fn other(kind: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, BoxError> {
-        Ok(match kind {
+    fn of_format(
+        format: FileFormat,
+        path: &Path,
+        options: &FolderOptions,
+    ) -> Result<Self, DatasetError> {
+        Ok(match format {
             FileFormat::Beton => Self::Beton(Arc::new(beton(path)?)),
             FileFormat::Folder => {
                 let options = options.clone().listing_or(saved_listing(path));
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
             #[cfg(feature = "tar")]
-            FileFormat::Tar => Self::Source(Arc::new(Tar::open(names(path)?)?)),
+            FileFormat::Tar => {
+                Self::Source(Arc::new(Tar::open(names(path)?, &TarOptions::default())?))
+            }
             #[cfg(feature = "tar")]
-            FileFormat::TarStream => Self::Stream(TarStream::open(names(path)?)?.into()),
+            FileFormat::TarStream => {
+                Self::Stream(TarStream::open(names(path)?, &TarOptions::default())?.into())
+            }
             #[cfg(not(feature = "tar"))]
             FileFormat::Tar | FileFormat::TarStream => {
-                return Err(left_out(path, NeedsFeature { what: "tar files", feature: "tar" }));
+                return Err(
+                    left_out(path, NeedsFeature { what: "tar files", feature: "tar" }).into()
+                );
             }
             #[cfg(feature = "tfrecord")]
-            FileFormat::TfRecords => Self::Source(Arc::new(TfRecords::open(names(path)?)?)),
+            FileFormat::TfRecords => {
+                Self::Source(Arc::new(TfRecords::open(names(path)?, &TfOptions::default())?))
+            }
             #[cfg(feature = "tfrecord")]
-            FileFormat::TfRecordStream => Self::Stream(TfRecordStream::open(names(path)?)?.into()),
+            FileFormat::TfRecordStream => {
+                let records = TfRecordStream::open(names(path)?, &TfOptions::default())?;
+                Self::Stream(records.into())
+            }
             #[cfg(not(feature = "tfrecord"))]
             FileFormat::TfRecords | FileFormat::TfRecordStream => {
                 let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
-                return Err(left_out(path, reason));
+                return Err(left_out(path, reason).into());
             }
         })
     }
+}
+
+/// Opens the dataset of this name as [`Dataset::open`] does, with options for a folder. The
+/// [saved listing](saved_listing) beside a folder is used unless the options name another.
+///
+/// # Errors
+///
+/// Fails as [`Dataset::open`] does.
+pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, DatasetError> {
+    Dataset::of_format(FileFormat::of(path), path, options)
 }
 
 /// Returns the text that names shards.
@@ -158,10 +154,10 @@ pub fn saved_listing(folder: &Path) -> PathBuf {
 fn beton(path: &Path) -> Result<Beton, DatasetError> {
     let options = OpenOptions::default();
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
-        return Ok(Beton::open_with(path, &options)?);
+        return Beton::open(path, &options);
     };
-    let object = remote::object(url).map_err(DatasetError::Other)?;
-    let opened = Beton::from_reader(object, &options);
+    let object = remote::object(url)?;
+    let opened = Beton::of_reader(object, &options);
     Ok(opened.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })?)
 }
 

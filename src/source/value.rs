@@ -37,14 +37,12 @@ pub enum ImageMode {
 impl ImageMode {
     /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
     /// ignored: one of ImageNet's `.JPEG` files is a PNG.
-    #[must_use]
-    pub fn of_file(bytes: &[u8]) -> Self {
+    pub(crate) fn of_file(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
     }
 
     /// Returns whether the bytes must be decoded, which is true of all but raw images.
-    #[must_use]
-    pub fn is_coded(self) -> bool {
+    pub(crate) fn is_coded(self) -> bool {
         self != Self::Raw
     }
 }
@@ -117,8 +115,7 @@ impl OwnedImage {
 
 impl OwnedValue {
     /// Borrows the value.
-    #[must_use]
-    pub fn borrowed(&self) -> Value<'_> {
+    pub(crate) fn borrowed(&self) -> Value<'_> {
         match self {
             Self::Float(value) => Value::Float(*value),
             Self::Int(value) => Value::Int(*value),
@@ -134,8 +131,7 @@ impl OwnedValue {
 
     /// Returns whether the value fits a field of this kind: the kind of the value, the size of an array,
     /// the size of a raw image.
-    #[must_use]
-    pub fn fits(&self, kind: &FieldKind) -> bool {
+    pub(crate) fn fits(&self, kind: &FieldKind) -> bool {
         match (self, kind) {
             (Self::Float(_), FieldKind::Float)
             | (Self::Int(_), FieldKind::Int)

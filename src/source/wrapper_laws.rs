@@ -7,7 +7,7 @@
 
 use super::stream::{Interleave, MixEnd, StreamSource};
 use super::*;
-use crate::sample::{Epoch, Limits, SampleId};
+use crate::sample::{Epoch, SampleId};
 use fuseloop_ops::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -339,7 +339,7 @@ fn items_side_by_side_are_where_each_was() {
 fn pages_answer_as_their_file() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton/all_fields_p16k.beton");
-    let file = Arc::new(Beton::open(&path, &Limits::DEFAULT).unwrap());
+    let file = Arc::new(Beton::open(&path, &OpenOptions::default()).unwrap());
     let paged: Arc<dyn Source> =
         Arc::new(PagedBeton::new(Arc::clone(&file), ProcessCache::default()));
     for source in [&paged, &begun(&paged)] {

@@ -42,7 +42,7 @@ pub fn recut_beton(
     options: &RecutOptions,
 ) -> Result<WriteReport, RecutError> {
     let (src, out) = (src.as_ref(), out.as_ref());
-    let beton = Beton::open(src, &options.limits)?;
+    let beton = Beton::open_file(src, &options.limits.into())?;
     if is_same(src, out) {
         return Err(RecutError::Same { path: out.to_owned() });
     }

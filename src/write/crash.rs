@@ -12,8 +12,7 @@
 
 use super::step::FileStep;
 use super::{FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, write_jobs};
-use crate::sample::Limits;
-use crate::source::{Beton, FieldKind, FieldSpec};
+use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
@@ -217,7 +216,9 @@ fn keeps_the_rule(
 
 /// Reads all values. A reader must not panic, whatever the bytes are.
 fn read_all(bytes: &[u8]) -> bool {
-    let Ok(beton) = Beton::from_bytes(bytes.to_vec(), &Limits::DEFAULT) else { return false };
+    let Ok(beton) = Beton::from_bytes(bytes.to_vec(), &OpenOptions::default()) else {
+        return false;
+    };
     let fields = beton.fields().len();
     beton.samples().all(|id| (0..fields).all(|field| beton.owned(id, field).is_ok()))
 }

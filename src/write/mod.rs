@@ -79,7 +79,8 @@ pub use report::{
 pub use shards::{ShardFieldError, TemplateError};
 pub use value::{FieldValue, WriteSampleError};
 
-pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
+pub use crate::source::{Ignored, LinkCounts, Links};
+use crate::source::{ImageList, Labelled, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};

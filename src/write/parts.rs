@@ -52,7 +52,9 @@ pub fn concat_beton(
 fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertError> {
     let mut all: Option<ClassNames> = None;
     for path in paths {
-        let Some(names) = names_of(&Beton::open(path, limits)?)? else { return Ok(None) };
+        let Some(names) = names_of(&Beton::open_file(path, &(*limits).into())?)? else {
+            return Ok(None);
+        };
         let both = all.unwrap_or_default().merged(names);
         let differ = "a class has another name in a file before it: the same number does not mean \
                       the same class";
@@ -80,7 +82,7 @@ pub(super) fn concat(
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         check_other(path, out)?;
-        files.push(Beton::open(path, &options.limits)?);
+        files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
         return Err(ConvertError::Options { reason: "no files to concatenate" });
@@ -109,7 +111,7 @@ pub fn subset_beton(
 ) -> Result<WriteReport, ConvertError> {
     let (src, out) = (src.as_ref(), out.as_ref());
     check_other(src, out)?;
-    let file = Beton::open(src, &options.limits)?;
+    let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
         return Err(ConvertError::Pick { path: src.to_owned(), reason });
@@ -148,7 +150,7 @@ pub fn split_beton(
 ) -> Result<Vec<(PathBuf, WriteReport)>, ConvertError> {
     let src = src.as_ref();
     let template = Template::parse(template.as_ref())?;
-    let file = Beton::open(src, &options.limits)?;
+    let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";
@@ -322,7 +324,7 @@ mod tests {
     }
 
     fn read(path: &Path) -> Vec<Vec<OwnedValue>> {
-        let beton = Beton::open(path, &Limits::SMALL).unwrap();
+        let beton = Beton::open(path, &Limits::SMALL.into()).unwrap();
         beton.samples().map(|id| Source::read(&beton, id).unwrap()).collect()
     }
 
@@ -367,7 +369,7 @@ mod tests {
         let empty = file(dir.path(), "e", 0, 0, 4096);
         concat_beton(&[&a, &empty, &b], &out, &options()).unwrap();
         assert_eq!(read(&out), [read(&a), read(&b)].concat());
-        assert_eq!(Beton::open(&out, &Limits::SMALL).unwrap().header().page_size, 16384);
+        assert_eq!(Beton::open(&out, &Limits::SMALL.into()).unwrap().header().page_size, 16384);
     }
 
     #[test]

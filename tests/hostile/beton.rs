@@ -4,14 +4,18 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use crate::counting::asked_for;
+use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::beton::{
-    Allocation, Cell, Header, ImageCell, OpenError, RowLayout,
+    Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout, SourceError,
+    SourceErrorKind,
 };
+use fuseloop::internals::source::{BetonExt as _, FieldSpecExt as _};
 use fuseloop::sample::{Limits, SampleId};
+use fuseloop::source::Source as _;
 use fuseloop::source::{
-    Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
-    ReadErrorKind, SourceErrorKind,
+    Beton, CustomRow, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
 };
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -97,7 +101,7 @@ fn field(name: &str, kind: FieldKind) -> FieldSpec {
 }
 
 fn open(bytes: &[u8]) -> Result<Beton, OpenError> {
-    Beton::from_bytes(bytes, &Limits::DEFAULT)
+    Beton::from_bytes(bytes, &OpenOptions::default())
 }
 
 /// A value without its file, so that values of two files can be compared. Floats are compared by their bits.
@@ -249,7 +253,7 @@ fn assert_refused_cheaply(bytes: Vec<u8>) {
     // The best of three runs: a busy machine may preempt this thread for longer.
     let times = [(); 3].map(|()| {
         let (before, start) = (asked_for(), Instant::now());
-        assert!(Beton::from_bytes(bytes.clone(), &Limits::DEFAULT).is_err());
+        assert!(Beton::from_bytes(bytes.clone(), &OpenOptions::default()).is_err());
         assert!(asked_for() - before < 1 << 20);
         start.elapsed()
     });
@@ -297,7 +301,7 @@ fn a_value_that_claims_much_is_refused_without_memory() {
 fn limits_are_the_callers() {
     let bytes = Parts::small().bytes();
     let refusal = |limits: Limits, field| {
-        let beton = Beton::from_bytes(&bytes[..], &limits).unwrap();
+        let beton = Beton::from_bytes(&bytes[..], &limits.into()).unwrap();
         beton.owned(SampleId(0), field).unwrap_err().to_string()
     };
     assert_eq!(
@@ -309,7 +313,7 @@ fn limits_are_the_callers() {
         "sample 0 (note): a value of 3 bytes, the limit is 2"
     );
     let limits = Limits { max_samples: 1, ..Limits::DEFAULT };
-    let error = Beton::from_bytes(&bytes[..], &limits).unwrap_err();
+    let error = Beton::from_bytes(&bytes[..], &limits.into()).unwrap_err();
     assert_eq!(error.to_string(), "2 samples at byte 8, the limit is 1");
 }
 
@@ -351,7 +355,7 @@ fn a_value_of_no_bytes_is_empty_whatever_its_pointer() {
 fn a_dataset_without_samples_is_read() {
     let parts = Parts { rows: vec![], data: vec![], allocations: vec![], ..Parts::small() };
     let beton = open(&parts.bytes()).unwrap();
-    assert_eq!((beton.len(), beton.uniform_image_size(0)), (0, None));
+    assert_eq!((beton.len(), beton.image_stats(0).unwrap().uniform()), (0, None));
 }
 
 // --- Messages -------------------------------------------------------------------------------
@@ -515,8 +519,8 @@ fn a_user_defined_row_must_make_sense() {
     let bytes = parts.bytes();
     let open = |row_size, align| {
         let row = CustomRow { row_size, align };
-        let custom_fields = CustomRows::from([("mine".to_owned(), row)]);
-        Beton::from_bytes_with(&bytes[..], &OpenOptions { custom_fields, ..Default::default() })
+        let custom_fields = BTreeMap::from([("mine".to_owned(), row)]);
+        Beton::from_bytes(&bytes[..], &OpenOptions { custom_fields, ..Default::default() })
     };
     let beton = open(8, 8).unwrap();
     assert_eq!(beton.owned(SampleId(1), 1), Ok(OwnedValue::Custom(b"abcdefgh".to_vec())));
@@ -543,14 +547,15 @@ fn no_control_byte_of_a_name_reaches_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a\u{1b}[2Jb.beton");
     fs::write(&path, [0; 30]).unwrap();
-    let message = Beton::open(&path, &Limits::DEFAULT).unwrap_err().to_string();
+    let message = Beton::open(&path, &OpenOptions::default()).unwrap_err().to_string();
     assert!(message.ends_with("a\\u{1b}[2Jb.beton: version 0 at byte 0, this reader knows 2"));
 }
 
 #[test]
 fn the_path_is_said_once() {
-    let error = Beton::open("/no/such.beton", &Limits::DEFAULT).unwrap_err();
+    let error = Beton::open("/no/such.beton", &OpenOptions::default()).unwrap_err();
     assert_eq!(error.to_string().matches("such.beton").count(), 1, "{error}");
+    let Some(error) = error.kind().downcast_ref::<SourceError>() else { panic!("{error}") };
     assert!(matches!(error.kind, SourceErrorKind::Open(OpenError::Io(_))));
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.owned(SampleId(2), 1).unwrap_err().in_file("train.beton");
@@ -561,7 +566,7 @@ fn the_path_is_said_once() {
 fn folders_and_empty_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |path: &Path| {
-        let error = Beton::open(path, &Limits::DEFAULT).unwrap_err().to_string();
+        let error = Beton::open(path, &OpenOptions::default()).unwrap_err().to_string();
         error.rsplit_once(": ").unwrap().1.to_owned()
     };
     assert_eq!(refusal(folder.path()), "not a regular file");
@@ -580,5 +585,5 @@ fn a_fifo_is_refused_without_waiting() {
         println!("skipped: there is no mkfifo here");
         return;
     }
-    assert!(Beton::open(&fifo, &Limits::DEFAULT).is_err());
+    assert!(Beton::open(&fifo, &OpenOptions::default()).is_err());
 }

@@ -10,9 +10,10 @@
 
 use crate::common::rounds::rounds;
 use fuseloop::source::stream::Pass;
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarStream,
-    TfRecordStream,
+    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarOptions,
+    TarStream, TfOptions, TfRecordStream,
 };
 use fuseloop::write::{ConvertOptions, convert};
 use fuseloop::{Epoch, SampleId};
@@ -89,9 +90,11 @@ impl Way {
         match Dataset::open(path).unwrap() {
             Dataset::Stream(stream) => Reader::Stream(stream),
             _ if self.in_sequence && self.has_checksums => {
-                Reader::Stream(TfRecordStream::open(text).unwrap().into())
+                Reader::Stream(TfRecordStream::open(text, &TfOptions::default()).unwrap().into())
             }
-            _ if self.in_sequence => Reader::Stream(TarStream::open(text).unwrap().into()),
+            _ if self.in_sequence => {
+                Reader::Stream(TarStream::open(text, &TarOptions::default()).unwrap().into())
+            }
             dataset => Reader::Source(dataset.source().unwrap()),
         }
     }

@@ -5,11 +5,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::paged::{Disk, Faults, Pages, run_over};
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::FieldSpecExt as _;
+use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::PagedBeton;
-use fuseloop::internals::source::beton::{Header, OpenError, SourceErrorKind};
+use fuseloop::internals::source::beton::ReadErrorKind;
+use fuseloop::internals::source::beton::{Header, OpenError, SourceError, SourceErrorKind};
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, ReadErrorKind,
-    Record, Source, Value,
+    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, Record, Source, Value,
 };
 use fuseloop::{Batch, Limits, Loader, OnDamaged, SampleId};
 use std::fs::{File, OpenOptions as FileOptions};
@@ -86,7 +90,7 @@ fn a_file_cut_under_a_running_loader_is_an_error_that_names_the_sample() {
         assert_names_the_sample(&told, len);
 
         let (_dir, path) = written(&parts.bytes());
-        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let source = PagedBeton::new(beton, ProcessCache::default());
         let paged = Loader::from_source(source).batch_size(8).workers(2).build().unwrap();
         let (_, told) = cut_under(&paged, &path, len);
@@ -116,7 +120,7 @@ impl Source for CutOnce {
     }
 
     fn longest(&self, field: usize) -> Option<u64> {
-        Some(self.beton.longest(field))
+        self.beton.longest(field)
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -142,11 +146,11 @@ impl Source for CutOnce {
 #[test]
 fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     let parts = pages();
-    let last = Beton::from_bytes(parts.bytes(), &Limits::DEFAULT).unwrap();
+    let last = Beton::from_bytes(parts.bytes(), &OpenOptions::default()).unwrap();
     let last = Source::locate(&last, SampleId(SAMPLES as u64 - 1), LAST).unwrap().bytes.unwrap();
     let build = |on_damaged| {
         let (dir, path) = written(&parts.bytes());
-        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let source = CutOnce { beton, path, len: last.start + 60, is_cut: false.into() };
         let builder = Loader::from_source(source).batch_size(8).workers(1).batches_ahead(1);
         (dir, builder.on_damaged(on_damaged).build().unwrap())
@@ -168,9 +172,9 @@ fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
 fn a_file_cut_under_its_pages_gives_what_is_left() {
     let parts = pages();
     let (_dir, path) = written(&parts.bytes());
-    let whole = Beton::from_bytes(parts.bytes(), &Limits::DEFAULT).unwrap();
+    let whole = Beton::from_bytes(parts.bytes(), &OpenOptions::default()).unwrap();
     let source = Arc::new(PagedBeton::new(
-        Beton::open(&path, &Limits::DEFAULT).unwrap(),
+        Beton::open(&path, &OpenOptions::default()).unwrap(),
         ProcessCache { budget_bytes: 1 << 20, ..ProcessCache::default() },
     ));
     let all: Vec<usize> = (0..SAMPLES).collect();
@@ -247,8 +251,9 @@ fn tables_of_a_terabyte_are_refused_at_once() {
     for bytes in [rows, records] {
         let Some((_dir, path)) = sparse(&bytes, 2 * TERABYTE) else { return };
         let begun = Instant::now();
-        let error = Beton::open(&path, &Limits::DEFAULT).unwrap_err();
+        let error = Beton::open(&path, &OpenOptions::default()).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let Some(error) = error.kind().downcast_ref::<SourceError>() else { panic!("{error}") };
         let found = matches!(error.kind, SourceErrorKind::Open(OpenError::TableBytes { .. }));
         assert!(found, "{error}");
     }
@@ -260,7 +265,7 @@ fn the_limit_of_tables_is_the_callers() {
     let needed = 24 + 3 * 1041 + SAMPLES as u64 * 40;
     let open = |max_table_bytes| {
         let limits = Limits { max_table_bytes, ..Limits::DEFAULT };
-        Beton::from_bytes(bytes.clone(), &limits).map(|beton| beton.len())
+        Beton::from_bytes(bytes.clone(), &limits.into()).map(|beton| beton.len())
     };
     assert_eq!(open(needed).unwrap(), SAMPLES as u64);
     let told = open(needed - 1).unwrap_err().to_string();
@@ -277,7 +282,7 @@ fn a_file_of_two_terabytes_is_read_by_pages() {
     let ptr = |sample: u64| LEN - (1 << 21) * (1 + sample * 1000);
     bytes.extend((0..samples).flat_map(|sample| ptr(sample).to_le_bytes()));
     let Some((_dir, path)) = sparse(&bytes, LEN) else { return };
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let source = Arc::new(PagedBeton::new(beton, ProcessCache::default()));
     let run = fuseloop::source::RunPlan {
         seed: 0,

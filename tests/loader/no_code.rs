@@ -8,12 +8,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use fuseloop::ops::internals::registry::registry;
+use fuseloop::source::OpenOptions;
 use fuseloop::source::{
-    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Tar, TfRecords,
+    BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Tar, TarOptions,
+    TfOptions, TfRecords,
 };
 use fuseloop::spec::Spec;
 use fuseloop::write::{ConvertOptions, convert};
-use fuseloop::{Epoch, Limits, SampleId};
+use fuseloop::{Epoch, SampleId};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -203,7 +205,7 @@ fn a_pickle_in_a_tar_file_is_bytes() {
     let path = trap.path("a.tar");
     tar_file(&path, &members);
     let before = trap.files();
-    let tar = Tar::open(path.to_str().unwrap()).unwrap();
+    let tar = Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap();
     assert_eq!(tar.fields().len(), members.len());
     for (value, (name, data)) in tar.read(SampleId(0)).unwrap().iter().zip(&members) {
         assert_eq!(*value, OwnedValue::Bytes(data.to_vec()), "{name}");
@@ -212,7 +214,7 @@ fn a_pickle_in_a_tar_file_is_bytes() {
 
     tar_file(&trap.path("b.tar"), &[("1.npy", &objects), ("1.cls", b"3")]);
     let before = trap.files();
-    let refused = match Tar::open(trap.path("b.tar").to_str().unwrap()) {
+    let refused = match Tar::open(trap.path("b.tar").to_str().unwrap(), &TarOptions::default()) {
         Err(error) => error.to_string(),
         Ok(tar) => tar.read(SampleId(0)).unwrap_err().to_string(),
     };
@@ -284,9 +286,11 @@ fn values_of_a_beton_and_of_records_are_given_as_they_are() {
         convert(&made, &path, &ConvertOptions::default()).unwrap();
         let before = trap.files();
         let source: Box<dyn Source> = match name {
-            "a.beton" => Box::new(fuseloop::source::Beton::open(&path, &Limits::DEFAULT).unwrap()),
-            "a.tar" => Box::new(Tar::open(path.to_str().unwrap()).unwrap()),
-            _ => Box::new(TfRecords::open(path.to_str().unwrap()).unwrap()),
+            "a.beton" => {
+                Box::new(fuseloop::source::Beton::open(&path, &OpenOptions::default()).unwrap())
+            }
+            "a.tar" => Box::new(Tar::open(path.to_str().unwrap(), &TarOptions::default()).unwrap()),
+            _ => Box::new(TfRecords::open(path.to_str().unwrap(), &TfOptions::default()).unwrap()),
         };
         for sample in (0..made.len()).map(SampleId) {
             let text = OwnedValue::Bytes(made.texts[sample.0 as usize].clone());

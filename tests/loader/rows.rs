@@ -8,12 +8,13 @@ use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit;
 use fuseloop::internals::order::SampleCount;
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::ops::author::SampleKey;
 use fuseloop::order::Subset;
-use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
+use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, Source, Value};
 use fuseloop::workload::jitter;
 use fuseloop::write::WriteMode;
-use fuseloop::{Epoch, Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -145,7 +146,7 @@ fn other_fields_and_labels_come_along() {
 #[test]
 fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
     let (_dir, path) = dataset::write(21, WriteMode::Jpg, varied);
-    let source = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let source = Beton::open(&path, &OpenOptions::default()).unwrap();
     let OwnedValue::Image(image) = source.owned(SampleId(16), 0).unwrap() else {
         panic!("an image")
     };

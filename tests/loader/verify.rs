@@ -4,13 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::common::dataset::{self, damage, varied};
+use fuseloop::SampleId;
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::Allocation;
+use fuseloop::source::OpenOptions;
 use fuseloop::source::{
     Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
 };
 use fuseloop::verify::{DamageKind, VerifyOptions, VerifyReport, layout, verify};
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Limits, SampleId};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
@@ -20,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SAMPLES: u64 = 150;
 
 fn open(path: &Path) -> Beton {
-    Beton::open(path, &Limits::DEFAULT).unwrap()
+    Beton::open(path, &OpenOptions::default()).unwrap()
 }
 
 /// Checks with one thread and with several, whose reports must agree.
@@ -193,7 +195,7 @@ fn a_file_cut_while_it_is_open_is_found() {
     assert_eq!(report.troubles, [(DamageKind::FileCut, 50)].into());
     assert!(report.good().eq((0..100).map(SampleId)));
     assert!(report.first[0].error.to_string().ends_with("the file ends after 10 of them"));
-    assert!(Beton::open(&path, &Limits::DEFAULT).is_err(), "opened anew, it is refused");
+    assert!(Beton::open(&path, &OpenOptions::default()).is_err(), "opened anew, it is refused");
 }
 
 #[test]

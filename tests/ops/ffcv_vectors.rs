@@ -4,8 +4,10 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, ImageMode, OwnedImage, OwnedValue};
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::sample::SampleId;
+use fuseloop::source::Source as _;
+use fuseloop::source::{Beton, ImageMode, OpenOptions, OwnedImage, OwnedValue};
 use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
@@ -35,8 +37,9 @@ struct Image {
 
 /// The images of a file, as FFCV decodes them.
 fn decoded(file: &str) -> Vec<Image> {
-    let beton = Beton::open(golden(&format!("beton/{file}.beton")), &Limits::DEFAULT).unwrap();
-    let field = beton.field_index("image").unwrap();
+    let beton =
+        Beton::open(golden(&format!("beton/{file}.beton")), &OpenOptions::default()).unwrap();
+    let field = beton.fields().iter().position(|field| field.name == "image").unwrap();
     let image = |sample: SampleId| {
         let OwnedValue::Image(image) = beton.owned(sample, field).unwrap() else {
             panic!("{file}: the field is no image")

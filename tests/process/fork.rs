@@ -14,14 +14,15 @@ use crate::common::rounds::rounds;
 use crate::common::server;
 use crate::passed_alone;
 use fuseloop::internals::source::beton::PagedBeton;
+use fuseloop::source::OpenOptions;
 use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, Generator, OwnedValue, ProcessCache, RunPlan,
-    Source, Stream, Tar, Upcoming, Value,
+    Source, Stream, Tar, TarOptions, Upcoming, Value,
 };
 use fuseloop::workload::imagenet;
 use fuseloop::write::{ConvertOptions, WriteMode, convert};
-use fuseloop::{Limits, Loader, LoaderBuilder, SampleId};
+use fuseloop::{Loader, LoaderBuilder, SampleId};
 use std::io::Write as _;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -269,7 +270,7 @@ fn pages_are_read_directly_in_a_child() {
         return;
     }
     let (_dir, path) = dataset::write(64, WriteMode::Jpg, dataset::varied);
-    let beton = Arc::new(Beton::open(&path, &Limits::DEFAULT).unwrap());
+    let beton = Arc::new(Beton::open(&path, &OpenOptions::default()).unwrap());
     let stored = |source: &dyn Source, sample| {
         let mut buffer = Buffer::default();
         match source.value(SampleId(sample), 0, &mut buffer).unwrap() {
@@ -309,14 +310,18 @@ fn a_child_reads_what_it_opens_itself() {
     let (dir, path) = dataset::write(64, WriteMode::Jpg, dataset::varied);
     // The parent first reads datasets that the library reads with several threads: a folder and shards.
     let (folder, shards) = (dir.path().join("folder"), dir.path().join("a-{0}.tar"));
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     convert(&beton, &folder, &ConvertOptions::default()).unwrap();
     let four = ConvertOptions { shards: Some(4), ..ConvertOptions::default() };
     convert(&beton, &shards, &four).unwrap();
     let shards = dir.path().join("a-{0..3}.tar");
     let all = || {
         let of = |path: &Path| labels(&builder(path).build().unwrap());
-        (of(&path), of(&folder), Tar::open(shards.to_str().unwrap()).unwrap().len())
+        (
+            of(&path),
+            of(&folder),
+            Tar::open(shards.to_str().unwrap(), &TarOptions::default()).unwrap().len(),
+        )
     };
     let want = all();
     let loader = builder(&path).build().unwrap();

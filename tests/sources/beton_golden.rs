@@ -1,14 +1,19 @@
 //! Files written by FFCV are read back to the values they hold, value by value.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::FieldKindExt as _;
+use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::{FieldStats, RowLayout};
 use fuseloop::sample::{Limits, SampleId};
+use fuseloop::source::Source as _;
 use fuseloop::source::{
-    Beton, Buffer, CustomRow, CustomRows, EncodedImage, FieldKind, ImageMode, OpenOptions, Value,
+    Beton, Buffer, CustomRow, EncodedImage, FieldKind, ImageMode, OpenOptions, Value,
 };
 use fuseloop_ops::Size;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -34,16 +39,16 @@ fn golden(name: &str) -> PathBuf {
 /// A golden file and its expected values. An uncompressed file is memory-mapped.
 fn open(name: &str) -> (Beton, Json) {
     let row = CustomRow { row_size: 8, align: 8 };
-    let custom_fields = CustomRows::from([("a_name_longer_th".to_owned(), row)]);
+    let custom_fields = BTreeMap::from([("a_name_longer_th".to_owned(), row)]);
     let options = OpenOptions { limits: Limits::DEFAULT, custom_fields };
     let path = golden(&format!("{name}.beton"));
     let beton = if path.exists() {
-        Beton::open_with(path, &options).unwrap()
+        Beton::open(path, &options).unwrap()
     } else {
         let packed = fs::read(golden(&format!("{name}.beton.gz"))).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-        Beton::from_bytes_with(bytes, &options).unwrap()
+        Beton::from_bytes(bytes, &options).unwrap()
     };
     let text = fs::read_to_string(golden(&format!("{name}.json"))).unwrap();
     (beton, serde_json::from_str(&text).unwrap())
@@ -168,7 +173,7 @@ fn assert_image(image: EncodedImage<'_>, want: &Json, what: &str) {
 fn sizes_of_pictures_are_known_from_the_table_alone() {
     for name in ["images_proportion_p16k", "images_raw_resized_p16k", "images_smart_p16k"] {
         let (beton, want) = open(name);
-        let field = beton.field_index("image").unwrap();
+        let field = beton.fields().iter().position(|field| field.name == "image").unwrap();
         let mut sizes = Vec::new();
         for (id, want) in beton.samples().zip(want["samples"].as_array().unwrap()) {
             let size = beton.image_size(id, field).unwrap();
@@ -184,14 +189,14 @@ fn sizes_of_pictures_are_known_from_the_table_alone() {
         assert_eq!(stats.min, Some(Size::new(fewest(|s| s.height), fewest(|s| s.width))), "{name}");
         assert_eq!(stats.max_pixels, sizes.iter().map(|s| s.pixels()).max().unwrap(), "{name}");
         let uniform = sizes.iter().all(|&size| size == sizes[0]).then_some(sizes[0]);
-        assert_eq!(beton.uniform_image_size(field), uniform, "{name}");
+        assert_eq!(stats.uniform(), uniform, "{name}");
     }
 }
 
 #[test]
 fn what_is_no_picture_has_no_size() {
     let (beton, _) = open("images_smart_p16k");
-    let label = beton.field_index("label").unwrap();
+    let label = beton.fields().iter().position(|field| field.name == "label").unwrap();
     assert_eq!(beton.image_stats(label), None);
     let error = beton.image_size(SampleId(0), label).unwrap_err();
     assert_eq!(error.to_string(), "sample 0 (label): the field is int, not an image");

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, ImageMode, TfOptions, Value};
+use fuseloop::internals::source::FolderExt as _;
+use fuseloop::source::Source as _;
+use fuseloop::source::{
+    Beton, Buffer, Folder, FolderOptions, ImageMode, OpenOptions, TfOptions, Value,
+};
 use fuseloop::source::{Feature, TfRecords};
 use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
-use fuseloop::{Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +64,7 @@ fn a_folder_of_pngs_is_written_decoded() {
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     assert_eq!(write_folder(dir.path(), &out, &options).unwrap().written.samples, 5);
-    let beton = Beton::open(&out, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let mut buffer = Buffer::default();
     for (sample, pixels) in (0..).map(SampleId).zip(&pixels) {
         let Value::Image(image) = beton.value(sample, 0, &mut buffer).unwrap() else { panic!() };
@@ -72,7 +76,7 @@ fn a_folder_of_pngs_is_written_decoded() {
     assert!(std::fs::read(&out).unwrap() == raw, "nothing is lost by default");
     let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
     write_folder(dir.path(), &out, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
-    let beton = Beton::open(&out, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
 }
@@ -104,10 +108,13 @@ fn records(pngs: &[Vec<u8>]) -> Vec<u8> {
 fn records_of_pngs_are_loaded() {
     let names = NAMES.map(|name| golden(&format!("{name}.png")));
     let file = records(&names.map(|path| fs::read(path).unwrap()));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pngs.tfrecord");
+    fs::write(&path, file).unwrap();
     let options = TfOptions::default().feature("label", Feature::Int);
     let asked = options.feature("image", Feature::Image);
     for options in [asked, TfOptions::default()] {
-        let source = TfRecords::from_bytes(&file, &options).unwrap();
+        let source = TfRecords::open(path.to_str().unwrap(), &options).unwrap();
         let (images, labels) = rows(Loader::from_source(source));
         let want = NAMES.map(|name| middle(&fs::read(golden(&format!("{name}.rgb"))).unwrap()));
         assert!(images == want.concat());

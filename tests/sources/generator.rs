@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{picture, varied};
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::source::GenerateErrorKind;
 use fuseloop::ops::author::SampleKey;
 use fuseloop::source::{
-    BoxError, FieldKind, FieldSpec, GenerateError, Generated, Generator, OwnedImage, OwnedValue,
-    Queue, Record, RunPlan, Source, Upcoming,
+    BoxError, FieldKind, FieldSpec, Generated, Generator, OwnedImage, OwnedValue, Queue, Record,
+    RunPlan, Source, Upcoming,
 };
 use fuseloop::workload::jitter;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
@@ -145,15 +147,16 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
     let mut queue = queue.unwrap();
     assert_eq!(queue.next_timeout(ms(5000)).unwrap().unwrap(), 0);
     // The other producer fills the queue, then waits for free space.
-    while queue.flow().depth < 5 {
+    while queue.stats().depth < 5 {
         thread::yield_now();
     }
     let error = queue.next_timeout(ms(30)).unwrap().unwrap_err();
     let told = error.to_string();
     assert!(told.starts_with("queue validation: ticket 1 is not ready after "), "{told}");
     assert!(told.contains("; 1 of 2 producers are inside the function: ticket 1 for "), "{told}");
-    let GenerateError::TimedOut { waited, busy, .. } = error else { panic!("{told}") };
-    assert!(waited >= ms(30) && busy[0].elapsed >= ms(30));
+    assert!(error.is_timeout());
+    let GenerateErrorKind::TimedOut { waited, busy, .. } = error.kind() else { panic!("{told}") };
+    assert!(*waited >= ms(30) && busy[0].elapsed >= ms(30));
     released.send(()).unwrap();
     let items: Vec<u64> = queue.take(20).map(Result::unwrap).collect();
     assert_eq!(items, (1..21).collect::<Vec<_>>());
@@ -210,13 +213,13 @@ fn a_slow_consumer_keeps_memory_flat() {
             }
             thread::sleep(ms(5));
             assert_eq!(alive.load(Ordering::SeqCst), bound, "{threads} threads, {capacity}");
-            let flow = queue.flow();
+            let flow = queue.stats();
             assert!(flow.producers_waited > Duration::ZERO, "{flow:?}");
             assert_eq!((flow.delivered, flow.depth), (50, threads + capacity));
             // While the queue stays full, the share of time that producers spend waiting grows.
             let begun = Instant::now();
-            while !queue.flow().bottleneck().starts_with("the consumer") {
-                assert!(begun.elapsed() < ms(5000), "{:?}", queue.flow());
+            while !queue.stats().bottleneck().starts_with("the consumer") {
+                assert!(begun.elapsed() < ms(5000), "{:?}", queue.stats());
                 thread::sleep(ms(1));
             }
             drop(queue);
@@ -233,12 +236,12 @@ fn slow_producers_are_the_bottleneck() {
     });
     let mut queue = queue.unwrap();
     assert_eq!(queue.by_ref().count(), 10);
-    let flow = queue.flow();
+    let flow = queue.stats();
     assert_eq!((flow.produced, flow.delivered, flow.depth), (10, 10, 0));
     assert!(flow.bottleneck().starts_with("the producers"), "{flow:?}");
     assert!(flow.producing >= ms(50) && flow.elapsed >= ms(25), "{flow:?}");
     thread::sleep(ms(3));
-    assert_eq!(queue.flow().elapsed, flow.elapsed, "the time of what is over stands still");
+    assert_eq!(queue.stats().elapsed, flow.elapsed, "the time of what is over stands still");
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn a_full_and_an_empty_queue_are_dropped_at_once() {
     for threads in THREADS {
         let full = Generator::new(threads, 4).start(|ticket| Ok::<_, BoxError>(Some(ticket)));
         let full = full.unwrap();
-        while full.flow().depth < 4 + threads {
+        while full.stats().depth < 4 + threads {
             thread::yield_now();
         }
         let begun = Instant::now();

@@ -6,10 +6,11 @@
 
 use crate::common::paged::{Disk, Faults, Pages, Rng, run_over};
 use fuseloop::SampleId;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::BufferExt as _;
+use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
-use fuseloop::source::{
-    Beton, Buffer, OpenOptions, OwnedValue, PageStats, ProcessCache, RunPlan, Source,
-};
+use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, ProcessCache, RunPlan, Source};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -479,7 +480,7 @@ fn runs_may_overlap_and_their_pages_outlive_them() {
 #[test]
 fn where_there_is_nothing_to_gain_a_file_is_read_as_it_is() {
     let bytes = written(1024, 6, 100).bytes();
-    let held = Beton::from_bytes(bytes.clone(), &fuseloop::Limits::DEFAULT).unwrap();
+    let held = Beton::from_bytes(bytes.clone(), &OpenOptions::default()).unwrap();
     let held = Arc::new(PagedBeton::new(held, ProcessCache::default()));
     assert!(Arc::clone(&held).begin(&run_over(&[0, 1], 2)).unwrap().is_none(), "in memory");
     let disk = Disk::new(bytes);

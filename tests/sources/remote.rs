@@ -53,7 +53,7 @@ fn batches_are_those_of_the_file() {
         3 => Answer::Cut(1000),
         _ => Answer::Well,
     });
-    let want = epoch(Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap(), 1);
+    let want = epoch(Beton::open(&path, &OpenOptions::default()).unwrap(), 1);
     assert_eq!(want.len(), 13);
     assert!(epoch(beton(&url), 1) == want);
     let paged = PagedBeton::new(beton(&url), ProcessCache::default());

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::common::rounds::rounds;
-use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::sample::SampleId;
+use fuseloop::source::Source as _;
+use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
 use fuseloop::write::{FieldValue, TargetError, WriteError, WriteOptions, WriteReport, write_iter};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -51,7 +53,7 @@ fn version_at(path: &Path) -> Option<i64> {
     if !path.exists() {
         return None;
     }
-    let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(path, &OpenOptions::default()).unwrap();
     assert_eq!(beton.len(), SAMPLES as u64);
     let mut versions = beton.samples().map(|id| {
         let Ok(OwnedValue::Bytes(bytes)) = beton.owned(id, 1) else { panic!("sample {id}") };
@@ -224,7 +226,7 @@ fn a_second_writer_of_a_path_is_refused_and_the_first_goes_on() {
     let report = write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
     assert_eq!(report.samples, 10);
     assert!(refused.unwrap().contains("is being written by another process"));
-    assert_eq!(Beton::open(&path, &Limits::DEFAULT).unwrap().len(), 10);
+    assert_eq!(Beton::open(&path, &OpenOptions::default()).unwrap().len(), 10);
 }
 
 /// Runs a child whose files may have `kib` KiB. The signal kills the child, or, if the signal is ignored,

@@ -12,12 +12,12 @@ use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop::internals::source::Escaped;
 use fuseloop::ops::{
     ColorJitter, Dim, ImageType, ImageView, Normalize, NumberRule, Ops, ParamError,
     RandomHorizontalFlip, RandomResizedCrop, Size, ToChannelsFirst, ops,
 };
 use fuseloop::sample::Epoch;
-use fuseloop::source::Escaped;
 use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use fuseloop::{Loader, Order};
 use jpeg_encoder::{ColorType, Encoder};

@@ -5,7 +5,9 @@
 
 use crate::command::{fuseloop, told};
 use crate::rounds::rounds;
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::ops::internals::registry::registry;
+use fuseloop::source::OpenOptions;
 use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
 use jpeg_encoder::{ColorType, Encoder};
@@ -489,7 +491,7 @@ fn verify_finds_nothing_in_a_whole_file() {
 fn verify_lists_what_is_damaged_and_fails() {
     let dir = dataset();
     let path = dir.path().join("photos.beton");
-    let file = fuseloop::source::Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap();
+    let file = fuseloop::source::Beton::open(&path, &OpenOptions::default()).unwrap();
     let picture =
         fuseloop::source::Source::locate(&file, fuseloop::SampleId(2), 0).unwrap().bytes.unwrap();
     let mut bytes = fs::read(&path).unwrap();

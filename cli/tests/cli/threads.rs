@@ -11,14 +11,15 @@ use crate::dataset;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
-    Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OwnedValue,
-    ProcessCache, RunPlan, Source, Stream, Tar, TfRecords, Upcoming, index_shards,
+    Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OpenOptions,
+    OwnedValue, ProcessCache, RunPlan, Source, Stream, Tar, TarOptions, TfOptions, TfRecords,
+    Upcoming, index_shards,
 };
 use fuseloop::verify::{VerifyOptions, verify};
 use fuseloop::write::{
     ConvertOptions, FieldValue, ImageInput, WriteMode, WriteOptions, convert, write_iter,
 };
-use fuseloop::{Epoch, Limits, Loader, SampleId};
+use fuseloop::{Epoch, Loader, SampleId};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
@@ -45,7 +46,7 @@ const NO_STACK: &str = "4611686018427387904";
 /// Creates a `.beton`, a folder of images with classes, and shards of tar and of TFRecord.
 fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
     let (dir, path) = dataset::write(40, WriteMode::Jpg, dataset::varied);
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let two = ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
     convert(&beton, dir.path().join("folder"), &ConvertOptions::default()).unwrap();
     convert(&beton, dir.path().join("a-{0}.tar"), &two).unwrap();
@@ -115,7 +116,7 @@ fn every_part_of_the_library_refuses_too_many_threads() {
         assert_bounded(&open().workers(count).build().err().unwrap(), count);
         let cache = ProcessCache { io_threads: threads, ..ProcessCache::default() };
         assert_bounded(&open().process_cache(cache).build().err().unwrap(), count);
-        let paged = PagedBeton::new(Beton::open(&path, &Limits::DEFAULT).unwrap(), cache);
+        let paged = PagedBeton::new(Beton::open(&path, &OpenOptions::default()).unwrap(), cache);
         assert_bounded(&Source::begin(Arc::new(paged), &run()).err().unwrap(), count);
         let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
         let generator = || Generator::new(count, 4);
@@ -125,7 +126,7 @@ fn every_part_of_the_library_refuses_too_many_threads() {
         let numbers = Stream::of(Arc::new(Generator::new(1, 4).source(fields, 9, made).unwrap()));
         let how = Interleave { reads: count, ..Interleave::default() };
         assert_bounded(&Stream::interleave([numbers], how).err().unwrap(), count);
-        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let options = VerifyOptions { jobs: Some(threads), ..VerifyOptions::default() };
         assert_bounded(&verify(&beton, &options, &|_| {}).err().unwrap(), count);
         let rows = std::iter::empty::<Vec<FieldValue>>();
@@ -138,7 +139,7 @@ fn every_part_of_the_library_refuses_too_many_threads() {
 #[test]
 fn as_many_as_the_limit_are_started() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, dataset::varied);
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let options = VerifyOptions { jobs: NonZeroUsize::new(1024), ..VerifyOptions::default() };
     assert!(verify(&beton, &options, &|_| {}).unwrap().is_whole());
 }
@@ -195,21 +196,21 @@ fn assert_no_threads<T, E: ToString>(outcome: Result<T, E>) {
 fn child_without_threads() {
     let Some(dir) = given() else { return };
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-    let beton = || Beton::open(path("pictures.beton"), &Limits::DEFAULT).unwrap();
+    let beton = || Beton::open(path("pictures.beton"), &OpenOptions::default()).unwrap();
     let open = || Loader::open(path("pictures.beton")).unwrap().without("image");
     assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "the system starts threads");
     assert_no_threads(open().build());
     assert_no_threads(open().filter("label", |_| true).build());
     assert_no_threads(Folder::open(path("folder"), &FolderOptions::default()));
-    assert_no_threads(Tar::open(&path("a-{0..1}.tar")));
-    assert_no_threads(TfRecords::open(&path("a-{0..1}.tfrecord")));
+    assert_no_threads(Tar::open(&path("a-{0..1}.tar"), &TarOptions::default()));
+    assert_no_threads(TfRecords::open(&path("a-{0..1}.tfrecord"), &TfOptions::default()));
     assert_no_threads(index_shards(&path("a-{0..1}.tar"), &|_, _| {}));
     assert_no_threads(verify(&beton(), &VerifyOptions::default(), &|_| {}));
     let paged = PagedBeton::new(beton(), ProcessCache::default());
     assert_no_threads(Source::begin(Arc::new(paged), &run()));
     assert_no_threads(Generator::new(1, 4).start(|ticket| Ok::<_, BoxError>(Some(ticket))));
     // Then a large table is scanned on the current thread, which is not an error.
-    let large = Beton::open(path("large.beton"), &Limits::DEFAULT).unwrap();
+    let large = Beton::open(path("large.beton"), &OpenOptions::default()).unwrap();
     assert_eq!(large.image_stats(0).unwrap().raw, 20_000);
 }
 

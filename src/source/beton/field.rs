@@ -30,8 +30,8 @@ pub struct CustomRow {
     pub align: usize,
 }
 
-/// User-defined fields by name. A name that is given here overrides the kind in the file, as in FFCV.
-pub type CustomRows = BTreeMap<String, CustomRow>;
+/// User-defined fields by name.
+pub(crate) type CustomRows = BTreeMap<String, CustomRow>;
 
 const NAME_SIZE: usize = 16;
 const ARGUMENTS_SIZE: usize = 1024;
@@ -40,14 +40,18 @@ const DTYPE_OFFSET: usize = MAX_DIMS * 8 + 8;
 
 impl FieldSpec {
     /// The size of a descriptor in bytes.
-    pub const SIZE: usize = 1 + NAME_SIZE + ARGUMENTS_SIZE;
+    pub(crate) const SIZE: usize = 1 + NAME_SIZE + ARGUMENTS_SIZE;
 
     /// Reads the descriptor at file offset `at`.
     ///
     /// # Errors
     ///
     /// See [`FieldError`]. Never panics, whatever the bytes.
-    pub fn parse(descriptor: &[u8], at: u64, custom: &CustomRows) -> Result<Self, FieldError> {
+    pub(crate) fn parse(
+        descriptor: &[u8],
+        at: u64,
+        custom: &CustomRows,
+    ) -> Result<Self, FieldError> {
         let (type_id, name, arguments) =
             split(descriptor).ok_or(FieldError::Truncated { at, found: descriptor.len() })?;
         let name = parse_name(&name, at)?;
@@ -77,7 +81,7 @@ impl FieldSpec {
     /// # Errors
     ///
     /// Fails if the format can't hold the name or the shape: see [`FieldError`].
-    pub fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
+    pub(crate) fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
         let name = self.name.as_bytes();
         if name.len() > NAME_SIZE || !name.iter().all(|b| (1..128).contains(b)) {
             return Err(FieldError::NameUnwritable { name: self.name.clone() });
@@ -101,8 +105,7 @@ impl FieldSpec {
 
 impl FieldKind {
     /// Returns the number that stands for the kind in a file.
-    #[must_use]
-    pub fn type_id(&self) -> u8 {
+    pub(crate) fn type_id(&self) -> u8 {
         match self {
             Self::Float => 0,
             Self::Int => 1,

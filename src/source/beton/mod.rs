@@ -27,7 +27,8 @@ mod stats;
 mod table;
 
 pub use error::{OpenError, ReadError, SourceError, SourceErrorKind};
-pub use field::{CustomRow, CustomRows, FieldError, parse_fields};
+use field::CustomRows;
+pub use field::{CustomRow, FieldError, parse_fields};
 pub use header::{Header, HeaderError};
 pub use pages::{PageStats, PagedBeton, ProcessCache};
 pub use read::{Beton, BetonHead, OpenOptions};

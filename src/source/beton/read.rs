@@ -14,10 +14,12 @@ use super::{
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value, classes,
+    BoxError, Buffer, ClassNames, DatasetError, EncodedImage, FieldKind, FieldSpec, Fingerprint,
+    ImageMode, ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value,
+    classes,
 };
 use fuseloop_ops::{RGB, Size};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -46,8 +48,16 @@ pub struct Beton {
 pub struct OpenOptions {
     /// The limits on what the file may ask for.
     pub limits: Limits,
-    /// The sizes of user-defined fields.
-    pub custom_fields: CustomRows,
+    /// The sizes of user-defined fields, by name. A name that is given here overrides the kind in the
+    /// file, as in FFCV.
+    pub custom_fields: BTreeMap<String, CustomRow>,
+}
+
+/// The limits, for a file without user-defined fields.
+impl From<Limits> for OpenOptions {
+    fn from(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
 }
 
 /// The header and the fields of a file. Reading rows requires the sizes of user-defined fields; reading
@@ -110,7 +120,7 @@ fn read_header(bytes: &FileBytes) -> Result<Header, OpenError> {
 }
 
 impl Beton {
-    /// Opens a file.
+    /// Opens a file, with the sizes of its user-defined fields if it has any.
     ///
     /// The file should not be changed while it is open: a read then returns old or new bytes, and values
     /// may be damaged. If the file is cut short, also during a read, its missing bytes are an error. (A
@@ -119,18 +129,13 @@ impl Beton {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]; the path is added.
-    pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, SourceError> {
-        Self::open_with(path, &OpenOptions { limits: *limits, ..OpenOptions::default() })
+    /// Fails if the file can't be read, is not a `.beton` file, is damaged in its head or its tables, or
+    /// exceeds the limits.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DatasetError> {
+        Ok(Self::open_file(path.as_ref(), options)?)
     }
 
-    /// Opens a file with user-defined fields, as [`open`](Self::open) does.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`]; the path is added.
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, SourceError> {
-        let path = path.as_ref();
+    pub(crate) fn open_file(path: &Path, options: &OpenOptions) -> Result<Self, SourceError> {
         FileBytes::open(path)
             .map_err(OpenError::from)
             .and_then(|bytes| Self::new(bytes, options))
@@ -143,17 +148,7 @@ impl Beton {
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, limits: &Limits) -> Result<Self, OpenError> {
-        let options = OpenOptions { limits: *limits, ..OpenOptions::default() };
-        Self::from_bytes_with(bytes, &options)
-    }
-
-    /// Opens a file with user-defined fields that is held in memory.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
-    pub fn from_bytes_with(
+    pub(crate) fn from_bytes(
         bytes: impl Into<Arc<[u8]>>,
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
@@ -164,8 +159,12 @@ impl Beton {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
-    pub fn from_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, OpenError> {
+    /// Fails as [`open`](Self::open) does.
+    pub fn from_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, DatasetError> {
+        Self::of_reader(reader, options).map_err(|error| BoxError::from(error).into())
+    }
+
+    pub(crate) fn of_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, OpenError> {
         Self::new(FileBytes::from_reader(Arc::new(reader))?, options)
     }
 
@@ -207,7 +206,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails if the file can't be read, or if there is no memory for it.
-    pub fn into_memory(self) -> Result<Self, SourceError> {
+    pub(crate) fn into_memory(self) -> Result<Self, SourceError> {
         let bytes = self.bytes.copy(0, self.bytes.len());
         match bytes {
             Ok(bytes) => Ok(Self { bytes: FileBytes::InMemory(bytes.into()), ..self }),
@@ -219,58 +218,42 @@ impl Beton {
     }
 
     /// Returns the path of the file, if it was opened by its path.
-    #[must_use]
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Returns the number of samples.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.header.num_samples
     }
 
     /// Returns the number of every sample, in the file's order.
-    pub fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
+    pub(crate) fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
         (0..self.header.num_samples).map(SampleId)
     }
 
     /// Returns the fields, in the file's order.
-    #[must_use]
-    pub fn fields(&self) -> &[FieldSpec] {
+    pub(crate) fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
 
-    /// Returns the index of the field with this name.
-    #[must_use]
-    pub fn field_index(&self, name: &str) -> Option<usize> {
-        self.fields.iter().position(|field| field.name == name)
-    }
-
     /// Returns the header, as it is stored in the file.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
     /// Returns the size of the file in bytes.
-    #[must_use]
-    pub fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.bytes.len()
     }
 
     /// Returns the size of a row of the sample table in bytes.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         self.layout.size()
     }
 
     /// Returns the number of values that are stored in pages: the records of the allocation table.
-    #[must_use]
-    pub fn stored_values(&self) -> u64 {
+    pub(crate) fn stored_values(&self) -> u64 {
         self.bytes.len().saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
     }
 
@@ -279,8 +262,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails if the table can't be read.
-    #[doc(hidden)]
-    pub fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
+    pub(crate) fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
         Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
     }
 
@@ -293,7 +275,7 @@ impl Beton {
     /// # Errors
     ///
     /// See [`ReadErrorKind`]. Never panics, whatever the file holds.
-    pub fn value<'a>(
+    pub(crate) fn value<'a>(
         &'a self,
         sample: SampleId,
         field: usize,
@@ -314,7 +296,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`value`](Self::value) does.
-    pub fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
+    pub(crate) fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
         self.value(sample, field, &mut Buffer::default()).map(OwnedValue::from)
     }
 
@@ -322,8 +304,7 @@ impl Beton {
     /// none.
     ///
     /// The first call reads the whole sample table, the others are free.
-    #[must_use]
-    pub fn longest(&self, field: usize) -> u64 {
+    pub(crate) fn longest(&self, field: usize) -> u64 {
         self.longest
             .get(field)
             .map_or(0, |longest| *longest.get_or_init(|| self.scan_longest(field)))
@@ -346,7 +327,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`value`](Self::value) does for the row, or if the field is not an image.
-    pub fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
+    pub(crate) fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
         let size = || {
             let (kind, at, cell) = self.cell(sample, field)?;
             match cell {
@@ -360,19 +341,11 @@ impl Beton {
     /// Returns the statistics of a field's images, from the rows; `None` if the field is not an image.
     ///
     /// The first call reads the whole sample table, the others are free.
-    #[must_use]
-    pub fn image_stats(&self, field: usize) -> Option<&ImageStats> {
+    pub(crate) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
         if self.fields.get(field)?.kind != FieldKind::RgbImage {
             return None;
         }
         Some(self.image_stats.get(field)?.get_or_init(|| ImageStats::scan(self, field)))
-    }
-
-    /// Returns the size that all readable images of a field share, if they share one; the cost is that
-    /// of [`image_stats`](Self::image_stats).
-    #[must_use]
-    pub fn uniform_image_size(&self, field: usize) -> Option<Size> {
-        self.image_stats(field)?.uniform()
     }
 
     /// Returns the bytes that a user-defined field's pointer leads to. Their number is in the allocation
@@ -382,8 +355,7 @@ impl Beton {
     ///
     /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
     /// loaded only if the file has an image or a user-defined field; in other files no record is found.
-    #[doc(hidden)]
-    pub fn stored<'a>(
+    pub(crate) fn stored<'a>(
         &'a self,
         ptr: u64,
         buffer: &'a mut Buffer,

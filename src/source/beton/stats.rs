@@ -87,9 +87,7 @@ impl Beton {
     /// Returns the statistics of a field from the sample table; `None` if there is no such field.
     ///
     /// Reads the whole sample table, and none of the data.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn field_stats(&self, field: usize) -> Option<FieldStats> {
+    pub(crate) fn field_stats(&self, field: usize) -> Option<FieldStats> {
         use crate::source::FieldKind as Kind;
         Some(match self.fields().get(field)?.kind {
             Kind::Float => {

@@ -41,8 +41,7 @@ pub enum As {
 
 impl As {
     /// Returns the kind that an extension stands for: `seg.npy` is an array, as `npy` is.
-    #[must_use]
-    pub fn of_extension(ext: &str) -> Self {
+    pub(super) fn of_extension(ext: &str) -> Self {
         match ext.rsplit('.').next().unwrap_or(ext) {
             ext if image::is_read(ext) => Self::Image,
             "cls" | "cls2" | "class" | "count" | "id" | "index" | "inx" => Self::Int,
@@ -85,7 +84,7 @@ pub(super) enum ColumnValue<'a> {
 /// Why bytes do not fit their field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ColumnError {
+pub(super) enum ColumnError {
     /// The text is not a number, or the number does not fit.
     #[error("{found} is not {expected}")]
     Number {

@@ -62,8 +62,7 @@ impl LinkCounts {
     }
 
     /// Returns whether there was no link at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }

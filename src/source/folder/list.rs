@@ -32,7 +32,7 @@ const MAX_STORED: usize = 100;
 
 /// An image file and its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labelled {
+pub(crate) struct Labelled {
     /// The image file.
     pub path: PathBuf,
     /// The number of its class.
@@ -41,7 +41,7 @@ pub struct Labelled {
 
 /// The samples of a dataset of labelled image files, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImageList {
+pub(crate) struct ImageList {
     /// The samples.
     pub images: Vec<Labelled>,
     /// Names of the classes in the order of their numbers, escaped where they are not printable.
@@ -86,7 +86,7 @@ impl ImageList {
     /// # Errors
     ///
     /// See [`ListError`].
-    pub fn open(path: &Path, links: Links) -> Result<Self, ListError> {
+    pub(crate) fn open(path: &Path, links: Links) -> Result<Self, ListError> {
         let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
         if is_dir { Self::from_folder(path, links) } else { Self::from_table(path) }
     }
@@ -97,7 +97,7 @@ impl ImageList {
     ///
     /// Fails if the folder or one below it can't be listed, if there is no image, or if a name has no
     /// class.
-    pub fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
+    pub(crate) fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
         let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
         let rules = Rules::new(other_than_image, links, vec![real]);
         let ListedFiles { names, mut labels, classes, ignored, links } =
@@ -123,7 +123,7 @@ impl ImageList {
     /// # Errors
     ///
     /// Fails if the table can't be read, if a line does not have two columns, or if there is no line.
-    pub fn from_table(table: &Path) -> Result<Self, ListError> {
+    pub(crate) fn from_table(table: &Path) -> Result<Self, ListError> {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
         let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();

@@ -13,6 +13,7 @@
 mod error;
 mod layout;
 mod links;
+#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only a writer needs a whole list"))]
 mod list;
 mod names;
 mod numbers;
@@ -24,17 +25,21 @@ mod walk;
 
 pub use error::ListError;
 pub use links::{LinkCounts, Links};
+pub use list::Ignored;
+#[cfg(any(test, feature = "write"))]
+pub(crate) use list::ImageList;
+#[cfg(feature = "write")]
+pub(crate) use list::Labelled;
 #[cfg(feature = "write")]
 pub(crate) use list::is_jpeg_name;
-pub use list::{Ignored, ImageList, Labelled};
 pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,
-    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
-    Source, Value, atomic_file, refuse_cut,
+    BoxError, Buffer, ClassNames, ClassTable, DatasetError, EncodedImage, Escaped,
+    FOLDER_FILE_NAME, FieldKind, FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt,
+    Record, SampleLocation, Source, Value, atomic_file, refuse_cut,
 };
 use crate::sample::{Limits, SampleId};
 use layout::ListedFiles;
@@ -99,15 +104,16 @@ impl FolderOptions {
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 ///
 /// Images are JPEG and PNG files, told by their first bytes. Classes are numbered in the byte order of
-/// their names. [`ImageList`] describes which files of a folder are samples; the order within a class is
-/// torchvision's: directory by directory.
+/// their names. A file of a folder is a sample if its
+/// extension is jpg, jpeg or png in any case and its name does not begin with a dot; the order within a
+/// class is torchvision's: directory by directory.
 ///
 /// ```no_run
 /// use fuseloop::source::{Folder, FolderOptions, Source};
 ///
 /// let folder = Folder::open("imagenet/train", &FolderOptions::default())?;
-/// println!("{} images of {} classes", folder.len(), folder.classes().len());
-/// # Ok::<(), fuseloop::source::ListError>(())
+/// println!("{} images", folder.len());
+/// # Ok::<(), fuseloop::source::DatasetError>(())
 /// ```
 pub struct Folder {
     name: String,
@@ -142,10 +148,12 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Fails if the files can't be listed, if there is no image, or if a table is damaged: see
-    /// [`ListError`].
-    pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, ListError> {
-        let path = spec.as_ref();
+    /// Fails if the files can't be listed, if there is no image, or if a table is damaged.
+    pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, DatasetError> {
+        Ok(Self::list(spec.as_ref(), options)?)
+    }
+
+    fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
         let folder = match path.to_str() {
             _ if path.is_dir() => Self::of_folder(path, options)?,
             _ if table::is_table(path) => Self::of_table(path, options)?,
@@ -246,26 +254,22 @@ impl Folder {
 
     /// Returns the names of the classes in the order of their numbers, escaped where they are not
     /// printable. [`Source::class_names`] has the numbers too. Empty if a table gave numbers.
-    #[must_use]
-    pub fn classes(&self) -> &[String] {
+    pub(crate) fn classes(&self) -> &[String] {
         &self.classes
     }
 
     /// Returns the files that are not samples, with the reasons. A saved listing has only their number.
-    #[must_use]
-    pub fn ignored(&self) -> &Ignored {
+    pub(crate) fn ignored(&self) -> &Ignored {
         &self.ignored
     }
 
     /// Returns how the symbolic links in the folder were treated.
-    #[must_use]
-    pub fn links(&self) -> LinkCounts {
+    pub(crate) fn links(&self) -> LinkCounts {
         self.links
     }
 
     /// Returns the path of a sample's image.
-    #[must_use]
-    pub fn file(&self, sample: SampleId) -> Option<PathBuf> {
+    pub(crate) fn file(&self, sample: SampleId) -> Option<PathBuf> {
         Some(self.root.join(self.names.path(usize::try_from(sample.0).ok()?)?))
     }
 

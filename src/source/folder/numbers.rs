@@ -64,7 +64,7 @@ impl ClassNumbers {
         let shown =
             table.0.iter().filter_map(|class| class.name.as_ref().or(class.folder.as_ref()));
         let shown = shown.map(|name| Escaped(name).to_string()).collect();
-        Ok(Self { numbers, names: Some(names).filter(|names| !names.is_empty()), shown })
+        Ok(Self { numbers, names: Some(names).filter(|names| names.iter().len() > 0), shown })
     }
 
     /// Replaces indices in the list of classes by the numbers of the classes.

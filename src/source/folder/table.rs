@@ -131,6 +131,7 @@ pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
 }
 
 /// Reads the paths and labels of a table of two columns, without its header.
+#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only a list needs pairs"))]
 pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
     let rows = records(table, &Limits::DEFAULT)?;
     let mut pairs = Vec::with_capacity(rows.len());

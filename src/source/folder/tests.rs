@@ -16,7 +16,7 @@ fn tree(files: &[&str]) -> tempfile::TempDir {
 }
 
 fn open(spec: impl AsRef<Path>) -> Result<Folder, ListError> {
-    Folder::open(spec, &FolderOptions::default())
+    Folder::list(spec.as_ref(), &FolderOptions::default())
 }
 
 fn rows(folder: &Folder) -> Vec<(String, i64)> {

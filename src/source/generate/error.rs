@@ -7,10 +7,23 @@ use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
-/// The reason why a generator could not be started, or has no item. Each error names its queue.
+/// The reason why a generator could not be started, or has no item. Each error names its queue; its `source`
+/// is the error of the user's function, or the system's.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GenerateError {
+#[error(transparent)]
+pub struct GenerateError(#[from] pub(crate) GenerateErrorKind);
+
+impl GenerateError {
+    /// Returns whether no item was ready in time. The queue can be asked again.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.0, GenerateErrorKind::TimedOut { .. })
+    }
+}
+
+/// The cases of [`GenerateError`].
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateErrorKind {
     /// The user's function returned an error.
     #[error("queue {}: ticket {ticket}: {source}", Escaped(queue))]
     Failed {
@@ -107,20 +120,20 @@ mod tests {
 
     #[test]
     fn messages_name_the_queue_and_say_what_to_do() {
-        let told = |error: GenerateError, text: &str| assert_eq!(error.to_string(), text);
+        let told = |error: GenerateErrorKind, text: &str| assert_eq!(error.to_string(), text);
         let queue = || "train".to_owned();
         told(
-            GenerateError::Failed { queue: queue(), ticket: 7, source: "no row".into() },
+            GenerateErrorKind::Failed { queue: queue(), ticket: 7, source: "no row".into() },
             "queue train: ticket 7: no row",
         );
         told(
-            GenerateError::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
+            GenerateErrorKind::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
             "queue train: ticket 7: panic: oh",
         );
         let busy = |ticket, ms| Busy { ticket, elapsed: Duration::from_millis(ms) };
         let waited = Duration::from_millis(1500);
         told(
-            GenerateError::TimedOut {
+            GenerateErrorKind::TimedOut {
                 queue: queue(),
                 ticket: Some(7),
                 waited,
@@ -132,19 +145,22 @@ mod tests {
         );
         let (ticket, busy) = (None, vec![]);
         told(
-            GenerateError::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
+            GenerateErrorKind::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
             "queue train: an item is not ready after 1.5s; 0 of 1 producers are inside the \
              function",
         );
         told(
-            GenerateError::Settings { queue: queue(), producers: 0, capacity: 3 },
+            GenerateErrorKind::Settings { queue: queue(), producers: 0, capacity: 3 },
             "queue train: 0 producers and room for 3 items: give 1 or more of both",
         );
         let source = io::Error::other("too many");
         told(
-            GenerateError::Spawn { queue: queue(), producer: 3, source },
+            GenerateErrorKind::Spawn { queue: queue(), producer: 3, source },
             "queue train: can't start a thread for producer 3: too many",
         );
-        told(GenerateError::Stopped { queue: queue() }, "queue train: all producers have ended");
+        told(
+            GenerateErrorKind::Stopped { queue: queue() },
+            "queue train: all producers have ended",
+        );
     }
 }

@@ -26,8 +26,8 @@ mod ordered_queue;
 mod producers;
 mod queue;
 
-pub use error::GenerateError;
-pub use flow::{Busy, QueueStats};
+pub use error::{GenerateError, GenerateErrorKind};
+pub use flow::QueueStats;
 pub use generated::Generated;
 pub use queue::Queue;
 
@@ -160,10 +160,10 @@ impl Generator {
         let Self { producers, capacity, .. } = *self;
         if producers == 0 || capacity == 0 {
             let queue = self.name.clone();
-            return Err(GenerateError::Settings { queue, producers, capacity });
+            return Err(GenerateErrorKind::Settings { queue, producers, capacity }.into());
         }
-        threads::check("producers", producers)
-            .map_err(|error| GenerateError::Threads { queue: self.name.clone(), error })
+        Ok(threads::check("producers", producers)
+            .map_err(|error| GenerateErrorKind::Threads { queue: self.name.clone(), error })?)
     }
 
     /// The largest number of items begun and not taken.

@@ -153,6 +153,7 @@ impl<T: Send + 'static> QueueState for OrderedQueue<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::GenerateErrorKind;
     use super::*;
 
     fn job(ticket: u64) -> ProducerTask {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     fn error(ticket: u64) -> Product<u64> {
-        Err(GenerateError::Failed { queue: "q".into(), ticket, source: "bad".into() })
+        Err(GenerateErrorKind::Failed { queue: "q".into(), ticket, source: "bad".into() }.into())
     }
 
     /// The next item or end, in words.

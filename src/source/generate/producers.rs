@@ -8,6 +8,7 @@
 //! The [`QueueState`] records which items are generated and taken; it has no threads and does not wait.
 //! No user code runs under the lock: neither the user's function nor the `drop` of an item.
 
+use super::error::GenerateErrorKind;
 use super::flow::{Busy, Gauge, QueueStats};
 use super::{GenerateError, Generator};
 use crate::panicked::message;
@@ -182,7 +183,7 @@ impl<B: QueueState> Producers<B> {
             Err(source) => {
                 self.monitor.thread_exited();
                 let queue = self.monitor.name.clone();
-                return Err(GenerateError::Spawn { queue, producer: index, source });
+                return Err(GenerateErrorKind::Spawn { queue, producer: index, source }.into());
             }
         }
         Ok(())
@@ -254,7 +255,7 @@ impl<B: QueueState> Producers<B> {
     }
 
     /// The counters of the queue; all 0 in a forked process.
-    pub(super) fn flow(&self) -> QueueStats {
+    pub(super) fn stats(&self) -> QueueStats {
         let Monitor { capacity, started, .. } = *self.monitor;
         if self.process.is_forked() {
             return QueueStats { capacity, ..QueueStats::default() };
@@ -425,12 +426,12 @@ fn make<T>(queue: &str, function: &Make<T>, job: ProducerTask) -> Product<T> {
     let (queue, ticket) = (|| queue.to_owned(), job.ticket);
     match catch_unwind(AssertUnwindSafe(|| function(job))) {
         Ok(Ok(item)) => Ok(item),
-        Ok(Err(source)) => Err(GenerateError::Failed { queue: queue(), ticket, source }),
+        Ok(Err(source)) => Err(GenerateErrorKind::Failed { queue: queue(), ticket, source }.into()),
         Err(panic) => {
             let message = message(&*panic);
             // A second panic, in the drop of the first one's payload, adds no information.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            Err(GenerateError::Panicked { queue: queue(), ticket, message })
+            Err(GenerateErrorKind::Panicked { queue: queue(), ticket, message }.into())
         }
     }
 }

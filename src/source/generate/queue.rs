@@ -1,5 +1,6 @@
 //! The consumer's side of a queue.
 
+use super::error::GenerateErrorKind;
 use super::ordered_queue::OrderedQueue;
 use super::producers::{Make, Producers, WaitFailure};
 use super::{GenerateError, Generator, QueueStats};
@@ -23,22 +24,23 @@ impl<T: Send + 'static> Queue<T> {
         Ok(Self { producers, name: generator.name.clone(), is_over: false })
     }
 
-    /// The queue's name in error messages.
+    /// Returns the queue's name in error messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the next item, or [`GenerateError::TimedOut`] after `longest`. That error names the
-    /// ticket that is missing, and the call can be repeated.
+    /// Returns the next item, or after `longest` an error that is a
+    /// [timeout](GenerateError::is_timeout). That error names the ticket that is missing, and the call can
+    /// be repeated.
     pub fn next_timeout(&mut self, longest: Duration) -> Option<Result<T, GenerateError>> {
         self.take(Some(longest))
     }
 
     /// The counters of the queue: how long producers and consumer have waited for each other so far.
     #[must_use]
-    pub fn flow(&self) -> QueueStats {
-        self.producers.flow()
+    pub fn stats(&self) -> QueueStats {
+        self.producers.stats()
     }
 
     fn take(&mut self, longest: Option<Duration>) -> Option<Result<T, GenerateError>> {
@@ -50,10 +52,10 @@ impl<T: Send + 'static> Queue<T> {
             Ok(product) => product,
             Err(WaitFailure::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
             Err(WaitFailure::ProducersEnded) => {
-                Err(GenerateError::Stopped { queue: self.name.clone() })
+                Err(GenerateErrorKind::Stopped { queue: self.name.clone() }.into())
             }
             Err(WaitFailure::Forked(error)) => {
-                Err(GenerateError::Threads { queue: self.name.clone(), error })
+                Err(GenerateErrorKind::Threads { queue: self.name.clone(), error }.into())
             }
         };
         if !matches!(product, Ok(Some(_))) {
@@ -66,7 +68,7 @@ impl<T: Send + 'static> Queue<T> {
         let queue = self.name.clone();
         let ticket = self.producers.with(|line| line.awaited()).flatten();
         let (busy, producers) = self.producers.busy();
-        GenerateError::TimedOut { queue, ticket, waited, producers, busy }
+        GenerateErrorKind::TimedOut { queue, ticket, waited, producers, busy }.into()
     }
 
     fn close(&mut self) {
@@ -87,6 +89,6 @@ impl<T: Send + 'static> std::iter::FusedIterator for Queue<T> {}
 
 impl<T: Send + 'static> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("name", &self.name).field("flow", &self.flow()).finish()
+        f.debug_struct("Queue").field("name", &self.name).field("stats", &self.stats()).finish()
     }
 }

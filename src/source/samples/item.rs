@@ -80,8 +80,7 @@ impl Item {
 
     /// Labels the item with its component's index. The label replaces an earlier one: only the last
     /// combinator counts.
-    #[must_use]
-    pub fn of_component(self, part: usize) -> Self {
+    pub(crate) fn of_component(self, part: usize) -> Self {
         let item = match self {
             Self::Of { item, .. } => item,
             item => Arc::new(item),
@@ -94,7 +93,7 @@ impl Item {
     /// # Errors
     ///
     /// If the index is known only to the item's source, and the source can't read it.
-    pub fn component(&self) -> Result<usize, BoxError> {
+    pub(crate) fn component(&self) -> Result<usize, BoxError> {
         match self {
             Self::Of { part, .. } => Ok(*part),
             Self::At { source, sample } => source.component(*sample, &mut Buffer::default()),
@@ -107,7 +106,7 @@ impl Item {
     /// # Errors
     ///
     /// If the item can't be read.
-    pub fn held(&self) -> Result<Self, BoxError> {
+    pub(crate) fn held(&self) -> Result<Self, BoxError> {
         match self {
             Self::Held { .. } => Ok(self.clone()),
             Self::At { source, .. } => {
@@ -148,8 +147,7 @@ impl Item {
     }
 
     /// The item's name in error messages: its source, and its number or key there.
-    #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Held { location, .. } => location.to_string(),
             Self::Of { item, .. } => item.name(),

@@ -252,7 +252,7 @@ pub struct Buffer {
 impl Buffer {
     /// Makes the next value be read again, even if it belongs to the same sample. Borrowed memory is
     /// released.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.held = None;
         self.record = None;
         self.item = None;
@@ -360,7 +360,7 @@ fn misfit(name: &str, kind: &FieldKind, value: &OwnedValue) -> String {
 /// An FNV-1a hash of numbers and texts. It does not withstand deliberate collisions, but it is the same
 /// on every machine and will never change.
 #[derive(Clone, Copy, Debug)]
-pub struct Fingerprint(u64);
+pub(crate) struct Fingerprint(u64);
 
 impl Default for Fingerprint {
     fn default() -> Self {
@@ -370,19 +370,19 @@ impl Default for Fingerprint {
 
 impl Fingerprint {
     /// Adds bytes, without their number.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
     /// Adds a number.
-    pub fn number(&mut self, number: u64) {
+    pub(crate) fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
 
     /// Adds the length of a text, then its bytes.
-    pub fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }
@@ -397,7 +397,7 @@ impl Fingerprint {
 
     /// Returns the hash of everything that was added.
     #[must_use]
-    pub fn value(self) -> u64 {
+    pub(crate) fn value(self) -> u64 {
         self.0
     }
 }

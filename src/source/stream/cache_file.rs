@@ -298,7 +298,7 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Pass, Stream};
+    use super::super::{Pass, Stream, Streamed as _};
     use super::*;
     use crate::sample::Epoch;
     use crate::source::{FieldKind, Generator};

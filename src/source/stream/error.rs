@@ -1,6 +1,6 @@
 //! Errors of combining streams.
 
-use super::Stream;
+use super::{Stream, Streamed};
 use crate::source::{Escaped, FieldSpec};
 use crate::threads::MOST;
 

@@ -58,8 +58,7 @@ pub use interleave::Interleave;
 pub use mix::MixEnd;
 pub(in crate::source) use rank_shards::shards_of_rank;
 pub use sequential_source::SequentialSource;
-pub use stream_source::StreamEnd;
-pub(crate) use stream_source::StreamSource;
+pub(crate) use stream_source::{StreamEnd, StreamSource};
 
 pub use super::samples::Item;
 
@@ -69,7 +68,7 @@ use draws::scrambled;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Samples in sequence. A clone shares the same stream.
+/// Samples in sequence. A clone shares the same stream. [`Streamed`] has the methods that describe it.
 #[derive(Clone)]
 pub struct Stream(Arc<dyn Streamed>);
 
@@ -188,7 +187,7 @@ pub trait Streamed: Send + Sync + 'static {
     }
 
     /// The number of streams that were combined side by side, where each item carries the
-    /// [index](Item::of_component) of its stream; 1 if none were. By default, the count of the only entry of
+    /// [index](Item::Of) of its stream; 1 if none were. By default, the count of the only entry of
     /// [`components`](Self::components).
     fn component_count(&self) -> usize {
         if let [one] = self.components() { one.component_count() } else { 1 }
@@ -244,76 +243,54 @@ impl Stream {
     pub fn of(source: Arc<dyn Source>) -> Self {
         Self::new(WholeSource(source))
     }
+}
 
-    /// The fields of a sample, in order.
-    #[must_use]
-    pub fn fields(&self) -> &[FieldSpec] {
+impl Streamed for Stream {
+    fn fields(&self) -> &[FieldSpec] {
         self.0.fields()
     }
 
-    /// Begins a pass.
-    ///
-    /// # Errors
-    ///
-    /// If the pass can't begin.
-    pub fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         self.0.open(pass)
     }
 
-    /// The number of items of a pass, if it is known without reading one.
-    #[must_use]
-    pub fn known_len(&self) -> Option<u64> {
+    fn known_len(&self) -> Option<u64> {
         self.0.known_len()
     }
 
-    /// The number of streams that the last `mix`, `concat` or `interleave` combined into this one; 1 if
-    /// there was none.
-    #[must_use]
-    pub fn component_count(&self) -> usize {
-        self.0.component_count()
-    }
-
-    /// The image sizes of a field, if they are known.
-    #[must_use]
-    pub fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        self.0.image_stats(field)
-    }
-
-    /// The length in bytes of the longest value of a Bytes or JSON field, if it is known.
-    #[must_use]
-    pub fn longest(&self, field: usize) -> Option<u64> {
-        self.0.longest(field)
-    }
-
-    /// The class names, if they are known.
-    ///
-    /// # Errors
-    ///
-    /// See [`Source::class_names`].
-    pub fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        self.0.class_names()
-    }
-
-    /// The stream's name in error messages.
-    #[must_use]
-    pub fn name(&self) -> String {
-        self.0.name()
-    }
-
-    /// Returns whether two passes with the same [`Pass`] yield the same items.
-    #[must_use]
-    pub fn is_exact(&self) -> bool {
+    fn is_exact(&self) -> bool {
         self.0.is_exact()
     }
 
-    /// The local files and folders that the stream is read from.
-    pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+    fn components(&self) -> &[Stream] {
+        self.0.components()
+    }
+
+    fn component_count(&self) -> usize {
+        self.0.component_count()
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.0.image_stats(field)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        self.0.longest(field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.0.class_names()
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         self.0.paths()
     }
 
-    /// Identifies the stream, equally in every process.
-    #[must_use]
-    pub fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self) -> u64 {
         self.0.fingerprint()
     }
 }

@@ -1,6 +1,6 @@
 //! A cursor over one pass: moves forward to a position and skips the items before it.
 
-use super::{Item, Items, Pass, Stream, StreamEnd};
+use super::{Item, Items, Pass, Stream, StreamEnd, Streamed};
 use crate::panicked::message;
 use crate::source::BoxError;
 use std::panic::{AssertUnwindSafe, catch_unwind};

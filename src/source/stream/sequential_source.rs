@@ -10,7 +10,7 @@
 //! from its start.
 
 use super::pass_cursor::PassCursor;
-use super::{ENDLESS, Item, Pass, Stream, StreamEnd};
+use super::{ENDLESS, Item, Pass, Stream, StreamEnd, Streamed};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{
     BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, SampleLocation, Source,
@@ -51,7 +51,7 @@ impl Stream {
     /// use fuseloop::source::{Stream, TarStream};
     /// use fuseloop::write::{ConvertOptions, convert};
     ///
-    /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz")?);
+    /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz", &TarOptions::default())?);
     /// convert(&shards.counted(|_| ())?, "train.beton", &ConvertOptions::default())?;
     /// # Ok::<(), fuseloop::source::BoxError>(())
     /// ```

@@ -20,7 +20,7 @@
 //! one. An error of the stream itself is returned the same way.
 
 use super::pass_cursor::PassCursor;
-use super::{Item, Pass, Stream};
+use super::{Item, Pass, Stream, Streamed};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{
     BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source,

@@ -28,7 +28,8 @@ mod zstd;
 #[cfg(test)]
 mod tests;
 
-pub use error::{MemberLocation, TarDamage, TarError};
+use error::TarDamage;
+pub(crate) use error::TarError;
 pub use options::TarOptions;
 pub use stream::TarStream;
 
@@ -38,8 +39,8 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
-    classes, index_file,
+    BoxError, Buffer, ClassNames, DatasetError, FieldSpec, Record, RunPlan, SampleLocation, Source,
+    Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -51,7 +52,8 @@ use std::sync::Arc;
 ///
 /// Consecutive members with the same name before the extension are one sample: `0001.jpg`, `0001.cls`.
 /// Without [declared fields](TarOptions::field), each extension of the first sample is a field of that
-/// name; see [`As::of_extension`](super::As::of_extension) for its type.
+/// name: `jpg` and `png` are images, `cls` and `id` are ints, `json` is JSON, `npy` is an array, and others
+/// are bytes.
 ///
 /// No member is unpacked to disk, no link is followed, and a member's name is only used as a key. The
 /// shards must not be changed while they are open.
@@ -59,9 +61,9 @@ use std::sync::Arc;
 /// ```no_run
 /// use fuseloop::source::{As, Source, Tar, TarOptions};
 /// let fields = TarOptions::default().field("image", "jpg;jpeg", As::Image).field("label", "cls", As::Int);
-/// let tar = Tar::open_with("train-{000..255}.tar", &fields)?;
+/// let tar = Tar::open("train-{000..255}.tar", &fields)?;
 /// println!("{} samples", tar.len());
-/// # Ok::<(), fuseloop::source::TarError>(())
+/// # Ok::<(), fuseloop::source::DatasetError>(())
 /// ```
 #[derive(Clone)]
 pub struct Tar {
@@ -70,7 +72,7 @@ pub struct Tar {
 }
 
 impl Tar {
-    /// Opens the shards that a text names: see [`Location::parse`](super::Location::parse).
+    /// Opens the shards that a text names: paths or addresses, with braces, `::` and `*` for several.
     ///
     /// If a shard has an index file (`train-000.tar.fidx`, see [`index_shards`](super::index_shards)),
     /// the index file is read. For other shards the headers of all members are read, several shards at a
@@ -78,36 +80,25 @@ impl Tar {
     ///
     /// # Errors
     ///
-    /// See [`TarError`]: a shard can't be opened, is damaged or is compressed; an index file does not
-    /// match its shard; there is no sample.
-    pub fn open(spec: &str) -> Result<Self, TarError> {
-        Self::open_with(spec, &TarOptions::default())
+    /// Fails if a shard can't be opened, is damaged or is compressed, if an index file does not match its
+    /// shard, if there is no sample, or if a field can't be read as it is declared.
+    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, DatasetError> {
+        Ok(Self::open_shards(spec, options)?)
     }
 
-    /// Opens shards with declared fields, or with limits other than the default ones.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open); also if a field can't be read as it is declared.
-    pub fn open_with(spec: &str, options: &TarOptions) -> Result<Self, TarError> {
+    pub(in crate::source) fn open_shards(
+        spec: &str,
+        options: &TarOptions,
+    ) -> Result<Self, TarError> {
         Self::of(Shards::open(spec).map_err(TarError::Open)?, options)
     }
 
     /// Opens a shard that is in memory.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open).
-    pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, TarError> {
-        Self::from_bytes_with(bytes, &TarOptions::default().limits(*limits))
-    }
-
-    /// Opens a shard that is in memory, with declared fields.
-    ///
-    /// # Errors
-    ///
-    /// See [`open_with`](Self::open_with).
-    pub fn from_bytes_with(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
+    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
         Self::of(Shards::new(vec![Shard::held("memory.tar", bytes)]), options)
     }
 

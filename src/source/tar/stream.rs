@@ -13,7 +13,7 @@ use super::walk::{FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
 use crate::source::shards::{Shard, Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{BoxError, ClassNames, FieldSpec, classes};
+use crate::source::{BoxError, ClassNames, DatasetError, FieldSpec, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 /// ```no_run
 /// use fuseloop::source::{As, Stream, TarOptions, TarStream};
 /// let fields = TarOptions::default().field("image", "jpg", As::Image).field("label", "cls", As::Int);
-/// let shards = TarStream::open_with("train-{000..255}.tar.gz", &fields)?.shuffle_shards();
+/// let shards = TarStream::open("train-{000..255}.tar.gz", &fields)?.shuffle_shards();
 /// let stream = Stream::from(shards.split_by_rank(0, 8)?);
-/// # Ok::<(), fuseloop::source::TarError>(())
+/// # Ok::<(), fuseloop::source::DatasetError>(())
 /// ```
 #[derive(Clone)]
 pub struct TarStream {
@@ -41,31 +41,29 @@ pub struct TarStream {
 }
 
 impl TarStream {
-    /// Opens the shards that a text names: see [`Location::parse`](crate::source::Location::parse).
-    /// Every shard must exist; of the first shard, the first sample is read to determine the fields.
+    /// Opens the shards that a text names: paths or addresses, with braces, `::` and `*` for several. Every shard must exist; of the first shard, the first sample is read to determine the fields.
     ///
     /// # Errors
     ///
-    /// See [`TarError`].
-    pub fn open(spec: &str) -> Result<Self, TarError> {
-        Self::open_with(spec, &TarOptions::default())
+    /// Fails if a shard can't be opened, if the first one is damaged or has no sample, or if a field can't
+    /// be read as it is declared.
+    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, DatasetError> {
+        Ok(Self::open_shards(spec, options)?)
     }
 
-    /// Opens shards with declared fields, or with limits other than the default ones.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open); also if a field can't be read as it is declared.
-    pub fn open_with(spec: &str, options: &TarOptions) -> Result<Self, TarError> {
+    pub(in crate::source) fn open_shards(
+        spec: &str,
+        options: &TarOptions,
+    ) -> Result<Self, TarError> {
         Self::of(&Shards::open(spec).map_err(TarError::Open)?, options, false)
     }
 
     /// Opens a shard that is in memory.
-    ///
-    /// # Errors
-    ///
-    /// See [`open_with`](Self::open_with).
-    pub fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
+    pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
         Self::of(&Shards::new(vec![Shard::held("memory.tar", bytes)]), options, true)
     }
 
@@ -87,13 +85,13 @@ impl TarStream {
     /// # Errors
     ///
     /// If `rank` is not below `world`, or there are fewer shards than ranks.
-    pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, TarError> {
+    pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, DatasetError> {
         if rank >= world {
-            return Err(TarError::Rank { rank, world });
+            return Err(TarError::Rank { rank, world }.into());
         }
         let shards = self.inner.shards.len();
         if shards < world {
-            return Err(TarError::Ranks { shards, world });
+            return Err(TarError::Ranks { shards, world }.into());
         }
         Ok(Self { rank, world, ..self })
     }

@@ -6,7 +6,7 @@ use crate::source::Escaped;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: record {record} at byte {at}: {cause}")]
 #[non_exhaustive]
-pub struct TfRecordError {
+pub(crate) struct TfRecordError {
     /// The file, escaped.
     pub file: String,
     /// The number of the record in the file, from 0.
@@ -20,7 +20,7 @@ pub struct TfRecordError {
 /// The reason why a record can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TfRecordCause {
+pub(crate) enum TfRecordCause {
     /// The file ends inside the record's header.
     #[error("the file ends inside its header, which has {found} of 12 bytes")]
     Header {

@@ -66,7 +66,7 @@ pub enum Feature {
 /// let options = TfOptions::default()
 ///     .feature("image/encoded", Feature::Image)
 ///     .feature("image/class/label", Feature::Int);
-/// let records = TfRecords::open_with("train-{00000..01023}-of-01024", &options)?;
+/// let records = TfRecords::open("train-{00000..01023}-of-01024", &options)?;
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -119,7 +119,7 @@ enum List {
 
 impl List {
     fn of(dtype: NdType) -> Self {
-        match (dtype.kind(), dtype.item_size()) {
+        match (dtype.kind, dtype.item_size()) {
             (NdKind::Bool | NdKind::Int, _) | (NdKind::UInt, 1 | 2 | 4) => Self::Ints,
             (NdKind::Float, 2 | 4) => Self::Floats,
             _ => Self::Bytes,
@@ -135,7 +135,7 @@ pub(crate) fn to_list(dtype: NdType, elements: Vec<u8>) -> Kind {
         List::Bytes => Kind::Bytes(BytesList { value: vec![elements] }),
         List::Ints => {
             let above = 64 - 8 * size as u32;
-            let is_signed = dtype.kind() == NdKind::Int;
+            let is_signed = dtype.kind == NdKind::Int;
             let value = |word: [u8; 8]| {
                 let word = u64::from_le_bytes(word).cast_signed();
                 // Shifts the value to the top and back to extend its sign.
@@ -161,7 +161,7 @@ pub(crate) fn from_list(dtype: NdType, list: Kind) -> Option<Vec<u8>> {
     let mut put = |word: [u8; 8]| {
         let start = elements.len();
         elements.extend_from_slice(&word[..size]);
-        if dtype.order() == ByteOrder::Big {
+        if dtype.order == ByteOrder::Big {
             elements[start..].reverse();
         }
     };
@@ -193,7 +193,7 @@ fn low_first(dtype: NdType, element: &[u8]) -> [u8; 8] {
     let mut word = [0; 8];
     let end = element.len().min(8);
     word[..end].copy_from_slice(&element[..end]);
-    if dtype.order() == ByteOrder::Big {
+    if dtype.order == ByteOrder::Big {
         word[..end].reverse();
     }
     word
@@ -202,7 +202,7 @@ fn low_first(dtype: NdType, element: &[u8]) -> [u8; 8] {
 /// Returns true if an integer type, or bool, can hold this value.
 fn holds(dtype: NdType, value: i64) -> bool {
     let bits = 8 * dtype.item_size() as u32;
-    if dtype.kind() == NdKind::Int {
+    if dtype.kind == NdKind::Int {
         let above = 64 - bits;
         (value << above) >> above == value
     } else {

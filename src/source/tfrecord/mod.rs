@@ -20,7 +20,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use error::{TfRecordCause, TfRecordError};
+use error::{TfRecordCause, TfRecordError};
 pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
@@ -31,7 +31,7 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
+    BoxError, Buffer, ClassNames, DatasetError, FieldSpec, Fingerprint, Location, Record, RunPlan,
     SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// it is read. Compressed files can't be read in any order: see [`TfRecordStream`].
 ///
 /// Each field is a feature; see [`TfOptions`]. If a feature is missing, or has another type or number of
-/// values, reading its sample returns a [`TfRecordError`].
+/// values, reading its sample is an error.
 #[derive(Clone)]
 pub struct TfRecords {
     shards: Shards,
@@ -89,32 +89,23 @@ impl Extents for RecordIndex {
 }
 
 impl TfRecords {
-    /// Opens the files that `spec` names: paths, braces, `::`, globs, addresses (see
-    /// [`Location`](super::Location)). The fields are those of the first record.
+    /// Opens the files that `spec` names: paths or addresses, with braces, `::` and `*` for several. The
+    /// fields are the features that the options list, or else those of the first record.
     ///
     /// # Errors
     ///
-    /// If a file can't be opened, is compressed or cut short, or has a damaged length; or if there is no
-    /// record.
-    pub fn open(spec: &str) -> Result<Self, BoxError> {
-        Self::open_with(spec, &TfOptions::default())
-    }
-
-    /// Opens files like [`open`](Self::open), and reads the features that the options list.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open); also if the options list no valid fields.
-    pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
-        Self::of_shards(Shards::open(spec)?, options)
+    /// Fails if a file can't be opened, is compressed or cut short, or has a damaged length, if there is no
+    /// record, or if the options list no valid fields.
+    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, DatasetError> {
+        Ok(Self::of_shards(Shards::open(spec)?, options)?)
     }
 
     /// Opens a file that is in memory.
-    ///
-    /// # Errors
-    ///
-    /// See [`open_with`](Self::open_with).
-    pub fn from_bytes(bytes: &[u8], options: &TfOptions) -> Result<Self, BoxError> {
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
+    pub(crate) fn from_bytes(bytes: &[u8], options: &TfOptions) -> Result<Self, BoxError> {
         Self::of_shards(Shards::new([Shard::held("held in memory", bytes)]), options)
     }
 

@@ -16,7 +16,8 @@ use crate::sample::{Limits, SampleId};
 use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{
-    BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
+    BoxError, ClassNames, DatasetError, FieldSpec, Fingerprint, Location, Record, SampleLocation,
+    Source, classes,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -24,9 +25,9 @@ use std::sync::{Arc, OnceLock};
 /// The records of TFRecord files in sequence: plain, GZIP or ZLIB.
 ///
 /// ```no_run
-/// use fuseloop::source::{Stream, TfRecordStream};
+/// use fuseloop::source::{Stream, TfOptions, TfRecordStream};
 ///
-/// let records = TfRecordStream::open("train-{000..255}.tfrecord.gz")?;
+/// let records = TfRecordStream::open("train-{000..255}.tfrecord.gz", &TfOptions::default())?;
 /// let stream = Stream::from(records.shuffle_shards().split_by_rank(0, 8)?);
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
@@ -46,23 +47,16 @@ pub struct TfRecordStream {
 }
 
 impl TfRecordStream {
-    /// Opens the files that `spec` names: see [`Location`]. The fields are those of the first record.
+    /// Opens the files that `spec` names: paths or addresses, with braces, `::` and `*` for several. The
+    /// fields are the features that the options list, and no file is opened before a pass; if they list
+    /// none, the fields are those of the first record.
     ///
     /// # Errors
     ///
-    /// If `spec` names no files, or the first file has no record, or a damaged one.
-    pub fn open(spec: &str) -> Result<Self, BoxError> {
-        Self::open_with(spec, &TfOptions::default())
-    }
-
-    /// Opens files like [`open`](Self::open), with the features that the options list. If they list any,
-    /// no file is opened before a pass.
-    ///
-    /// # Errors
-    ///
-    /// If `spec` names no files, or the options list no valid fields.
-    pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
-        let shards: Arc<[Location]> = Location::parse(spec)?.into();
+    /// Fails if `spec` names no files, if the options list no valid fields, or if the first file has no
+    /// record, or a damaged one.
+    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, DatasetError> {
+        let shards: Arc<[Location]> = Location::parse(spec).map_err(BoxError::from)?.into();
         let limits = options.limits;
         let features = match shards.first() {
             Some(first) if !options.asks() => features_of(first, limits)?,
@@ -87,14 +81,16 @@ impl TfRecordStream {
     /// # Errors
     ///
     /// If `rank` is not below `world`, or there are fewer shards than ranks.
-    pub fn split_by_rank(mut self, rank: usize, world: usize) -> Result<Self, BoxError> {
+    pub fn split_by_rank(mut self, rank: usize, world: usize) -> Result<Self, DatasetError> {
         let count = self.shards.len();
         if rank >= world {
-            return Err(format!("rank {rank} of {world}: ranks are 0 to world - 1").into());
+            let reason = format!("rank {rank} of {world}: ranks are 0 to world - 1");
+            return Err(BoxError::from(reason).into());
         }
         if count < world {
             let told = "some would have no shard: write more shards";
-            return Err(format!("{count} shards for {world} ranks: {told}").into());
+            let reason = format!("{count} shards for {world} ranks: {told}");
+            return Err(BoxError::from(reason).into());
         }
         self.rank = (rank, world);
         Ok(self)

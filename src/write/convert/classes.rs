@@ -118,7 +118,7 @@ mod tests {
 
     fn folders(names: &[(i64, &str)]) -> ClassFolders {
         let names: ClassNames = names.iter().map(|&(n, name)| (n, name.to_owned())).collect();
-        ClassFolders::new(Some(&names).filter(|names| !names.is_empty()))
+        ClassFolders::new(Some(&names).filter(|names| names.iter().len() > 0))
     }
 
     #[test]

@@ -158,7 +158,7 @@ fn is_compressed(dst: &Path) -> bool {
 /// use fuseloop::source::Beton;
 /// use fuseloop::write::{ConvertOptions, convert};
 ///
-/// let source = Beton::open("train.beton", &fuseloop::Limits::DEFAULT)?;
+/// let source = Beton::open("train.beton", &OpenOptions::default())?;
 /// let options = ConvertOptions { max_bytes: Some(1 << 30), ..ConvertOptions::default() };
 /// let report = convert(&source, "shards/train-{000000}.tar", &options)?;
 /// println!("{} samples in {} shards", report.samples, report.files);

@@ -7,8 +7,8 @@ mod files;
 use super::*;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OwnedImage,
-    OwnedValue, Record, SampleLocation, Tar,
+    Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
+    OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions, TfOptions,
 };
 use crate::write::WriteError;
 use crate::write::step::FileStep;
@@ -330,7 +330,7 @@ fn a_beton_of_parts_is_the_beton_written_in_one() {
         let parts = converted(&source, "x.beton", &limits(20, 0, 0));
         let whole = converted(&source, "x.beton", &limits(0, 0, 0));
         assert!(parts == whole, "{samples}");
-        let beton = Beton::from_bytes(whole["x.beton"].clone(), &Limits::SMALL).unwrap();
+        let beton = Beton::from_bytes(whole["x.beton"].clone(), &Limits::SMALL.into()).unwrap();
         assert_eq!(beton.len(), samples);
         for id in beton.samples() {
             assert_eq!(Source::read(&beton, id).unwrap(), source.read(id).unwrap());
@@ -678,7 +678,7 @@ fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.beton");
     convert(&source, &path, &ConvertOptions::default()).unwrap();
-    let beton = Beton::open(&path, &Limits::SMALL).unwrap();
+    let beton = Beton::open(&path, &Limits::SMALL.into()).unwrap();
     let OwnedValue::Image(image) = beton.owned(SampleId(1), 0).unwrap() else { panic!() };
     assert_eq!((image.width, image.height, image.bytes), (20, 10, jpeg));
 }
@@ -759,7 +759,9 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     #[cfg(unix)]
     std::os::unix::fs::symlink("photos/cat", path.join("link")).unwrap();
     let before = files(path);
-    let tar = Tar::open(path.join("shards/x-{000..002}.tar").to_str().unwrap()).unwrap();
+    let tar =
+        Tar::open(path.join("shards/x-{000..002}.tar").to_str().unwrap(), &TarOptions::default())
+            .unwrap();
     let photos = folder(&path.join("photos"));
     let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
     let refused = |source: &dyn Source, dst: &str| {
@@ -790,7 +792,7 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
 fn every_row_of_a_beton_is_in_its_fingerprint() {
     let source = Drawn { fields: vec![field("n", FieldKind::Int)], ..classes(3000) };
     let bytes = converted(&source, "x.beton", &limits(0, 0, 0)).remove("x.beton").unwrap();
-    let open = |bytes: Vec<u8>| Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+    let open = |bytes: Vec<u8>| Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
     let beton = open(bytes.clone());
     let rows = beton.header().sample_table_start() as usize;
     for row in [0, 1, 2, 1499, 2999] {
@@ -811,7 +813,9 @@ fn tensorflow_s_names_are_shortened_and_said() {
     let at = |name: &str| dir.path().join(name);
     let none = convert(&source, at("x.tfrecord"), &limits(0, 0, 0)).unwrap();
     assert_eq!(none.renamed, vec![]);
-    let records = crate::source::TfRecords::open(at("x.tfrecord").to_str().unwrap()).unwrap();
+    let records =
+        crate::source::TfRecords::open(at("x.tfrecord").to_str().unwrap(), &TfOptions::default())
+            .unwrap();
     assert_eq!(records.fields(), source.fields, "in their order");
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     for dst in ["x.beton", "x.tar", "x"] {
@@ -819,7 +823,7 @@ fn tensorflow_s_names_are_shortened_and_said() {
         let want = vec![pair("image/encoded", "image"), pair("image/class/label", "label")];
         assert_eq!(report.renamed, want, "{dst}");
     }
-    let beton = Beton::open(at("x.beton"), &Limits::SMALL).unwrap();
+    let beton = Beton::open(at("x.beton"), &Limits::SMALL.into()).unwrap();
     assert_eq!(beton.fields().iter().map(|f| &*f.name).collect::<Vec<_>>(), ["image", "label"]);
     let rename = vec![pair("image/class/label", "y")];
     let options = ConvertOptions { rename, ..limits(0, 0, 0) };
@@ -861,7 +865,11 @@ fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
     let at = |name: &str| dir.path().join(name);
     convert(&of(&[2, 3]), at("a.tfrecord"), &limits(0, 0, 0)).unwrap();
     convert(&of(&[3, 2]), at("b.tfrecord"), &limits(0, 0, 0)).unwrap();
-    let records = crate::source::TfRecords::open(at("{a,b}.tfrecord").to_str().unwrap()).unwrap();
+    let records = crate::source::TfRecords::open(
+        at("{a,b}.tfrecord").to_str().unwrap(),
+        &TfOptions::default(),
+    )
+    .unwrap();
     assert_eq!(records.fields(), of(&[2, 3]).fields);
     assert!(records.read(SampleId(1)).is_ok());
     let told = records.read(SampleId(2)).unwrap_err().to_string();

@@ -3,10 +3,11 @@
 use super::whole;
 use crate::common::jpegs::*;
 use fuseloop::internals::decode::Decoder;
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::ops::{Ops, Resize, ops};
-use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
+use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
-use fuseloop::{Limits, Loader, OnDamaged, Order};
+use fuseloop::{Loader, OnDamaged, Order};
 use fuseloop_ops::Size;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +57,7 @@ fn frame(jpeg: &[u8]) -> usize {
 
 /// Damages two samples of three, by methods in turn.
 fn damage(path: &Path) {
-    let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(path, &OpenOptions::default()).unwrap();
     let mut bytes = std::fs::read(path).unwrap();
     for place in beton.allocations().unwrap() {
         let sample = place.sample as usize;
@@ -70,7 +71,7 @@ fn damage(path: &Path) {
 
 /// The samples that can't be decoded, or are not of the size in the sample table.
 fn refused(path: &Path) -> Vec<u64> {
-    let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(path, &OpenOptions::default()).unwrap();
     let is_bad = |sample: &_| {
         let OwnedValue::Image(image) = beton.owned(*sample, 0).unwrap() else { panic!() };
         let mut decoder = Decoder::default();

@@ -2,13 +2,14 @@
 //! unchanged.
 
 use super::{Rows, all, builder, pictures};
-use fuseloop::source::Beton;
-use fuseloop::{Limits, LoaderBuilder, OnDamaged, Order};
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::source::{Beton, OpenOptions};
+use fuseloop::{LoaderBuilder, OnDamaged, Order};
 use std::path::Path;
 
 /// The offset of the byte in the sample table that holds the mode of a sample's image.
 pub(crate) fn mode_of(path: &Path, sample: u64) -> usize {
-    let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(path, &OpenOptions::default()).unwrap();
     let row = beton.header().sample_table_start() + sample * beton.row_bytes() as u64;
     row as usize
 }

@@ -1,6 +1,7 @@
 //! Random compositions of streams, and the items that plain lists predict for them.
 
 use super::support::{fields, number, numbers, pass};
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{FieldKind, FieldSpec, OwnedValue, Record};
 

@@ -3,7 +3,9 @@
 
 use super::support::{At, numbers};
 use fuseloop::batch::Batch;
+use fuseloop::internals::source::ItemExt as _;
 use fuseloop::loader::{Cache, Cursor, OnDamaged};
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{Concat, OwnedValue, Source};
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, ops::*};

@@ -2,6 +2,8 @@
 
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
+use fuseloop::internals::source::ItemExt as _;
+use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, StreamError};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, Record, Source};
 use fuseloop::{LoadError, SampleId};

@@ -1,6 +1,9 @@
 //! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::source::OpenOptions;
+use fuseloop::source::Source as _;
 use std::time::{Duration, Instant};
 
 /// Rows in which the first sample and the last are whole; the others are damaged, each in a different manner.
@@ -38,7 +41,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
     let image = ImageOptions { verify: true, ..ImageOptions::default() };
     let skip = WriteOptions { damaged: OnUnreadable::Skip, image, ..options() };
     let (bytes, report) = write_rows(&rows, &fields, &skip);
-    let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+    let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
     assert_eq!((beton.len(), report.samples, report.skipped.count), (2, 2, 7));
     assert_eq!(beton.owned(SampleId(1), 1), Ok(OwnedValue::Int(8)));
     let causes: Vec<(u64, String)> =

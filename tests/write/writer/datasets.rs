@@ -5,7 +5,10 @@
 use super::*;
 use crate::common::rounds::rounds;
 use arbitrary::Unstructured;
-use fuseloop::source::{CustomRow, OpenOptions, Source, TfRecords};
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::FieldKindExt as _;
+use fuseloop::internals::source::OwnedValueExt as _;
+use fuseloop::source::{CustomRow, OpenOptions, Source, TfOptions, TfRecords};
 use fuseloop::write::{ConvertOptions, SkippedSample, convert};
 use std::time::Instant;
 
@@ -167,7 +170,7 @@ impl Dataset {
             })
             .collect();
         let open = OpenOptions { custom_fields, ..OpenOptions::default() };
-        Beton::from_bytes_with(file, &open).unwrap()
+        Beton::from_bytes(file, &open).unwrap()
     }
 
     /// Asserts that the samples that are not left out are read back.
@@ -200,7 +203,8 @@ impl Dataset {
         };
         let two = ConvertOptions { shards: Some(2), ..options.clone() };
         convert(&beton, at("x-{0}.tfrecord"), &two).unwrap();
-        let records = TfRecords::open(at("x-*.tfrecord").to_str().unwrap()).unwrap();
+        let records =
+            TfRecords::open(at("x-*.tfrecord").to_str().unwrap(), &TfOptions::default()).unwrap();
         assert_eq!(Source::fields(&records), self.fields);
         convert(&records, at("again.beton"), &options).unwrap();
         // The comparison is not with the file itself, which has unused room where rows were left out.

@@ -2,6 +2,9 @@
 
 use super::plain::Plain;
 use super::*;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::source::OpenOptions;
+use fuseloop::source::Source as _;
 
 #[test]
 fn a_folder_becomes_images_and_labels() {
@@ -19,7 +22,7 @@ fn a_folder_becomes_images_and_labels() {
         (report.written.samples, report.written.passed_through, report.ignored.count),
         (3, 3, 1)
     );
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let row = |id| match (beton.owned(SampleId(id), 0), beton.owned(SampleId(id), 1)) {
         (Ok(OwnedValue::Image(image)), Ok(OwnedValue::Int(label))) => (image.width, label),
         other => panic!("{other:?}"),
@@ -34,7 +37,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     let Some(dir) = shared().map(|dir| dir.join("data/imagenet")) else { return };
     let (_out, path) = temp();
     let report = write_folder(&dir, &path, &WriteOptions::default()).unwrap();
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     assert_eq!(report.written.passed_through, beton.len());
     let mut files: Vec<PathBuf> =
         fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -48,7 +51,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     let image =
         ImageOptions { max_resolution: Some(64), mode: WriteMode::Raw, ..ImageOptions::default() };
     write_folder(&dir, &path, &WriteOptions { image, page_size: 1 << 20, ..options() }).unwrap();
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     for id in beton.samples() {
         let Ok(OwnedValue::Image(image)) = beton.owned(id, 0) else { panic!("{id}") };
         let longest = image.width.max(image.height);

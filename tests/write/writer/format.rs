@@ -2,6 +2,10 @@
 
 use super::plain::Plain;
 use super::*;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::OwnedValueExt as _;
+use fuseloop::source::OpenOptions;
+use fuseloop::source::Source as _;
 
 /// Files that FFCV wrote with one worker are read and written again.
 #[test]
@@ -17,7 +21,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
     ] {
         let path = golden.join(name).with_extension("beton");
         let want = fs::read(&path).unwrap();
-        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let fields = beton.fields().to_vec();
         let mut options = WriteOptions { page_size: beton.header().page_size, ..options() };
         let rows: Vec<Row> = beton
@@ -112,7 +116,7 @@ fn every_dataset_reads_back_as_it_was_written() {
         let custom = [("mine".to_owned(), fuseloop::source::CustomRow { row_size: 3, align: 1 })];
         let open =
             fuseloop::source::OpenOptions { custom_fields: custom.into(), ..Default::default() };
-        let beton = Beton::open_with(&path, &open).unwrap();
+        let beton = Beton::open(&path, &open).unwrap();
         assert_eq!(beton.fields(), fields);
         for (sample, row) in (0..).zip(&rows) {
             for (k, value) in row.iter().enumerate() {
@@ -174,7 +178,7 @@ fn a_dataset_of_no_samples_is_a_file() {
     assert_eq!((report.samples, report.pages, report.bytes), (0, 0, bytes.len() as u64));
     let fields = [field("x", FieldKind::RgbImage), field("y", FieldKind::Int)];
     let (bytes, _) = write_rows(&[], &fields, &options());
-    assert_eq!(Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap().len(), 0);
+    assert_eq!(Beton::from_bytes(bytes, &OpenOptions::default()).unwrap().len(), 0);
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn samples_of_very_different_sizes_are_written_in_order() {
     let rows = (0..1100).map(|n| vec![FieldValue::Bytes(vec![n as u8; size(n)])]);
     let (_dir, path) = temp();
     write_iter(rows, &fields, &path, &options).unwrap();
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     for id in beton.samples() {
         let Ok(OwnedValue::Bytes(bytes)) = beton.owned(id, 0) else { panic!("{id}") };
         let n = usize::try_from(id.0).unwrap();

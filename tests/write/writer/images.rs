@@ -1,6 +1,8 @@
 //! Images: passed through unchanged, resized, raw or JPEG.
 
 use super::*;
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::source::OpenOptions;
 use fuseloop_ops::internals::area;
 use fuseloop_ops::{ImageView, Size};
 
@@ -70,7 +72,7 @@ fn a_proportion_is_kept_and_depends_on_the_seed() {
             &fields,
             &with_images(ImageOptions { mode, seed, ..ImageOptions::default() }),
         );
-        let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+        let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
         let is_jpeg = |id, k| matches!(beton.owned(id, k), Ok(OwnedValue::Image(image)) if image.mode == ImageMode::Jpeg);
         [0, 1].map(|k| beton.samples().map(|id| is_jpeg(id, k)).collect::<Vec<_>>())
     };

@@ -15,7 +15,9 @@ mod plain;
 mod recut;
 mod refused;
 
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::sample::{Limits, SampleId};
+use fuseloop::source::OpenOptions;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
     FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, Samples, WriteError, WriteMode,
@@ -136,7 +138,7 @@ fn write_rows(
 fn stored(input: ImageInput, image: ImageOptions) -> (ImageMode, u32, u32, Vec<u8>) {
     let rows = [vec![FieldValue::Image(input)]];
     let (bytes, _) = write_rows(&rows, &[field("x", FieldKind::RgbImage)], &with_images(image));
-    let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+    let beton = Beton::from_bytes(bytes, &OpenOptions::default()).unwrap();
     match beton.owned(SampleId(0), 0).unwrap() {
         OwnedValue::Image(image) => (image.mode, image.width, image.height, image.bytes),
         other => panic!("{other:?}"),

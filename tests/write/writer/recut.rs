@@ -3,8 +3,12 @@
 
 use super::*;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::recut::{Recutter, Tile};
+use fuseloop::source::OpenOptions;
 use fuseloop::source::OwnedImage;
+use fuseloop::source::Source as _;
 use fuseloop::write::{
     RecutError, RecutFolderReport, RecutOptions, UnchangedCause, recut_beton, recut_folder,
 };
@@ -102,7 +106,7 @@ fn jpegs_are_re_cut_whether_given_or_encoded_here_and_others_are_kept_and_listed
     assert!(matches!(kept.cause, UnchangedCause::Jpeg(_)), "{:?}", kept.cause);
 
     let [plain, beton] =
-        [plain, bytes].map(|bytes| Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap());
+        [plain, bytes].map(|bytes| Beton::from_bytes(bytes, &OpenOptions::default()).unwrap());
     let image = |id: u64| match beton.owned(SampleId(id), 0).unwrap() {
         OwnedValue::Image(image) => image.bytes,
         other => panic!("{other:?}"),
@@ -171,7 +175,7 @@ fn each_mode_stores_the_same_pixels_with_tiles_and_without() {
             let cut = ImageOptions { tile: Some(Tile::Pixels(16)), ..plain.clone() };
             let [plain, cut] = [plain, cut].map(|image| {
                 let (bytes, report) = write_rows(&rows, &fields, &with_images(image));
-                (Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap(), report)
+                (Beton::from_bytes(bytes, &OpenOptions::default()).unwrap(), report)
             });
             assert_eq!(assert_same_values(&plain.0, &cut.0), cut.1.recut, "{mode:?}");
             assert_eq!((plain.1.recut, cut.1.kept.count), (0, 0), "{mode:?}");
@@ -212,13 +216,13 @@ fn ffcv_s_own_files_are_re_cut_with_every_value_and_again_to_the_same_bytes() {
     let again = out.with_file_name("again.beton");
     let (mut files, mut cut) = (0, 0);
     for path in golden() {
-        let Ok(beton) = Beton::open(&path, &Limits::DEFAULT) else {
+        let Ok(beton) = Beton::open(&path, &OpenOptions::default()) else {
             let error = recut_beton(&path, &out, &RecutOptions::default()).unwrap_err();
             assert!(error.to_string().contains("is user-defined"), "{error}");
             continue;
         };
         let report = recut_beton(&path, &out, &RecutOptions::default()).unwrap();
-        let written = Beton::open(&out, &Limits::DEFAULT).unwrap();
+        let written = Beton::open(&out, &OpenOptions::default()).unwrap();
         assert_eq!(assert_same_values(&beton, &written), report.recut, "{path:?}");
         assert_eq!(written.header().page_size, beton.header().page_size);
         assert_eq!((report.samples, report.kept.count), (beton.len(), 0), "{path:?}");
@@ -266,7 +270,8 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
         (out, report)
     };
     let (out, report) = cut(3, "b.beton");
-    let [file, written] = [&path, &out].map(|path| Beton::open(path, &Limits::DEFAULT).unwrap());
+    let [file, written] =
+        [&path, &out].map(|path| Beton::open(path, &OpenOptions::default()).unwrap());
     assert_eq!(assert_same_values(&file, &written), report.recut);
     assert_eq!(report.kept.count, 7);
     assert!(report.kept.first.iter().all(|jpeg| jpeg.field == "second"));
@@ -287,7 +292,7 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
         vec![FieldValue::Image(image), FieldValue::Int(n)]
     };
     write_iter((0..3).map(row), &fields, &path, &options()).unwrap();
-    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[beton.header().sample_table_start() as usize + beton.row_bytes()] = 9;
     fs::write(&path, bytes).unwrap();
@@ -299,7 +304,7 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
     let skip = RecutOptions { damaged: OnUnreadable::Skip, ..RecutOptions::default() };
     let report = recut_beton(&path, &out, &skip).unwrap();
     assert_eq!((report.samples, report.recut, report.skipped.count), (2, 2, 1));
-    let written = Beton::open(&out, &Limits::DEFAULT).unwrap();
+    let written = Beton::open(&out, &OpenOptions::default()).unwrap();
     assert_eq!(written.owned(SampleId(1), 1), Ok(OwnedValue::Int(2)));
 }
 
@@ -394,7 +399,7 @@ fn photographs_decode_to_the_same_pixels_from_a_tiled_file_and_a_mirrored_folder
         let path = dir.path().join(name);
         let options = WriteOptions { page_size: 1 << 23, ..with_images(image) };
         let report = write_folder(from, &path, &options).unwrap();
-        (Beton::open(&path, &Limits::DEFAULT).unwrap(), report.written)
+        (Beton::open(&path, &OpenOptions::default()).unwrap(), report.written)
     };
     let (plain, _) = write(&src, "plain.beton", ImageOptions::default());
     let (cut, report) = write(&src, "cut.beton", tiled(Tile::default()));

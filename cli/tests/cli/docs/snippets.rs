@@ -71,7 +71,7 @@ fn readme_sources(rank: usize, world: usize) -> Result<(), BoxError> {
 Loader::open("imagenet/train")?;                     // a folder a class
 Loader::open("shards/train-{000..255}.tar")?;        // WebDataset's shards, in any order
 Loader::open("train-*-of-01024")?;                   // TFRecord files
-let shards = TarStream::open("train-{000..255}.tar.zst")?.split_by_rank(rank, world)?;
+let shards = TarStream::open("train-{000..255}.tar.zst", &TarOptions::default())?.split_by_rank(rank, world)?;
 let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
 Loader::from_stream(Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000));
 Ok(())
@@ -160,13 +160,13 @@ let options = TfOptions::default()
     .feature("image/encoded", Feature::Image)
     .feature("image/class/label", Feature::Int)
     .feature("image/object/bbox", Feature::RaggedFloats);
-let loader = Loader::from_source(TfRecords::open_with("train-*-of-01024", &options)?);
+let loader = Loader::from_source(TfRecords::open("train-*-of-01024", &options)?);
 Ok(())
 }
 
 #[rustfmt::skip]
 fn sources_streams(rank: usize, world: usize) -> Result<(), BoxError> {
-let shards = TarStream::open("train-{000..255}.tar.zst")?.split_by_rank(rank, world)?;
+let shards = TarStream::open("train-{000..255}.tar.zst", &TarOptions::default())?.split_by_rank(rank, world)?;
 let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
 let stream = Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000);
 let loader = Loader::from_stream(stream).build()?;

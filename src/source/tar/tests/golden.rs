@@ -45,7 +45,7 @@ fn shards_are_read_as_webdataset_reads_them() {
     {
         let bytes = fs::read(golden(name)).unwrap();
         let found = both(&bytes, &small()).unwrap();
-        let tar = Tar::from_bytes_with(&bytes, &small()).unwrap();
+        let tar = Tar::from_bytes(&bytes, &small()).unwrap();
         let rows = fs::read_to_string(golden(&format!("{name}.json"))).unwrap();
         let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
         assert_eq!((found.len(), rows.as_array().unwrap().len()), (samples, samples), "{name}");
@@ -62,7 +62,7 @@ fn shards_are_read_as_webdataset_reads_them() {
 #[test]
 fn shards_named_by_a_text_are_one_dataset() {
     let spec = golden("tiny-{0..1}.tar");
-    let tar = Tar::open_with(spec.to_str().unwrap(), &small()).unwrap();
+    let tar = Tar::open_shards(spec.to_str().unwrap(), &small()).unwrap();
     assert_eq!(tar.len(), 5);
     let pages = (0..6).map(|sample| tar.locality_group(SampleId(sample))).collect::<Vec<_>>();
     assert_eq!(pages, [Some(0), Some(0), Some(0), Some(1), Some(1), None]);
@@ -71,7 +71,7 @@ fn shards_named_by_a_text_are_one_dataset() {
     let cls = tar.fields().iter().position(|field| field.name == "cls").unwrap();
     let value = tar.value(SampleId(4), cls, &mut Buffer::default()).map(OwnedValue::from);
     assert_eq!(value.unwrap(), OwnedValue::Int(25));
-    let stream = TarStream::open_with(spec.to_str().unwrap(), &small()).unwrap();
+    let stream = TarStream::open_shards(spec.to_str().unwrap(), &small()).unwrap();
     assert_eq!(in_sequence(&stream).unwrap(), in_order(&tar));
     let told = tar.read(SampleId(5)).unwrap_err().to_string();
     assert_eq!(told, "sample 5 does not exist: the shards have 5 samples");
@@ -87,7 +87,7 @@ fn compressed_shards_have_the_same_samples() {
     for packed in [gz, zst] {
         let stream = TarStream::from_bytes(&packed, &small()).unwrap();
         assert_eq!(in_sequence(&stream).unwrap(), expected);
-        let told = Tar::from_bytes_with(&packed, &small()).map(drop).unwrap_err().to_string();
+        let told = Tar::from_bytes(&packed, &small()).map(drop).unwrap_err().to_string();
         assert!(told.contains("open it as a stream"), "{told}");
     }
 }

@@ -284,9 +284,9 @@ fn reading_creates_no_file_and_follows_no_link() {
     }
     let before = snapshot(outer.path());
     let spec = folder.join("*.tar");
-    let tar = Tar::open_with(spec.to_str().unwrap(), &small()).unwrap();
+    let tar = Tar::open_shards(spec.to_str().unwrap(), &small()).unwrap();
     assert!(in_order(&tar).len() > 20);
-    let stream = TarStream::open_with(spec.to_str().unwrap(), &small()).unwrap();
+    let stream = TarStream::open_shards(spec.to_str().unwrap(), &small()).unwrap();
     assert_eq!(in_sequence(&stream).unwrap(), in_order(&tar));
     assert_eq!(snapshot(outer.path()), before);
 }

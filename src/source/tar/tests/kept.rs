@@ -14,7 +14,7 @@ fn an_index_file_stands_for_the_headers() {
     }
     let spec = dir.path().join("*.tar");
     let spec = spec.to_str().unwrap();
-    let scanned = Tar::open_with(spec, &small()).unwrap();
+    let scanned = Tar::open_shards(spec, &small()).unwrap();
     let told = AtomicUsize::new(0);
     let report = index_shards(spec, &|done, of| {
         assert!(done <= of && of == 3);
@@ -22,7 +22,7 @@ fn an_index_file_stands_for_the_headers() {
     });
     let report = report.unwrap();
     assert_eq!((report.shards, report.samples, told.into_inner()), (3, 9, 3));
-    let loaded = Tar::open_with(spec, &small()).unwrap();
+    let loaded = Tar::open_shards(spec, &small()).unwrap();
     assert_eq!(in_order(&loaded), in_order(&scanned));
     assert_eq!(loaded.fingerprint(), scanned.fingerprint());
     assert_eq!(index_shards(spec, &|_, _| {}).unwrap(), report);
@@ -30,7 +30,7 @@ fn an_index_file_stands_for_the_headers() {
     // Damage in headers that are not read is not noticed; a shard that was replaced is refused.
     let path = dir.path().join("1.tar");
     fs::write(&path, Archive::default().file("a.txt", b"x").file("a.cls", b"1").end()).unwrap();
-    let told = Tar::open_with(spec, &small()).map(drop).unwrap_err().to_string();
+    let told = Tar::open_shards(spec, &small()).map(drop).unwrap_err().to_string();
     let expected = "1.tar.fidx: the index belongs to another file: run `fuseloop index` again";
     assert!(told.ends_with(expected), "{told}");
 }
@@ -53,7 +53,7 @@ fn another_order_of_shards_is_another_dataset() {
     fs::write(dir.path().join("b.tar"), usual()).unwrap();
     let print = |names: &str| {
         let spec = dir.path().join(names);
-        Tar::open_with(spec.to_str().unwrap(), &small()).unwrap().fingerprint()
+        Tar::open_shards(spec.to_str().unwrap(), &small()).unwrap().fingerprint()
     };
     assert_eq!(print("{a,b}.tar"), print("{a,b}.tar"));
     assert_ne!(print("{a,b}.tar"), print("{b,a}.tar"));

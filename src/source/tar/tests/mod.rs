@@ -60,7 +60,7 @@ fn in_sequence(stream: &TarStream) -> Read {
 
 /// Reads an archive by index and in sequence, and compares the results.
 fn both(bytes: &[u8], options: &TarOptions) -> Read {
-    let placed = Tar::from_bytes_with(bytes, options);
+    let placed = Tar::from_bytes(bytes, options);
     let placed = placed.map(|tar| in_order(&tar)).map_err(|error| error.to_string());
     let streamed = TarStream::from_bytes(bytes, options).map_err(|error| error.to_string());
     let streamed = streamed.and_then(|stream| in_sequence(&stream));

@@ -43,7 +43,7 @@ fn keys(stream: &TarStream, pass: &Pass) -> Vec<u64> {
 #[test]
 fn shards_are_shuffled_anew_for_each_epoch_and_turn_and_shared_out() {
     let (_dir, spec) = folder();
-    let plain = TarStream::open_with(&spec, &labels()).unwrap();
+    let plain = TarStream::open_shards(&spec, &labels()).unwrap();
     assert_eq!(keys(&plain, &PASS), (0..30).collect::<Vec<_>>());
     let shuffled = plain.clone().shuffle_shards();
     let passes = [
@@ -72,7 +72,7 @@ fn shards_are_shuffled_anew_for_each_epoch_and_turn_and_shared_out() {
 #[test]
 fn ranks_without_a_shard_are_refused() {
     let (_dir, spec) = folder();
-    let stream = TarStream::open_with(&spec, &labels()).unwrap();
+    let stream = TarStream::open_shards(&spec, &labels()).unwrap();
     let told = |rank, world| {
         stream.clone().split_by_rank(rank, world).map(drop).map_err(|error| error.to_string())
     };
@@ -87,7 +87,7 @@ fn ranks_without_a_shard_are_refused() {
 #[test]
 fn skipping_is_the_same_as_asking() {
     let (_dir, spec) = folder();
-    let stream = TarStream::open_with(&spec, &labels()).unwrap().shuffle_shards();
+    let stream = TarStream::open_shards(&spec, &labels()).unwrap().shuffle_shards();
     let all = keys(&stream, &PASS);
     for count in [0, 1, 2, 3, 4, 7, 29, 30, 31] {
         let mut items = stream.open(&PASS).unwrap();
@@ -103,7 +103,7 @@ fn skipping_is_the_same_as_asking() {
 #[test]
 fn a_stream_of_each_shard_has_its_samples() {
     let (_dir, spec) = folder();
-    let stream = TarStream::open_with(&spec, &labels()).unwrap();
+    let stream = TarStream::open_shards(&spec, &labels()).unwrap();
     let counts = |streams: Vec<Stream>| {
         let count = |stream: &Stream| stream.open(&PASS).unwrap().skip(100).unwrap();
         streams.iter().map(count).collect::<Vec<_>>()
@@ -120,14 +120,14 @@ fn a_damaged_shard_ends_there_and_the_next_one_follows() {
     let at = 2 * (512 + 20_480 + 1024);
     bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let stream = TarStream::open_with(&spec, &labels()).unwrap();
+    let stream = TarStream::open_shards(&spec, &labels()).unwrap();
     let mut items = stream.open(&PASS).unwrap();
     assert!(items.next().unwrap().is_some());
     let told = items.next().map(drop).unwrap_err().to_string();
     let expected = format!("0.tar: byte {at}: not a tar header: the checksum is wrong");
     assert!(told.ends_with(&expected), "{told}");
     assert_eq!(items.skip(100).unwrap(), 27);
-    let told = Tar::open_with(&spec, &labels()).map(drop).unwrap_err().to_string();
+    let told = Tar::open_shards(&spec, &labels()).map(drop).unwrap_err().to_string();
     assert!(told.ends_with(&expected), "{told}");
 }
 
@@ -156,7 +156,7 @@ fn fields_that_cannot_be_had_are_refused() {
     for options in
         [small(), small().field("x", "npz", As::NdArray), labels().field("label", "txt", As::Bytes)]
     {
-        let placed = Tar::from_bytes_with(&bytes, &options).map(drop).unwrap_err().to_string();
+        let placed = Tar::from_bytes(&bytes, &options).map(drop).unwrap_err().to_string();
         let streamed = TarStream::from_bytes(&bytes, &options).map(drop).unwrap_err().to_string();
         for told in [placed, streamed] {
             assert!(told.starts_with("field "), "{told}");

@@ -126,7 +126,7 @@ fn a_stream_goes_on_behind_a_damaged_record() {
     let whole = packed(&bytes);
     fs::write(&path, &whole).unwrap();
     let options = TfOptions::default().feature("n", Feature::Int);
-    let stream = TfRecordStream::open_with(path.to_str().unwrap(), &options).unwrap();
+    let stream = TfRecordStream::open(path.to_str().unwrap(), &options).unwrap();
     let mut items = Stream::from(stream.clone()).open(&PASS).unwrap();
     let error = items.next().unwrap().unwrap().read().unwrap_err().to_string();
     assert!(error.contains("x.gz: record 0 at byte 0: the CRC of its data"), "{error}");
@@ -160,7 +160,7 @@ fn a_compressed_record_over_the_limit_is_not_unpacked() {
     to.write_all(&[small(), [&length[..], &crc].concat()].concat()).unwrap();
     fs::write(&path, to.finish().unwrap()).unwrap();
     let options = TfOptions::default().feature("n", Feature::Int);
-    let stream = TfRecordStream::open_with(path.to_str().unwrap(), &options).unwrap();
+    let stream = TfRecordStream::open(path.to_str().unwrap(), &options).unwrap();
     let mut items = Stream::from(stream).open(&PASS).unwrap();
     let error = loop {
         match items.next() {

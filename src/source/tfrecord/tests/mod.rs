@@ -5,7 +5,7 @@ mod plain;
 
 use super::*;
 use crate::sample::Epoch;
-use crate::source::stream::{Item, Pass, Stream};
+use crate::source::stream::{Item, Pass, Stream, Streamed as _};
 use crate::source::{ImageMode, OwnedImage, OwnedValue};
 use arbitrary::Unstructured;
 use plain::{Numbers, example, framed};
@@ -69,7 +69,7 @@ fn all(source: &TfRecords) -> Vec<Record> {
 
 #[test]
 fn tensorflows_examples_are_read() {
-    let source = TfRecords::open(&golden("examples.tfrecord")).unwrap();
+    let source = TfRecords::open(&golden("examples.tfrecord"), &TfOptions::default()).unwrap();
     let names: Vec<_> = source.fields().iter().map(|field| &field.name[..]).collect();
     assert_eq!(names, ALL);
     assert_eq!(all(&source), want(&ALL));
@@ -91,7 +91,7 @@ fn tensorflows_examples_are_read() {
         .feature(names[1], Feature::Image)
         .feature(names[2], Feature::Ints { len: 3 });
     let spec = golden("examples.tfrecord");
-    let source = TfRecords::open_with(&format!("{spec}::{spec}"), &options).unwrap();
+    let source = TfRecords::open(&format!("{spec}::{spec}"), &options).unwrap();
     let twice = [want(&names), want(&names)].concat();
     assert_eq!(all(&source), twice);
     assert_eq!(
@@ -108,7 +108,7 @@ fn tensorflows_sequences_are_read() {
         .feature("name", Feature::Bytes)
         .steps("fixed", Feature::Ints { len: 2 }, 3)
         .ragged_steps("steps", Feature::Float);
-    let source = TfRecords::open_with(&golden("sequences.tfrecord"), &options).unwrap();
+    let source = TfRecords::open(&golden("sequences.tfrecord"), &options).unwrap();
     assert_eq!(source.fields()[2].kind.array_bytes(), Some(3 * 2 * 8));
     let steps =
         |list: &Json| -> Vec<u8> { list.as_array().unwrap().iter().flat_map(packed).collect() };
@@ -122,11 +122,11 @@ fn tensorflows_sequences_are_read() {
     };
     assert_eq!(all(&source), told.iter().map(want).collect::<Vec<_>>());
 
-    let guessed = TfRecords::open(&golden("sequences.tfrecord")).unwrap();
+    let guessed = TfRecords::open(&golden("sequences.tfrecord"), &TfOptions::default()).unwrap();
     let names: Vec<_> = guessed.fields().iter().map(|field| &field.name[..]).collect();
     assert_eq!(names, ["fixed", "id", "name"], "the first record has no step of \"steps\"");
     let short = TfOptions::default().steps("steps", Feature::Float, 1);
-    let source = TfRecords::open_with(&golden("sequences.tfrecord"), &short).unwrap();
+    let source = TfRecords::open(&golden("sequences.tfrecord"), &short).unwrap();
     assert!(source.read(SampleId(1)).is_ok());
     let error = source.read(SampleId(2)).unwrap_err().to_string();
     assert!(error.ends_with("feature list steps has 2 steps, expected 1"), "{error}");
@@ -150,16 +150,17 @@ fn compressed_and_plain_files_stream_the_same() {
     let names = ["examples", "examples_gzip", "examples_zlib"].map(|name| {
         let path = golden(&format!("{name}.tfrecord"));
         let is_place = name == "examples";
-        let stream = Stream::from(TfRecordStream::open(&path).unwrap());
+        let stream = Stream::from(TfRecordStream::open(&path, &TfOptions::default()).unwrap());
         let first = stream.open(&PASS).unwrap().next().unwrap();
         assert_eq!(matches!(first, Some(Item::At { .. })), is_place, "{name}");
         if !is_place {
-            let error = TfRecords::open(&path).map(|_| ()).unwrap_err().to_string();
+            let error =
+                TfRecords::open(&path, &TfOptions::default()).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("compressed: it can only be read as a stream"), "{error}");
         }
         path
     });
-    let stream = TfRecordStream::open(&names.join("::")).unwrap();
+    let stream = TfRecordStream::open(&names.join("::"), &TfOptions::default()).unwrap();
     let whole = [want(&ALL), want(&ALL), want(&ALL)].concat();
     for skipped in 0..25 {
         let (passed, left) = streamed(&stream.clone().into(), skipped);
@@ -184,7 +185,7 @@ fn ranks_share_the_shuffled_shards() {
         fs::write(dir.path().join(format!("{shard}.tfrecord")), record).unwrap();
     }
     let spec = format!("{}/*.tfrecord", dir.path().display());
-    let stream = TfRecordStream::open(&spec).unwrap();
+    let stream = TfRecordStream::open(&spec, &TfOptions::default()).unwrap();
     let numbers = |stream: TfRecordStream, pass: &Pass| {
         let (mut items, mut found) = (Stream::from(stream).open(pass).unwrap(), vec![]);
         while let Some(item) = items.next().unwrap() {
