@@ -64,10 +64,11 @@ pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub(crate) use folder::ListError;
 pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, ImageList, Labelled, PendingDir, Rules, is_jpeg_name};
+pub(crate) use folder::{
+    FolderWalk, ImageList, Labelled, ListError, PendingDir, Rules, is_jpeg_name,
+};
 pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
