@@ -58,6 +58,13 @@ pub mod source {
     pub use crate::source::generate::GenerateErrorKind;
     pub use crate::source::open::{open_dataset, saved_listing};
 
+    /// Reading ahead of remote objects.
+    pub mod remote {
+        #[cfg(feature = "remote")]
+        pub use crate::source::remote::ahead::ahead;
+        pub use crate::source::remote::extents::{Extents, Views};
+    }
+
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
