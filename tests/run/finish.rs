@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::internals::run::{FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 
 use crate::support::{At, Numbers, WORKERS, engine, ids, only, pass, pixel, quiet_panics};
 
@@ -27,6 +28,7 @@ impl Finishing {
 
 impl Stage for Finishing {
     type Worker = Progress;
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         self.numbers.outputs()
@@ -46,7 +48,7 @@ impl Stage for Finishing {
         epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         self.numbers.fill(watch, epoch, visits, rows)
     }
 
