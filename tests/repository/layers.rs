@@ -54,7 +54,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "dtype",
             "field_kind",
             "image_stats",
-            "read_error",
+            "error",
             "value",
             "file",
             "atomic_file",
