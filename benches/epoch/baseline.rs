@@ -6,12 +6,12 @@
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use fuseloop::internals::plan::{Draws, ImagePlan, block::nth_order};
+use fuseloop::internals::workload::Workload;
 use fuseloop::ops::author::{GeometryStep, OpClass, SampleKey};
 use fuseloop::ops::{DType, Dim, ImageType, NumberRule, Size};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, OpenOptions, Value};
-use fuseloop::workload::Workload;
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use std::path::Path;

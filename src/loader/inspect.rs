@@ -103,8 +103,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    #[doc(hidden)]
-    pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+    pub(crate) fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };

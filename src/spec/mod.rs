@@ -42,12 +42,12 @@
 //! a panic.
 
 mod collate;
-mod error;
+pub(crate) mod error;
 mod read;
-mod schedule;
+pub(crate) mod schedule;
 
-pub use error::{ParseCause, ParseError, TextPosition};
-pub use schedule::Schedule;
+pub(crate) use error::ParseCause;
+pub use error::{ParseError, TextPosition};
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
@@ -61,7 +61,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Most bytes of a pipeline file.
-pub const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// A checked set of pipelines and settings.
 ///
@@ -255,8 +255,7 @@ impl Spec {
     }
 
     /// Returns whether a number follows the epoch.
-    #[must_use]
-    pub fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         self.changes
     }
 

@@ -13,9 +13,9 @@
 
 use crate::common::rounds::rounds;
 use crate::common::trials::{every_width, random, usual};
-use fuseloop::device::Gpu;
 use fuseloop::device::bench::{Bench, Resident};
 use fuseloop::device::check::CheckBatch;
+use fuseloop::internals::device::Gpu;
 use fuseloop_ops::Size;
 
 /// The GPU. Without one, prints a line and returns `None`, unless a GPU is required.

@@ -5,6 +5,7 @@
 
 use crate::common::dataset::{self, picture, varied};
 use crate::common::rounds::rounds;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::WriteMode;

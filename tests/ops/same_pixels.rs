@@ -13,8 +13,8 @@
 use fuseloop::internals::decode::Decoder;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::internals::workload::Workload;
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop::workload::Workload;
 use fuseloop_ops::author::SampleKey;
 use fuseloop_ops::*;
 use sha2::{Digest as _, Sha256};

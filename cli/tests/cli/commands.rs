@@ -6,9 +6,9 @@
 use crate::command::{fuseloop, told};
 use crate::rounds::rounds;
 use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
-use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::Value;

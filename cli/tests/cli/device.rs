@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset::{self, varied};
-use fuseloop::device::{DeviceError, Gpu};
+use fuseloop::device::DeviceError;
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::device::Gpu;
 use fuseloop::internals::jit;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::loader::{Collate, Placement};
 use fuseloop::ops::author::SampleKey;
@@ -168,7 +171,7 @@ fn a_gpu_by_number_is_had_or_refused() {
         naming(&path, "cpu", "cpu").device("cuda:0"),
     ] {
         let error = refusal(builder);
-        assert!(matches!(error, LoadError::Device(DeviceError::NoDriver)), "{error:?}");
+        assert!(matches!(error.kind(), LoadErrorKind::Device(DeviceError::NoDriver)), "{error:?}");
         let line = error.to_string();
         assert!(!line.contains('\n') && line.contains("use the device \"cpu\""), "{line}");
     }
