@@ -131,7 +131,7 @@ pub mod plan {
 }
 
 pub mod run {
-    pub use fuseloop_engine::batch::HostBatch;
+    pub use fuseloop_engine::batch::{HostBatch, RowsMut, SlotError};
     pub use fuseloop_engine::run::*;
 }
 
@@ -366,14 +366,15 @@ pub mod write {
     use super::OpaqueError;
     use crate::write::{ConvertError, RecutError, WriteError};
 
-    pub use crate::write::WriteErrorKind;
     pub use crate::write::atomic_file::TargetError;
     pub use crate::write::convert::ConvertErrorKind;
     pub use crate::write::copy_folder::RecutErrorKind;
+    pub use crate::write::error::WriteErrorKind;
     pub use crate::write::file::SchemaError;
     pub use crate::write::image::ImageError;
     pub use crate::write::jpeg::HeadError;
     pub use crate::write::mode::OptionsError;
+    pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
     pub use crate::write::pixels::PixelsError;
     pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;

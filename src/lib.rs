@@ -73,6 +73,7 @@ pub use batch::Batch;
 pub use check_ops::{CheckOpsError, check_ops};
 pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
+#[doc(no_inline)]
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
 #[cfg(feature = "spec")]
 pub use spec::Spec;

@@ -29,7 +29,7 @@ impl Upcoming for EmptyRun {
     fn at(&self, _: Range<u64>, _: &mut Vec<SampleId>) {}
 }
 
-/// Inspects samples of one image field in one epoch; see [`Loader::inspect`].
+/// Inspects samples of one image field in one epoch; see `Loader::inspect`.
 pub struct Inspector {
     source: Arc<dyn Source>,
     stage: Arc<LoaderStage>,

@@ -14,7 +14,7 @@
 //! [`branch`](LoaderBuilder::branch)): the field is decoded once for all of them.
 
 mod builder;
-pub mod cache;
+pub(crate) mod cache;
 mod choose;
 mod collate;
 mod compile;
@@ -355,7 +355,7 @@ impl Loader {
         &*self.source
     }
 
-    /// Returns the device that runs the ops after [`ToDevice`] and holds their tensors; the CPU if no
+    /// Returns the device that runs the ops after [`ToDevice`](fuseloop_ops::ToDevice) and holds their tensors; the CPU if no
     /// list has the op. If the CPU replaces a GPU, the result holds the reason. Chosen when the loader
     /// is built, for all epochs.
     #[must_use]

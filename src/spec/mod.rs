@@ -37,9 +37,8 @@
 //! | `without` | none | fields to leave out of the batches |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
-//! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch:
-//! see [`Schedule`]. The text has at most [`MAX_BYTES`] bytes; hostile text is refused and never causes
-//! a panic.
+//! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch.
+//! The text has at most 1 MiB; hostile text is refused and never causes a panic.
 
 mod collate;
 pub(crate) mod error;

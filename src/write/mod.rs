@@ -7,7 +7,6 @@
 //! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
 //! | another `.beton`, its JPEGs re-cut      | [`recut_beton`]                    |
 //! | any other source                        | [`convert()`]                      |
-//! | `.beton` files, to concatenate or split | [`concat_beton`], [`split_beton`], [`subset_beton`] |
 //!
 //! All of these functions encode samples on several threads, and write the same bytes for any number of
 //! threads. The file appears at its path complete or not at all (`atomic_file.rs`). Memory grows with
@@ -40,6 +39,7 @@ mod cut;
 mod dir_tree;
 mod encode_threads;
 mod engine;
+pub(crate) mod error;
 pub(crate) mod file;
 mod flow;
 pub(crate) mod image;
@@ -48,7 +48,7 @@ mod json;
 pub(crate) mod mode;
 mod options;
 mod pages;
-mod parts;
+pub(crate) mod parts;
 pub(crate) mod pixels;
 mod progress;
 mod report;
@@ -59,14 +59,12 @@ mod step;
 pub(crate) mod value;
 
 pub use beton::recut_beton;
-pub use convert::{
-    ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord,
-};
+pub use convert::{ConvertError, ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutError, RecutFolderReport, recut_folder};
+pub use error::WriteError;
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};
 pub use options::{OnUnreadable, RecutOptions, WriteOptions};
-pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
     CountedList, FolderReport, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
@@ -77,99 +75,21 @@ pub use value::FieldValue;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::sample::SampleId;
-use crate::source::{
-    BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, ListError, beside,
-};
-use crate::threads::ThreadsError;
-use atomic_file::{AtomicFile, TargetError};
+use crate::source::{ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, beside};
+use atomic_file::AtomicFile;
+pub(crate) use error::WriteErrorKind;
 
 use copy_folder::RecutErrorKind;
 use engine::EncodeEngine;
-use file::SchemaError;
 use file::{BetonBuilder, Schema};
 use image::ImageError;
 
-use mode::OptionsError;
-use options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE};
-
 use progress::ProgressCounter;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use step::{ObserveStep, unwatched};
 use value::Encoding;
 use value::WriteSampleError;
-
-/// Why a write failed. The path is as it was before, except after a failed sync of its directory, or if
-/// only the file of class names beside it could not be written or deleted.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct WriteError(#[from] pub(crate) WriteErrorKind);
-
-/// The cases of [`WriteError`].
-#[derive(Debug, thiserror::Error)]
-pub enum WriteErrorKind {
-    /// A file can't have these fields.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// The page size is not a power of two, or outside the limits.
-    #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
-    PageSize {
-        /// The requested size.
-        found: u32,
-    },
-    /// Invalid image options.
-    #[error("images of field {field:?}: {cause}")]
-    Options {
-        /// The field's name.
-        field: String,
-        /// The cause.
-        cause: OptionsError,
-    },
-    /// Image options for a field that is missing or holds no images.
-    #[error("image options are given for {name:?}, which is not an image field")]
-    NoSuchImageField {
-        /// The name.
-        name: String,
-    },
-    /// The folder or table is no dataset.
-    #[error(transparent)]
-    List(#[from] ListError),
-    /// The file of class names can't be read.
-    #[error("{message}")]
-    Classes {
-        /// The file's path and the cause.
-        message: BoxError,
-    },
-    /// The file can't be created, or can't be renamed to its path.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The threads can't be started, or too many are requested.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// A sample can't be written.
-    #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
-    Sample {
-        /// The sample's index in the input.
-        sample: SampleId,
-        /// The sample's image file, if it has one.
-        path: Option<PathBuf>,
-        /// The cause.
-        cause: WriteSampleError,
-    },
-    /// A system call failed: most often because the disk is full.
-    #[error("{path:?}: cannot write: {source}")]
-    Write {
-        /// The unfinished file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-fn named(path: Option<&Path>) -> String {
-    path.map_or_else(String::new, |path| format!(" ({path:?})"))
-}
 
 /// Samples that any thread can read by index.
 pub trait Samples: Sync {

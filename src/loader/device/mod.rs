@@ -26,7 +26,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where the batches of a loader are computed and stored. See
+/// Where the batches of a loader are computed and stored; see [`Loader::device`](super::Loader::device).
 ///
 /// Its `Display` is one line: `cuda:0 (NVIDIA H100)`, `cpu`, or `cpu, since ...` with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,11 @@ pub struct Placement {
     pub fallback: Option<String>,
 }
 
-impl Placement {
-    /// The CPU, because no other device was requested.
-    pub const CPU: Self = Self { device: Device::Cpu, gpu: None, fallback: None };
+/// The CPU, because no other device was requested.
+impl Default for Placement {
+    fn default() -> Self {
+        Self { device: Device::Cpu, gpu: None, fallback: None }
+    }
 }
 
 impl fmt::Display for Placement {
@@ -135,9 +137,9 @@ impl DeviceChoice {
     /// Returns the chosen device; the CPU as long as nothing was decided.
     pub(super) fn placement(&self) -> Placement {
         match self.decided().as_ref().map(|decided| &decided.on) {
-            None => Placement::CPU,
+            None => Placement::default(),
             Some(ChosenDevice::Host(reason)) => {
-                Placement { fallback: Some(reason.clone()), ..Placement::CPU }
+                Placement { fallback: Some(reason.clone()), ..Placement::default() }
             }
             Some(ChosenDevice::Gpu { gpu, .. }) => {
                 let GpuInfo { ordinal, name, .. } = gpu.info();

@@ -1,8 +1,9 @@
 //! Errors of conversions.
 
 use crate::source::SourceError;
+use crate::write::WriteErrorKind;
+use crate::write::atomic_file::TargetError;
 use crate::write::shards::{ShardFieldError, TemplateError};
-use crate::write::{TargetError, WriteErrorKind};
 use std::io;
 use std::path::{Path, PathBuf};
 

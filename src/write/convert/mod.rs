@@ -177,34 +177,6 @@ pub fn convert(
     Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
 }
 
-/// Like [`convert`], but always writes WebDataset's tar shards, whatever the template's extension.
-///
-/// # Errors
-///
-/// See [`ConvertError`].
-pub fn write_tar(
-    source: &dyn Source,
-    template: impl AsRef<Path>,
-    options: &ConvertOptions,
-) -> Result<ConvertReport, ConvertError> {
-    let (template, format) = (template.as_ref(), OutputFormat::Tar);
-    Ok(DatasetConversion::new(source, template, options, &unwatched, format)?.run()?)
-}
-
-/// Like [`convert`], but always writes TFRecord shards, whatever the template's extension.
-///
-/// # Errors
-///
-/// See [`ConvertError`].
-pub fn write_tfrecord(
-    source: &dyn Source,
-    template: impl AsRef<Path>,
-    options: &ConvertOptions,
-) -> Result<ConvertReport, ConvertError> {
-    let (template, format) = (template.as_ref(), OutputFormat::TfRecord);
-    Ok(DatasetConversion::new(source, template, options, &unwatched, format)?.run()?)
-}
-
 /// The conversion of one dataset.
 struct DatasetConversion<'a> {
     source: &'a dyn Source,
