@@ -18,6 +18,7 @@ use fuseloop::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::internals::area::{self, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{DType, ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -90,6 +91,7 @@ struct Copy3k([TensorSpec; 1]);
 
 impl Stage for Copy3k {
     type Worker = Vec<u8>;
+    type Error = Infallible;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.0
@@ -109,7 +111,7 @@ impl Stage for Copy3k {
         _: Epoch,
         _: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         for row in rows.output(0).chunks_exact_mut(3072) {
             row.copy_from_slice(image);
         }

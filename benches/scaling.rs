@@ -10,6 +10,7 @@
 mod common;
 
 use common::median;
+use std::convert::Infallible;
 use std::env;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -42,6 +43,7 @@ impl Compute {
 
 impl Stage for Compute {
     type Worker = Progress;
+    type Error = Infallible;
 
     fn outputs(&self) -> &[TensorSpec] {
         std::slice::from_ref(&self.tensor)
@@ -57,7 +59,7 @@ impl Stage for Compute {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         for i in 0..self.switches {
             watch.phase(if i.is_multiple_of(2) { Phase::Read } else { Phase::Kernel });
         }

@@ -20,6 +20,7 @@
 //! `-- nothing` runs each measurement once, quickly.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+use std::convert::Infallible;
 use std::env;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -48,6 +49,7 @@ struct Sleep {
 
 impl Stage for Sleep {
     type Worker = ();
+    type Error = Infallible;
 
     fn outputs(&self) -> &[TensorSpec] {
         std::slice::from_ref(&self.tensor)
@@ -61,7 +63,7 @@ impl Stage for Sleep {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         let is_slow = (self.slow)(visits[0].sample.0);
         thread::sleep(if is_slow { SAMPLE * 10 } else { SAMPLE });
         rows.output(0).fill(1);

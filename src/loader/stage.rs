@@ -29,6 +29,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// A sample that could not be loaded.
+type StageError = FillError<LoadSampleError>;
+
 /// Fills the rows of batches from a source.
 #[derive(Clone)]
 pub(super) struct LoaderStage {
@@ -294,7 +297,7 @@ impl LoaderStage {
         key: SampleKey,
         (field, outputs): &(usize, Vec<usize>),
         rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), StageError> {
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
@@ -328,12 +331,9 @@ impl LoaderStage {
     }
 
     /// Returns the component of the dataset that a sample belongs to.
-    fn part_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, FillError> {
+    fn part_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, StageError> {
         let part = self.part(&*self.source, sample, buffer);
-        part.map_err(|cause| {
-            let field = self.fields().next().unwrap_or(0);
-            self.error(sample, &self.source.fields()[field].name, field, cause)
-        })
+        part.map_err(|cause| self.sample_error(sample, cause))
     }
 
     /// Writes the size of the sample of output `k`, if its samples differ in size.
@@ -401,9 +401,15 @@ impl LoaderStage {
         Ok(())
     }
 
-    fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
+    /// Creates the error of a whole sample, which is reported at its first field.
+    fn sample_error(&self, sample: SampleId, cause: SampleCause) -> StageError {
+        let field = self.fields().next().unwrap_or(0);
+        self.error(sample, &self.source.fields()[field].name, field, cause)
+    }
+
+    fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> StageError {
         let error = LoadSampleError::of(&*self.source, sample, (name, field), cause);
-        FillError { sample, source: Box::new(error) }
+        StageError { sample, source: error }
     }
 }
 
@@ -447,6 +453,7 @@ impl SampleRows<'_, '_> {
 
 impl Stage for LoaderStage {
     type Worker = Worker;
+    type Error = LoadSampleError;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -477,7 +484,7 @@ impl Stage for LoaderStage {
         epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), StageError> {
         worker.pictures.decoded = 0;
         // The file's length is checked once per chunk. If the file was truncated, the engine passes the
         // rows one by one, and then each read is checked; so is each read of a value that the cache will
@@ -499,7 +506,7 @@ impl Stage for LoaderStage {
             lookup.end();
         }
         if let (Err(error), Some(first)) = (worker.buffer.check_lengths(), visits.first()) {
-            return Err(FillError { sample: first.sample, source: error });
+            return Err(self.sample_error(first.sample, error.into()));
         }
         self.shared.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())
@@ -510,11 +517,10 @@ impl Stage for LoaderStage {
         epoch: Epoch,
         visit: SampleRef,
         attempt: u32,
-        error: &FillError,
+        error: &StageError,
     ) -> OnFailure {
-        let of_sample = error.source.downcast_ref::<LoadSampleError>();
         let substitute = match self.setup.on_damaged {
-            _ if let Some(LoadSampleError { cause: SampleCause::Halt(halt), .. }) = of_sample => {
+            _ if let SampleCause::Halt(halt) = &error.source.cause => {
                 // The end of a stream is not a damaged sample: no sample follows.
                 return if matches!(halt, StreamEnd::End { .. }) {
                     OnFailure::End

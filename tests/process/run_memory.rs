@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
+use std::convert::Infallible;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ struct Wide(TensorSpec);
 
 impl Stage for Wide {
     type Worker = ();
+    type Error = Infallible;
 
     fn outputs(&self) -> &[TensorSpec] {
         std::slice::from_ref(&self.0)
@@ -41,7 +43,7 @@ impl Stage for Wide {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         rows.output(0).fill(visits[0].sample.0 as u8);
         Ok(())
     }

@@ -17,6 +17,7 @@ use fuseloop::batch::TensorSpec;
 use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 use fuseloop_ops::DType;
 
 /// A slow stage, with an open file for each worker. Refuses sample `bad`.
@@ -27,6 +28,7 @@ struct Slow {
 
 impl Stage for Slow {
     type Worker = fs::File;
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         std::slice::from_ref(&self.tensor)
@@ -42,7 +44,7 @@ impl Stage for Slow {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         let sample = visits[0].sample;
         if sample.0 == self.bad {
             return Err(FillError { sample, source: "it is bad".into() });

@@ -12,6 +12,7 @@ use fuseloop::ops::DType;
 use fuseloop::{Epoch, SampleId, SampleRef};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,6 +90,7 @@ struct Steps(Vec<TensorSpec>);
 
 impl Stage for Steps {
     type Worker = Progress;
+    type Error = Infallible;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.0
@@ -108,7 +110,7 @@ impl Stage for Steps {
         _: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         for visit in visits {
             watch.start(visit.sample, Phase::Read);
             watch.phase(Phase::Kernel);

@@ -11,6 +11,7 @@ use fuseloop::internals::run::{
     Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 
 use crate::support::{
     At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass, quiet_panics, run,
@@ -73,6 +74,7 @@ struct ManyBad(Vec<TensorSpec>);
 
 impl Stage for ManyBad {
     type Worker = ();
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.0
@@ -86,7 +88,7 @@ impl Stage for ManyBad {
         _epoch: Epoch,
         visits: &[SampleRef],
         _rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         let sample = visits[0].sample;
         if sample.0 < 3 {
             return Ok(());

@@ -8,6 +8,7 @@ use fuseloop::batch::TensorSpec;
 use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 
 use crate::support::{At, Numbers, WORKERS, engine, ids, only, pass, pixel, quiet_panics};
 
@@ -28,6 +29,7 @@ impl Finishing {
 
 impl Stage for Finishing {
     type Worker = Progress;
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         self.numbers.outputs()
@@ -47,7 +49,7 @@ impl Stage for Finishing {
         epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         self.numbers.fill(watch, epoch, visits, rows)
     }
 

@@ -14,6 +14,7 @@ use fuseloop::internals::run::{
     Stage,
 };
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 use fuseloop_ops::DType;
 
 pub(crate) const WORKERS: [usize; 3] = [1, 2, 8];
@@ -82,7 +83,7 @@ impl Numbers {
         epoch: Epoch,
         visit: SampleRef,
         row: &mut [u8],
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<BoxError>> {
         let sample = visit.sample;
         watch.start(sample, Phase::Read);
         match (self.at)(visit) {
@@ -112,6 +113,7 @@ pub(crate) fn pixel(epoch: Epoch, visit: SampleRef, i: usize) -> u8 {
 
 impl Stage for Numbers {
     type Worker = Progress;
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -132,7 +134,7 @@ impl Stage for Numbers {
         epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         for (visit, row) in visits.iter().zip(rows.output(0).chunks_exact_mut(13)) {
             self.one(watch, epoch, *visit, row)?;
         }
@@ -147,7 +149,7 @@ impl Stage for Numbers {
         _epoch: Epoch,
         visit: SampleRef,
         attempt: u32,
-        _error: &FillError,
+        _error: &FillError<Self::Error>,
     ) -> OnFailure {
         (self.damaged)(visit, attempt)
     }

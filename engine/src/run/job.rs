@@ -251,7 +251,7 @@ impl<S: Stage> WorkerState<S> {
         run: &RunContext<S>,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), StageFailure<FillError>> {
+    ) -> Result<(), StageFailure<FillError<S::Error>>> {
         self.call(&run.stage, |worker| run.stage.fill(worker, run.epoch, visits, rows))
     }
 

@@ -46,7 +46,7 @@ impl RowFixes {
         worker_state: &mut WorkerState<S>,
         visit: SampleRef,
         row: &mut RowsMut<'_>,
-        mut trouble: StageFailure<FillError>,
+        mut trouble: StageFailure<FillError<S::Error>>,
     ) -> Result<(), RunFailure> {
         let (place, mut tried) = (row.first_row(), visit);
         let failed = |error| Err(RunFailure { row: place, reason: EndReason::Error(error) });
@@ -66,7 +66,7 @@ impl RowFixes {
                 }
                 Ok(OnFailure::Substitute(other)) if attempt + 1 < MAX_ATTEMPTS => tried = other,
                 Ok(OnFailure::Fail | OnFailure::Substitute(_)) => {
-                    let FillError { sample, source } = error;
+                    let (sample, source) = (error.sample, error.source.into());
                     return failed(RunError::Fill { batch: job.batch, sample, source });
                 }
                 Err(message) => return failed(panicked(visit.sample, message)),
@@ -118,7 +118,7 @@ fn ask<S: Stage>(
     job: &BatchInFlight<S>,
     visit: SampleRef,
     attempt: u32,
-    error: &FillError,
+    error: &FillError<S::Error>,
 ) -> Result<OnFailure, String> {
     let (stage, epoch) = (&job.run.stage, job.run.epoch);
     let asked = catch_unwind(AssertUnwindSafe(|| stage.on_failure(epoch, visit, attempt, error)));

@@ -26,7 +26,7 @@ mod on {
     use tracing::{debug_span, info_span, trace_span};
 
     /// The target of all spans, by which subscribers filter them.
-    const TARGET: &str = "fuseloop::run";
+    const TARGET: &str = "fuseloop";
 
     thread_local! {
         /// The span of this thread's phase.

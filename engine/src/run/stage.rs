@@ -17,6 +17,8 @@ pub trait Stage: Send + Sync + 'static {
     ///
     /// Created and dropped on the thread that uses it; kept while runs use the same stage.
     type Worker;
+    /// The reason why the stage refuses a sample. It is boxed when it ends a run.
+    type Error: Into<Box<dyn Error + Send + Sync>>;
 
     /// Returns the tensors of a batch, in the order of [`RowsMut::output`].
     fn outputs(&self) -> &[TensorSpec];
@@ -46,7 +48,7 @@ pub trait Stage: Send + Sync + 'static {
         epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError>;
+    ) -> Result<(), FillError<Self::Error>>;
 
     /// Decides what becomes of the row of `visit`, which [`fill`](Self::fill) refused with `error`.
     ///
@@ -61,7 +63,7 @@ pub trait Stage: Send + Sync + 'static {
         epoch: Epoch,
         visit: SampleRef,
         attempt: u32,
-        error: &FillError,
+        error: &FillError<Self::Error>,
     ) -> OnFailure {
         let _ = (epoch, visit, attempt, error);
         OnFailure::Fail
@@ -104,13 +106,12 @@ pub enum OnFailure {
 }
 
 /// A sample that a stage could not write.
-#[derive(Debug, thiserror::Error)]
-#[error("sample {sample}: {source}")]
-pub struct FillError {
+#[derive(Debug)]
+pub struct FillError<E> {
     /// The sample.
     pub sample: SampleId,
     /// The reason.
-    pub source: Box<dyn Error + Send + Sync>,
+    pub source: E,
 }
 
 /// The samples of one run, in order. A pure function, called by several workers at the same time.

@@ -64,6 +64,8 @@ fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The event at a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
@@ -103,7 +105,7 @@ impl Rows {
         Self { tensors: vec![tensor], chunk, at: |_| At::Fine, finish_at: |_| At::Fine, filled }
     }
 
-    fn misbehave(&self, call: Call) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn misbehave(&self, call: Call) -> Result<(), BoxError> {
         let at = match call {
             Call::Fill(sample) => (self.at)(sample),
             Call::Finish(batch) => (self.finish_at)(batch),
@@ -116,7 +118,7 @@ impl Rows {
         }
     }
 
-    fn one(&self, sample: SampleId, row: &mut [u8]) -> Result<(), FillError> {
+    fn one(&self, sample: SampleId, row: &mut [u8]) -> Result<(), FillError<BoxError>> {
         self.misbehave(Call::Fill(sample.0)).map_err(|source| FillError { sample, source })?;
         let (first, second) = row.split_at_mut(1);
         first[0] = sample.0 as u8;
@@ -131,6 +133,7 @@ impl Rows {
 
 impl Stage for Rows {
     type Worker = ();
+    type Error = BoxError;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -148,12 +151,18 @@ impl Stage for Rows {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         let mut rows = rows.output(0).chunks_exact_mut(ROW);
         visits.iter().zip(&mut rows).try_for_each(|(visit, row)| self.one(visit.sample, row))
     }
 
-    fn on_failure(&self, _: Epoch, visit: SampleRef, _: u32, _: &FillError) -> OnFailure {
+    fn on_failure(
+        &self,
+        _: Epoch,
+        visit: SampleRef,
+        _: u32,
+        _: &FillError<Self::Error>,
+    ) -> OnFailure {
         match (self.at)(visit.sample.0) {
             At::Skip => OnFailure::Skip,
             At::End => OnFailure::End,
@@ -170,7 +179,7 @@ impl Stage for Rows {
         _epoch: Epoch,
         batch: u64,
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(), BoxError> {
         self.misbehave(Call::Finish(batch))?;
         rows.output(0).iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         Ok(())

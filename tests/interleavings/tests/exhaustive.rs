@@ -187,6 +187,7 @@ impl Rows {
 
 impl Stage for Rows {
     type Worker = ();
+    type Error = &'static str;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -200,11 +201,11 @@ impl Stage for Rows {
         _epoch: Epoch,
         visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), FillError> {
+    ) -> Result<(), FillError<Self::Error>> {
         let sample = visits[0].sample;
         match self.at {
             At::Error if sample.0 == 1 => {
-                return Err(FillError { sample, source: "planted".into() });
+                return Err(FillError { sample, source: "planted" });
             }
             // Not `panic!`: its hook would print the schedule of each panic.
             At::Panic if sample.0 == 1 => resume_unwind(Box::new("planted")),
