@@ -271,8 +271,8 @@ impl LoaderBuilder {
     /// Caches decoded samples, before any op, for later epochs, as far as they fit. The batches stay the
     /// same, bit for bit. Default: no cache.
     ///
-    /// This helps if decoding, or a user-defined source, is slow and most of the pixels fit; see the
-    /// [module](super::cache) for what is cached.
+    /// This helps if decoding, or a user-defined source, is slow and most of the pixels fit; see [`Cache`]
+    /// for what is cached.
     ///
     /// ```no_run
     /// use fuseloop::Loader;
