@@ -20,10 +20,10 @@ mod common;
 mod pictures;
 
 use common::median;
+use fuseloop::internals::workload::Workload;
 use fuseloop::loader::Cache;
 use fuseloop::ops::{Ops, ParamError, RandomHorizontalFlip, ops};
 use fuseloop::source::{FieldKind, FieldSpec};
-use fuseloop::workload::Workload;
 use fuseloop::write::{
     FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_folder, write_iter,
 };

@@ -9,8 +9,9 @@ mod common;
 
 use common::{Contender, Work, compare, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, tile_interval};
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::{Epoch, SampleId, SampleRef};

@@ -17,7 +17,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
     Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage,
 };

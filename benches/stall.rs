@@ -28,7 +28,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
     Delivery, Engine, EngineOptions, EpochRun, FillError, Progress, RunOrder, RunRequest, Stage,
 };

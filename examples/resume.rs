@@ -7,8 +7,8 @@
 //!
 //! The checkpoint here is only the cursor; a training script stores the cursor with the model.
 
+use fuseloop::ops::*;
 use fuseloop::order::Ranks;
-use fuseloop::workload::Workload;
 use fuseloop::{Batches, Cursor, Loader, OnDamaged, Order};
 use std::error::Error;
 use std::fs;
@@ -29,7 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         .order(Order::Random)
         .seed(42)
         .on_damaged(OnDamaged::Substitute)
-        .pipeline("image", |_| Workload::ImageNet.ops())
+        .pipeline("image", |_| {
+            Ok(ops![
+                RandomResizedCrop::new(224, 0.08..=1.0, RandomResizedCrop::RATIO)?,
+                RandomHorizontalFlip::new(0.5)?,
+                Normalize::imagenet(),
+                ToChannelsFirst,
+            ])
+        })
         .build()?;
 
     // All ranks resume at the same step, so one file is enough.

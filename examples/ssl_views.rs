@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             small.shape()
         );
     }
-    println!("{} pictures decoded for 3 outputs each", loader.decoded());
+    println!("{} samples, each decoded once for 3 outputs", loader.stats().samples);
     Ok(())
 }
 

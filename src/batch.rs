@@ -14,9 +14,10 @@ use std::fmt;
 use std::ops::Deref;
 
 use fuseloop_engine::batch::HostBatch;
+pub(crate) use fuseloop_engine::batch::RowsMut;
 #[doc(inline)]
 pub use fuseloop_engine::batch::{
-    Element, Ragged, RowsMut, SlotError, TensorError, TensorRows, TensorSpec, TensorView,
+    Element, Ragged, TensorError, TensorRows, TensorSpec, TensorView,
 };
 
 /// A batch of samples: a lease on the memory they were written to.

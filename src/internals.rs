@@ -14,6 +14,7 @@ pub trait OpaqueError {
     type Kind;
 
     fn kind(&self) -> &Self::Kind;
+    fn into_kind(self) -> Self::Kind;
 }
 
 pub mod jit {
@@ -21,8 +22,103 @@ pub mod jit {
 }
 
 pub mod loader {
+    use super::OpaqueError;
+    use crate::loader::stats::Stats;
+    use crate::loader::{LoadError, Loader, LoaderBuilder};
+    use crate::run::{Trace, Utilization};
+    use crate::source::beton::PageStats;
+    use std::time::Duration;
+
+    pub use crate::loader::error::{LoadErrorKind, LoadSampleError, SampleCause};
     pub use crate::loader::inspect::{Inspected, Inspector, Phases};
     pub use crate::loader::stats::remedy;
+
+    impl OpaqueError for LoadError {
+        type Kind = LoadErrorKind;
+
+        fn kind(&self) -> &LoadErrorKind {
+            &self.0
+        }
+
+        fn into_kind(self) -> LoadErrorKind {
+            self.0
+        }
+    }
+
+    pub trait LoaderExt {
+        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError>;
+        fn compile_time(&self) -> Duration;
+        fn decoded(&self) -> u64;
+        fn page_stats(&self) -> Option<PageStats>;
+        fn utilization(&self) -> Utilization;
+        fn trace(&self, limit: usize);
+        fn take_trace(&self) -> Trace;
+        fn clock(&self) -> Duration;
+    }
+
+    impl LoaderExt for Loader {
+        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+            self.inspect(field, epoch)
+        }
+
+        fn compile_time(&self) -> Duration {
+            self.compile_time()
+        }
+
+        fn decoded(&self) -> u64 {
+            self.decoded()
+        }
+
+        fn page_stats(&self) -> Option<PageStats> {
+            self.page_stats()
+        }
+
+        fn utilization(&self) -> Utilization {
+            self.utilization()
+        }
+
+        fn trace(&self, limit: usize) {
+            self.trace(limit);
+        }
+
+        fn take_trace(&self) -> Trace {
+            self.take_trace()
+        }
+
+        fn clock(&self) -> Duration {
+            self.clock()
+        }
+    }
+
+    pub trait LoaderBuilderExt {
+        fn is_stream(&self) -> bool;
+    }
+
+    impl LoaderBuilderExt for LoaderBuilder {
+        fn is_stream(&self) -> bool {
+            self.is_stream()
+        }
+    }
+
+    pub trait StatsExt {
+        fn busy_share(&self) -> f64;
+        fn consumer_share(&self) -> f64;
+        fn busy_per_sample(&self) -> Duration;
+    }
+
+    impl StatsExt for Stats {
+        fn busy_share(&self) -> f64 {
+            self.busy_share()
+        }
+
+        fn consumer_share(&self) -> f64 {
+            self.consumer_share()
+        }
+
+        fn busy_per_sample(&self) -> Duration {
+            self.busy_per_sample()
+        }
+    }
 }
 
 pub mod order {
@@ -35,7 +131,7 @@ pub mod plan {
 }
 
 pub mod run {
-    pub use fuseloop_engine::batch::HostBatch;
+    pub use fuseloop_engine::batch::{HostBatch, RowsMut, SlotError};
     pub use fuseloop_engine::run::*;
 }
 
@@ -77,6 +173,10 @@ pub mod source {
         fn kind(&self) -> &BoxError {
             &self.0
         }
+
+        fn into_kind(self) -> BoxError {
+            self.0
+        }
     }
 
     impl OpaqueError for GenerateError {
@@ -84,6 +184,10 @@ pub mod source {
 
         fn kind(&self) -> &GenerateErrorKind {
             &self.0
+        }
+
+        fn into_kind(self) -> GenerateErrorKind {
+            self.0
         }
     }
 
@@ -253,6 +357,122 @@ pub mod source {
 
         fn name(&self) -> String {
             self.name()
+        }
+    }
+}
+
+pub mod threads {
+    pub use crate::threads::ThreadsError;
+}
+
+pub mod workload {
+    pub use crate::workload::*;
+}
+
+#[cfg(feature = "write")]
+pub mod write {
+    use super::OpaqueError;
+    use crate::write::{ConvertError, RecutError, WriteError};
+
+    pub use crate::write::atomic_file::TargetError;
+    pub use crate::write::convert::ConvertErrorKind;
+    pub use crate::write::copy_folder::RecutErrorKind;
+    pub use crate::write::error::WriteErrorKind;
+    pub use crate::write::file::SchemaError;
+    pub use crate::write::image::ImageError;
+    pub use crate::write::jpeg::HeadError;
+    pub use crate::write::mode::OptionsError;
+    pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
+    pub use crate::write::pixels::PixelsError;
+    pub use crate::write::shards::{ShardFieldError, TemplateError};
+    pub use crate::write::value::WriteSampleError;
+
+    impl OpaqueError for WriteError {
+        type Kind = WriteErrorKind;
+
+        fn kind(&self) -> &WriteErrorKind {
+            &self.0
+        }
+
+        fn into_kind(self) -> WriteErrorKind {
+            self.0
+        }
+    }
+
+    impl OpaqueError for ConvertError {
+        type Kind = ConvertErrorKind;
+
+        fn kind(&self) -> &ConvertErrorKind {
+            &self.0
+        }
+
+        fn into_kind(self) -> ConvertErrorKind {
+            self.0
+        }
+    }
+
+    impl OpaqueError for RecutError {
+        type Kind = RecutErrorKind;
+
+        fn kind(&self) -> &RecutErrorKind {
+            &self.0
+        }
+
+        fn into_kind(self) -> RecutErrorKind {
+            self.0
+        }
+    }
+}
+
+pub mod device {
+    pub use crate::device::cuda::Gpu;
+    pub use crate::device::info::{Compiler, GpuInfo};
+}
+
+#[cfg(feature = "spec")]
+pub mod spec {
+    use super::OpaqueError;
+    use crate::spec::{ParseError, Spec};
+
+    pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
+    pub use crate::spec::error::ParseCause;
+    pub use crate::spec::schedule::Schedule;
+
+    impl OpaqueError for ParseError {
+        type Kind = ParseCause;
+
+        fn kind(&self) -> &ParseCause {
+            &self.cause
+        }
+
+        fn into_kind(self) -> ParseCause {
+            self.cause
+        }
+    }
+
+    pub trait SpecExt {
+        fn changes(&self) -> bool;
+    }
+
+    impl SpecExt for Spec {
+        fn changes(&self) -> bool {
+            self.changes()
+        }
+    }
+}
+
+pub mod verify {
+    use crate::verify::DamageKind;
+
+    pub use crate::verify::layout::{Finding, LayoutReport, layout};
+
+    pub trait DamageKindExt {
+        fn word(self) -> &'static str;
+    }
+
+    impl DamageKindExt for DamageKind {
+        fn word(self) -> &'static str {
+            self.word()
         }
     }
 }

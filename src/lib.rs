@@ -14,7 +14,6 @@
 //! | [`device`] | batches on a GPU, and ops compiled to kernels that run there |
 //! | [`sample`] | types that all stages share: sample ids, epochs, limits |
 //! | [`spec`] | pipelines as data: TOML files |
-//! | [`workload`] | the usual lists of ops, by name |
 //! | [`mod@write`] | converts a folder, a list or an iterator to a `.beton` file, and any source to any format |
 //! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
 //! | [`mod@verify`] | a whole dataset, checked for damage |
@@ -62,7 +61,7 @@ pub mod source;
 #[cfg(feature = "spec")]
 pub mod spec;
 pub mod verify;
-pub mod workload;
+mod workload;
 #[cfg(feature = "write")]
 pub mod write;
 
@@ -74,11 +73,10 @@ pub use batch::Batch;
 pub use check_ops::{CheckOpsError, check_ops};
 pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
+#[doc(no_inline)]
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
 #[cfg(feature = "spec")]
 pub use spec::Spec;
-#[doc(inline)]
-pub use threads::ThreadsError;
 
 /// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;

@@ -9,17 +9,16 @@
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
-//! [`VerifyReport::MAX_LISTED`] damaged values and counts the rest, and has one bit for each sample.
+//! thousand damaged values and counts the rest, and has one bit for each sample.
 //!
-//! The tables of a `.beton` file are compared with each other by [`layout()`].
+//! The tables of a `.beton` file are compared with each other by `layout`.
 
 mod json;
-mod layout;
+pub(crate) mod layout;
 mod report;
 mod value;
 
-pub use layout::{Finding, LayoutReport, layout};
-pub use report::{DamageKind, DamagedValue, ValueError, VerifyReport};
+pub use report::{DamageKind, DamagedValue, VerifyReport};
 
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -45,10 +44,13 @@ pub struct VerifyOptions {
     pub limits: Limits,
 }
 
-/// Why a dataset could not be checked at all.
+/// Why a dataset could not be checked at all: for lack of threads or of memory.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerifyError {
+#[error(transparent)]
+pub struct VerifyError(#[from] VerifyErrorKind);
+
+#[derive(Debug, thiserror::Error)]
+enum VerifyErrorKind {
     /// Too many threads were asked for, or the system starts none.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -65,7 +67,7 @@ pub enum VerifyError {
 ///
 #[cfg_attr(feature = "write", doc = "```")]
 #[cfg_attr(not(feature = "write"), doc = "```ignore")]
-/// use fuseloop::source::Beton;
+/// use fuseloop::source::{Beton, OpenOptions};
 /// use fuseloop::verify::{VerifyOptions, verify};
 /// # use fuseloop::source::{FieldKind, FieldSpec};
 /// # use fuseloop::write::{FieldValue, WriteOptions, write_iter};
@@ -89,8 +91,16 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<VerifyReport, VerifyError> {
+    Ok(check(source, options, progress)?)
+}
+
+fn check(
+    source: &dyn Source,
+    options: &VerifyOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<VerifyReport, VerifyErrorKind> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
-    let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
+    let good = IntactSamples::new(samples).ok_or(VerifyErrorKind::Memory { samples })?;
     let groups = samples.div_ceil(GROUP);
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {

@@ -11,7 +11,7 @@
 //! All produce `f32 [3, height, width]`. Labels need no ops: they are `i64 [1]`.
 //!
 //! ```
-//! use fuseloop::workload::Workload;
+//! use fuseloop::internals::workload::Workload;
 //!
 //! let workload: Workload = "imagenet".parse()?;
 //! assert_eq!(workload, Workload::ImageNet);
@@ -113,7 +113,7 @@ impl Workload {
 ///
 /// ```
 /// use fuseloop::ops::Device;
-/// use fuseloop::workload::{Workload, on_device};
+/// use fuseloop::internals::workload::{Workload, on_device};
 ///
 /// let ops = on_device(Workload::ImageNet.ops()?, Device::Auto);
 /// assert_eq!(ops.iter().position(|op| op.name() == "ToDevice"), Some(2));

@@ -6,13 +6,13 @@
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use fuseloop::internals::plan::{Draws, ImagePlan, block::nth_order};
+use fuseloop::internals::workload::Workload;
 use fuseloop::ops::author::{Dim, GeometryStep, ImageType, OpClass};
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::ops::{DType, NumberRule, Size};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, OpenOptions, Value};
-use fuseloop::workload::Workload;
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use std::path::Path;

@@ -30,7 +30,7 @@ mod process;
 use baseline::Baseline;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use data::Images;
-use fuseloop::workload::Workload;
+use fuseloop::internals::workload::Workload;
 use fuseloop::{Batch, Loader};
 use std::hint::black_box;
 use std::path::Path;

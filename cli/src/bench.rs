@@ -7,6 +7,7 @@ use super::process::{self, Memory};
 use super::source::{OnDevice, OnRank, Pipeline, Setup};
 use super::trace::{self, Traced};
 use fuseloop::device::DeviceStats;
+use fuseloop::internals::loader::StatsExt as _;
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Phase;
 use fuseloop::loader::{Placement, Stats};
@@ -79,17 +80,16 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let loader = builder.build()?;
     let batches = args.batches.unwrap_or(u64::MAX);
     let mut epochs = vec![];
-    let mut before = loader.utilization();
+    let mut before = loader.stats();
     for number in 0..args.epochs.get() {
         if number <= 1 {
-            before = loader.utilization();
+            before = loader.stats();
         }
         epochs.push(measure::epoch(&loader, number, batches, |batch| {
             black_box(batch);
         })?);
     }
-    let mut stats = Stats::between(&before, &loader.utilization());
-    stats.failed_loops = loader.stats().failed_loops;
+    let stats = loader.stats().since(&before);
     let trace = |path| trace::write(&loader, args.epochs.get(), batches, path);
     let report = Report {
         samples: loader.samples(),

@@ -10,6 +10,7 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{
     BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported,
 };
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspector, Phases};
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::Placement;

@@ -4,6 +4,8 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::SampleId;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FieldKindExt as _;
@@ -15,7 +17,6 @@ use fuseloop::source::{
     Beton, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats, OpenOptions, Source,
     Stream,
 };
-use fuseloop::{LoadError, SampleId};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -64,14 +65,14 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
     let opened = if args.custom.is_empty() {
         args.folder.open(file)
     } else {
-        let opened = Beton::open(file, &options).map_err(LoadError::from);
+        let opened = Beton::open(file, &options).map_err(LoadErrorKind::from);
         Ok(Dataset::Beton(opened?.into()))
     };
     match opened {
-        Err(Problem::Load(LoadError::Source(SourceError {
+        Err(Problem::Load(LoadErrorKind::Source(SourceError {
             kind: SourceErrorKind::Open(OpenError::Field(FieldError::CustomUnknown { .. })),
             ..
-        }))) => Ok(Err(BetonHead::open(file, &options).map_err(LoadError::from)?)),
+        }))) => Ok(Err(BetonHead::open(file, &options).map_err(LoadErrorKind::from)?)),
         opened => opened.map(Ok),
     }
 }

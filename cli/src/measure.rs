@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use super::process;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::{Batch, Loader};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,10 @@
 //! Chooses the samples and fields that are shown.
 
 use super::problem::Problem;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::Escaped;
 use fuseloop::source::{Buffer, FieldKind, Value};
-use fuseloop::{LoadError, Loader, SampleId};
+use fuseloop::{Loader, SampleId};
 use std::path::Path;
 
 /// Returns at most `count` samples, spread over a file of `all` samples, because neighbours are often of
@@ -42,7 +43,7 @@ pub(super) fn image_field(
         return Ok(asked.to_owned());
     }
     let name = name.to_owned();
-    Err(LoadError::NoSuchField { name, known: fields.join(", ") }.into())
+    Err(LoadErrorKind::NoSuchField { name, known: fields.join(", ") }.into())
 }
 
 fn known(loader: &Loader) -> String {

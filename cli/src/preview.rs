@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::internals::source::Escaped;

@@ -137,7 +137,11 @@ pub(super) fn rate(per_second: f64) -> String {
 
 /// Returns the line that says where op lists run; empty if only the CPU was requested.
 pub(super) fn device_line(placement: &Placement) -> String {
-    if *placement == Placement::CPU { String::new() } else { format!("device: {placement}\n") }
+    if *placement == Placement::default() {
+        String::new()
+    } else {
+        format!("device: {placement}\n")
+    }
 }
 
 #[cfg(test)]

@@ -4,23 +4,26 @@ use super::print::count;
 use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::jit::CompileError;
+use fuseloop::internals::loader::{LoadErrorKind, SampleCause};
+use fuseloop::internals::plan::PlanError;
+use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
 };
-use fuseloop::loader::CompileError;
-use fuseloop::loader::PlanError;
-use fuseloop::loader::RunError;
-use fuseloop::loader::SampleCause;
+use fuseloop::internals::spec::ParseCause;
+use fuseloop::internals::write::{
+    ConvertErrorKind, ImageError, OptionsError, RecutErrorKind, TargetError, WriteErrorKind,
+    WriteSampleError,
+};
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
 use fuseloop::source::DatasetError;
-use fuseloop::spec::{ParseCause, ParseError};
+use fuseloop::spec::ParseError;
 use fuseloop::verify::VerifyError;
-use fuseloop::write::{
-    ConvertError, ImageError, OptionsError, RecutError, TargetError, WriteError, WriteSampleError,
-};
+use fuseloop::write::{ConvertError, RecutError, WriteError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,13 +31,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] LoadErrorKind),
     #[error(transparent)]
     Dataset(#[from] DatasetError),
     #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
-    Sample(#[from] fuseloop::loader::LoadSampleError),
+    Sample(#[from] fuseloop::internals::loader::LoadSampleError),
     #[error(transparent)]
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error(transparent)]
@@ -91,6 +92,12 @@ pub(super) enum Problem {
     Stdout(io::Error),
 }
 
+impl From<LoadError> for Problem {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error.into_kind())
+    }
+}
+
 impl Problem {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { path: path.to_owned(), error }
@@ -116,11 +123,10 @@ impl Problem {
         match self {
             Self::Load(error) => load_help(error),
             Self::Dataset(error) => source_help(error.kind().downcast_ref()?),
-            Self::Run(error) => run_help(error),
             Self::Sample(error) => sample_help(&error.cause),
-            Self::Write(error) => write_help(error),
-            Self::Recut(error) => recut_help(error),
-            Self::Convert(error) => convert_help(error),
+            Self::Write(error) => write_help(error.kind()),
+            Self::Recut(error) => recut_help(error.kind()),
+            Self::Convert(error) => convert_help(error.kind()),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::Plan(error) => plan_help(error),
             Self::Spec(error) => parse_help(error),
@@ -169,18 +175,18 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     }
 }
 
-fn load_help(error: &LoadError) -> Option<&'static str> {
+fn load_help(error: &LoadErrorKind) -> Option<&'static str> {
     match error {
-        LoadError::Source(error) => source_help(error),
-        LoadError::Dataset(_) => {
+        LoadErrorKind::Source(error) => source_help(error),
+        LoadErrorKind::Dataset(_) => {
             Some("check the name; `fuseloop info --help` shows what can be opened")
         }
-        LoadError::Plan { error, .. } => plan_help(error),
-        LoadError::BatchSize => Some("`--batch-size 64` is usual"),
-        LoadError::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
-        LoadError::Workers => Some("without `--workers` there is one for each core"),
-        LoadError::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
-        LoadError::Run(error) => run_help(error),
+        LoadErrorKind::Plan { error, .. } => plan_help(error),
+        LoadErrorKind::BatchSize => Some("`--batch-size 64` is usual"),
+        LoadErrorKind::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
+        LoadErrorKind::Workers => Some("without `--workers` there is one for each core"),
+        LoadErrorKind::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
+        LoadErrorKind::Run(error) => run_help(error),
         _ => None,
     }
 }
@@ -219,7 +225,7 @@ fn plan_help(error: &PlanError) -> Option<&'static str> {
 }
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {
-    match &error.cause {
+    match error.kind() {
         ParseCause::Io(error) => io_help(error),
         ParseCause::Spec(cause) => op_help(cause),
         ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
@@ -249,42 +255,44 @@ fn run_help(error: &RunError) -> Option<&'static str> {
     }
 }
 
-fn write_help(error: &WriteError) -> Option<&'static str> {
+fn write_help(error: &WriteErrorKind) -> Option<&'static str> {
     match error {
-        WriteError::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
+        WriteErrorKind::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
             "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
         ),
-        WriteError::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
-        WriteError::PageSize { .. } => Some("`--page-size 8388608` is the default"),
-        WriteError::Options { cause: OptionsError::Quality { .. }, .. } => {
+        WriteErrorKind::Sample { .. } => {
+            Some("`--damaged skip` leaves such images out and lists them")
+        }
+        WriteErrorKind::PageSize { .. } => Some("`--page-size 8388608` is the default"),
+        WriteErrorKind::Options { cause: OptionsError::Quality { .. }, .. } => {
             Some("without `--jpeg-quality` JPEGs are stored as they are")
         }
-        WriteError::List(ListError::Empty { .. }) => {
+        WriteErrorKind::List(ListError::Empty { .. }) => {
             Some("other formats can't be stored yet: convert them to JPEG or PNG first")
         }
-        WriteError::List(ListError::Io { source, .. }) => io_help(source),
-        WriteError::Target(error) => target_help(error),
-        WriteError::Write { source, .. } => io_help(source),
+        WriteErrorKind::List(ListError::Io { source, .. }) => io_help(source),
+        WriteErrorKind::Target(error) => target_help(error),
+        WriteErrorKind::Write { source, .. } => io_help(source),
         _ => None,
     }
 }
 
-fn convert_help(error: &ConvertError) -> Option<&'static str> {
+fn convert_help(error: &ConvertErrorKind) -> Option<&'static str> {
     match error {
-        ConvertError::Write(WriteError::Sample {
+        ConvertErrorKind::Write(WriteErrorKind::Sample {
             cause: WriteSampleError::TooLarge { .. },
             ..
         }) => Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`"),
-        ConvertError::Write(WriteError::Sample { .. }) => Some(
+        ConvertErrorKind::Write(WriteErrorKind::Sample { .. }) => Some(
             "`--damaged skip` leaves such samples out and lists them; complete outputs are kept",
         ),
-        ConvertError::Write(error) => write_help(error),
-        ConvertError::Source(error) => source_help(error),
-        ConvertError::Exists { .. } => Some("`--force` overwrites it"),
-        ConvertError::Journal { .. } => {
+        ConvertErrorKind::Write(error) => write_help(error),
+        ConvertErrorKind::Source(error) => source_help(error),
+        ConvertErrorKind::Exists { .. } => Some("`--force` overwrites it"),
+        ConvertErrorKind::Journal { .. } => {
             Some("run that conversion again to resume it, or start over with `--force`")
         }
-        ConvertError::Same { .. } | ConvertError::Inside { .. } => {
+        ConvertErrorKind::Same { .. } | ConvertErrorKind::Inside { .. } => {
             Some("choose another output: the original is never changed")
         }
         _ => None,
@@ -301,25 +309,25 @@ fn target_help(error: &TargetError) -> Option<&'static str> {
     }
 }
 
-fn recut_help(error: &RecutError) -> Option<&'static str> {
+fn recut_help(error: &RecutErrorKind) -> Option<&'static str> {
     match error {
-        RecutError::Source(error) => match &error.kind {
+        RecutErrorKind::Source(error) => match &error.kind {
             SourceErrorKind::Open(OpenError::Io(error)) => io_help(error),
             _ => source_help(error),
         },
-        RecutError::Write(WriteError::Sample { .. }) => {
+        RecutErrorKind::Write(WriteErrorKind::Sample { .. }) => {
             Some("`--damaged skip` leaves such samples out and lists them")
         }
-        RecutError::Write(error) => write_help(error),
-        RecutError::List(ListError::Io { source, .. }) => io_help(source),
-        RecutError::Same { .. } | RecutError::Inside { .. } => {
+        RecutErrorKind::Write(error) => write_help(error),
+        RecutErrorKind::List(ListError::Io { source, .. }) => io_help(source),
+        RecutErrorKind::Same { .. } | RecutErrorKind::Inside { .. } => {
             Some("choose another path for the copy: the original is never changed")
         }
-        RecutError::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
-        RecutError::File { cause: ImageError::Read { .. }, .. } => {
+        RecutErrorKind::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
+        RecutErrorKind::File { cause: ImageError::Read { .. }, .. } => {
             Some("`--damaged skip` leaves such files out and lists them")
         }
-        RecutError::Target(error) => target_help(error),
+        RecutErrorKind::Target(error) => target_help(error),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate, evaluate_steps, unsupported};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::internals::source::Escaped;

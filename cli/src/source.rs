@@ -3,14 +3,17 @@
 use super::folder::InFolder;
 use super::print::note;
 use super::problem::Problem;
+use fuseloop::internals::loader::LoadErrorKind;
+use fuseloop::internals::loader::LoaderBuilderExt as _;
 use fuseloop::internals::source::Escaped;
+use fuseloop::internals::spec::SpecExt as _;
+use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::FieldKind;
 use fuseloop::spec::Settings;
-use fuseloop::workload::{UnknownWorkload, Workload, on_device};
-use fuseloop::{LoadError, Loader, LoaderBuilder, Order, Spec};
+use fuseloop::{Loader, LoaderBuilder, Order, Spec};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +68,7 @@ impl OnRank {
     /// script has some too, whatever it starts. If such variables contain a rank, a note says so.
     fn ranks(&self) -> Result<Option<Ranks>, Problem> {
         if let (Some(rank), Some(world)) = (self.rank, self.world) {
-            let ranks = Ranks::new(rank, world, Uneven::Pad).map_err(LoadError::from)?;
+            let ranks = Ranks::new(rank, world, Uneven::Pad).map_err(LoadErrorKind::from)?;
             return Ok(Some(ranks));
         }
         if let Ok(Some(ranks)) = Ranks::from_env()

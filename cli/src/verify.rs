@@ -3,14 +3,13 @@
 use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use fuseloop::LoadError;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
+use fuseloop::internals::verify::{DamageKindExt as _, Finding, LayoutReport, layout};
 use fuseloop::source::{Beton, Dataset};
-use fuseloop::verify::{
-    DamagedValue, Finding, LayoutReport, VerifyOptions, VerifyReport, layout, verify,
-};
+use fuseloop::verify::{DamagedValue, VerifyOptions, VerifyReport, verify};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -106,7 +105,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 /// Checks the tables of a file against each other.
-fn tables(path: &Path, beton: &Beton) -> Result<LayoutReport, LoadError> {
+fn tables(path: &Path, beton: &Beton) -> Result<LayoutReport, LoadErrorKind> {
     layout(beton).map_err(|kind| {
         let kind = OpenError::from(kind).into();
         SourceError { path: path.to_owned(), kind }.into()
@@ -244,7 +243,7 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
             "file": damaged.location.as_ref().and_then(|location| location.file.as_deref()),
             "key": damaged.location.as_ref().and_then(|location| location.key.as_deref()),
             "offset": damaged.offset,
-            "trouble": damaged.error.damage_kind().word(),
+            "trouble": damaged.kind.word(),
             "error": damaged.error.to_string(),
         })
     };

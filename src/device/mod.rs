@@ -13,26 +13,26 @@
 pub mod check;
 mod codegen;
 #[cfg_attr(not(feature = "cuda"), path = "none.rs")]
-pub mod cuda;
+pub(crate) mod cuda;
 mod device_output;
 mod dlpack;
 mod error;
-mod info;
+pub(crate) mod info;
 mod prebuilt;
 mod program;
 mod record;
 mod stream;
 mod tensor;
 
-pub use cuda::Gpu;
-pub(crate) use cuda::Uploader;
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 pub use cuda::bench;
+pub(crate) use cuda::{Gpu, Uploader};
 pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
 pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
-pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
+pub(crate) use info::{Compiler, GpuInfo};
+pub use info::{DeviceStats, KernelOrigin};
 #[doc(hidden)]
 pub use prebuilt::prebuilt;
 pub(crate) use program::{Addresses, DeviceProgram};

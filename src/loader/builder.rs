@@ -6,7 +6,7 @@ use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::LoadError;
+use super::error::{LoadError, LoadErrorKind};
 use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
@@ -16,10 +16,9 @@ use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::{StreamSource, Streamed};
-use crate::source::{Beton, Dataset, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
+use crate::source::{Beton, Dataset, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -88,16 +87,6 @@ impl LoaderBuilder {
             Dataset::Source(source) => Self::of(source, decode),
             Dataset::Stream(stream) => Self::of_stream(stream),
         }
-    }
-
-    /// Opens a `.beton` file with limits and the row sizes of user-defined field types.
-    ///
-    /// # Errors
-    ///
-    /// See [`Loader::open`].
-    pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
-        let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
-        Ok(Self::of_beton(Arc::new(Beton::open(path, options)?), decode))
     }
 
     fn of_beton(beton: Arc<Beton>, decode: DecodeOptions) -> Self {
@@ -282,8 +271,8 @@ impl LoaderBuilder {
     /// Caches decoded samples, before any op, for later epochs, as far as they fit. The batches stay the
     /// same, bit for bit. Default: no cache.
     ///
-    /// This helps if decoding, or a user-defined source, is slow and most of the pixels fit; see the
-    /// [module](super::cache) for what is cached.
+    /// This helps if decoding, or a user-defined source, is slow and most of the pixels fit; see [`Cache`]
+    /// for what is cached.
     ///
     /// ```no_run
     /// use fuseloop::Loader;
@@ -532,21 +521,21 @@ impl LoaderBuilder {
     }
 
     /// Returns the file as a paged source, if a process cache is set.
-    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
+    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadErrorKind> {
         let Some(options) = self.process_cache else { return Ok(None) };
         options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
-            LoadError::NoPages { dataset }
+            LoadErrorKind::NoPages { dataset }
         })?;
         Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
     }
 
-    fn engine_options(&self) -> Result<EngineOptions, LoadError> {
+    fn engine_options(&self) -> Result<EngineOptions, LoadErrorKind> {
         let defaults = EngineOptions::default();
         let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
         let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
-            return Err(LoadError::Workers);
+            return Err(LoadErrorKind::Workers);
         };
         let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
         let options =
@@ -556,28 +545,27 @@ impl LoaderBuilder {
     }
 
     /// Returns the context for compiling the outputs on this rank.
-    fn setup_on_ranks(&self) -> Result<CompileContext, LoadError> {
+    fn setup_on_ranks(&self) -> Result<CompileContext, LoadErrorKind> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
         let setup = CompileContext { counted_batches, ..self.setup };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(LoadError::SkipOnRanks { world: ranks.world() });
+            return Err(LoadErrorKind::SkipOnRanks { world: ranks.world() });
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
     }
 
     /// Returns true if the dataset can only be read in sequence; see [`Loader::from_stream`].
-    #[must_use]
-    pub fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
-    fn check_stream(&self) -> Result<(), LoadError> {
+    fn check_stream(&self) -> Result<(), LoadErrorKind> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let world = self.ranks.map_or(1, Ranks::world);
-        let refused = |what: String, cure| Err(LoadError::Stream { what, cure });
+        let refused = |what: String, cure| Err(LoadErrorKind::Stream { what, cure });
         if self.order != Order::Sequential {
             let what = format!("{} order", self.order.name());
             return refused(
@@ -608,9 +596,15 @@ impl LoaderBuilder {
     ///
     /// # Errors
     ///
-    /// See [`LoadError`].
+    /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
+    /// device, a cache or the threads can't be set up.
     pub fn build(self) -> Result<Loader, LoadError> {
-        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
+        Ok(self.build_loader()?)
+    }
+
+    fn build_loader(self) -> Result<Loader, LoadErrorKind> {
+        let batch_size =
+            NonZeroUsize::new(self.setup.batch_size).ok_or(LoadErrorKind::BatchSize)?;
         let mut options = self.engine_options()?;
         let device_choice =
             self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;

@@ -1,6 +1,6 @@
 //! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
-use super::error::{LoadError, LoadSampleError};
+use super::error::{LoadErrorKind, LoadSampleError};
 use super::outputs::no_such_field;
 use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
@@ -23,10 +23,10 @@ pub(super) fn subset(
     source: &dyn Source,
     indices: Option<Vec<u64>>,
     filters: &[(String, KeepFn)],
-) -> Result<Subset, LoadError> {
+) -> Result<Subset, LoadErrorKind> {
     let samples = source.len();
     if let Some(&index) = indices.iter().flatten().find(|&&index| index >= samples) {
-        return Err(LoadError::Index { index, samples });
+        return Err(LoadErrorKind::Index { index, samples });
     }
     if filters.is_empty() {
         return Ok(indices.map_or(Subset::All(samples), |ids| Subset::Listed(ids.into())));
@@ -46,13 +46,13 @@ fn kept(
     (field, place): (&str, usize),
     ids: &[u64],
     keep: &KeepFn,
-) -> Result<Vec<u64>, LoadError> {
+) -> Result<Vec<u64>, LoadErrorKind> {
     let mut buffer = Buffer::default();
     let mut kept = Vec::with_capacity(ids.len());
     for &id in ids {
         buffer.forget();
         let value = source.value(SampleId(id), place, &mut buffer);
-        let value = value.map_err(|error| LoadError::Filter {
+        let value = value.map_err(|error| LoadErrorKind::Filter {
             sample: SampleId(id),
             error: Box::new(LoadSampleError::of(
                 source,

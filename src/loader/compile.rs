@@ -5,7 +5,7 @@ use super::component_ops::{check_lists, check_rows};
 use super::cursor;
 use super::damaged::OnDamaged;
 use super::device::{self, DeviceChoice, Upload};
-use super::error::LoadError;
+use super::error::LoadErrorKind;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
@@ -49,7 +49,7 @@ pub(super) fn compile(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadError> {
+) -> Result<CompiledEpoch, LoadErrorKind> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
     let (mut works, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
     add_components(source, outputs, &mut works, epoch, setup, cache)?;
@@ -66,7 +66,7 @@ fn plan_on_device(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadError> {
+) -> Result<CompiledEpoch, LoadErrorKind> {
     if let Some(decision) = choice.decide(lists)? {
         let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
         let planned = planned.and_then(|works| {
@@ -86,7 +86,7 @@ fn plan_on_device(
 
 /// Refuses batches that would take more memory than the limits allow. Tensors whose samples differ in
 /// size do not count: the system only allocates the memory that samples reach.
-fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), LoadError> {
+fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), LoadErrorKind> {
     let Some(batches) = setup.counted_batches else { return Ok(()) };
     let counted = tensors.iter().filter(|tensor| tensor.rows.sizes().is_none());
     let row_bytes = counted.fold(0, |sum: u64, tensor| {
@@ -95,7 +95,7 @@ fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), L
     let (batch_size, max) = (setup.batch_size, setup.decode.limits.max_batch_bytes);
     let bytes = row_bytes.saturating_mul(batch_size as u64).saturating_mul(batches);
     if bytes > max {
-        return Err(LoadError::BatchBytes { bytes, batches, batch_size, row_bytes, max });
+        return Err(LoadErrorKind::BatchBytes { bytes, batches, batch_size, row_bytes, max });
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ pub(super) fn plan_outputs(
     staged: &[bool],
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<Vec<OutputPlan>, LoadError> {
+) -> Result<Vec<OutputPlan>, LoadErrorKind> {
     let each = outputs.iter().zip(lists).zip(staged);
     let works = each.map(|((output, ops), staged)| {
         plan_output(source, output, ops.clone(), *staged, setup, cache)
@@ -122,12 +122,12 @@ pub(super) fn plan_outputs(
 }
 
 /// Refuses size tensors that would have the name of an output.
-fn check_names(works: &[OutputPlan]) -> Result<(), LoadError> {
+fn check_names(works: &[OutputPlan]) -> Result<(), LoadErrorKind> {
     let (tensors, _) = tensors(works);
     let (outputs, sizes) = tensors.split_at(works.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
-        Some(taken) => Err(LoadError::NameTaken { name: taken.name.clone() }),
+        Some(taken) => Err(LoadErrorKind::NameTaken { name: taken.name.clone() }),
     }
 }
 
@@ -136,7 +136,7 @@ fn check_names(works: &[OutputPlan]) -> Result<(), LoadError> {
 /// # Errors
 ///
 /// If a label is mixed by ops that no image has, or that images of different sizes have.
-fn plan_mixes(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadError> {
+fn plan_mixes(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErrorKind> {
     let one = |work: &OutputPlan| match &work.work {
         FieldPlan::Image(kernel) => {
             let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
@@ -159,7 +159,7 @@ fn plan_mixes(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErro
 }
 
 /// Returns the size of the images that are mixed by the same ops as a label.
-fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadError> {
+fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadErrorKind> {
     let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
     let own = chain(ops);
     let mut sizes = works.iter().filter_map(|work| match &work.work {
@@ -170,12 +170,12 @@ fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, 
     });
     let names = || mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ");
     let Some(size) = sizes.next() else {
-        return Err(LoadError::MixedAlone { output: label.to_owned(), ops: names() });
+        return Err(LoadErrorKind::MixedAlone { output: label.to_owned(), ops: names() });
     };
     match sizes.find(|other| *other != size) {
         Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
             let output = label.to_owned();
-            Err(LoadError::MixedSizes { output, ops: names(), sizes: [size, other] })
+            Err(LoadErrorKind::MixedSizes { output, ops: names(), sizes: [size, other] })
         }
         _ => Ok(size),
     }
@@ -189,7 +189,7 @@ fn plan_output(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<OutputPlan, LoadError> {
+) -> Result<OutputPlan, LoadErrorKind> {
     let work = plan_field(source, output, ops, staged, setup, cache)?;
     let part = if staged { Some(part(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
@@ -207,10 +207,10 @@ fn plan_field(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<FieldPlan, LoadError> {
+) -> Result<FieldPlan, LoadErrorKind> {
     let spec = &source.fields()[output.field];
     let name = || output.name.clone();
-    let plan = |error| LoadError::Plan { output: name(), error };
+    let plan = |error| LoadErrorKind::Plan { output: name(), error };
     Ok(match &spec.kind {
         _ if let Some(collate) = &output.collate => {
             plan_collated(source, output, collate, &ops, setup)?
@@ -222,7 +222,8 @@ fn plan_field(
             image.check_size(&setup.decode.limits).map_err(plan)?;
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
-            let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
+            let kernel =
+                kernel.map_err(|error| LoadErrorKind::Compile { output: name(), error })?;
             FieldPlan::Image(Arc::new(kernel))
         }
         FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
@@ -233,7 +234,10 @@ fn plan_field(
                 FieldPlan::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
             }
             _ => {
-                return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
+                return Err(LoadErrorKind::NoPipeline {
+                    field: spec.name.clone(),
+                    kind: kind.word(),
+                });
             }
         },
     })
@@ -246,8 +250,8 @@ fn plan_collated(
     collate: &Collate,
     ops: &Ops,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadError> {
-    let refused = |error| LoadError::Collate { output: output.name.clone(), error };
+) -> Result<FieldPlan, LoadErrorKind> {
+    let refused = |error| LoadErrorKind::Collate { output: output.name.clone(), error };
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
     let mut collated = collate.plan(kind, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
@@ -280,10 +284,10 @@ fn within_limits(
     work: FieldPlan,
     field: &str,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadError> {
+) -> Result<FieldPlan, LoadErrorKind> {
     let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
     let field = || field.to_owned();
-    if bytes > max { Err(LoadError::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
+    if bytes > max { Err(LoadErrorKind::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
 }
 
 /// Plans and compiles the lists of the dataset's components for an epoch.
@@ -298,14 +302,14 @@ fn add_components(
     epoch: Epoch,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(), LoadError> {
+) -> Result<(), LoadErrorKind> {
     for (output, work) in outputs.iter().zip(works) {
         for (part, make) in &output.parts {
             let refused =
-                |reason| LoadError::Part { output: output.name.clone(), part: *part, reason };
+                |reason| LoadErrorKind::Part { output: output.name.clone(), part: *part, reason };
             let titled = output.named(format!("{} of component {part}", output.name));
             let ops = make(epoch)
-                .map_err(|error| LoadError::Param { output: titled.name.clone(), error })?;
+                .map_err(|error| LoadErrorKind::Param { output: titled.name.clone(), error })?;
             check_lists(&ops, &work.work).map_err(refused)?;
             let own = plan_field(source, &titled, ops, false, setup, cache)?;
             check_rows(&own, &work.work).map_err(refused)?;
@@ -316,8 +320,8 @@ fn add_components(
 }
 
 /// Returns the device's share of an output: a copy of the host's row, or the ops that are left.
-fn part(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadError> {
-    let refused = |error| LoadError::OnDevice { output: output.to_owned(), error };
+fn part(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadErrorKind> {
+    let refused = |error| LoadErrorKind::OnDevice { output: output.to_owned(), error };
     let left = match work {
         FieldPlan::Image(kernel) if kernel.plan().staged().is_some() => {
             Some(DeviceOutput::Image(DeviceImage::new(kernel.shared_plan()).map_err(refused)?))
@@ -336,14 +340,14 @@ fn image_type(
     source: &dyn Source,
     field: usize,
     setup: &CompileContext,
-) -> Result<ImageType, LoadError> {
+) -> Result<ImageType, LoadErrorKind> {
     let name = || source.fields()[field].name.clone();
     let Some(stats) = source.image_stats(field) else {
         let any = Dim { min: 1, max: LARGEST_SIDE };
         return Ok(ImageType::decoded(any, any));
     };
     let Some((min, max)) = stats.min.zip(stats.max) else {
-        return Err(LoadError::NoPictures { field: name() });
+        return Err(LoadErrorKind::NoPictures { field: name() });
     };
     if setup.decode.exif_orientation && stats.jpeg > 0 {
         // Any image may be rotated by 90 degrees.
@@ -360,7 +364,7 @@ fn plan_copy(
     field: usize,
     kind: &FieldKind,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadError> {
+) -> Result<FieldPlan, LoadErrorKind> {
     let name = || source.fields()[field].name.clone();
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
@@ -385,7 +389,7 @@ fn plan_copy(
         }
         _ => {
             let Some(longest) = source.longest(field) else {
-                return Err(LoadError::NoLongest { field: name() });
+                return Err(LoadErrorKind::NoLongest { field: name() });
             };
             let longest = usize::try_from(longest).unwrap_or(usize::MAX);
             FieldPlan::Copied { dtype: DType::U8, shape: vec![longest] }

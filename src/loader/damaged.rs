@@ -54,18 +54,10 @@ pub struct Quarantine {
     pub is_cut: bool,
 }
 
-impl Quarantine {
-    /// Returns true if no damaged sample was found.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0
-    }
-}
-
 /// One line per sample.
 impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
+        if self.samples.is_empty() {
             return writeln!(f, "no damaged sample");
         }
         let (found, more) = (self.samples.len(), if self.is_cut { " or more" } else { "" });

@@ -1,11 +1,11 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::{Cursor, CursorError};
-use super::error::LoadError;
+use super::error::{LoadError, LoadErrorKind};
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::order::EpochOrder;
-use crate::run::{Delivery, EpochRun, RunError, RunOrder};
+use crate::run::{Delivery, EpochRun, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{Source, Upcoming};
 use std::ops::Range;
@@ -67,12 +67,12 @@ impl Batches {
     ///
     /// If batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, LoadError> {
-        self.place.cursor()
+        Ok(self.place.cursor()?)
     }
 }
 
 impl Iterator for Batches {
-    type Item = Result<Batch, RunError>;
+    type Item = Result<Batch, LoadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.run.next().map(|batch| batch.map(Batch::from));
@@ -81,7 +81,7 @@ impl Iterator for Batches {
             Some(Err(_)) => self.place.failed(),
             None => self.place.ended(),
         }
-        next
+        next.map(|batch| batch.map_err(|error| LoadErrorKind::Run(error).into()))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -144,7 +144,7 @@ impl RunPosition {
         self.batches.load(Ordering::Relaxed) & !FAILED
     }
 
-    pub(super) fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub(super) fn cursor(&self) -> Result<Cursor, LoadErrorKind> {
         if self.delivery == Delivery::Unordered {
             return Err(CursorError::Unordered.into());
         }

@@ -20,10 +20,28 @@ use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
-/// Why a loader could not be built, or one of its epochs not be started.
+/// Why a loader could not be built, or why an epoch could not be started or ended early.
+///
+/// The message says what was found, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
+#[error(transparent)]
+pub struct LoadError(#[from] pub(crate) LoadErrorKind);
+
+impl LoadError {
+    /// Returns the sample that could not be loaded, if the error is about one.
+    #[must_use]
+    pub fn sample(&self) -> Option<SampleId> {
+        match &self.0 {
+            LoadErrorKind::Run(error) => error.sample(),
+            LoadErrorKind::Filter { sample, .. } => Some(*sample),
+            _ => None,
+        }
+    }
+}
+
+/// The cases of [`LoadError`].
+#[derive(Debug, thiserror::Error)]
+pub enum LoadErrorKind {
     /// The dataset could not be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -306,7 +324,7 @@ pub enum LoadError {
     Run(#[from] RunError),
 }
 
-impl LoadError {
+impl LoadErrorKind {
     /// Returns true if a device is not available or can't run the lists: a CPU could.
     pub(super) fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::OnDevice { .. })
@@ -418,7 +436,7 @@ impl From<BoxError> for SampleCause {
     }
 }
 
-impl From<DatasetError> for LoadError {
+impl From<DatasetError> for LoadErrorKind {
     fn from(error: DatasetError) -> Self {
         match error.0.downcast::<SourceError>() {
             Ok(error) => Self::Source(*error),

@@ -29,7 +29,7 @@ impl Upcoming for EmptyRun {
     fn at(&self, _: Range<u64>, _: &mut Vec<SampleId>) {}
 }
 
-/// Inspects samples of one image field in one epoch; see [`Loader::inspect`].
+/// Inspects samples of one image field in one epoch; see `Loader::inspect`.
 pub struct Inspector {
     source: Arc<dyn Source>,
     stage: Arc<LoaderStage>,
@@ -103,8 +103,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    #[doc(hidden)]
-    pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+    pub(crate) fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };

@@ -14,7 +14,7 @@
 //! [`branch`](LoaderBuilder::branch)): the field is decoded once for all of them.
 
 mod builder;
-pub mod cache;
+pub(crate) mod cache;
 mod choose;
 mod collate;
 mod compile;
@@ -23,7 +23,7 @@ mod cursor;
 mod damaged;
 mod device;
 mod epoch;
-mod error;
+pub(crate) mod error;
 pub(crate) mod inspect;
 mod mixing;
 mod open;
@@ -32,28 +32,24 @@ mod stage;
 pub(crate) mod stats;
 mod work;
 
-pub use crate::decode::DecodeError;
-pub use crate::jit::CompileError;
-pub use crate::plan::{OpError, PlanError, TooManyPixels};
 #[doc(inline)]
-pub use crate::run::{
-    LastBatch, Phase, RunError, Times, Trace, TraceEvent, Utilization, WorkerActivity,
-};
+pub use crate::run::Phase;
 pub use builder::LoaderBuilder;
-pub use cache::{Cache, CacheError, CacheStats};
-pub use collate::{Collate, CollateCause, CollateError};
+pub use cache::{Cache, CacheStats};
+pub use collate::Collate;
 pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-pub use error::{LoadError, LoadSampleError, SampleCause};
+pub use error::LoadError;
+use error::LoadErrorKind;
 pub use stats::{Bottleneck, Stats};
 
 use crate::batch::TensorSpec;
 use crate::device::DeviceStats;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
-use crate::run::{Delivery, Engine, RunRequest};
+use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, UNKNOWN};
 use crate::source::stream::Streamed as _;
 use crate::source::{PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
@@ -111,7 +107,7 @@ impl Loader {
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        self.start(epoch, &stage, 0)
+        Ok(self.start(epoch, &stage, 0)?)
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -127,6 +123,10 @@ impl Loader {
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
+        Ok(self.start_at(cursor)?)
+    }
+
+    fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadErrorKind> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
         cursor.check(&self.begin(epoch, &stage))?;
@@ -143,7 +143,8 @@ impl Loader {
     /// If no epoch was started, or batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, LoadError> {
         let place = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        place.as_ref().ok_or(CursorError::NotBegun)?.cursor()
+        let place = place.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
+        Ok(place.cursor()?)
     }
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
@@ -157,7 +158,7 @@ impl Loader {
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Result<(), LoadError> {
-        self.engine.check_process()?;
+        self.engine.check_process().map_err(LoadErrorKind::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
         let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
@@ -176,7 +177,7 @@ impl Loader {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
-        self.start(epoch, &stage, first)
+        Ok(self.start(epoch, &stage, first)?)
     }
 
     fn start(
@@ -184,7 +185,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadError> {
+    ) -> Result<Batches, LoadErrorKind> {
         self.start_in(self.order(epoch)?, epoch, stage, first_batch)
     }
 
@@ -194,7 +195,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadError> {
+    ) -> Result<Batches, LoadErrorKind> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, stage);
         let first = first_batch.saturating_mul(self.batch_size.get() as u64);
@@ -222,7 +223,7 @@ impl Loader {
         stage: &LoaderStage,
         epoch: Epoch,
         upcoming: Arc<dyn Upcoming>,
-    ) -> Result<Option<Arc<dyn Source>>, LoadError> {
+    ) -> Result<Option<Arc<dyn Source>>, LoadErrorKind> {
         let run = RunPlan {
             seed: self.setup.seed,
             epoch,
@@ -232,10 +233,10 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })
+        begun.map_err(|error| LoadErrorKind::Begin { dataset: self.source.name(), error })
     }
 
-    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadError> {
+    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadErrorKind> {
         Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
     }
 
@@ -253,7 +254,7 @@ impl Loader {
     }
 
     /// Returns the stage of an epoch: the last epoch's, unless pipelines are rebuilt for each epoch.
-    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
+    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadErrorKind> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
         if self.recompile && compiled.stage.epoch() != epoch {
@@ -268,7 +269,7 @@ impl Loader {
         outputs: &[OutputSpec],
         epoch: Epoch,
         cache: &mut KernelCache,
-    ) -> Result<Arc<LoaderStage>, LoadError> {
+    ) -> Result<Arc<LoaderStage>, LoadErrorKind> {
         let stage =
             LoaderStage::compile(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))
@@ -313,21 +314,18 @@ impl Loader {
     }
 
     /// Returns how long the pipelines of the last epoch took to plan and compile.
-    #[must_use]
-    pub fn compile_time(&self) -> Duration {
+    pub(crate) fn compile_time(&self) -> Duration {
         self.current().compile_time()
     }
 
     /// Returns where the time went so far: which threads worked, and which waited for what.
-    #[must_use]
-    pub fn utilization(&self) -> Utilization {
+    pub(crate) fn utilization(&self) -> Utilization {
         self.engine.utilization()
     }
 
     /// Returns the number of images decoded so far, over all epochs: one per sample and image field,
     /// however many outputs are built from it. Work ahead of the batches taken is included.
-    #[must_use]
-    pub fn decoded(&self) -> u64 {
+    pub(crate) fn decoded(&self) -> u64 {
         self.shared.decoded.load(Ordering::Relaxed)
     }
 
@@ -347,8 +345,7 @@ impl Loader {
 
     /// Returns the statistics of page reads; `None` without a
     /// [`process_cache`](LoaderBuilder::process_cache).
-    #[must_use]
-    pub fn page_stats(&self) -> Option<PageStats> {
+    pub(crate) fn page_stats(&self) -> Option<PageStats> {
         self.pages.as_ref().map(|pages| pages.stats())
     }
 

@@ -2,7 +2,7 @@
 
 use super::Loader;
 use super::builder::LoaderBuilder;
-use super::error::LoadError;
+use super::error::{LoadError, LoadErrorKind};
 use crate::decode::DecodeOptions;
 use crate::source::{Beton, Dataset, OpenOptions, Source, Stream};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Loader {
     ///
     /// If the dataset can't be opened, or is not of the kind that its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
+        Ok(LoaderBuilder::of_dataset(Dataset::open(path).map_err(LoadErrorKind::from)?))
     }
 
     /// Returns the builder of a loader for an open dataset.
@@ -46,7 +46,8 @@ impl Loader {
     ///
     /// See [`open`](Self::open); also if there is not enough memory.
     pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        let beton = Beton::open(path, &OpenOptions::default())?.into_memory()?;
+        let beton = Beton::open_file(path.as_ref(), &OpenOptions::default());
+        let beton = beton.and_then(Beton::into_memory).map_err(LoadErrorKind::from)?;
         Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
     }
 

@@ -10,7 +10,7 @@
 //! draws of another draws the same numbers for the same op.
 
 use super::collate::Collate;
-use super::error::LoadError;
+use super::error::LoadErrorKind;
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
 use fuseloop_ops::internals::SampleKey;
@@ -97,17 +97,17 @@ impl OutputSpec {
     }
 
     /// Returns the ops for an epoch.
-    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadError> {
+    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadErrorKind> {
         let mut ops: Ops = vec![];
         for step in &self.steps {
             if step.keep > ops.len() {
                 let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
-                return Err(LoadError::Branch { output, keep, found });
+                return Err(LoadErrorKind::Branch { output, keep, found });
             }
             ops.truncate(step.keep);
             let more = (step.make)(epoch);
             ops.extend(
-                more.map_err(|error| LoadError::Param { output: self.name.clone(), error })?,
+                more.map_err(|error| LoadErrorKind::Param { output: self.name.clone(), error })?,
             );
         }
         Ok(ops)
@@ -120,7 +120,7 @@ impl OutputRequest {
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadError> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadErrorKind> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source);
         let mut shares = vec![];
@@ -145,10 +145,10 @@ impl OutputRequest {
             set_component_ops(&mut outputs, source.components(), part, &output, make)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
-        if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
+        if outputs.is_empty() { Err(LoadErrorKind::NoOutputs) } else { Ok(outputs) }
     }
 
-    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadError> {
+    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadErrorKind> {
         let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
@@ -158,7 +158,7 @@ impl OutputRequest {
             let mut before = self.pipelines[..place].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
                 let (first, second) = (first.clone(), second.clone());
-                return Err(LoadError::OneField { first, second });
+                return Err(LoadErrorKind::OneField { first, second });
             }
         }
         Ok(())
@@ -194,7 +194,7 @@ pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
     make: MakeOps,
-) -> Result<Vec<OutputSpec>, LoadError> {
+) -> Result<Vec<OutputSpec>, LoadErrorKind> {
     let place = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
     let own = outputs[place].own;
@@ -216,10 +216,10 @@ fn add(
     outputs: &mut Vec<OutputSpec>,
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
-) -> Result<(), LoadError> {
+) -> Result<(), LoadErrorKind> {
     let ExtraOutput { name, of, after, make } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
-        return Err(LoadError::NameTaken { name });
+        return Err(LoadErrorKind::NameTaken { name });
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
@@ -262,7 +262,7 @@ fn set_component_ops(
     part: usize,
     output: &str,
     make: MakeOps,
-) -> Result<(), LoadError> {
+) -> Result<(), LoadErrorKind> {
     let place = find(outputs, output)?;
     let own = outputs[place].own;
     let is_branched = outputs.iter().any(|output| {
@@ -278,25 +278,25 @@ fn set_component_ops(
         outputs[place].parts.push((part, make));
         return Ok(());
     };
-    Err(LoadError::Part { output: output.to_owned(), part, reason })
+    Err(LoadErrorKind::Part { output: output.to_owned(), part, reason })
 }
 
-fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadError> {
+fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadErrorKind> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
-        LoadError::NoSuchOutput { name: name.to_owned(), known }
+        LoadErrorKind::NoSuchOutput { name: name.to_owned(), known }
     })
 }
 
 /// Returns the error for an unknown field, with all field names and the names they are stored under.
-pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadError {
+pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadErrorKind {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
             name if name == stored.name => Escaped(name).to_string(),
             name => format!("{name} (stored as {})", Escaped(&stored.name)),
         });
     let known = known.collect::<Vec<_>>().join(", ");
-    LoadError::NoSuchField { name: name.to_owned(), known }
+    LoadErrorKind::NoSuchField { name: name.to_owned(), known }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -304,7 +304,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Sets the draws of each sharing output to those of the output at the end of its chain.
-fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadError> {
+fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadErrorKind> {
     let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
     let with =
         |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
@@ -321,7 +321,12 @@ fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<
     Ok(())
 }
 
-fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> LoadError {
+fn shared(
+    outputs: &[OutputSpec],
+    output: usize,
+    with: usize,
+    reason: &'static str,
+) -> LoadErrorKind {
     let name = |place: usize| outputs[place].name.clone();
-    LoadError::SharedDraws { output: name(output), with: name(with), reason }
+    LoadErrorKind::SharedDraws { output: name(output), with: name(with), reason }
 }

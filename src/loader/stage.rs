@@ -5,7 +5,7 @@ use super::cache::{CacheLookup, PendingEntry, SampleCache};
 use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint};
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
-use super::error::{LoadError, LoadSampleError, SampleCause};
+use super::error::{LoadErrorKind, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorSpec};
@@ -114,7 +114,7 @@ impl LoaderStage {
         setup: &CompileContext,
         cache: &mut KernelCache,
         shared: &StageShared,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, LoadErrorKind> {
         let choice = &shared.device_choice;
         let compiled = compile(&**source, outputs, epoch, setup, cache, choice)?;
         Ok(Self::new(Arc::clone(source), compiled, epoch, setup, shared.clone()))

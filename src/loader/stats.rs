@@ -43,7 +43,7 @@ pub struct Stats {
     /// The number of batches delivered.
     pub batches: u64,
     /// The number of loops of the last epoch's pipelines that could not be compiled: their samples are
-    /// evaluated op by op, slowly. There should be none; [`between`](Self::between) does not count them.
+    /// evaluated op by op, slowly. There should be none.
     pub failed_loops: usize,
 }
 
@@ -64,15 +64,15 @@ pub enum Bottleneck {
 }
 
 impl Stats {
-    /// Computes the statistics between two results of [`Loader::utilization`] of the same loader.
+    /// Returns the statistics of the time after `before`, earlier statistics of the same loader.
     #[must_use]
-    pub fn between(before: &Utilization, after: &Utilization) -> Self {
-        let phases = Phase::ALL.map(|phase| after.time(phase).saturating_sub(before.time(phase)));
-        let mut stats = Self { phases, ..Self::up_to(after) };
+    pub fn since(&self, before: &Self) -> Self {
+        let phases = Phase::ALL.map(|phase| self.time(phase).saturating_sub(before.time(phase)));
+        let mut stats = Self { phases, ..self.clone() };
         stats.wall = stats.total() / u32::try_from(stats.workers.max(1)).unwrap_or(u32::MAX);
-        stats.consumer_waited = after.consumer_waited.saturating_sub(before.consumer_waited);
-        stats.samples = after.samples.saturating_sub(before.samples);
-        stats.batches = after.batches.saturating_sub(before.batches);
+        stats.consumer_waited = self.consumer_waited.saturating_sub(before.consumer_waited);
+        stats.samples = self.samples.saturating_sub(before.samples);
+        stats.batches = self.batches.saturating_sub(before.batches);
         stats
     }
 
@@ -106,21 +106,18 @@ impl Stats {
     }
 
     /// Returns the share of the workers' time that they were awake, 0 to 1.
-    #[must_use]
-    pub fn busy_share(&self) -> f64 {
+    pub(crate) fn busy_share(&self) -> f64 {
         ratio(self.busy(), self.total())
     }
 
     /// Returns the share of the time that the consumer waited for batches, 0 to 1; more with several
     /// consumers.
-    #[must_use]
-    pub fn consumer_share(&self) -> f64 {
+    pub(crate) fn consumer_share(&self) -> f64 {
         ratio(self.consumer_waited, self.wall)
     }
 
     /// Returns the average time that the workers were awake per delivered sample.
-    #[must_use]
-    pub fn busy_per_sample(&self) -> Duration {
+    pub(crate) fn busy_per_sample(&self) -> Duration {
         let nanos = self.busy().as_nanos() / u128::from(self.samples.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -239,8 +236,7 @@ impl fmt::Display for Stats {
 
 impl Loader {
     /// Returns where the time went since the loader was built, and what would help. Time between epochs,
-    /// when no batch is requested, counts as idle: use [`Stats::between`] of two
-    /// [`utilization`](Self::utilization)s to exclude it.
+    /// when no batch is requested, counts as idle: [`Stats::since`] excludes it.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -260,19 +256,17 @@ impl Loader {
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
     /// `fuseloop bench --trace` writes a trace to a file.
-    pub fn trace(&self, limit: usize) {
+    pub(crate) fn trace(&self, limit: usize) {
         self.engine.trace(limit);
     }
 
     /// Takes the events traced so far; the trace continues.
-    #[must_use]
-    pub fn take_trace(&self) -> Trace {
+    pub(crate) fn take_trace(&self) -> Trace {
         self.engine.take_trace()
     }
 
     /// Returns the time since the loader's threads were started: the clock of a [`Trace`].
-    #[must_use]
-    pub fn clock(&self) -> Duration {
+    pub(crate) fn clock(&self) -> Duration {
         self.engine.clock()
     }
 }

@@ -45,7 +45,7 @@ impl Ranks {
     /// # Errors
     ///
     /// See [`from_env`](Self::from_env).
-    pub fn from_variables(
+    pub(crate) fn from_variables(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OrderError> {
         for pair in LAUNCHERS {

@@ -66,12 +66,6 @@ impl Ranks {
         self.world
     }
 
-    /// Returns what happens to samples that can't be divided evenly.
-    #[must_use]
-    pub const fn on_uneven(self) -> Uneven {
-        self.uneven
-    }
-
     /// Returns the number of rows of each rank, of `places` in total.
     pub(super) fn rows(self, places: u64) -> u64 {
         match self.uneven {

@@ -26,7 +26,7 @@ pub struct ParseTileError {
 impl Tile {
     /// The widths that can be given in pixels. Narrower tiles would be mostly markers; wider ones are
     /// rows.
-    pub const PIXELS: RangeInclusive<u16> = 8..=1024;
+    pub(crate) const PIXELS: RangeInclusive<u16> = 8..=1024;
 
     /// Returns the MCUs between restart markers in an image of `width` columns.
     pub(super) fn interval(self, width: u16, mcu_width: u16) -> u16 {

@@ -13,13 +13,11 @@ pub struct ParseError {
     pub path: Box<Path>,
     /// The position in the file, if the error has one.
     pub place: Option<TextPosition>,
-    /// The cause.
-    pub cause: ParseCause,
+    pub(crate) cause: ParseCause,
 }
 
-/// Why a file is not a pipeline file.
+/// The cases of [`ParseError`].
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ParseCause {
     /// The file can't be read.
     #[error("{0}")]

@@ -37,17 +37,16 @@
 //! | `without` | none | fields to leave out of the batches |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
-//! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch:
-//! see [`Schedule`]. The text has at most [`MAX_BYTES`] bytes; hostile text is refused and never causes
-//! a panic.
+//! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch.
+//! The text has at most 1 MiB; hostile text is refused and never causes a panic.
 
 mod collate;
-mod error;
+pub(crate) mod error;
 mod read;
-mod schedule;
+pub(crate) mod schedule;
 
-pub use error::{ParseCause, ParseError, TextPosition};
-pub use schedule::Schedule;
+pub(crate) use error::ParseCause;
+pub use error::{ParseError, TextPosition};
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
@@ -61,7 +60,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Most bytes of a pipeline file.
-pub const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// A checked set of pipelines and settings.
 ///
@@ -255,8 +254,7 @@ impl Spec {
     }
 
     /// Returns whether a number follows the epoch.
-    #[must_use]
-    pub fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         self.changes
     }
 

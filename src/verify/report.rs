@@ -37,8 +37,7 @@ pub enum DamageKind {
 
 impl DamageKind {
     /// Returns a word for machines: `picture_cut`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Cell => "cell",
             Self::Pointer => "pointer",
@@ -76,8 +75,7 @@ impl fmt::Display for DamageKind {
 
 /// The error of one damaged value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ValueError {
+pub(super) enum ValueError {
     /// The value can't be read from its file.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
@@ -112,8 +110,7 @@ impl ValueError {
     }
 
     /// Returns the kind of damage.
-    #[must_use]
-    pub fn damage_kind(&self) -> DamageKind {
+    pub(super) fn damage_kind(&self) -> DamageKind {
         match self {
             Self::Read(kind) => of_read(kind),
             Self::Picture(error) => of_decode(error),
@@ -183,18 +180,19 @@ pub struct DamagedValue {
     /// An offset in the file: of the cell if the cell is wrong, otherwise of the value's first byte.
     /// `None` if there is no single file, or if the offset is not known.
     pub offset: Option<u64>,
-    /// The error.
-    pub error: ValueError,
+    /// The kind of damage.
+    pub kind: DamageKind,
+    /// The description of the damage.
+    pub error: String,
 }
 
 /// Writes `sample 17: s-0.tar: sample 0017 (jpg) at byte 8112: the JPEG is cut short: ..`. The location
 /// is left out if the error itself begins with it.
 impl fmt::Display for DamagedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sample, field, location, offset, error } = self;
-        let message = error.to_string();
+        let Self { sample, field, location, offset, error: message, .. } = self;
         write!(f, "sample {sample}")?;
-        let location = location.as_ref().filter(|location| !location.is_named_by(&message));
+        let location = location.as_ref().filter(|location| !location.is_named_by(message));
         if let Some(location) = location.filter(|l| l.file.is_some() || l.key.is_some()) {
             write!(f, ": {location}")?;
         }
@@ -220,7 +218,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn damaged(&mut self, damaged: DamagedValue) {
-        *self.troubles.entry(damaged.error.damage_kind()).or_default() += 1;
+        *self.troubles.entry(damaged.kind).or_default() += 1;
         if self.first.len() < VerifyReport::MAX_LISTED {
             self.first.push(damaged);
         }
@@ -293,14 +291,14 @@ pub struct VerifyReport {
     pub damaged_samples: u64,
     /// How many damaged values there are of each kind.
     pub troubles: BTreeMap<DamageKind, u64>,
-    /// The first [`MAX_LISTED`](Self::MAX_LISTED) damaged values, by sample and field.
+    /// The first thousand damaged values, by sample and field.
     pub first: Vec<DamagedValue>,
     good: IntactSamples,
 }
 
 impl VerifyReport {
     /// Most damaged values in a report. All damaged values are counted.
-    pub const MAX_LISTED: usize = 1000;
+    pub(super) const MAX_LISTED: usize = 1000;
 
     pub(super) fn new(samples: u64, tally: Tally, good: IntactSamples) -> Self {
         let Tally { values, pictures, pixels, bytes, damaged_samples, troubles, first } = tally;
@@ -332,9 +330,9 @@ mod tests {
     fn part(samples: std::ops::Range<u64>) -> Tally {
         let mut tally = Tally { values: 2, damaged_samples: 1, ..Tally::default() };
         for sample in samples.map(SampleId) {
-            let error = ValueError::Source("gone".to_owned());
+            let (kind, error) = (DamageKind::Source, "gone".to_owned());
             let (field, location) = ("x".to_owned(), None);
-            tally.damaged(DamagedValue { sample, field, location, offset: None, error });
+            tally.damaged(DamagedValue { sample, field, location, offset: None, kind, error });
         }
         tally
     }
@@ -363,16 +361,18 @@ mod tests {
         let error = ValueError::from(DecodeError::Truncated { len: 99 });
         let field = "image\n".to_owned();
         let (sample, location, offset) = (SampleId(17), None, Some(8112));
-        let mut damaged = DamagedValue { sample, field, location, offset, error };
+        let (kind, error) = (error.damage_kind(), error.to_string());
+        assert_eq!(kind, DamageKind::PictureCut);
+        let mut damaged = DamagedValue { sample, field, location, offset, kind, error };
         assert_eq!(
             damaged.to_string(),
             "sample 17 (image\\n) at byte 8112: the JPEG is cut short: 99 bytes and no end marker"
         );
-        assert_eq!(damaged.error.damage_kind(), DamageKind::PictureCut);
         damaged.location = Some(SampleLocation::of_key("cat/17"));
         assert!(damaged.to_string().starts_with("sample 17: cat/17 (image\\n) at byte 8112: "));
         damaged.offset = None;
-        damaged.error = ValueError::Json { what: "a value was expected", at: 2, len: 5 };
+        let error = ValueError::Json { what: "a value was expected", at: 2, len: 5 };
+        damaged.error = error.to_string();
         let text = damaged.to_string();
         assert!(text.ends_with("): not JSON: a value was expected at byte 2 of 5"), "{text}");
     }

@@ -55,7 +55,8 @@ impl<'s> Checker<'s> {
             let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
             let offset = error.offset().or_else(stored);
             let field = spec.name.clone();
-            tally.damaged(DamagedValue { sample, field, location, offset, error });
+            let (kind, error) = (error.damage_kind(), error.to_string());
+            tally.damaged(DamagedValue { sample, field, location, offset, kind, error });
             if is_last {
                 break;
             }

@@ -10,8 +10,8 @@
 //! Applying this to its own output produces the same bytes.
 
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutError, RecutOptions, Samples, WriteError,
-    WriteOptions, WriteReport, name_classes, write,
+    FieldValue, ImageInput, ImageOptions, RecutError, RecutErrorKind, RecutOptions, Samples,
+    WriteErrorKind, WriteOptions, WriteReport, name_classes, write,
 };
 use crate::sample::SampleId;
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError, Source};
@@ -41,10 +41,13 @@ pub fn recut_beton(
     out: impl AsRef<Path>,
     options: &RecutOptions,
 ) -> Result<WriteReport, RecutError> {
-    let (src, out) = (src.as_ref(), out.as_ref());
+    Ok(recut(src.as_ref(), out.as_ref(), options)?)
+}
+
+fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutErrorKind> {
     let beton = Beton::open_file(src, &options.limits.into())?;
     if is_same(src, out) {
-        return Err(RecutError::Same { path: out.to_owned() });
+        return Err(RecutErrorKind::Same { path: out.to_owned() });
     }
     let image = ImageOptions { tile: Some(options.tile), ..ImageOptions::default() };
     let options = WriteOptions {
@@ -56,9 +59,10 @@ pub fn recut_beton(
         limits: options.limits,
         ..WriteOptions::default()
     };
-    let unread = |message| WriteError::Classes { message };
+    let unread = |message| WriteErrorKind::Classes { message };
     let names = Source::class_names(&beton).map_err(unread)?;
-    let report = write(&StoredSamples(&beton), beton.fields(), out, &options)?;
+    let report = write(&StoredSamples(&beton), beton.fields(), out, &options);
+    let report = report.map_err(|error| error.0)?;
     name_classes(out, names.as_ref())?;
     Ok(report)
 }
@@ -96,8 +100,7 @@ pub(super) fn stored_values(beton: &Beton, id: SampleId) -> Result<Vec<FieldValu
 
 impl FieldValue {
     /// Converts a stored value of a field of this kind, to be written unchanged.
-    #[must_use]
-    pub fn from_stored(stored: OwnedValue, kind: &FieldKind) -> Self {
+    pub(crate) fn from_stored(stored: OwnedValue, kind: &FieldKind) -> Self {
         match (stored, kind) {
             (OwnedValue::Float(value), _) => Self::Float(value),
             (OwnedValue::Int(value), _) => Self::Int(value),

@@ -19,8 +19,7 @@ use super::report::{
 };
 use super::source_file::SourceFile;
 use super::staging::StagingDir;
-use super::value::WriteSampleError;
-use super::{ImageError, WriteError};
+use super::{ImageError, WriteErrorKind};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
 use crate::source::{Ignored, LinkCounts, ListError, SourceError};
@@ -33,14 +32,18 @@ use std::thread::{self, ScopedJoinHandle};
 
 /// Why a dataset was not re-cut.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecutError {
+#[error(transparent)]
+pub struct RecutError(#[from] pub(crate) RecutErrorKind);
+
+/// The cases of [`RecutError`].
+#[derive(Debug, thiserror::Error)]
+pub enum RecutErrorKind {
     /// The `.beton` file can't be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The new `.beton` file can't be written.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] WriteErrorKind),
     /// The folder can't be listed.
     #[error(transparent)]
     List(#[from] ListError),
@@ -123,7 +126,14 @@ pub fn recut_folder(
     dst: impl AsRef<Path>,
     options: &RecutOptions,
 ) -> Result<RecutFolderReport, RecutError> {
-    let (src, dst) = (src.as_ref(), dst.as_ref());
+    Ok(copy_folder(src.as_ref(), dst.as_ref(), options)?)
+}
+
+fn copy_folder(
+    src: &Path,
+    dst: &Path,
+    options: &RecutOptions,
+) -> Result<RecutFolderReport, RecutErrorKind> {
     check_outside(src, dst)?;
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links)?;
@@ -157,7 +167,7 @@ enum CopyOutcome {
 #[derive(Default)]
 struct CopyCounts {
     report: RecutFolderReport,
-    failed: Option<(usize, RecutError)>,
+    failed: Option<(usize, RecutErrorKind)>,
 }
 
 impl FolderCopy<'_> {
@@ -167,7 +177,7 @@ impl FolderCopy<'_> {
     ///
     /// The error of the first failing file, in the order of the files: when one fails, all files before
     /// it are in progress or finished.
-    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutError> {
+    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutErrorKind> {
         let progress = ProgressCounter::new(&self.options.progress, Some(self.files.len() as u64));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
@@ -196,10 +206,12 @@ impl FolderCopy<'_> {
         place: usize,
         recutter: &mut Recutter,
         report: &mut RecutFolderReport,
-    ) -> Result<(), RecutError> {
+    ) -> Result<(), RecutErrorKind> {
         let (path, name) = &self.files[place];
         let done = match self.copy(place as u64, path, &self.dst.join(name), recutter) {
-            Err(RecutError::File { cause, .. }) if self.options.damaged == OnUnreadable::Skip => {
+            Err(RecutErrorKind::File { cause, .. })
+                if self.options.damaged == OnUnreadable::Skip =>
+            {
                 CopyOutcome::Skipped(cause)
             }
             done => done?,
@@ -215,8 +227,8 @@ impl FolderCopy<'_> {
         from: &Path,
         to: &Path,
         recutter: &mut Recutter,
-    ) -> Result<CopyOutcome, RecutError> {
-        let unreadable = |cause| RecutError::File { path: from.to_owned(), cause };
+    ) -> Result<CopyOutcome, RecutErrorKind> {
+        let unreadable = |cause| RecutErrorKind::File { path: from.to_owned(), cause };
         let mut source =
             SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
         let cut = source.recut(recutter);
@@ -243,13 +255,13 @@ fn on_threads(
     count: usize,
     work: &(impl Fn() -> CopyCounts + Sync),
     over: &AtomicBool,
-) -> Result<Vec<CopyCounts>, RecutError> {
+) -> Result<Vec<CopyCounts>, RecutErrorKind> {
     thread::scope(|scope| {
         let spawn = |number| {
             let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
             builder.spawn_scoped(scope, work).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
-                RecutError::from(ThreadsError::Refused { wanted: count, source })
+                RecutErrorKind::from(ThreadsError::Refused { wanted: count, source })
             })
         };
         let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;
@@ -259,7 +271,7 @@ fn on_threads(
 }
 
 /// Merges the work of all threads.
-fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutError> {
+fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutErrorKind> {
     let failed = shares.iter_mut().filter_map(|share| share.failed.take());
     if let Some((_, error)) = failed.min_by_key(|(place, _)| *place) {
         return Err(error);
@@ -298,11 +310,10 @@ impl RecutFolderReport {
                 self.bytes.add(same(bytes));
             }
             CopyOutcome::Skipped(cause) => {
-                let cause = WriteSampleError::Source(cause.into());
                 self.skipped.add(SkippedSample {
                     sample: SampleId(place),
                     path: Some(path),
-                    cause,
+                    cause: cause.to_string(),
                 });
             }
         }

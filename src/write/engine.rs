@@ -17,7 +17,7 @@ use super::flow::EncodeGate;
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
-use super::{OnUnreadable, WriteError};
+use super::{OnUnreadable, WriteErrorKind};
 use crate::panicked::message;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
@@ -77,11 +77,11 @@ pub(super) enum EngineError {
 
 impl EngineError {
     /// Adds the path of the file that was being written.
-    pub(super) fn at(self, writing: &Path) -> WriteError {
+    pub(super) fn at(self, writing: &Path) -> WriteErrorKind {
         match self {
-            Self::Sample { sample, path, cause } => WriteError::Sample { sample, path, cause },
-            Self::Write(source) => WriteError::Write { path: writing.to_owned(), source },
-            Self::Threads(error) => WriteError::Threads(error),
+            Self::Sample { sample, path, cause } => WriteErrorKind::Sample { sample, path, cause },
+            Self::Write(source) => WriteErrorKind::Write { path: writing.to_owned(), source },
+            Self::Threads(error) => WriteErrorKind::Threads(error),
         }
     }
 }
@@ -186,7 +186,7 @@ impl EncodeEngine<'_> {
                 return Err(EngineError::Sample { sample, path, cause });
             }
             Err(FailedSample { path, cause }) => {
-                placed.skipped.add(SkippedSample { sample, path, cause });
+                placed.skipped.add(SkippedSample { sample, path, cause: cause.to_string() });
             }
         }
         Ok(())

@@ -7,7 +7,6 @@
 //! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
 //! | another `.beton`, its JPEGs re-cut      | [`recut_beton`]                    |
 //! | any other source                        | [`convert()`]                      |
-//! | `.beton` files, to concatenate or split | [`concat_beton`], [`split_beton`], [`subset_beton`] |
 //!
 //! All of these functions encode samples on several threads, and write the same bytes for any number of
 //! threads. The file appears at its path complete or not at all (`atomic_file.rs`). Memory grows with
@@ -29,137 +28,68 @@
 //! # Ok::<(), fuseloop::write::WriteError>(())
 //! ```
 
-mod atomic_file;
+pub(crate) mod atomic_file;
 mod beton;
 mod classes;
-mod convert;
-mod copy_folder;
+pub(crate) mod convert;
+pub(crate) mod copy_folder;
 #[cfg(test)]
 mod crash;
 mod cut;
 mod dir_tree;
 mod encode_threads;
 mod engine;
-mod file;
+pub(crate) mod error;
+pub(crate) mod file;
 mod flow;
-mod image;
-mod jpeg;
+pub(crate) mod image;
+pub(crate) mod jpeg;
 mod json;
-mod mode;
+pub(crate) mod mode;
 mod options;
 mod pages;
-mod parts;
-mod pixels;
+pub(crate) mod parts;
+pub(crate) mod pixels;
 mod progress;
 mod report;
-mod shards;
+pub(crate) mod shards;
 mod source_file;
 mod staging;
 mod step;
-mod value;
+pub(crate) mod value;
 
-pub use atomic_file::TargetError;
 pub use beton::recut_beton;
-pub use convert::{
-    ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord,
-};
+pub use convert::{ConvertError, ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutError, RecutFolderReport, recut_folder};
-pub use file::SchemaError;
-pub use image::{ImageError, ImageInput};
-pub use jpeg::HeadError;
-pub use mode::{ImageOptions, OptionsError, WriteMode};
-pub use options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE, OnUnreadable, RecutOptions, WriteOptions};
-pub use parts::{Split, concat_beton, split_beton, subset_beton};
-pub use pixels::PixelsError;
+pub use error::WriteError;
+pub use image::ImageInput;
+pub use mode::{ImageOptions, WriteMode};
+pub use options::{OnUnreadable, RecutOptions, WriteOptions};
 pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
-    CountedList, FolderReport, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedCause,
-    UnchangedFile, UnchangedJpeg, WriteReport,
+    CountedList, FolderReport, Reencoded, SizeChange, SkippedSample, UnchangedCause, UnchangedFile,
+    UnchangedJpeg, WriteReport,
 };
-pub use shards::{ShardFieldError, TemplateError};
-pub use value::{FieldValue, WriteSampleError};
+pub use value::FieldValue;
 
 pub use crate::source::{Ignored, LinkCounts, Links};
-use crate::source::{ImageList, Labelled, ListError};
 
 use crate::sample::SampleId;
-use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};
-use crate::threads::ThreadsError;
+use crate::source::{ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, beside};
 use atomic_file::AtomicFile;
+pub(crate) use error::WriteErrorKind;
+
+use copy_folder::RecutErrorKind;
 use engine::EncodeEngine;
 use file::{BetonBuilder, Schema};
+use image::ImageError;
+
 use progress::ProgressCounter;
-use std::io;
-use std::path::{Path, PathBuf};
+
+use std::path::Path;
 use step::{ObserveStep, unwatched};
 use value::Encoding;
-
-/// Why a write failed. The path is as it was before, except after a failed [`TargetError::Io`] sync of
-/// its directory, or if only the file of class names beside it could not be written or deleted.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// A file can't have these fields.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// The page size is not a power of two, or outside the limits.
-    #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
-    PageSize {
-        /// The requested size.
-        found: u32,
-    },
-    /// Invalid image options.
-    #[error("images of field {field:?}: {cause}")]
-    Options {
-        /// The field's name.
-        field: String,
-        /// The cause.
-        cause: OptionsError,
-    },
-    /// Image options for a field that is missing or holds no images.
-    #[error("image options are given for {name:?}, which is not an image field")]
-    NoSuchImageField {
-        /// The name.
-        name: String,
-    },
-    /// The folder or table is no dataset.
-    #[error(transparent)]
-    List(#[from] ListError),
-    /// The file of class names can't be read.
-    #[error("{message}")]
-    Classes {
-        /// The file's path and the cause.
-        message: BoxError,
-    },
-    /// The file can't be created, or can't be renamed to its path.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The threads can't be started, or too many are requested.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-    /// A sample can't be written.
-    #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
-    Sample {
-        /// The sample's index in the input.
-        sample: SampleId,
-        /// The sample's image file, if it has one.
-        path: Option<PathBuf>,
-        /// The cause.
-        cause: WriteSampleError,
-    },
-    /// A system call failed: most often because the disk is full.
-    #[error("{path:?}: cannot write: {source}")]
-    Write {
-        /// The unfinished file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-fn named(path: Option<&Path>) -> String {
-    path.map_or_else(String::new, |path| format!(" ({path:?})"))
-}
+use value::WriteSampleError;
 
 /// Samples that any thread can read by index.
 pub trait Samples: Sync {
@@ -199,7 +129,7 @@ pub fn write(
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError> {
+fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteErrorKind> {
     let table = names.map(ClassTable::of);
     classes::put(&beside(out), table.as_ref(), &unwatched)
 }
@@ -245,7 +175,7 @@ pub fn try_write_iter(
     Ok(report)
 }
 
-/// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
+/// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them.
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for byte,
 /// which FFCV can't do, and every PNG as raw pixels: nothing is lost. Set
@@ -262,7 +192,7 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, WriteError> {
-    let list = ImageList::open(dir.as_ref(), options.links)?;
+    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteErrorKind::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
@@ -307,7 +237,7 @@ fn write_jobs<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
-) -> Result<WriteReport, WriteError> {
+) -> Result<WriteReport, WriteErrorKind> {
     let FileRequest { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
@@ -319,7 +249,8 @@ fn write_jobs<J: Send>(
     };
     let threads = options.thread_count()?;
     let target = AtomicFile::create(out)?;
-    let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
+    let at_target =
+        |source| WriteErrorKind::Write { path: target.partial_path().to_owned(), source };
     let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
         .map_err(at_target)?;
 

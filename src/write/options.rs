@@ -1,6 +1,6 @@
 //! The options of a write.
 
-use super::WriteError;
+use super::WriteErrorKind;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
 use crate::recut::Tile;
@@ -12,10 +12,10 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 /// The smallest page size. FFCV's own writer uses at least 2 MiB, its reader accepts any size.
-pub const MIN_PAGE_SIZE: u32 = 1 << 12;
+pub(super) const MIN_PAGE_SIZE: u32 = 1 << 12;
 
 /// The largest page size: the greatest power of two that fits the 32 bits which the header has for it.
-pub const MAX_PAGE_SIZE: u32 = 1 << 31;
+pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 
 /// What to do with a sample that can't be read: a missing file, a broken JPEG, an error of the
 /// source.
@@ -69,10 +69,10 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    pub(super) fn checked_page_size(&self) -> Result<u32, WriteError> {
+    pub(super) fn checked_page_size(&self) -> Result<u32, WriteErrorKind> {
         let found = self.page_size;
         if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
-            return Err(WriteError::PageSize { found });
+            return Err(WriteErrorKind::PageSize { found });
         }
         Ok(found)
     }
@@ -81,19 +81,19 @@ impl WriteOptions {
     pub(super) fn checked_images(
         &self,
         fields: &[FieldSpec],
-    ) -> Result<Vec<ImageOptions>, WriteError> {
+    ) -> Result<Vec<ImageOptions>, WriteErrorKind> {
         let is_image = |name: &str| {
             fields.iter().any(|field| field.kind == FieldKind::RgbImage && field.name == name)
         };
         if let Some(name) = self.images.keys().find(|name| !is_image(name)) {
-            return Err(WriteError::NoSuchImageField { name: name.clone() });
+            return Err(WriteErrorKind::NoSuchImageField { name: name.clone() });
         }
         let checked = |field: &FieldSpec| {
             let options = self.images.get(&field.name).unwrap_or(&self.image);
             options
                 .check()
                 .map(|()| options.clone())
-                .map_err(|cause| WriteError::Options { field: field.name.clone(), cause })
+                .map_err(|cause| WriteErrorKind::Options { field: field.name.clone(), cause })
         };
         fields.iter().map(checked).collect()
     }

@@ -13,11 +13,11 @@
 
 use super::atomic_file::check_replaceable;
 use super::beton::stored_values;
-use super::convert::ConvertError;
+use super::convert::{ConvertError, ConvertErrorKind};
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{
-    FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, name_classes, write_jobs,
+    FieldValue, FileRequest, WriteErrorKind, WriteOptions, WriteReport, name_classes, write_jobs,
 };
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, ClassNames, FieldSpec, Source};
@@ -44,12 +44,12 @@ pub fn concat_beton(
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let names = names_of_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
-    name_classes(out.as_ref(), names.as_ref())?;
+    name_classes(out.as_ref(), names.as_ref()).map_err(ConvertErrorKind::from)?;
     Ok(report)
 }
 
 /// Merges the class names of all files; returns `None` if one file has none.
-fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertError> {
+fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertErrorKind> {
     let mut all: Option<ClassNames> = None;
     for path in paths {
         let Some(names) = names_of(&Beton::open_file(path, &(*limits).into())?)? else {
@@ -58,7 +58,7 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
         let both = all.unwrap_or_default().merged(names);
         let differ = "a class has another name in a file before it: the same number does not mean \
                       the same class";
-        all = Some(both.ok_or_else(|| ConvertError::Pick {
+        all = Some(both.ok_or_else(|| ConvertErrorKind::Pick {
             path: path.to_path_buf(),
             reason: differ.to_owned(),
         })?);
@@ -67,9 +67,9 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
 }
 
 /// Returns the class names of a file.
-fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertError> {
+fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertErrorKind> {
     let names = Source::class_names(file);
-    names.map_err(|message| WriteError::Classes { message }.into())
+    names.map_err(|message| WriteErrorKind::Classes { message }.into())
 }
 
 /// Does the work of [`concat_beton`]; each step is shown to `watch`.
@@ -78,14 +78,14 @@ pub(super) fn concat(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertError> {
+) -> Result<WriteReport, ConvertErrorKind> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         check_other(path, out)?;
         files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
-        return Err(ConvertError::Options { reason: "no files to concatenate" });
+        return Err(ConvertErrorKind::Options { reason: "no files to concatenate" });
     };
     for (path, file) in paths.iter().zip(&files) {
         check_same_fields(paths[0], first.fields(), path, file.fields())?;
@@ -109,12 +109,20 @@ pub fn subset_beton(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<WriteReport, ConvertError> {
-    let (src, out) = (src.as_ref(), out.as_ref());
+    Ok(subset(src.as_ref(), samples, out.as_ref(), options)?)
+}
+
+fn subset(
+    src: &Path,
+    samples: &[u64],
+    out: &Path,
+    options: &WriteOptions,
+) -> Result<WriteReport, ConvertErrorKind> {
     check_other(src, out)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
-        return Err(ConvertError::Pick { path: src.to_owned(), reason });
+        return Err(ConvertErrorKind::Pick { path: src.to_owned(), reason });
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
@@ -148,13 +156,22 @@ pub fn split_beton(
     overwrite: bool,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, ConvertError> {
-    let src = src.as_ref();
-    let template = Template::parse(template.as_ref())?;
+    Ok(write_parts(src.as_ref(), split, template.as_ref(), overwrite, options)?)
+}
+
+fn write_parts(
+    src: &Path,
+    split: &Split,
+    template: &Path,
+    overwrite: bool,
+    options: &WriteOptions,
+) -> Result<Vec<(PathBuf, WriteReport)>, ConvertErrorKind> {
+    let template = Template::parse(template)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";
-        return Err(ConvertError::Options { reason });
+        return Err(ConvertErrorKind::Options { reason });
     }
     let outs: Vec<PathBuf> =
         (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
@@ -162,7 +179,7 @@ pub fn split_beton(
         check_other(src, out)?;
         check_replaceable(out)?;
         if !overwrite && fs::symlink_metadata(out).is_ok() {
-            return Err(ConvertError::Exists { path: out.clone() });
+            return Err(ConvertErrorKind::Exists { path: out.clone() });
         }
     }
     let page_size = Some(file.header().page_size);
@@ -180,8 +197,8 @@ pub fn split_beton(
 
 impl Split {
     /// Returns the range of samples of each file.
-    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertError> {
-        let refused = |reason| Err(ConvertError::Options { reason });
+    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertErrorKind> {
+        let refused = |reason| Err(ConvertErrorKind::Options { reason });
         let ends: Vec<u64> = match self {
             Self::Parts(0) => return refused("0 parts requested, expected at least 1"),
             Self::Parts(parts) if *parts > samples.max(1) => {
@@ -238,7 +255,7 @@ fn write_picked<'a>(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertError> {
+) -> Result<WriteReport, ConvertErrorKind> {
     let defaults = WriteOptions::default();
     let options = WriteOptions {
         page_size: page_size.unwrap_or(defaults.page_size),
@@ -262,9 +279,11 @@ fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> 
 }
 
 /// Refuses an output that is the file being read, as far as the system can tell.
-fn check_other(src: &Path, out: &Path) -> Result<(), ConvertError> {
+fn check_other(src: &Path, out: &Path) -> Result<(), ConvertErrorKind> {
     match (fs::canonicalize(src), fs::canonicalize(out)) {
-        (Ok(src), Ok(found)) if src == found => Err(ConvertError::Same { path: out.to_owned() }),
+        (Ok(src), Ok(found)) if src == found => {
+            Err(ConvertErrorKind::Same { path: out.to_owned() })
+        }
         _ => Ok(()),
     }
 }
@@ -274,7 +293,7 @@ fn check_same_fields(
     wanted: &[FieldSpec],
     path: &Path,
     found: &[FieldSpec],
-) -> Result<(), ConvertError> {
+) -> Result<(), ConvertErrorKind> {
     if wanted == found {
         return Ok(());
     }
@@ -283,7 +302,7 @@ fn check_same_fields(
         Some((wanted, found)) => format!("{found:?}, expected {wanted:?}"),
         None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
-    Err(ConvertError::Fields { first: first.to_owned(), path: path.to_owned(), reason })
+    Err(ConvertErrorKind::Fields { first: first.to_owned(), path: path.to_owned(), reason })
 }
 
 /// The limits for reading the parts that this library has just written itself.
@@ -358,7 +377,7 @@ mod tests {
             assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
         }
         let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
-        assert!(matches!(error, Err(ConvertError::Exists { .. })));
+        assert!(matches!(error.unwrap_err().0, ConvertErrorKind::Exists { .. }));
     }
 
     #[test]

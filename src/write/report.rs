@@ -1,6 +1,5 @@
 //! The reports that a write returns.
 
-use super::value::WriteSampleError;
 use crate::recut;
 use crate::sample::SampleId;
 use crate::source::{Ignored, ImageMode, LinkCounts};
@@ -46,7 +45,7 @@ pub struct FolderReport {
 }
 
 /// The samples left out: their number, and the first of them.
-pub type Skipped = CountedList<SkippedSample>;
+pub(crate) type Skipped = CountedList<SkippedSample>;
 
 /// A sample that was left out.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ pub struct SkippedSample {
     /// The sample's image file, if it has one.
     pub path: Option<PathBuf>,
     /// Why the sample can't be written.
-    pub cause: WriteSampleError,
+    pub cause: String,
 }
 
 /// A group of images that are not stored as given.

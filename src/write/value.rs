@@ -177,7 +177,10 @@ pub enum WriteSampleError {
 
 /// Returns the hint for a sample of `size` bytes that is too large.
 fn cure(size: u64) -> String {
-    match size.checked_next_power_of_two().filter(|&page| page <= super::MAX_PAGE_SIZE.into()) {
+    match size
+        .checked_next_power_of_two()
+        .filter(|&page| page <= super::options::MAX_PAGE_SIZE.into())
+    {
         Some(page) => format!("a page size of {page} would do"),
         None => "no page size would do, store smaller values".to_owned(),
     }

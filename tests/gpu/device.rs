@@ -12,9 +12,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::trials::{every_width, random, usual};
-use fuseloop::device::Gpu;
 use fuseloop::device::bench::{Bench, Resident};
 use fuseloop::device::check::CheckBatch;
+use fuseloop::internals::device::Gpu;
 use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, picture, varied};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::WriteMode;

@@ -4,6 +4,7 @@
 
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::Collate;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{

@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::common::dataset::{varied, write};
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::spec::SpecExt as _;
+use fuseloop::internals::spec::{MAX_BYTES, ParseCause};
+use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::{ParamDefault, SpecCause, registry};
 use fuseloop::ops::{DType, NumberRule, Size};
-use fuseloop::spec::{MAX_BYTES, ParseCause, ParseError, Spec, TextPosition};
-use fuseloop::workload::Workload;
+use fuseloop::spec::{ParseError, Spec, TextPosition};
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Loader, Order};
 use std::path::{Path, PathBuf};
@@ -224,7 +227,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
 #[test]
 fn what_is_not_toml_is_refused_at_its_place() {
     let error = parse("[fields]\nimage = [").unwrap_err();
-    assert!(matches!(error.cause, ParseCause::Toml(_)), "{error}");
+    assert!(matches!(error.kind(), ParseCause::Toml(_)), "{error}");
     assert_eq!(error.place, Some(TextPosition { line: 2, column: 10 }), "{error}");
     assert!(refused("a = 1\na = 2").starts_with("x.toml:2:1: not TOML: duplicate key"));
 }
@@ -233,11 +236,11 @@ fn what_is_not_toml_is_refused_at_its_place() {
 fn a_file_that_can_t_be_read_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let error = |name: &str| Spec::open(&dir.path().join(name)).unwrap_err();
-    assert!(matches!(error("none.toml").cause, ParseCause::Io(_)));
+    assert!(matches!(error("none.toml").kind(), ParseCause::Io(_)));
     std::fs::write(dir.path().join("bytes.toml"), [0xff, 0xfe]).unwrap();
     assert!(error("bytes.toml").to_string().ends_with("bytes.toml: not TOML: it is not UTF-8"));
     std::fs::write(dir.path().join("long.toml"), vec![b'#'; MAX_BYTES + 1]).unwrap();
-    assert!(matches!(error("long.toml").cause, ParseCause::TooLong));
+    assert!(matches!(error("long.toml").kind(), ParseCause::TooLong));
 }
 
 #[test]
@@ -255,7 +258,7 @@ fn what_is_too_much_is_refused() {
     let many = |n| image(&"'ToChannelsFirst', ".repeat(n));
     assert_eq!(parse(&many(256)).unwrap().ops("image", Epoch(0)).unwrap().len(), 256);
     let error = parse(&many(257)).unwrap_err();
-    assert!(matches!(error.cause, ParseCause::Spec(SpecCause::TooMany)), "{error}");
+    assert!(matches!(error.kind(), ParseCause::Spec(SpecCause::TooMany)), "{error}");
     for text in [
         format!("a = {}", "[".repeat(100_000)),
         format!("a = {}1{}", "[".repeat(500), "]".repeat(500)),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, varied};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};

@@ -13,8 +13,8 @@
 use fuseloop::internals::decode::Decoder;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::internals::workload::Workload;
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop::workload::Workload;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;

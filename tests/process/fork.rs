@@ -12,14 +12,15 @@ use crate::common::dataset;
 #[cfg(feature = "remote")]
 use crate::common::server;
 use crate::passed_alone;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::beton::PagedBeton;
+use fuseloop::internals::workload::imagenet;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, Generator, OwnedValue, ProcessCache, RunPlan,
     Source, Stream, Tar, TarOptions, Upcoming, Value,
 };
-use fuseloop::workload::imagenet;
 use fuseloop::write::{ConvertOptions, WriteMode, convert};
 use fuseloop::{Loader, LoaderBuilder, SampleId};
 use fuseloop_counts::rounds;

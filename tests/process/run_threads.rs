@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop::source::BoxError;

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
     Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage,
 };

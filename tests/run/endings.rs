@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
     Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
 };

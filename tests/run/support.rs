@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::batch::TensorSpec;
+use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
     Engine, EngineOptions, EpochRun, FillError, HostBatch, OnFailure, Phase, Progress, RunRequest,
     Stage,

@@ -6,12 +6,12 @@
 use crate::common::dataset::{picture, varied};
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::GenerateErrorKind;
+use fuseloop::internals::workload::jitter;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, Generated, Generator, OwnedImage, OwnedValue, Queue, Record,
     RunPlan, Source, Upcoming,
 };
-use fuseloop::workload::jitter;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId};
 use std::collections::BTreeSet;

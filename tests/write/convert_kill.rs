@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::common::files::files;
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::write::ConvertErrorKind;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::{ConvertError, ConvertOptions, ConvertReport, convert};
@@ -103,7 +105,7 @@ fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
             if !is_whole {
                 match run(&dst) {
                     Ok(report) => resumed += u64::from(report.resumed > 0),
-                    Err(ConvertError::Exists { .. }) => {}
+                    Err(error) if matches!(error.kind(), ConvertErrorKind::Exists { .. }) => {}
                     Err(error) => panic!("{form}, kill {kill}: {error}"),
                 }
             }

@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::write::{TargetError, WriteErrorKind};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
-use fuseloop::write::{FieldValue, TargetError, WriteError, WriteOptions, WriteReport, write_iter};
+use fuseloop::write::{FieldValue, WriteError, WriteOptions, WriteReport, write_iter};
 use fuseloop_counts::rounds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -178,8 +180,8 @@ fn a_live_writers_file_is_left_alone_and_a_killed_ones_is_deleted() {
     let (mut first, _said) = start_waiting(&path);
     let partial = partials(dir.path());
     assert_eq!(partial.len(), 1);
-    match try_write(&path, 3, |_| ()) {
-        Err(WriteError::Target(TargetError::Busy { path: busy, partial: by })) => {
+    match try_write(&path, 3, |_| ()).unwrap_err().into_kind() {
+        WriteErrorKind::Target(TargetError::Busy { path: busy, partial: by }) => {
             assert_eq!((busy, vec![by]), (path.clone(), partial.clone()));
         }
         other => panic!("{other:?}"),
@@ -266,7 +268,7 @@ fn a_place_that_takes_no_file_is_an_error() {
     for path in ["/proc/a.beton", "/sys/a.beton", "/dev/null/a.beton", "/nowhere/a.beton"] {
         let start = Instant::now();
         let error = try_write(Path::new(path), 1, |_| panic!("a sample is asked for")).unwrap_err();
-        assert!(matches!(error, WriteError::Target(TargetError::Io { .. })), "{error}");
+        assert!(matches!(error.kind(), WriteErrorKind::Target(TargetError::Io { .. })), "{error}");
         assert!(start.elapsed() < Duration::from_secs(5));
         println!("{error}");
     }

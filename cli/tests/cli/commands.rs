@@ -5,9 +5,9 @@
 
 use crate::command::{fuseloop, told};
 use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
-use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
 use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};

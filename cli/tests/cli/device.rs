@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset::{self, varied};
-use fuseloop::device::{DeviceError, Gpu};
+use fuseloop::device::DeviceError;
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::device::Gpu;
 use fuseloop::internals::jit;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::loader::{Collate, Placement};
 use fuseloop::ops::author::{Dim, ImageType};
@@ -169,7 +172,7 @@ fn a_gpu_by_number_is_had_or_refused() {
         naming(&path, "cpu", "cpu").device("cuda:0"),
     ] {
         let error = refusal(builder);
-        assert!(matches!(error, LoadError::Device(DeviceError::NoDriver)), "{error:?}");
+        assert!(matches!(error.kind(), LoadErrorKind::Device(DeviceError::NoDriver)), "{error:?}");
         let line = error.to_string();
         assert!(!line.contains('\n') && line.contains("use the device \"cpu\""), "{line}");
     }
@@ -182,7 +185,7 @@ fn auto_takes_the_cpu_and_says_why() {
     }
     let (_dir, path) = file();
     let host = naming(&path, "cpu", "cpu").build().unwrap();
-    assert_eq!(host.device(), Placement::CPU);
+    assert_eq!(host.device(), Placement::default());
     assert!(!host.explain().contains("device:"), "{}", host.explain());
     for builder in [
         naming(&path, "auto", "auto"),
@@ -206,7 +209,7 @@ fn auto_takes_the_cpu_and_says_why() {
 fn a_device_for_the_whole_loader_overrides_the_lists() {
     let (_dir, path) = file();
     let loader = naming(&path, "cuda:0", "cuda:1").device("cpu").build().unwrap();
-    assert_eq!(loader.device(), Placement::CPU);
+    assert_eq!(loader.device(), Placement::default());
     assert_eq!(loader.device().to_string(), "cpu");
     assert!(
         bytes(&loader, "image") == bytes(&naming(&path, "cpu", "cpu").build().unwrap(), "image")
@@ -242,7 +245,7 @@ fn without_the_op_a_device_that_may_be_the_cpu_is_no_matter() {
     let (_dir, path) = file();
     for device in ["cpu", "auto"] {
         let builder = builder(&path).pipeline("image", |_| Ok(ops![crop()]));
-        assert_eq!(builder.device(device).build().unwrap().device(), Placement::CPU);
+        assert_eq!(builder.device(device).build().unwrap().device(), Placement::default());
     }
 }
 
@@ -283,7 +286,10 @@ fn a_pipeline_file_names_devices() {
     assert_eq!((settings.device, settings.device_batches), (Some(Device::Cpu), Some(6)));
     let (_dir, path) = file();
     let loader = spec.apply(Loader::open(&path).unwrap()).build().unwrap();
-    assert_eq!((loader.device(), &*loader.tensors()[0].shape), (Placement::CPU, &[3, 32, 32][..]));
+    assert_eq!(
+        (loader.device(), &*loader.tensors()[0].shape),
+        (Placement::default(), &[3, 32, 32][..])
+    );
     let error = text.replace("'cpu'", "'gpu'").parse::<Spec>().unwrap_err().to_string();
     assert!(error.contains("pipeline:2:") && error.contains("cuda:N"), "{error}");
 }

@@ -5,17 +5,19 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset;
+use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::jit::evaluate_steps;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop::internals::workload::imagenet;
 use fuseloop::ops::author::{Dim, ImageType};
 use fuseloop::ops::internals::{ImageView, SampleKey};
 use fuseloop::ops::*;
 use fuseloop::recut::Tile;
 use fuseloop::sample::Limits;
 use fuseloop::source::{FieldKind, FieldSpec};
-use fuseloop::workload::imagenet;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop::{LoadError, Loader, LoaderBuilder};
+use fuseloop::{Loader, LoaderBuilder};
 use std::env;
 use std::path::Path;
 use std::process::Command;
@@ -197,7 +199,7 @@ fn limits_are_the_loaders_own() {
     let error = build(9).build().err().unwrap();
     let expected = "4 batches of 9 samples take 442368 bytes, 12288 a sample; the limit is 393216";
     assert!(error.to_string().starts_with(expected), "{error}");
-    assert!(matches!(error, LoadError::BatchBytes { batches: 4, batch_size: 9, .. }));
+    assert!(matches!(error.kind(), LoadErrorKind::BatchBytes { batches: 4, batch_size: 9, .. }));
     assert!(build(9).memory_limit(1 << 20).build().is_ok(), "a limit of the user's own");
     assert!(build(8).limits(Limits { max_row_bytes: 12_287, ..limits }).build().is_err());
 }

@@ -5,6 +5,7 @@
 
 use crate::command::{fuseloop, told};
 use crate::files::files;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
 use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _, Value};

@@ -1,35 +1,4 @@
-//! The cache: samples before their ops, cached for later epochs.
-//!
-//! | value of a sample                | cached                                                   |
-//! |----------------------------------|----------------------------------------------------------|
-//! | a JPEG                           | decoded whole, upright if asked for: u8 `[h, w, 3]`       |
-//! | a raw image, any other value     | unchanged, if its source is expensive to read again       |
-//! | the same in a `.beton` file      | no: the system caches the file's pages, a read is a copy  |
-//! | what can't be read or decoded    | no                                                        |
-//!
-//! Samples are cached before their ops, because every epoch draws other crops and colours. An image is
-//! returned from the cache as a raw image whose bytes the compiled loop borrows, so its pixels are, bit
-//! for bit, the same as without a cache. One decode and one cached copy serve all views and branches.
-//!
-//! A sample is cached completely or not at all, so a hit never reads the source. Nothing is evicted: a
-//! full cache takes no more samples, and the other samples are decoded as before, only in the window
-//! needed. Evicting the least recently used sample would not help: an epoch visits each sample once, so
-//! that sample is the one needed next, and with room for all samples but one an LRU cache never hits.
-//!
-//! | cached in | a hit                                                   | room                    |
-//! |-----------|---------------------------------------------------------|-------------------------|
-//! | memory    | a lookup; no copy, no lock while the loop runs          | its allocations         |
-//! | a file    | one positioned read and its checksum                    | its bytes               |
-//!
-//! In both cases the sample's entry in the table is added. The budget covers all of this and is reserved
-//! before anything is decoded or stored: it is never exceeded. The 8 KiB of the empty table are not
-//! included.
-//!
-//! The file belongs to the loader, has no name where the system allows that, and disappears with the
-//! loader or its process. A failed write (a full disk) ends storing; a failed or short read, or bytes
-//! that differ from those written, end the use of the cache. Both are counted in
-//! [`CacheStats::failures`] and described in [`CacheStats::trouble`]; the samples are then decoded as
-//! before, and no run fails because of it.
+//! The cache: samples before their ops, cached for later epochs; see [`Cache`].
 
 mod cached_field;
 mod disk;
@@ -47,7 +16,38 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use table::{SampleState, SampleTable};
 
-/// Where decoded samples are cached, and the budget; see
+/// Where decoded samples are cached, and the budget.
+///
+/// | value of a sample                | cached                                                   |
+/// |----------------------------------|----------------------------------------------------------|
+/// | a JPEG                           | decoded whole, upright if asked for: u8 `[h, w, 3]`       |
+/// | a raw image, any other value     | unchanged, if its source is expensive to read again       |
+/// | the same in a `.beton` file      | no: the system caches the file's pages, a read is a copy  |
+/// | what can't be read or decoded    | no                                                        |
+///
+/// Samples are cached before their ops, because every epoch draws other crops and colours. An image is
+/// returned from the cache as a raw image whose bytes the compiled loop borrows, so its pixels are, bit
+/// for bit, the same as without a cache. One decode and one cached copy serve all views and branches.
+///
+/// A sample is cached completely or not at all, so a hit never reads the source. Nothing is evicted: a
+/// full cache takes no more samples, and the other samples are decoded as before, only in the window
+/// needed. Evicting the least recently used sample would not help: an epoch visits each sample once, so
+/// that sample is the one needed next, and with room for all samples but one an LRU cache never hits.
+///
+/// | cached in | a hit                                                   | room                    |
+/// |-----------|---------------------------------------------------------|-------------------------|
+/// | memory    | a lookup; no copy, no lock while the loop runs          | its allocations         |
+/// | a file    | one positioned read and its checksum                    | its bytes               |
+///
+/// In both cases the sample's entry in the table is added. The budget covers all of this and is reserved
+/// before anything is decoded or stored: it is never exceeded. The 8 KiB of the empty table are not
+/// included.
+///
+/// The file belongs to the loader, has no name where the system allows that, and disappears with the
+/// loader or its process. A failed write (a full disk) ends storing; a failed or short read, or bytes
+/// that differ from those written, end the use of the cache. Both are counted in
+/// [`CacheStats::failures`] and described in [`CacheStats::trouble`]; the samples are then decoded as
+/// before, and no run fails because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The folder of the cache file; `None` for a cache in memory.

@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::error::LoadError;
+use super::error::LoadErrorKind;
 use crate::batch::RowsMut;
 use crate::device::{
     DeviceError, DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader,
@@ -26,7 +26,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where the batches of a loader are computed and stored. See
+/// Where the batches of a loader are computed and stored; see [`Loader::device`](super::Loader::device).
 ///
 /// Its `Display` is one line: `cuda:0 (NVIDIA H100)`, `cpu`, or `cpu, since ...` with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,11 @@ pub struct Placement {
     pub fallback: Option<String>,
 }
 
-impl Placement {
-    /// The CPU, because no other device was requested.
-    pub const CPU: Self = Self { device: Device::Cpu, gpu: None, fallback: None };
+/// The CPU, because no other device was requested.
+impl Default for Placement {
+    fn default() -> Self {
+        Self { device: Device::Cpu, gpu: None, fallback: None }
+    }
 }
 
 impl fmt::Display for Placement {
@@ -71,10 +73,10 @@ const HELD: usize = 4;
 
 impl DeviceRequest {
     /// Creates the device choice for batches of `rows` rows, `ahead` of which are started ahead.
-    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, LoadError> {
-        let asked = self.device.clone().transpose().map_err(LoadError::DeviceName)?;
+    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, LoadErrorKind> {
+        let asked = self.device.clone().transpose().map_err(LoadErrorKind::DeviceName)?;
         let batches = self.batches.unwrap_or(ahead.saturating_add(HELD));
-        let batches = NonZeroUsize::new(batches).ok_or(LoadError::DeviceBatches)?;
+        let batches = NonZeroUsize::new(batches).ok_or(LoadErrorKind::DeviceBatches)?;
         Ok(DeviceChoice { asked, rows, batches, decided: Mutex::new(None) })
     }
 }
@@ -135,9 +137,9 @@ impl DeviceChoice {
     /// Returns the chosen device; the CPU as long as nothing was decided.
     pub(super) fn placement(&self) -> Placement {
         match self.decided().as_ref().map(|decided| &decided.on) {
-            None => Placement::CPU,
+            None => Placement::default(),
             Some(ChosenDevice::Host(reason)) => {
-                Placement { fallback: Some(reason.clone()), ..Placement::CPU }
+                Placement { fallback: Some(reason.clone()), ..Placement::default() }
             }
             Some(ChosenDevice::Gpu { gpu, .. }) => {
                 let GpuInfo { ordinal, name, .. } = gpu.info();
@@ -156,12 +158,12 @@ impl DeviceChoice {
     }
 
     /// Refuses a GPU requested by number if no list has anything for it to do.
-    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadError> {
+    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadErrorKind> {
         match self.asked {
             Some(device @ Device::Cuda(_))
                 if lists.iter().all(|ops| devices(ops).next().is_none()) =>
             {
-                Err(LoadError::NothingForDevice { device })
+                Err(LoadErrorKind::NothingForDevice { device })
             }
             _ => Ok(()),
         }
@@ -178,7 +180,7 @@ impl DeviceChoice {
     /// # Errors
     ///
     /// If lists name several devices, or a GPU requested by number is not available.
-    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadError> {
+    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadErrorKind> {
         self.check_asked(lists)?;
         let Some(asked) = self.one_device(lists)? else { return Ok(None) };
         let staged = lists.iter().map(|ops| self.leaves_host(ops)).collect();
@@ -188,7 +190,7 @@ impl DeviceChoice {
             return Ok(Some(DeviceDecision { staged, asked, gpu, is_final: true }));
         }
         let number = if let Device::Cuda(number) = asked { number } else { 0 };
-        match Gpu::open(number).map_err(LoadError::Device) {
+        match Gpu::open(number).map_err(LoadErrorKind::Device) {
             Ok(gpu) => Ok(Some(DeviceDecision { staged, asked, gpu, is_final: false })),
             Err(error) => self.use_cpu(asked, error).map(|()| None),
         }
@@ -199,12 +201,12 @@ impl DeviceChoice {
     pub(super) fn fall_back(
         &self,
         decision: &DeviceDecision,
-        error: LoadError,
-    ) -> Result<(), LoadError> {
+        error: LoadErrorKind,
+    ) -> Result<(), LoadErrorKind> {
         if decision.is_final { Err(error) } else { self.use_cpu(decision.asked, error) }
     }
 
-    fn use_cpu(&self, asked: Device, error: LoadError) -> Result<(), LoadError> {
+    fn use_cpu(&self, asked: Device, error: LoadErrorKind) -> Result<(), LoadErrorKind> {
         if asked != Device::Auto || !error.is_of_device() {
             return Err(error);
         }
@@ -219,7 +221,7 @@ impl DeviceChoice {
         &self,
         decision: &DeviceDecision,
         outputs: &[(usize, &DeviceOutput)],
-    ) -> Result<Upload, LoadError> {
+    ) -> Result<Upload, LoadErrorKind> {
         let DeviceDecision { asked, gpu, .. } = decision;
         let program =
             DeviceProgram::new(&outputs.iter().map(|(_, output)| *output).collect::<Vec<_>>())?;
@@ -244,12 +246,12 @@ impl DeviceChoice {
     }
 
     /// Returns the common device of all lists that use one.
-    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, LoadError> {
+    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, LoadErrorKind> {
         let named = lists.iter().flat_map(devices).map(|own| self.asked.unwrap_or(own));
         let mut named = named.filter(|device| *device != Device::Cpu);
         let Some(first) = named.next() else { return Ok(None) };
         match named.find(|other| *other != first) {
-            Some(other) => Err(LoadError::TwoDevices { devices: [first, other] }),
+            Some(other) => Err(LoadErrorKind::TwoDevices { devices: [first, other] }),
             None => Ok(Some(first)),
         }
     }

@@ -216,7 +216,7 @@ fn put_array(arguments: &mut [u8], dtype: NdType, shape: &[u64]) {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// Fewer than [`FieldSpec::SIZE`] bytes.
+    /// Fewer bytes than a descriptor has.
     #[error("the field descriptor at byte {at} has {found} bytes of {}", FieldSpec::SIZE)]
     Truncated {
         /// File offset of the descriptor.

@@ -22,8 +22,7 @@ pub(super) type MakeRecord = Arc<dyn Fn(Epoch, u64) -> Result<Record, BoxError> 
 
 /// A dataset of generated records; see [`Generator::source`].
 ///
-/// Outside of a run, for example in [`Loader::inspect`](crate::Loader::inspect), it returns the records
-/// of epoch 0. Dropping it waits for the producers of all its runs, like dropping a
+/// Outside of a run it returns the records of epoch 0. Dropping it waits for the producers of all its runs, like dropping a
 /// [`Queue`](super::Queue).
 pub struct Generated {
     generator: Generator,

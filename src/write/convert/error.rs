@@ -1,19 +1,24 @@
 //! Errors of conversions.
 
 use crate::source::SourceError;
+use crate::write::WriteErrorKind;
+use crate::write::atomic_file::TargetError;
 use crate::write::shards::{ShardFieldError, TemplateError};
-use crate::write::{TargetError, WriteError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a dataset was not converted, concatenated or split. After a failed conversion, complete outputs
 /// stay, and the next attempt continues behind them.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConvertError {
+#[error(transparent)]
+pub struct ConvertError(#[from] pub(crate) ConvertErrorKind);
+
+/// The cases of [`ConvertError`].
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertErrorKind {
     /// A sample can't be written, or a system call failed.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] WriteErrorKind),
     /// A `.beton` file can't be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -83,13 +88,13 @@ pub enum ConvertError {
     },
 }
 
-impl From<TargetError> for ConvertError {
+impl From<TargetError> for ConvertErrorKind {
     fn from(error: TargetError) -> Self {
         Self::Write(error.into())
     }
 }
 
-impl ConvertError {
+impl ConvertErrorKind {
     /// Returns a conversion from the error of `action` at a path.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let to_error = TargetError::io(action, path);
@@ -99,6 +104,6 @@ impl ConvertError {
     /// Returns a conversion from the error of a write to a path.
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| WriteError::Write { path, source }.into()
+        move |source| WriteErrorKind::Write { path, source }.into()
     }
 }

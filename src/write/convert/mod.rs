@@ -34,10 +34,10 @@ mod shard_splitter;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
-pub use error::ConvertError;
+pub use error::{ConvertError, ConvertErrorKind};
 pub use report::ConvertReport;
 
-use super::WriteError;
+use super::WriteErrorKind;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
@@ -174,34 +174,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
     let dst = dst.as_ref();
-    DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()
-}
-
-/// Like [`convert`], but always writes WebDataset's tar shards, whatever the template's extension.
-///
-/// # Errors
-///
-/// See [`ConvertError`].
-pub fn write_tar(
-    source: &dyn Source,
-    template: impl AsRef<Path>,
-    options: &ConvertOptions,
-) -> Result<ConvertReport, ConvertError> {
-    DatasetConversion::new(source, template.as_ref(), options, &unwatched, OutputFormat::Tar)?.run()
-}
-
-/// Like [`convert`], but always writes TFRecord shards, whatever the template's extension.
-///
-/// # Errors
-///
-/// See [`ConvertError`].
-pub fn write_tfrecord(
-    source: &dyn Source,
-    template: impl AsRef<Path>,
-    options: &ConvertOptions,
-) -> Result<ConvertReport, ConvertError> {
-    DatasetConversion::new(source, template.as_ref(), options, &unwatched, OutputFormat::TfRecord)?
-        .run()
+    Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
 }
 
 /// The conversion of one dataset.
@@ -224,7 +197,7 @@ impl<'a> DatasetConversion<'a> {
         options: &'a ConvertOptions,
         watch: StepObserver<'a>,
         form: OutputFormat,
-    ) -> Result<Self, ConvertError> {
+    ) -> Result<Self, ConvertErrorKind> {
         let fields = renamed(source.fields(), form, &options.rename)?;
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
@@ -239,11 +212,11 @@ impl<'a> DatasetConversion<'a> {
         })
     }
 
-    fn run(mut self) -> Result<ConvertReport, ConvertError> {
+    fn run(mut self) -> Result<ConvertReport, ConvertErrorKind> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
-        let unread = |message| WriteError::Classes { message };
+        let unread = |message| WriteErrorKind::Classes { message };
         self.names = self.source.class_names().map_err(unread)?;
         let print = self.conversion_id(form)?;
         let report = match form {
@@ -254,9 +227,11 @@ impl<'a> DatasetConversion<'a> {
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
-    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertError> {
+    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertErrorKind> {
         let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
-        image.check().map_err(|cause| WriteError::Options { field: "image".to_owned(), cause })?;
+        image
+            .check()
+            .map_err(|cause| WriteErrorKind::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
                 "max_samples, max_bytes and shards must be at least 1"
@@ -269,7 +244,7 @@ impl<'a> DatasetConversion<'a> {
             }
             _ => return Ok(()),
         };
-        Err(ConvertError::Options { reason })
+        Err(ConvertErrorKind::Options { reason })
     }
 
     /// Returns the journal entry for a damaged sample that is left out.
@@ -281,14 +256,14 @@ impl<'a> DatasetConversion<'a> {
         &self,
         sample: SampleId,
         cause: WriteSampleError,
-    ) -> Result<(u64, String), ConvertError> {
+    ) -> Result<(u64, String), ConvertErrorKind> {
         if self.options.damaged == OnUnreadable::Fail || !cause.is_damage() {
-            return Err(WriteError::Sample { sample, path: None, cause }.into());
+            return Err(WriteErrorKind::Sample { sample, path: None, cause }.into());
         }
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> Result<usize, WriteError> {
+    fn threads(&self) -> Result<usize, WriteErrorKind> {
         Ok(thread_count(self.options.threads)?)
     }
 
@@ -303,16 +278,18 @@ impl<'a> DatasetConversion<'a> {
     fn with_journal(
         &self,
         print: &ConversionId,
-        taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
-        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
-    ) -> Result<ConvertReport, ConvertError> {
+        taken: impl Fn() -> Result<Option<PathBuf>, ConvertErrorKind>,
+        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertErrorKind>,
+    ) -> Result<ConvertReport, ConvertErrorKind> {
         make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.dst, print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(found.map_or_else(|error| error, |path| ConvertError::Exists { path }));
+                return Err(
+                    found.map_or_else(|error| error, |path| ConvertErrorKind::Exists { path })
+                );
             }
             journal.begin(print)?;
         }
@@ -341,7 +318,7 @@ impl<'a> DatasetConversion<'a> {
     /// # Errors
     ///
     /// If the conversion would write where it reads.
-    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertError> {
+    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertErrorKind> {
         let mut print = Fingerprint::default();
         print.number(self.origin(form)?);
         print.number(self.source.fingerprint());

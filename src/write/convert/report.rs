@@ -3,7 +3,6 @@
 use super::journal::Journal;
 use crate::sample::SampleId;
 use crate::write::report::{Reencoded, Skipped, SkippedSample};
-use crate::write::value::WriteSampleError;
 
 /// What a conversion has written.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl ConvertReport {
         let mut skipped = Skipped::default();
         for unit in journal.chunks() {
             for (sample, told) in &unit.skipped {
-                let cause = WriteSampleError::Source(told.clone().into());
+                let cause = told.clone();
                 skipped.add(SkippedSample { sample: SampleId(*sample), path: None, cause });
             }
             // The journal lists as many skipped samples for each chunk as the report does for all

@@ -10,7 +10,7 @@ use crate::source::{
     Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
     OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions, TfOptions,
 };
-use crate::write::WriteError;
+use crate::write::WriteErrorKind;
 use crate::write::step::FileStep;
 use files::files;
 use std::collections::BTreeMap;
@@ -435,8 +435,10 @@ fn damaged_samples_end_it_or_are_left_out() {
         let source = Drawn { damaged: vec![1, 6], ..source };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(dst);
-        match convert(&source, &path, &options).unwrap_err() {
-            ConvertError::Write(WriteError::Sample { sample: SampleId(1), cause, .. }) => {
+        match convert(&source, &path, &options).unwrap_err().0 {
+            ConvertErrorKind::Write(WriteErrorKind::Sample {
+                sample: SampleId(1), cause, ..
+            }) => {
                 assert_eq!(cause.to_string(), "it is torn");
             }
             other => panic!("{other}"),
@@ -460,7 +462,7 @@ fn refused_at(
     dst: &Path,
     options: &ConvertOptions,
     number: usize,
-) -> Option<ConvertError> {
+) -> Option<ConvertErrorKind> {
     failed_at(source, dst, options, number, |_| Err(io::ErrorKind::StorageFull.into()))
 }
 
@@ -471,7 +473,7 @@ fn failed_at(
     options: &ConvertOptions,
     number: usize,
     answer: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-) -> Option<ConvertError> {
+) -> Option<ConvertErrorKind> {
     let left = Mutex::new(number);
     let refuse = |step: FileStep<'_>| {
         let mut left = left.lock().unwrap();
@@ -544,7 +546,7 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(!notes.exists());
 
     let told = convert(&classes(40), &path, &five).unwrap_err();
-    assert!(matches!(told, ConvertError::Exists { .. }), "{told}");
+    assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{told}");
     assert!(!notes.exists(), "notes of nothing");
 
     let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
@@ -574,14 +576,14 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
                     .unwrap();
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let told = convert(&source, &path, &options).unwrap_err();
-            assert!(matches!(told, ConvertError::Exists { .. }), "{dst} {step}: {told}");
+            assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{dst} {step}: {told}");
             assert!(files(dir.path()) == there, "{dst} {step}");
         }
         // The same if the first line was not written yet.
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
         let told = convert(&source, &path, &options).unwrap_err();
-        assert!(matches!(told, ConvertError::Exists { .. }), "{dst}: {told}");
+        assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{dst}: {told}");
         assert!(files(dir.path()) == there, "{dst}");
     }
 }

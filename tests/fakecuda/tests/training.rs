@@ -14,8 +14,11 @@ mod common;
 
 use common::gpu;
 use common::training::{LISTS, Trainer, builder, epoch, file, on_cpu};
-use fuseloop::device::{DeviceError, DeviceStream, Gpu, KernelOrigin};
-use fuseloop::{LoadError, Loader};
+use fuseloop::Loader;
+use fuseloop::device::{DeviceError, DeviceStream, KernelOrigin};
+use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::device::Gpu;
+use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 
 /// No compiler: only shipped kernels run.
@@ -51,7 +54,9 @@ fn shipped_kernels_need_no_compiler() {
         }
         // A list that has no shipped kernel: the error says what to do.
         let error = builder(&path, "jitter").build().err().unwrap();
-        let LoadError::Device(DeviceError::NoCompiler { .. }) = error else { panic!("{error}") };
+        let LoadErrorKind::Device(DeviceError::NoCompiler { .. }) = error.kind() else {
+            panic!("{error}")
+        };
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12"), "{error}");
         let auto = builder(&path, "jitter").device("auto").build().unwrap();
         assert!(auto.device().to_string().starts_with("cpu, since "), "{}", auto.device());

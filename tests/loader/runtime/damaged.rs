@@ -109,5 +109,5 @@ fn failing_is_what_happens_if_nothing_is_said() {
     assert_eq!(batches.len(), 3);
     let error = batches[2].as_ref().err().unwrap().to_string();
     assert!(error.starts_with("batch 2: sample 13: "), "{error}");
-    assert!(loader.quarantine().is_empty());
+    assert!(loader.quarantine().samples.is_empty());
 }

@@ -1,6 +1,7 @@
 //! A file read by pages yields the same values as a file read sample by sample.
 
 use super::{SEED, all, builder, pictures};
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, ProcessCache, Record, Source};
 use fuseloop::{Loader, Order, SampleId};
 

@@ -2,6 +2,7 @@
 
 use super::support::{At, Numbers, all, numbers, pass};
 use fuseloop::batch::Batch;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, OnDamaged};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::UNKNOWN;

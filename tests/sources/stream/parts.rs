@@ -3,6 +3,7 @@
 
 use super::support::{At, numbers};
 use fuseloop::batch::Batch;
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::ItemExt as _;
 use fuseloop::loader::{Cache, Cursor, OnDamaged};
 use fuseloop::source::stream::Streamed as _;

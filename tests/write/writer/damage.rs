@@ -1,7 +1,9 @@
 //! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
+use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::write::{WriteErrorKind, WriteSampleError};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 use std::time::{Duration, Instant};
@@ -45,7 +47,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
     assert_eq!((beton.len(), report.samples, report.skipped.count), (2, 2, 7));
     assert_eq!(beton.owned(SampleId(1), 1), Ok(OwnedValue::Int(8)));
     let causes: Vec<(u64, String)> =
-        report.skipped.first.iter().map(|s| (s.sample.0, s.cause.to_string())).collect();
+        report.skipped.first.iter().map(|s| (s.sample.0, s.cause.clone())).collect();
     for (found, (sample, text)) in causes.iter().zip([
         (1, "cannot read it: "),
         (2, "not a JPEG: it begins with [6e, 6f, 74, 20], not with ff d8"),
@@ -144,7 +146,10 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &options)
                 .unwrap_err();
         assert_eq!(error.to_string(), "sample 601: gone");
-        assert!(matches!(error, WriteError::Sample { cause: WriteSampleError::Source(_), .. }));
+        assert!(matches!(
+            error.kind(),
+            WriteErrorKind::Sample { cause: WriteSampleError::Source(_), .. }
+        ));
         let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options };
         let report =
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &skip)

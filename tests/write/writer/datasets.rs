@@ -213,7 +213,7 @@ impl Dataset {
     fn assert_left_out(&self, report: &WriteReport) {
         let gone = (0..).zip(&self.rows).filter(|(_, row)| row.is_none());
         let gone: Vec<u64> = gone.map(|(sample, _)| sample).collect();
-        let listed = |s: &SkippedSample| (s.sample.0, s.cause.to_string());
+        let listed = |s: &SkippedSample| (s.sample.0, s.cause.clone());
         let found: Vec<_> = report.skipped.first.iter().map(listed).collect();
         assert_eq!(report.skipped.count, gone.len() as u64);
         assert!(found.into_iter().eq(gone.into_iter().map(|s| (s, "gone".to_owned()))));

@@ -20,8 +20,8 @@ use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
-    FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, Samples, WriteError, WriteMode,
-    WriteOptions, WriteReport, WriteSampleError, try_write_iter, write, write_folder, write_iter,
+    FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, Samples, WriteMode,
+    WriteOptions, WriteReport, try_write_iter, write, write_folder, write_iter,
 };
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::json;

@@ -1,0 +1,83 @@
+//! Errors of writing a `.beton` file.
+
+use super::atomic_file::TargetError;
+use super::file::SchemaError;
+use super::mode::OptionsError;
+use super::options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE};
+use super::value::WriteSampleError;
+use crate::sample::SampleId;
+use crate::source::{BoxError, ListError};
+use crate::threads::ThreadsError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a write failed. The path is as it was before, except after a failed sync of its directory, or if
+/// only the file of class names beside it could not be written or deleted.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct WriteError(#[from] pub(crate) WriteErrorKind);
+
+/// The cases of [`WriteError`].
+#[derive(Debug, thiserror::Error)]
+pub enum WriteErrorKind {
+    /// A file can't have these fields.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The page size is not a power of two, or outside the limits.
+    #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
+    PageSize {
+        /// The requested size.
+        found: u32,
+    },
+    /// Invalid image options.
+    #[error("images of field {field:?}: {cause}")]
+    Options {
+        /// The field's name.
+        field: String,
+        /// The cause.
+        cause: OptionsError,
+    },
+    /// Image options for a field that is missing or holds no images.
+    #[error("image options are given for {name:?}, which is not an image field")]
+    NoSuchImageField {
+        /// The name.
+        name: String,
+    },
+    /// The folder or table is no dataset.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// The file of class names can't be read.
+    #[error("{message}")]
+    Classes {
+        /// The file's path and the cause.
+        message: BoxError,
+    },
+    /// The file can't be created, or can't be renamed to its path.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The threads can't be started, or too many are requested.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    /// A sample can't be written.
+    #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
+    Sample {
+        /// The sample's index in the input.
+        sample: SampleId,
+        /// The sample's image file, if it has one.
+        path: Option<PathBuf>,
+        /// The cause.
+        cause: WriteSampleError,
+    },
+    /// A system call failed: most often because the disk is full.
+    #[error("{path:?}: cannot write: {source}")]
+    Write {
+        /// The unfinished file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+fn named(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" ({path:?})"))
+}
