@@ -41,7 +41,6 @@ mod dir_tree;
 mod encode_threads;
 mod engine;
 mod file;
-mod flow;
 mod image;
 mod jpeg;
 mod json;
