@@ -19,7 +19,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use fuseloop::SampleId;
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     Beton, Buffer, Folder, FolderOptions, OpenOptions, Source, Tar, TarOptions, Value,
 };

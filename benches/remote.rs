@@ -19,7 +19,7 @@ mod common;
 mod server;
 
 use common::median;
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::remote::test_objects::{ObjectRanges, TestObjects};
 use server::Server;
 use std::hint::black_box;

@@ -17,7 +17,8 @@ use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::hint::black_box;
 

@@ -25,7 +25,7 @@
 use fuseloop::device::{DeviceStream, ManagedTensor};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::{Batch, Batches, Loader, SampleId, Spec};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::Rng;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -273,7 +273,7 @@ impl Source for Drawn {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let mut rng = SampleKey::new(1, 0, sample.0).op(0);
+        let mut rng = Rng::new(sample.0);
         let (height, width) = (self.side + rng.below(9), self.side + rng.below(9));
         let bytes = (0..height * width * 3).map(|_| rng.below(256) as u8).collect();
         let image = OwnedImage::rgb(height, width, bytes);

@@ -8,7 +8,7 @@
 //! cargo run --release --example mixup
 //! ```
 
-use fuseloop::ops::author::Partner;
+use fuseloop::ops::Partner;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, ops::*};

@@ -2,9 +2,10 @@
 
 use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
 use crate::plan::{Draws, ImagePlan, PlanError};
-use fuseloop_ops::author::SampleKey;
-use fuseloop_ops::internals::memory;
-use fuseloop_ops::{Dim, ImageType, ImageView, NoMemory, NumberRule, Ops, Size};
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, SampleKey, memory};
+use fuseloop_ops::{NumberRule, Ops, Size};
 
 /// The stream of random numbers for pixels; ops have others.
 const PIXELS: u64 = u64::MAX;

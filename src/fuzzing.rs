@@ -32,8 +32,9 @@ use crate::source::{
     masked_crc32c,
 };
 use crate::spec::Spec;
-use fuseloop_ops::author::SampleKey;
-use fuseloop_ops::{Dim, ImageType, ImageView, NumberRule, Size, Window};
+use fuseloop_ops::author::{Dim, ImageType, Window};
+use fuseloop_ops::internals::{ImageView, SampleKey};
+use fuseloop_ops::{NumberRule, Size};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -42,13 +42,11 @@ pub mod run {
 pub mod source {
     use super::OpaqueError;
     use crate::sample::SampleId;
-    use crate::source::beton::{
-        Allocation, FieldError, FieldStats, Header, OpenError, ReadError, ReadErrorKind,
-    };
+    use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
     use crate::source::stream::Item;
     use crate::source::{
         Beton, BoxError, Buffer, DatasetError, FieldKind, FieldSpec, Folder, GenerateError,
-        OpenOptions, OwnedValue, Value,
+        OpenOptions, OwnedValue, ReadErrorKind, Value,
     };
     use fuseloop_ops::Size;
     use std::path::PathBuf;
@@ -62,6 +60,7 @@ pub mod source {
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
+        pub use crate::source::read_error::ReadErrorKind;
     }
 
     impl OpaqueError for DatasetError {

@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use std::time::{Duration, Instant};
 
 /// Bytes touched to evict a batch's memory from the caches: well above the size of the L2 cache.

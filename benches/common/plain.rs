@@ -13,7 +13,8 @@
 #![allow(unsafe_code, reason = "a call of a function compiled for AVX2")]
 
 use fuseloop::internals::plan::{Draws, FlatOp, ImagePlan};
-use fuseloop_ops::author::{GeometryStep, Op, OpClass, PixelOp};
+use fuseloop_ops::author::{GeometryStep, Op, OpClass, PixelOp, Window};
+use fuseloop_ops::internals::ImageView;
 use fuseloop_ops::internals::rows::{RowFilter, RowScratch};
 use fuseloop_ops::*;
 use std::sync::Arc;

@@ -6,8 +6,9 @@
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use fuseloop::internals::plan::{Draws, ImagePlan, block::nth_order};
-use fuseloop::ops::author::{GeometryStep, OpClass, SampleKey};
-use fuseloop::ops::{DType, Dim, ImageType, NumberRule, Size};
+use fuseloop::ops::author::{Dim, GeometryStep, ImageType, OpClass};
+use fuseloop::ops::internals::SampleKey;
+use fuseloop::ops::{DType, NumberRule, Size};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, OpenOptions, Value};

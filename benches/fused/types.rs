@@ -5,7 +5,8 @@ use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::hint::black_box;
 

@@ -3,7 +3,8 @@
 use crate::Size;
 use fuseloop::device::check::CheckBatch;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType, Layout};
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

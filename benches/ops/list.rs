@@ -1,7 +1,7 @@
 //! Every op of the table, and its yardstick. An op without a row of its own gets one from the registry.
 
 use crate::plain::Pass;
-use fuseloop_ops::author::{Op, OpClass, Type};
+use fuseloop_ops::author::{Dim, ImageType, Op, OpClass, Type};
 use fuseloop_ops::internals::registry::{
     COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POLICY, ParamDefault, ParamKind, SpecTable,
     SpecValue, build_ops, registry,

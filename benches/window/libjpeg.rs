@@ -2,7 +2,7 @@
 //! that a yardstick needs no unsafe code and no build script.
 
 use crate::turn::Turn;
-use fuseloop_ops::Window;
+use fuseloop_ops::author::Window;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -3,7 +3,8 @@
 use crate::pictures::Photographs;
 use crate::process;
 use fuseloop::internals::decode::Decoder;
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,9 @@
 use super::font::{self, LETTER};
 use super::output::{self, Existing};
 use super::problem::Problem;
-use fuseloop::ops::internals::{area, memory};
-use fuseloop::ops::{ImageView, NoMemory, Size};
+use fuseloop::ops::Size;
+use fuseloop::ops::internals::memory::NoMemory;
+use fuseloop::ops::internals::{ImageView, area, memory};
 use std::path::Path;
 
 /// A colour as red, green, blue.

@@ -13,8 +13,7 @@ use fuseloop::internals::jit::{
 use fuseloop::internals::loader::{Inspector, Phases};
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::Placement;
-use fuseloop::ops::author::Type;
-use fuseloop::ops::{ImageType, Layout};
+use fuseloop::ops::author::{ImageType, Layout, Type};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -19,8 +19,9 @@ use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::{DrawnOp, OpOutcome};
 use fuseloop::internals::source::Escaped;
-use fuseloop::ops::internals::memory;
-use fuseloop::ops::{ImageView, NoMemory, Size};
+use fuseloop::ops::Size;
+use fuseloop::ops::internals::memory::NoMemory;
+use fuseloop::ops::internals::{ImageView, memory};
 use std::path::PathBuf;
 
 /// Show what the ops make of some samples: a contact sheet, with what was drawn under each picture.

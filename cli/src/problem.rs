@@ -36,7 +36,7 @@ pub(super) enum Problem {
     #[error(transparent)]
     Sample(#[from] fuseloop::loader::LoadSampleError),
     #[error(transparent)]
-    Memory(#[from] fuseloop::ops::NoMemory),
+    Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]

@@ -8,8 +8,7 @@ use fuseloop::internals::plan::Description;
 use fuseloop::internals::plan::describe::{BlockDescription, OpDescription};
 use fuseloop::internals::source::Escaped;
 use fuseloop::loader::Phase;
-use fuseloop::ops::ImageType;
-use fuseloop::ops::author::Type;
+use fuseloop::ops::author::{ImageType, Type};
 use std::fmt::Write as _;
 
 /// The shares of zune-jpeg's time, which it does not report itself: measured by `perf` over 1,000

@@ -34,11 +34,12 @@ fn row_avx2(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fuseloop_ops::Size;
+    use fuseloop_ops::internals::ImageView;
     use fuseloop_ops::internals::rows::{
         Map, PadMode, Padding, Resampling, RowFilter, RowScratch, Warp, WarpInterpolation,
         rotation_matrix,
     };
-    use fuseloop_ops::{ImageView, Size};
 
     const SIZE: Size = Size::new(61, 83);
 

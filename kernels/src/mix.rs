@@ -8,7 +8,7 @@
 //! Rows are bytes in native byte order, so that one buffer can hold any type. The loops are safe code
 //! without branches, which the compiler vectorizes. 16-bit floats are converted to f32 in blocks that
 //! stay in the L1 cache, and are rounded once, to the nearest, ties to even. The results equal those of
-//! `fuseloop_ops::MixUp::eval`, `eval_f64` and `eval_u8` bit for bit.
+//! `fuseloop_ops::internals::mix_up` bit for bit.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -154,7 +154,7 @@ fn load(bytes: &[u8], bits: &mut [u16]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::MixUp;
+    use fuseloop_ops::internals::mix_up;
     use half::bf16;
 
     const SHARES: [f64; 7] = [0.0, 1.0, 0.5, 0.25, 0.3, 0.123_456_789, 0.999_999];
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn rows_of_f32_are_what_eval_means() {
         let eval = |a, b, share| {
-            MixUp::eval(f32::from_ne_bytes(a), f32::from_ne_bytes(b), share).to_ne_bytes()
+            mix_up::eval(f32::from_ne_bytes(a), f32::from_ne_bytes(b), share).to_ne_bytes()
         };
         assert_blends(blend_f32, eval, |v| f32::from_ne_bytes(v).is_nan());
     }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn rows_of_f64_are_what_eval_means() {
         let eval = |a, b, share| {
-            MixUp::eval_f64(f64::from_ne_bytes(a), f64::from_ne_bytes(b), share).to_ne_bytes()
+            mix_up::eval_f64(f64::from_ne_bytes(a), f64::from_ne_bytes(b), share).to_ne_bytes()
         };
         assert_blends(blend_f64, eval, |v| f64::from_ne_bytes(v).is_nan());
     }
@@ -210,7 +210,7 @@ mod tests {
     fn rows_of_f16_are_what_eval_means_rounded_once() {
         let eval = |a, b, share| {
             let [a, b] = [a, b].map(|v| f16::from_ne_bytes(v).to_f32());
-            f16::from_f32(MixUp::eval(a, b, share)).to_ne_bytes()
+            f16::from_f32(mix_up::eval(a, b, share)).to_ne_bytes()
         };
         assert_blends(blend_f16, eval, |v| f16::from_ne_bytes(v).is_nan());
     }
@@ -219,7 +219,7 @@ mod tests {
     fn rows_of_bf16_are_what_eval_means_rounded_once() {
         let eval = |a, b, share| {
             let [a, b] = [a, b].map(|v| bf16::from_ne_bytes(v).to_f32());
-            bf16::from_f32(MixUp::eval(a, b, share)).to_ne_bytes()
+            bf16::from_f32(mix_up::eval(a, b, share)).to_ne_bytes()
         };
         assert_blends(blend_bf16, eval, |v| bf16::from_ne_bytes(v).is_nan());
     }
@@ -233,7 +233,7 @@ mod tests {
                 let partner: Vec<u8> = bytes().collect();
                 blend_u8(&mut mixed, &partner, share);
                 for (found, partner) in mixed.into_iter().zip(bytes()) {
-                    let expected = MixUp::eval_u8(own, partner, share);
+                    let expected = mix_up::eval_u8(own, partner, share);
                     assert_eq!(found, expected, "{own} {partner} {share}");
                 }
             }

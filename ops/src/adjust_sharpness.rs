@@ -113,9 +113,10 @@ impl RandomAdjustSharpness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::NumberRule;
     use crate::picture::FloatImage;
-    use crate::{ImageView, NumberRule};
+    use crate::rng::SampleKey;
+    use crate::shape::ImageView;
 
     #[test]
     fn the_middle_of_nine_pixels_is_torchvisions() {

@@ -35,9 +35,8 @@ mod rows;
 
 pub use rows::{AreaRows, AreaScratch, AreaTables};
 
-use crate::{ImageView, Size};
-
-use crate::shape::RGB;
+use crate::Size;
+use crate::shape::{ImageView, RGB};
 
 /// The reason why a resize is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,10 +17,10 @@
 //! | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
 //! | cost   | ends its block; a loop over the image for each step, and the sum                     |
 
-use crate::author::{MixOp, Mixture, Op, OpClass, Rng, Type};
+use crate::author::{Op, OpClass, Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
 use crate::error::positive;
-use crate::op::on_u8_image;
+use crate::op::{MixOp, Mixture, on_u8_image};
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
     Golden, OpArgs, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, optional,
@@ -223,7 +223,7 @@ impl AugMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn weights_sum_to_one_and_chains_have_one_to_three_steps() {

@@ -50,16 +50,14 @@ type Step = (Action, f64, u32);
 /// Two steps, applied one after the other.
 type SubPolicy = [Step; 2];
 
-impl Policy {
-    /// Returns the 25 pairs of actions of the policy, each action with its probability and its entry in
-    /// the table of magnitudes, which is 0 if the action has no table.
-    #[must_use]
-    pub const fn sub_policies(self) -> &'static [[(Action, f64, u32); 2]; 25] {
-        match self {
-            Self::ImageNet => &IMAGENET,
-            Self::Cifar10 => &CIFAR10,
-            Self::Svhn => &SVHN,
-        }
+/// Returns the 25 pairs of actions of a policy, each action with its probability and its entry in the
+/// table of magnitudes, which is 0 if the action has no table.
+#[must_use]
+pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 25] {
+    match policy {
+        Policy::ImageNet => &IMAGENET,
+        Policy::Cifar10 => &CIFAR10,
+        Policy::Svhn => &SVHN,
     }
 }
 
@@ -91,7 +89,7 @@ impl AutoAugment {
     }
 
     fn of(policy: Policy, look: WarpOptions) -> Self {
-        let steps = policy.sub_policies();
+        let steps = sub_policies(policy);
         let members = [0, 1].iter().flat_map(|&position| {
             let mut found: Vec<(Action, u32, u128)> = vec![];
             for (index, sub_policy) in steps.iter().enumerate() {
@@ -144,7 +142,7 @@ impl ChoiceOp for AutoAugment {
 
     fn draw(&self, rng: &mut Rng) -> usize {
         let index = rng.below(25) as usize;
-        let coins = self.policy.sub_policies()[index]
+        let coins = sub_policies(self.policy)[index]
             .map(|(_, p, _)| usize::from(f64::from(rng.unit()) <= p));
         4 * index + 2 * coins[0] + coins[1]
     }
@@ -283,7 +281,7 @@ const POLICIES: [(&str, Policy); 3] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     const POLICIES: [Policy; 3] = [Policy::ImageNet, Policy::Cifar10, Policy::Svhn];
 
@@ -307,7 +305,7 @@ mod tests {
     fn every_outcome_runs_what_its_sub_policy_and_coins_say() {
         for policy in POLICIES {
             let op = AutoAugment::new(policy);
-            for (index, [(first, ..), (second, ..)]) in policy.sub_policies().iter().enumerate() {
+            for (index, [(first, ..), (second, ..)]) in sub_policies(policy).iter().enumerate() {
                 let names = |coins| run_by(&op, 4 * index + coins);
                 assert_eq!(names(0b00), [] as [&str; 0]);
                 assert_eq!(names(0b01), [op_of(*second)]);
@@ -331,7 +329,7 @@ mod tests {
         let draws: Vec<usize> =
             (0..20_000).map(|sample| op.draw(&mut SampleKey::new(1, 2, sample).op(3))).collect();
         for (index, [(_, first, _), (_, second, _)]) in
-            Policy::Svhn.sub_policies().iter().enumerate()
+            sub_policies(Policy::Svhn).iter().enumerate()
         {
             let drawn: Vec<usize> = draws.iter().copied().filter(|d| d / 4 == index).collect();
             let share = |bit: usize| {

@@ -69,7 +69,7 @@ fn ln_gamma_draw(rng: &mut Rng, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::BatchKey;
+    use crate::rng::BatchKey;
 
     /// Returns the mean and the variance of 40,000 draws.
     fn moments(alpha: f64) -> (f64, f64) {

@@ -23,7 +23,8 @@
 //! The intermediate rows are not rounded to u8, so the result is closer to the exact filter than the
 //! results of the two libraries: within one level of both, and of the exact value.
 
-use crate::{ImageView, Size};
+use crate::Size;
+use crate::shape::ImageView;
 
 /// The sum of the weights of one output pixel: 1.0 in Q14.
 const ONE: i32 = 1 << 14;
@@ -245,7 +246,7 @@ mod tests {
     }
 
     fn noise(size: Size) -> Vec<u8> {
-        let mut rng = crate::author::SampleKey::new(1, 2, size.pixels()).op(0);
+        let mut rng = crate::rng::SampleKey::new(1, 2, size.pixels()).op(0);
         (0..size.pixels() * 3).map(|_| rng.below(256) as u8).collect()
     }
 

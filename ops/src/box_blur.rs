@@ -19,7 +19,7 @@ use crate::registry::{
     Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
 };
 use crate::rows::RowFilter;
-use crate::{ParamError, Size, TypeError};
+use crate::{KernelSize, ParamError, Size, TypeError};
 
 /// Blurs an image by taking means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,25 +29,14 @@ pub struct BoxBlur {
 }
 
 impl BoxBlur {
-    /// Builds the op with a square kernel of `kernel_size` pixels a side.
+    /// Builds the op with a kernel of `kernel_size`: pixels a side, or columns and rows.
     ///
     /// # Errors
     ///
-    /// If `kernel_size` is not in `1..=255`.
-    pub fn new(kernel_size: u32) -> Result<Self, ParamError> {
-        Self::with_kernel([kernel_size; 2])
-    }
-
-    /// Builds the op with a kernel of the given numbers of columns and rows.
-    ///
-    /// # Errors
-    ///
-    /// If one of the numbers is not in `1..=255`.
-    pub fn with_kernel(kernel: [u32; 2]) -> Result<Self, ParamError> {
-        match kernel.into_iter().find(|side| !(1..=255).contains(side)) {
-            Some(side) => Err(ParamError::new("BoxBlur", "kernel_size", side, "1..=255")),
-            None => Ok(Self { kernel }),
-        }
+    /// If a number is not in `1..=255`.
+    pub fn new(kernel_size: impl Into<KernelSize>) -> Result<Self, ParamError> {
+        let is_accepted = |side| (1..=255).contains(&side);
+        Ok(Self { kernel: kernel_size.into().checked("BoxBlur", is_accepted, "1..=255")? })
     }
 }
 
@@ -91,10 +80,10 @@ impl BoxBlur {
             "how many pixels",
         )],
         aliases: &[],
-        build: |args| Ok(built(BoxBlur::with_kernel(args.kernel("kernel_size")?)?)),
+        build: |args| Ok(built(BoxBlur::new(args.kernel("kernel_size")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "BoxBlur",
-            draw: |rng, _| Ok(built(BoxBlur::with_kernel([0; 2].map(|_| 1 + rng.below(8)))?)),
+            draw: |rng, _| Ok(built(BoxBlur::new([0; 2].map(|_| 1 + rng.below(8)))?)),
         }]),
         golden: Golden::Tested,
     };
@@ -107,7 +96,7 @@ mod tests {
     #[test]
     fn kernels_without_pixels_or_too_large_are_refused() {
         for kernel in [[0, 3], [3, 0], [256, 1]] {
-            assert!(BoxBlur::with_kernel(kernel).is_err(), "{kernel:?}");
+            assert!(BoxBlur::new(kernel).is_err(), "{kernel:?}");
         }
     }
 }

@@ -14,15 +14,15 @@
 //! | random | nothing                                               |
 //! | cost   | nothing, or the resize                                |
 
-use crate::author::RowProducer;
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
-use crate::op::{on_image, on_u8_image};
+use crate::op::{ImageType, on_image, on_u8_image};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION_WORDS, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SIZE, built, optional, recipe, with_default,
 };
-use crate::{ImageType, Interpolation, ParamError, Size, TypeError, Window};
+use crate::shape::Window;
+use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Cuts the centre out of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl GeometryOp for CenterCrop {
     fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         match self.scaled {
             Some((ratio, interpolation)) => {
-                out.push(GeometryStep::crop(square(size, ratio)));
+                out.push(geometry_step::crop(square(size, ratio)));
                 out.push(GeometryStep::Resize { size: self.size, interpolation });
             }
             None => out.push(GeometryStep::CropPad {
@@ -125,7 +125,7 @@ impl GeometryOp for CenterCrop {
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        self.scaled.map(|(_, interpolation)| interpolation.row_producer())
+        self.scaled.map(|(_, interpolation)| geometry_step::resize_producer(interpolation))
     }
 
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {

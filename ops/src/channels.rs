@@ -12,10 +12,11 @@
 //! | random | nothing                                        |
 //! | cost   | part of the final store                        |
 
+use crate::TypeError;
 use crate::author::{Op, OpClass, Type};
-use crate::op::on_image;
+use crate::op::{ImageType, on_image};
 use crate::registry::{Golden, OpInfo, Recipes, VALUES, built};
-use crate::{ImageType, Layout, TypeError};
+use crate::shape::Layout;
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

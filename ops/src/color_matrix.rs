@@ -128,7 +128,7 @@ impl ColorMatrix {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn rows_are_sums_and_are_clamped() {

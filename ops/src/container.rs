@@ -1,13 +1,12 @@
 //! Code shared by containers: the type of their output, and masks of outcomes.
 
-use crate::author::Rng;
-use crate::author::{ChoiceBranch, ChoiceOp, Type};
+use crate::author::{ChoiceBranch, ChoiceOp, Rng, Type};
+use crate::op::ImageType;
 use crate::registry::{BuiltOp, OpInfo, ParamInfo, ParamKind, ParamValue, required};
 use crate::{
-    Cutout, ImageType, ParamError, RandomBrightness, RandomContrast, RandomHorizontalFlip,
+    Cutout, Ops, ParamError, RandomBrightness, RandomContrast, RandomHorizontalFlip,
+    RandomSaturation, RandomTranslate, RandomVerticalFlip, TypeError, random_apply, random_choice,
 };
-use crate::{Ops, TypeError};
-use crate::{RandomSaturation, RandomTranslate, RandomVerticalFlip, random_apply, random_choice};
 
 /// Returns the output type of the ops of every outcome, which must be the same type.
 ///
@@ -87,7 +86,8 @@ fn random_op(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, P
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Dim, ImageType, Normalize, RandomApply, RandomChoice, Squeeze, ops};
+    use crate::op::{Dim, ImageType};
+    use crate::{Normalize, RandomApply, RandomChoice, Squeeze, ops};
 
     /// Returns the type of a small decoded image.
     pub(crate) fn photo() -> Type {

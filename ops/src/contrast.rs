@@ -138,7 +138,7 @@ impl RandomContrast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::grey_mean;
+    use crate::emit::grey_mean;
 
     #[test]
     fn as_torchvision_changes_contrast() {

@@ -4,7 +4,7 @@
 //! |-------------------|---------------------|-----------------------------------------------------|
 //! | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
 //! | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
-//! | label of any type | any                 | the same: see [`ElementValue`](crate::author::ElementValue) |
+//! | label of any type | any                 | the same: see [`ElementValue`](crate::element::ElementValue) |
 //!
 //! Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
 //! conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's
@@ -20,10 +20,12 @@
 //! | cost   | part of the final store    |
 
 use crate::author::{Op, OpClass, Type};
+use crate::op::ImageType;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
 };
-use crate::{DType, ImageType, TypeError};
+use crate::shape::DTYPES;
+use crate::{DType, TypeError};
 
 /// Changes the type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +84,7 @@ impl Convert {
         build: |args| Ok(built(Convert::to(args.dtype("to")?))),
         recipes: Recipes::Drawn(&[Recipe {
             name: "Convert",
-            draw: |rng, _| Ok(built(Convert::to(recipe::pick(rng, DType::ALL)))),
+            draw: |rng, _| Ok(built(Convert::to(recipe::pick(rng, DTYPES)))),
         }]),
         golden: Golden::Tested,
     };
@@ -91,12 +93,12 @@ impl Convert {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Dim;
+    use crate::op::Dim;
 
     #[test]
     fn an_image_becomes_any_type_once() {
         let decoded = Type::Image(ImageType::decoded(Dim::fixed(2), Dim::fixed(3)));
-        for to in DType::ALL {
+        for to in DTYPES {
             let converted = Convert::to(to).output(&decoded).unwrap();
             assert!(Convert::to(to).output(&converted).is_ok(), "{to} to itself");
             let again = Convert::to(DType::F16).output(&converted);
@@ -107,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_label_becomes_any_type_from_any() {
-        for from in DType::ALL {
-            for to in DType::ALL {
+        for from in DTYPES {
+            for to in DTYPES {
                 let tensor = |dtype| Type::Tensor { dtype, shape: vec![2] };
                 assert_eq!(Convert::to(to).output(&tensor(from)), Ok(tensor(to)));
             }

@@ -21,10 +21,12 @@
 //! the share of a label follows from the size of the images whose list contains the same op. A label of
 //! floats is mixed as described at [`mixed_label`](crate::mixed_label).
 
-use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
+use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
+use crate::mixing::Partner;
 use crate::mixing::{self, MixParams, label_output};
 use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
-use crate::{ParamError, Size, TypeError, Window};
+use crate::shape::Window;
+use crate::{ParamError, Size, TypeError};
 
 /// Copies a rectangle of another sample of the batch into each sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,14 +64,14 @@ impl CutMix {
     pub fn probability(self, p: f64) -> Result<Self, ParamError> {
         Ok(Self { params: self.params.probability("CutMix", p)? })
     }
+}
 
-    /// Computes one value of a pixel. This is the reference implementation.
-    #[must_use]
-    pub fn eval<T>(own: T, partner: T, y: u32, x: u32, window: Window) -> T {
-        let inside = |at: u32, first: u32, count: u32| at >= first && at - first < count;
-        let inside = inside(y, window.top, window.height) && inside(x, window.left, window.width);
-        if inside { partner } else { own }
-    }
+/// Computes one value of a pixel. This is the reference implementation.
+#[must_use]
+pub fn eval<T>(own: T, partner: T, y: u32, x: u32, window: Window) -> T {
+    let inside = |at: u32, first: u32, count: u32| at >= first && at - first < count;
+    let inside = inside(y, window.top, window.height) && inside(x, window.left, window.width);
+    if inside { partner } else { own }
 }
 
 /// Returns the rectangle around a centre for a drawn share, and the share of the image outside the
@@ -137,7 +139,8 @@ impl CutMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::BatchKey;
+    use crate::rng::BatchKey;
+    use crate::shape::is_inside;
 
     #[test]
     fn the_rectangle_is_torchvisions() {
@@ -157,9 +160,8 @@ mod tests {
     #[test]
     fn values_inside_the_rectangle_are_the_partners() {
         let window = Window { top: 1, left: 2, height: 2, width: 1 };
-        let picture: Vec<Vec<char>> = (0..4)
-            .map(|y| (0..4).map(|x| CutMix::eval('.', '#', y, x, window)).collect())
-            .collect();
+        let picture: Vec<Vec<char>> =
+            (0..4).map(|y| (0..4).map(|x| eval('.', '#', y, x, window)).collect()).collect();
         let rows: Vec<String> = picture.into_iter().map(String::from_iter).collect();
         assert_eq!(rows, ["....", "..#.", "..#.", "...."]);
     }
@@ -172,7 +174,7 @@ mod tests {
         let drawn = op.draw(&mut rng, 500, size);
         for mixed in &drawn {
             let window = mixed.window.unwrap();
-            assert!(window.fits(size), "{window:?}");
+            assert!(is_inside(window, size), "{window:?}");
             let rest = 1.0 - window.size().pixels() as f64 / size.pixels() as f64;
             assert_eq!(mixed.share, rest);
         }

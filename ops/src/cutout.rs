@@ -18,7 +18,8 @@ use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
     with_default,
 };
-use crate::{ParamError, Size, TypeError, Window};
+use crate::shape::Window;
+use crate::{ParamError, Size, TypeError};
 
 /// Paints over a random square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,8 @@ impl Cutout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
+    use crate::shape::is_inside;
 
     #[test]
     fn squares_lie_inside_whatever_the_image() {
@@ -102,7 +104,7 @@ mod tests {
             let size = Size::new(height, width);
             for sample in 0..200 {
                 let window = cutout.draw(&mut SampleKey::new(0, 0, sample).op(0), size);
-                assert!(window.fits(size), "{window:?} in {size}");
+                assert!(is_inside(window, size), "{window:?} in {size}");
                 assert_eq!(window.size(), Size::new(height.min(8), width.min(8)));
             }
         }

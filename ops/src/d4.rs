@@ -78,8 +78,9 @@ impl D4 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NumberRule;
     use crate::picture::FloatImage;
-    use crate::{ImageView, NumberRule};
+    use crate::shape::ImageView;
     use std::collections::BTreeSet;
 
     #[test]

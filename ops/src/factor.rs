@@ -88,7 +88,7 @@ pub(crate) fn by_magnitude<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn factors_stay_in_their_range_and_tails_gives_one() {

@@ -21,7 +21,7 @@ use crate::registry::{
     with_default,
 };
 use crate::rows::RowFilter;
-use crate::{ParamError, Size, TypeError};
+use crate::{KernelSize, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Blurs an image by a random amount.
@@ -36,27 +36,20 @@ impl GaussianBlur {
     /// torchvision's default range of standard deviations.
     pub const SIGMA: RangeInclusive<f64> = 0.1..=2.0;
 
-    /// Builds the op with a square kernel of `kernel_size` pixels a side, and a sigma drawn from
-    /// `sigma`, in pixels.
+    /// Builds the op with a kernel of `kernel_size` (pixels a side, or columns and rows), and a sigma
+    /// drawn from `sigma`, in pixels.
     ///
     /// # Errors
     ///
-    /// If `kernel_size` is even or not in `1..=1023`, or the range is empty, not finite or not above 0.
-    pub fn new(kernel_size: u32, sigma: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        Self::with_kernel([kernel_size; 2], sigma)
-    }
-
-    /// Builds the op with a kernel of the given numbers of columns and rows.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`new`](Self::new).
-    pub fn with_kernel(kernel: [u32; 2], sigma: RangeInclusive<f64>) -> Result<Self, ParamError> {
+    /// If a number of the kernel is even or not in `1..=1023`, or the range is empty, not finite or not
+    /// above 0.
+    pub fn new(
+        kernel_size: impl Into<KernelSize>,
+        sigma: RangeInclusive<f64>,
+    ) -> Result<Self, ParamError> {
         const OP: &str = "GaussianBlur";
-        let refused = |side: &u32| side.is_multiple_of(2) || *side > 1023;
-        if let Some(side) = kernel.into_iter().find(refused) {
-            return Err(ParamError::new(OP, "kernel_size", side, "an odd number in 1..=1023"));
-        }
+        let is_accepted = |side: u32| side % 2 == 1 && side <= 1023;
+        let kernel = kernel_size.into().checked(OP, is_accepted, "an odd number in 1..=1023")?;
         let (low, high) = positive_range(OP, "sigma", *sigma.start(), *sigma.end())?;
         Ok(Self { kernel, sigma: (low as f32, high as f32) })
     }
@@ -111,13 +104,13 @@ impl GaussianBlur {
         aliases: &[],
         build: |args| {
             let sigma = args.range_or("sigma", |sigma| sigma..=sigma)?;
-            Ok(built(GaussianBlur::with_kernel(args.kernel("kernel_size")?, sigma)?))
+            Ok(built(GaussianBlur::new(args.kernel("kernel_size")?, sigma)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "GaussianBlur",
             draw: |rng, _| {
                 let kernel = [0; 2].map(|_| 1 + 2 * rng.below(5));
-                Ok(built(GaussianBlur::with_kernel(kernel, GaussianBlur::SIGMA)?))
+                Ok(built(GaussianBlur::new(kernel, GaussianBlur::SIGMA)?))
             },
         }]),
         golden: Golden::Tested,
@@ -128,13 +121,14 @@ impl GaussianBlur {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
     use crate::picture::FloatImage;
+    use crate::rng::SampleKey;
 
     #[test]
     fn nine_pixels_are_blurred_as_torchvision_does() {
         let pixels = [1, 2, 3, 4, 100, 6, 7, 8, 9].map(|v| [v; 3]);
-        let input = crate::ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
+        let input =
+            crate::shape::ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
         let mut out = vec![];
         let blur = GaussianBlur::new(3, 1.0..=1.0).unwrap();
         blur.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);

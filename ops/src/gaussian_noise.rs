@@ -211,8 +211,9 @@ impl GaussianNoise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
-    use crate::{Dim, ImageType, NumberRule};
+    use crate::NumberRule;
+    use crate::op::{Dim, ImageType};
+    use crate::rng::SampleKey;
 
     /// Returns the drawn parameters of a sample, and the normal numbers of the pixel at row 2, column
     /// 3.

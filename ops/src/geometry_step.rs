@@ -1,8 +1,9 @@
 //! The steps that a geometry op draws for one sample.
 
+use crate::Size;
 use crate::author::RowProducer;
 use crate::rows::{Resampling, RowFilter};
-use crate::{Size, Window};
+use crate::shape::Window;
 
 /// The method by which a resize weights the pixels it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -30,15 +31,6 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
-    /// Returns the code that produces the rows.
-    #[must_use]
-    pub const fn row_producer(self) -> RowProducer {
-        match self {
-            Self::BilinearAntialias => RowProducer::Compiled,
-            _ => RowProducer::Called,
-        }
-    }
-
     /// Returns the corresponding row filter's interpolation, or `None` for the one that torchvision
     /// does not have.
     const fn resampling(self) -> Option<Resampling> {
@@ -83,54 +75,63 @@ pub enum GeometryStep {
     Rows(RowFilter),
 }
 
-impl GeometryStep {
-    /// Builds a crop, which is a frame inside its input.
-    #[must_use]
-    pub fn crop(window: Window) -> Self {
-        Self::CropPad {
-            top: window.top as i32,
-            left: window.left as i32,
-            size: window.size(),
-            fill: [0; 3],
-        }
+/// Builds a crop, which is a frame inside its input.
+#[must_use]
+pub fn crop(window: Window) -> GeometryStep {
+    GeometryStep::CropPad {
+        top: window.top as i32,
+        left: window.left as i32,
+        size: window.size(),
+        fill: [0; 3],
     }
+}
 
-    /// Returns true if the step computes its rows from a whole u8 image.
-    #[must_use]
-    pub const fn produces_rows(&self) -> bool {
-        self.row_producer().is_some()
+/// Returns the code that produces the rows of a resize.
+#[must_use]
+pub const fn resize_producer(interpolation: Interpolation) -> RowProducer {
+    match interpolation {
+        Interpolation::BilinearAntialias => RowProducer::Compiled,
+        _ => RowProducer::Called,
     }
+}
 
-    /// Returns the code that produces the rows of this step; `None` if the step only moves pixels.
-    #[must_use]
-    pub const fn row_producer(&self) -> Option<RowProducer> {
-        match self {
-            Self::Resize { interpolation, .. } => Some(interpolation.row_producer()),
-            Self::Rows(_) => Some(RowProducer::Called),
-            Self::CropPad { .. } | Self::FlipHorizontal | Self::FlipVertical => None,
-        }
+/// Returns true if the step computes its rows from a whole u8 image.
+#[must_use]
+pub const fn produces_rows(step: &GeometryStep) -> bool {
+    row_producer(step).is_some()
+}
+
+/// Returns the code that produces the rows of a step; `None` if the step only moves pixels.
+#[must_use]
+pub const fn row_producer(step: &GeometryStep) -> Option<RowProducer> {
+    match step {
+        GeometryStep::Resize { interpolation, .. } => Some(resize_producer(*interpolation)),
+        GeometryStep::Rows(_) => Some(RowProducer::Called),
+        GeometryStep::CropPad { .. }
+        | GeometryStep::FlipHorizontal
+        | GeometryStep::FlipVertical => None,
     }
+}
 
-    /// Returns the row filter that implements this step, if there is one.
-    #[must_use]
-    pub fn filter(&self) -> Option<RowFilter> {
-        match *self {
-            Self::Resize { size, interpolation } => {
-                let interpolation = interpolation.resampling()?;
-                Some(RowFilter::Resample { size, interpolation })
-            }
-            Self::Rows(ref filter) => Some(filter.clone()),
-            _ => None,
+/// Returns the row filter that implements a step, if there is one.
+#[must_use]
+pub fn row_filter(step: &GeometryStep) -> Option<RowFilter> {
+    match *step {
+        GeometryStep::Resize { size, interpolation } => {
+            let interpolation = interpolation.resampling()?;
+            Some(RowFilter::Resample { size, interpolation })
         }
+        GeometryStep::Rows(ref filter) => Some(filter.clone()),
+        _ => None,
     }
+}
 
-    /// Returns the size of the image after this step.
-    #[must_use]
-    pub fn output(&self, input: Size) -> Size {
-        match *self {
-            Self::CropPad { size, .. } | Self::Resize { size, .. } => size,
-            Self::Rows(ref filter) => filter.output(input),
-            Self::FlipHorizontal | Self::FlipVertical => input,
-        }
+/// Returns the size of the image after a step.
+#[must_use]
+pub fn output(step: &GeometryStep, input: Size) -> Size {
+    match *step {
+        GeometryStep::CropPad { size, .. } | GeometryStep::Resize { size, .. } => size,
+        GeometryStep::Rows(ref filter) => filter.output(input),
+        GeometryStep::FlipHorizontal | GeometryStep::FlipVertical => input,
     }
 }

@@ -166,7 +166,7 @@ impl RandomGrayscale {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn as_torchvision_makes_grey() {

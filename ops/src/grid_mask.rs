@@ -187,7 +187,7 @@ impl GridMask {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     /// Returns the mask of an image as rows of text, with `#` where it is 0.
     fn mask(op: &GridMask, params: &[f32], size: Size) -> Vec<String> {

@@ -325,7 +325,7 @@ pub(crate) fn read_range(args: &OpArgs<'_>) -> Result<(f64, f64), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn as_torchvision_turns_hues() {

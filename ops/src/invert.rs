@@ -112,7 +112,7 @@ impl RandomInvert {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn heads_inverts_and_tails_does_not() {

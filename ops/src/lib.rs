@@ -55,6 +55,7 @@ mod grid_mask;
 mod horizontal_flip;
 mod hue;
 mod invert;
+mod kernel_size;
 mod label_smoothing;
 mod lambda;
 mod lighting;
@@ -133,15 +134,16 @@ pub use grid_mask::GridMask;
 pub use horizontal_flip::RandomHorizontalFlip;
 pub use hue::RandomHue;
 pub use invert::RandomInvert;
+pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
 pub use lambda::Lambda;
 pub use lighting::Lighting;
 pub use lut::Lut;
-pub use memory::NoMemory;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
+pub use mixing::Partner;
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
-pub use op::{Dim, HostSample, ImageType, NumberRule};
+pub use op::{HostSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
@@ -165,7 +167,7 @@ pub use resize::Resize;
 pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;
-pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
+pub use shape::{DType, Size};
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
 pub use squeeze::Squeeze;
@@ -179,17 +181,15 @@ pub use view::View;
 ///
 /// Authors of ops import this module. A list of ops needs none of it.
 pub mod author {
-    pub use crate::element::ElementValue;
-    pub use crate::emit::{
-        Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, grey_mean, max, min,
-    };
+    pub use crate::emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, max, min};
     pub use crate::geometry_step::GeometryStep;
-    pub use crate::mixing::{Partner, RowMix};
+    pub use crate::mixing::RowMix;
     pub use crate::op::{
-        BatchOp, ChoiceBranch, ChoiceOp, Eval, GeometryOp, Histogram, HostOp, LabelOp, LevelTable,
-        MixOp, Mixture, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
+        BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType,
+        LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
     };
-    pub use crate::rng::{BatchKey, Rng, SampleKey};
+    pub use crate::rng::Rng;
+    pub use crate::shape::{Layout, Window};
 }
 
 /// The private modules that the compiler, the command and this project's own tests use. They change without
@@ -197,9 +197,13 @@ pub mod author {
 #[doc(hidden)]
 #[allow(missing_docs, reason = "the modules are documented where they are defined")]
 pub mod internals {
+    pub use crate::auto_augment::sub_policies;
+    pub use crate::element::ElementValue;
     pub use crate::mixing::{mixed_label, mixed_label_f64};
+    pub use crate::op::{MixOp, Mixture};
     pub use crate::picture::{FloatImage, to_u8};
-    pub use crate::rng::stream;
+    pub use crate::rng::{BatchKey, SampleKey, stream};
+    pub use crate::shape::{DTYPES, ImageView, RGB, is_inside};
 
     pub mod area {
         pub use crate::area::*;
@@ -207,11 +211,22 @@ pub mod internals {
     pub mod bilinear {
         pub use crate::bilinear::*;
     }
+    pub mod cut_mix {
+        pub use crate::cut_mix::eval;
+    }
     pub mod emit {
         pub use crate::emit::*;
     }
+    pub mod geometry_step {
+        pub use crate::geometry_step::{
+            crop, output, produces_rows, resize_producer, row_filter, row_producer,
+        };
+    }
     pub mod memory {
         pub use crate::memory::*;
+    }
+    pub mod mix_up {
+        pub use crate::mix_up::{eval, eval_f64, eval_u8};
     }
     pub mod policy {
         pub use crate::policy::*;

@@ -21,10 +21,12 @@
 //! Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
 //! the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 
-use crate::author::{BatchOp, Op, OpClass, Partner, Rng, RowMix, Type};
+use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
+use crate::mixing::Partner;
 use crate::mixing::{self, MixParams, label_output, weights};
+use crate::op::ImageType;
 use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
-use crate::{DType, ImageType, ParamError, Size, TypeError};
+use crate::{DType, ParamError, Size, TypeError};
 
 /// Mixes each sample with another sample of the batch, with shares drawn from Beta(alpha, alpha).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,25 +70,25 @@ impl MixUp {
     pub fn probability(self, p: f64) -> Result<Self, ParamError> {
         Ok(Self { params: self.params.probability("MixUp", p)? })
     }
+}
 
-    /// Computes one value of an f32, f16 or bf16 image. This is the reference implementation.
-    #[must_use]
-    pub fn eval(own: f32, partner: f32, share: f64) -> f32 {
-        let [of_own, of_partner] = weights(share);
-        partner * of_partner + own * of_own
-    }
+/// Computes one value of an f32, f16 or bf16 image. This is the reference implementation.
+#[must_use]
+pub fn eval(own: f32, partner: f32, share: f64) -> f32 {
+    let [of_own, of_partner] = weights(share);
+    partner * of_partner + own * of_own
+}
 
-    /// Computes one value of an f64 image. This is the reference implementation.
-    #[must_use]
-    pub fn eval_f64(own: f64, partner: f64, share: f64) -> f64 {
-        partner * (1.0 - share) + own * share
-    }
+/// Computes one value of an f64 image. This is the reference implementation.
+#[must_use]
+pub fn eval_f64(own: f64, partner: f64, share: f64) -> f64 {
+    partner * (1.0 - share) + own * share
+}
 
-    /// Computes one value of a u8 image. This is the reference implementation.
-    #[must_use]
-    pub fn eval_u8(own: u8, partner: u8, share: f64) -> u8 {
-        (share * f64::from(own) + (1.0 - share) * f64::from(partner)) as u8
-    }
+/// Computes one value of a u8 image. This is the reference implementation.
+#[must_use]
+pub fn eval_u8(own: u8, partner: u8, share: f64) -> u8 {
+    (share * f64::from(own) + (1.0 - share) * f64::from(partner)) as u8
 }
 
 impl Op for MixUp {
@@ -140,23 +142,22 @@ impl MixUp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::BatchKey;
+    use crate::rng::BatchKey;
 
     #[test]
     fn floats_are_mixed_as_torchvision_mixes_them() {
         // The values are 10, 20 and 40, each mixed with the one before it; its own share is 0.25.
-        let mixed =
-            [(10.0, 40.0), (20.0, 10.0), (40.0, 20.0)].map(|(a, b)| MixUp::eval(a, b, 0.25));
+        let mixed = [(10.0, 40.0), (20.0, 10.0), (40.0, 20.0)].map(|(a, b)| eval(a, b, 0.25));
         assert_eq!(mixed, [32.5, 12.5, 25.0]);
-        assert_eq!(MixUp::eval_f64(10.0, 40.0, 0.25), 32.5);
+        assert_eq!(eval_f64(10.0, 40.0, 0.25), 32.5);
     }
 
     #[test]
     fn bytes_are_truncated_as_ffcv_truncates_them() {
-        assert_eq!(MixUp::eval_u8(10, 41, 0.25), 33); // 33.25
-        assert_eq!(MixUp::eval_u8(255, 254, 0.999), 254); // 254.999
-        assert_eq!(MixUp::eval_u8(7, 200, 1.0), 7);
-        assert_eq!(MixUp::eval_u8(7, 200, 0.0), 200);
+        assert_eq!(eval_u8(10, 41, 0.25), 33); // 33.25
+        assert_eq!(eval_u8(255, 254, 0.999), 254); // 254.999
+        assert_eq!(eval_u8(7, 200, 1.0), 7);
+        assert_eq!(eval_u8(7, 200, 0.0), 200);
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::author::{Rng, Type};
 use crate::beta::symmetric_beta;
 use crate::error::{positive, probability};
 use crate::registry::{OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, with_default};
-use crate::{DType, ParamError, TypeError, Window};
+use crate::shape::Window;
+use crate::{DType, ParamError, TypeError};
 
 /// The choice of the row that each row of a batch is mixed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -187,7 +188,7 @@ pub(crate) fn read_partner(args: &OpArgs<'_>) -> Result<Partner, SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::BatchKey;
+    use crate::rng::BatchKey;
 
     fn draw(mixing: MixParams, batch: u64, rows: usize) -> Vec<RowMix> {
         let mut rng = BatchKey::new(1, 0, batch).op("MixUp", 0);

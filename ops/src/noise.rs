@@ -171,7 +171,7 @@ fn emit_polynomial<const N: usize>(e: &mut Emit, coefficients: &[f32; N], x: F32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     /// Returns the density of the normal distribution.
     fn density(x: f64) -> f64 {

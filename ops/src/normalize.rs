@@ -111,7 +111,7 @@ impl Op for Normalize {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
             Type::Image(image) if matches!(image.dtype, DType::U8 | DType::F32) => {
-                on_image(self.name(), input, |image| crate::ImageType {
+                on_image(self.name(), input, |image| crate::op::ImageType {
                     dtype: DType::F32,
                     ..image
                 })
@@ -190,7 +190,7 @@ impl Normalize {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     /// Returns how many of the 768 values differ from the table. Each difference is one unit in the
     /// last place.

@@ -18,7 +18,8 @@
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
 
 use crate::author::{Emit, GeometryStep, Pixels, Rng, RowMix};
-use crate::{DType, Device, Layout, Ops, Size, TypeError, Window};
+use crate::shape::{Layout, Window};
+use crate::{DType, Device, Ops, Size, TypeError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl Dim {
 
     /// Returns the side, if it is the same for all samples.
     #[must_use]
-    pub const fn get(self) -> Option<u32> {
+    pub(crate) const fn get(self) -> Option<u32> {
         if self.min == self.max { Some(self.min) } else { None }
     }
 }
@@ -272,7 +273,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     }
 
     /// Returns true if the op needs the mean grey of the image, which the compiled code and the
-    /// oracle store in the op's last parameter. See [`grey_mean`](crate::author::grey_mean).
+    /// oracle store in the op's last parameter: the mean of the pixels' [`grey`](crate::author::grey),
+    /// each truncated to an integer.
     fn needs_mean(&self) -> bool {
         false
     }

@@ -20,13 +20,13 @@
 //! | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{on_image, on_u8_image};
+use crate::op::{Dim, ImageType, on_image, on_u8_image};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, recipe, required, with_default,
 };
 use crate::rows::{PadMode, Padding, RowFilter};
-use crate::{Dim, ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// The numbers of pixels on each side of an image.
 ///
@@ -291,7 +291,7 @@ pub(crate) fn random_sides(rng: &mut Rng) -> Sides {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     fn motions(pad: &Pad) -> Vec<GeometryStep> {
         let mut out = vec![];

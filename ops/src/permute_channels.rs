@@ -210,7 +210,7 @@ impl RandomChannelPermutation {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     const PIXEL: [f32; 3] = [10.25, 200.0, 77.0];
 

@@ -1,8 +1,10 @@
 //! The oracle's image: an array of pixels, each of three `f32`.
 
 use crate::author::GeometryStep;
+use crate::memory::NoMemory;
 use crate::rows::byte;
-use crate::{ImageView, Interpolation, NoMemory, NumberRule, Size, Window, area, bilinear, memory};
+use crate::shape::{ImageView, Window};
+use crate::{Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
 
 /// An image of `[f32; 3]` pixels, row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,7 +142,7 @@ impl FloatImage {
     fn made(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
         let bytes = self.to_u8()?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
-        let size = motion.output(self.size);
+        let size = geometry_step::output(motion, self.size);
         memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm allocates this much
         let made =
             match *motion {
@@ -150,7 +152,8 @@ impl FloatImage {
                 GeometryStep::Resize {
                     interpolation: Interpolation::BilinearAntialias, ..
                 } if rule != NumberRule::Exact => bilinear::resize(&view, size),
-                _ => motion.filter().map_or_else(Vec::new, |filter| filter.eval(&view)),
+                _ => geometry_step::row_filter(motion)
+                    .map_or_else(Vec::new, |filter| filter.eval(&view)),
             };
         let view = ImageView::packed(&made, size).expect("3 bytes a pixel were made");
         Self::from_view(&view)

@@ -160,7 +160,7 @@ impl Poison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn alpha_blends_and_the_result_is_truncated() {

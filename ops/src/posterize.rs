@@ -121,7 +121,7 @@ impl RandomPosterize {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomPosterize::new(bits, p).unwrap();

@@ -22,14 +22,14 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{finite_range, positive_range};
-use crate::op::on_u8_image;
+use crate::op::{ImageType, on_u8_image};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, Recipe, Recipes, SpecError, built,
     optional, recipe,
 };
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
 use crate::warping::{self, Center, Warping};
-use crate::{ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random.
@@ -267,7 +267,7 @@ fn random(rng: &mut Rng, before: &ImageType) -> Result<BuiltOp, ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     fn matrices(op: &RandomAffine, size: Size) -> Vec<[f64; 6]> {
         let mut rng = SampleKey::new(3, 1, 4).op(0);
@@ -298,8 +298,10 @@ mod tests {
     #[test]
     fn a_neutral_transform_does_nothing() {
         let still = RandomAffine::new(0.0..=0.0).unwrap().scale(1.0..=1.0).unwrap();
-        let input =
-            Type::Image(crate::ImageType::decoded(crate::Dim::fixed(4), crate::Dim::fixed(4)));
+        let input = Type::Image(crate::op::ImageType::decoded(
+            crate::op::Dim::fixed(4),
+            crate::op::Dim::fixed(4),
+        ));
         assert!(still.does_nothing(&input));
         assert!(!still.shear(0.0..=1.0).unwrap().does_nothing(&input));
         assert!(!still.translate(0.0, 0.1).unwrap().does_nothing(&input));

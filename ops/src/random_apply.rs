@@ -12,8 +12,9 @@
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{self, only, output};
 use crate::error::probability;
+use crate::op::ImageType;
 use crate::registry::{BuiltOp, Golden, OpInfo, P, POLICY, Recipe, Recipes, built, recipe};
-use crate::{ImageType, Ops, ParamError, TypeError};
+use crate::{Ops, ParamError, TypeError};
 
 /// Runs a list of ops for a share `p` of the samples.
 #[derive(Clone, Debug)]
@@ -100,7 +101,7 @@ pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<Bu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
     use crate::{Normalize, RandomCrop, RandomHorizontalFlip, container, ops};
 
     fn flip() -> Ops {

@@ -15,10 +15,11 @@
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{self, alternatives, output};
+use crate::op::ImageType;
 use crate::registry::{
     BuiltOp, Golden, OpArgs, OpInfo, POLICY, ParamKind, Recipe, Recipes, built, optional,
 };
-use crate::{ImageType, Ops, ParamError, TypeError};
+use crate::{Ops, ParamError, TypeError};
 
 /// The maximum number of lists: the number of bits in a mask of outcomes.
 const MOST: usize = 128;
@@ -164,7 +165,7 @@ pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<Bu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
     use crate::{RandomHorizontalFlip, Squeeze, container, ops};
 
     fn counts(weights: &[f64]) -> Vec<usize> {

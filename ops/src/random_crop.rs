@@ -19,12 +19,12 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
-use crate::pad;
+use crate::op::ImageType;
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built, recipe,
     with_default,
 };
-use crate::{ImageType, PaddingMode, ParamError, Sides, Size, TypeError};
+use crate::{PaddingMode, ParamError, Sides, Size, TypeError, pad};
 
 /// Cuts a window of fixed size at a random position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl RandomCrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
     use crate::rows::RowFilter;
 
     fn drawn(crop: &RandomCrop, rng: &mut Rng, size: Size) -> Vec<GeometryStep> {

@@ -30,8 +30,8 @@ use crate::registry::{
     Golden, OVERWRITE, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
     recipe, single, with_default,
 };
-use crate::{Convert, Normalize, RandomChoice, ops};
-use crate::{DType, ParamError, Size, TypeError, Window};
+use crate::shape::Window;
+use crate::{Convert, DType, Normalize, ParamError, RandomChoice, Size, TypeError, ops};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -347,8 +347,10 @@ fn random(rng: &mut Rng) -> Result<RandomErasing, ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
-    use crate::{Dim, ImageType, NumberRule};
+    use crate::NumberRule;
+    use crate::op::{Dim, ImageType};
+    use crate::rng::SampleKey;
+    use crate::shape::is_inside;
 
     fn usual() -> RandomErasing {
         RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap()
@@ -368,7 +370,7 @@ mod tests {
         let size = Size::new(120, 90);
         for sample in 0..500 {
             let window = usual().window(&mut rng(sample), size).unwrap();
-            assert!(window.fits(size), "{window:?}");
+            assert!(is_inside(window, size), "{window:?}");
             let Size { height, width } = window.size();
             let share = f64::from(height * width) / size.pixels() as f64;
             assert!((0.018..0.345).contains(&share), "{window:?}");

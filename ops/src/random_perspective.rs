@@ -165,7 +165,7 @@ impl RandomPerspective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn corners_move_inwards_as_far_as_they_may() {

@@ -20,15 +20,15 @@
 //! | random | an area and an aspect for each try, then the corner           |
 //! | cost   | the resize; the rectangle is known before a pixel is decoded  |
 
-use crate::author::RowProducer;
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_range, side};
 use crate::op::on_u8_image;
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built,
     recipe, with_default,
 };
-use crate::{Interpolation, ParamError, Size, TypeError, Window};
+use crate::shape::Window;
+use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
 
 /// Cuts a random rectangle and scales it to a fixed size.
@@ -149,12 +149,12 @@ impl Op for RandomResizedCrop {
 
 impl GeometryOp for RandomResizedCrop {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        out.push(GeometryStep::crop(self.window(rng, size)));
+        out.push(geometry_step::crop(self.window(rng, size)));
         out.push(GeometryStep::Resize { size: self.size, interpolation: self.interpolation });
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        Some(self.interpolation.row_producer())
+        Some(geometry_step::resize_producer(self.interpolation))
     }
 }
 
@@ -201,7 +201,8 @@ impl RandomResizedCrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
+    use crate::shape::is_inside;
 
     fn usual(scale: RangeInclusive<f64>) -> RandomResizedCrop {
         RandomResizedCrop::new(224, scale, RandomResizedCrop::RATIO).unwrap()
@@ -212,7 +213,7 @@ mod tests {
         let (crop, size) = (usual(0.08..=1.0), Size::new(375, 500));
         for sample in 0..2000 {
             let window = crop.window(&mut SampleKey::new(0, 0, sample).op(0), size);
-            assert!(window.fits(size));
+            assert!(is_inside(window, size));
             let area = window.size().pixels() as f64 / size.pixels() as f64;
             let aspect = f64::from(window.width) / f64::from(window.height);
             assert!((0.078..=1.0).contains(&area), "{window:?}");

@@ -90,7 +90,7 @@ impl RandomRotate90 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     #[test]
     fn every_turn_is_drawn_as_often() {

@@ -16,7 +16,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::finite_range;
-use crate::op::on_u8_image;
+use crate::op::{Dim, ImageType, on_u8_image};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, recipe, with_default,
@@ -24,7 +24,7 @@ use crate::registry::{
 use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
 use crate::warping::{self, Center, Warping};
-use crate::{Dim, ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates an image by a random angle.
@@ -220,7 +220,7 @@ fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
     use crate::rows::RowFilter;
 
     fn by(degrees: f64) -> RandomRotation {

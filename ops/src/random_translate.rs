@@ -12,11 +12,11 @@
 //! | cost   | a copy of the image if nothing changed it before, else a mask |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
-use crate::op::on_image;
+use crate::op::{ImageType, on_image};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
-use crate::{ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,12 +19,12 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, probability};
-use crate::op::on_image;
+use crate::op::{Dim, ImageType, on_image};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     with_default,
 };
-use crate::{Dim, ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Places a share `p` of the images on a larger canvas.

@@ -20,15 +20,14 @@
 //! | random | nothing                                                                  |
 //! | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
 
-use crate::author::RowProducer;
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
-use crate::op::on_u8_image;
+use crate::op::{Dim, ImageType, on_u8_image};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, optional, recipe, required, with_default,
 };
-use crate::{Dim, ImageType, Interpolation, ParamError, Size, TypeError};
+use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +160,7 @@ impl GeometryOp for Resize {
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        Some(self.interpolation.row_producer())
+        Some(geometry_step::resize_producer(self.interpolation))
     }
 }
 

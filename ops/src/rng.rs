@@ -47,7 +47,7 @@ impl SampleKey {
     /// Returns the generator of the op with this stream: see [`stream`].
     #[must_use]
     pub fn op(self, stream: u64) -> Rng {
-        Rng(Xoshiro256PlusPlus::seed_from_u64(self.word ^ stream))
+        Rng::new(self.word ^ stream)
     }
 
     /// Returns the sample, for ops that depend on its index.
@@ -90,7 +90,7 @@ impl BatchKey {
     #[must_use]
     pub fn op(self, name: &str, occurrence: usize) -> Rng {
         let name = name.bytes().fold(0, |word, byte| mix(word ^ u64::from(byte)));
-        Rng(Xoshiro256PlusPlus::seed_from_u64(mix(self.word ^ name) ^ occurrence as u64))
+        Rng::new(mix(self.word ^ name) ^ occurrence as u64)
     }
 }
 
@@ -107,6 +107,12 @@ fn mix(word: u64) -> u64 {
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
+    /// Returns a generator with a seed, for tests of an op's draws.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
     /// Returns a uniform number in `[0, 1)`, a multiple of 2^-24.
     pub fn unit(&mut self) -> f32 {
         (self.0.next_u32() >> 8) as f32 * (1.0 / 16_777_216.0)

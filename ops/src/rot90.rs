@@ -114,8 +114,9 @@ impl Rot90 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NumberRule;
     use crate::picture::FloatImage;
-    use crate::{ImageView, NumberRule};
+    use crate::shape::ImageView;
 
     #[test]
     fn quarters_are_numpys() {

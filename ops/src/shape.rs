@@ -59,13 +59,13 @@ impl Window {
     pub const fn size(self) -> Size {
         Size { height: self.height, width: self.width }
     }
+}
 
-    /// Returns true if the window is inside an image of `size`.
-    #[must_use]
-    pub const fn fits(self, size: Size) -> bool {
-        self.top as u64 + self.height as u64 <= size.height as u64
-            && self.left as u64 + self.width as u64 <= size.width as u64
-    }
+/// Returns true if the window is inside an image of `size`.
+#[must_use]
+pub const fn is_inside(window: Window, size: Size) -> bool {
+    window.top as u64 + window.height as u64 <= size.height as u64
+        && window.left as u64 + window.width as u64 <= size.width as u64
 }
 
 /// The type of one element of a tensor.
@@ -90,11 +90,13 @@ pub enum DType {
     F64,
 }
 
-impl DType {
-    /// All element types.
-    pub const ALL: [Self; 8] =
-        [Self::U8, Self::I16, Self::I32, Self::I64, Self::F16, Self::Bf16, Self::F32, Self::F64];
+/// All element types.
+pub const DTYPES: [DType; 8] = {
+    use DType::{Bf16, F16, F32, F64, I16, I32, I64, U8};
+    [U8, I16, I32, I64, F16, Bf16, F32, F64]
+};
 
+impl DType {
     /// Returns the size of one element in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -196,7 +198,7 @@ impl<'a> ImageView<'a> {
     /// does not fit.
     #[must_use]
     pub fn crop(&self, window: Window) -> Option<Self> {
-        if !window.fits(self.size) || window.height == 0 || window.width == 0 {
+        if !is_inside(window, self.size) || window.height == 0 || window.width == 0 {
             return None;
         }
         let start = window.top as usize * self.stride + window.left as usize * RGB;

@@ -127,7 +127,7 @@ impl RandomSolarize {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomSolarize::new(threshold, p).unwrap();

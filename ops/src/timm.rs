@@ -379,7 +379,8 @@ impl Argument for Level {
 mod tests {
     use super::*;
     use crate::RandAugment;
-    use crate::author::{ChoiceOp, OpClass, SampleKey};
+    use crate::author::{ChoiceOp, OpClass};
+    use crate::rng::SampleKey;
 
     #[test]
     fn a_usual_string_is_read() {

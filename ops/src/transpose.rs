@@ -16,10 +16,10 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::{Dim, ImageType, on_u8_image};
 use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::rows::RowFilter;
-use crate::{Dim, ImageType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]

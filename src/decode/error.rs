@@ -1,6 +1,7 @@
 //! Why an image could not be decoded.
 
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 
 /// Why an image could not be decoded. The caller adds the path and the sample.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

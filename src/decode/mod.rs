@@ -35,20 +35,9 @@ pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{ImageView, Size, Window};
-
-/// A decoder of one storage format.
-trait ImageDecoder {
-    /// Returns the size that windows refer to, read from the headers alone.
-    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError>;
-
-    /// Decodes at least the pixels of `wanted`.
-    fn decode<'a>(
-        &'a mut self,
-        image: &EncodedImage<'a>,
-        wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError>;
-}
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, is_inside};
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +55,51 @@ pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
     png: png::PngDecoder,
     raw: raw::RawDecoder,
+}
+
+/// The headers of an image, read and checked.
+#[derive(Debug)]
+enum ImageHeaders {
+    Jpeg(jpeg::JpegHeaders),
+    /// An image of a format whose size is all that decoding needs to know.
+    Png(Size),
+    Raw(Size),
+}
+
+impl ImageHeaders {
+    /// Returns the size that windows refer to.
+    fn size(&self) -> Size {
+        match self {
+            Self::Jpeg(headers) => headers.size(),
+            Self::Png(size) | Self::Raw(size) => *size,
+        }
+    }
+}
+
+/// An image whose headers were read, once for its size and all its windows.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    decoder: &'a mut Decoder,
+    bytes: &'a [u8],
+    headers: ImageHeaders,
+}
+
+impl Opened<'_> {
+    /// Returns the image's size after orientation: the size that windows refer to.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.headers.size()
+    }
+
+    /// Decodes at least `wanted`; see the module's documentation.
+    ///
+    /// # Errors
+    ///
+    /// If the window is empty or outside the image, or if the pixels are damaged or cut short. Another
+    /// window can be decoded after any error.
+    pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, DecodeError> {
+        self.decoder.decode_opened(self.bytes, &self.headers, wanted)
+    }
 }
 
 /// Pixels of an image, borrowed from the decoder or from the file.
@@ -105,8 +139,7 @@ impl Decoder {
         Self { jpeg, png: png::PngDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
     }
 
-    /// Returns the image's size after orientation: the size that windows refer to. Costs well under a
-    /// microsecond; no pixel is decoded.
+    /// Reads the headers of an image. Costs well under a microsecond; no pixel is decoded.
     ///
     /// The size of an encoded image must equal the one in the sample table, unless the latter is 0 by 0,
     /// which means that the source has not read the header.
@@ -114,36 +147,61 @@ impl Decoder {
     /// # Errors
     ///
     /// If the headers are damaged, or the size is over the limits or not the table's.
-    pub fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
-        self.of(image.mode).size(image)
+    pub fn open<'a>(&'a mut self, image: &EncodedImage<'a>) -> Result<Opened<'a>, DecodeError> {
+        let headers = self.headers(image)?;
+        Ok(Opened { decoder: self, bytes: image.bytes, headers })
     }
 
-    /// Decodes at least `wanted`; see the module's documentation.
+    /// Returns the size of an image alone; see [`open`](Self::open).
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`size`](Self::size), and one if the window is empty or outside the image,
-    /// or if the pixels are damaged or cut short. The decoder can decode the next image after any error.
+    /// See [`open`](Self::open).
+    pub fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+        Ok(self.headers(image)?.size())
+    }
+
+    /// Opens an image and decodes at least `wanted`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open) and [`Opened::decode`]. The decoder can decode the next
+    /// image after any error.
     pub fn decode<'a>(
         &'a mut self,
         image: &EncodedImage<'a>,
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
-        self.of(image.mode).decode(image, wanted)
+        let headers = self.headers(image)?;
+        self.decode_opened(image.bytes, &headers, wanted)
     }
 
-    fn of(&mut self, mode: ImageMode) -> &mut dyn ImageDecoder {
-        match mode {
-            ImageMode::Jpeg => &mut self.jpeg,
-            ImageMode::Png => &mut self.png,
-            ImageMode::Raw => &mut self.raw,
+    fn headers(&self, image: &EncodedImage<'_>) -> Result<ImageHeaders, DecodeError> {
+        Ok(match image.mode {
+            ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
+            ImageMode::Png => ImageHeaders::Png(self.png.size(image)?),
+            ImageMode::Raw => ImageHeaders::Raw(self.raw.size(image)?),
+        })
+    }
+
+    fn decode_opened<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        headers: &ImageHeaders,
+        wanted: Window,
+    ) -> Result<Decoded<'a>, DecodeError> {
+        check_window(wanted, headers.size())?;
+        match headers {
+            ImageHeaders::Jpeg(headers) => self.jpeg.decode(bytes, headers, wanted),
+            ImageHeaders::Png(size) => self.png.decode(bytes, *size, wanted),
+            ImageHeaders::Raw(size) => Ok(raw::view(bytes, *size)),
         }
     }
 }
 
 /// Refuses a window that has no pixels or lies partly outside the image.
 fn check_window(wanted: Window, size: Size) -> Result<(), DecodeError> {
-    if wanted.size().pixels() == 0 || !wanted.fits(size) {
+    if wanted.size().pixels() == 0 || !is_inside(wanted, size) {
         return Err(DecodeError::Window { wanted, size });
     }
     Ok(())

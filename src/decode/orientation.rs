@@ -14,7 +14,9 @@
 //! `H` and `W` are the stored size. As in Pillow, an EXIF segment whose damage hides the tag counts as 1, and so
 //! does a tag that is not one SHORT or LONG: the damage does not affect the pixels.
 
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 
 /// The transformation from the stored image to the upright one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,11 @@
 //! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
 //! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
 
-use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder, check_window};
+use super::{DecodeError, DecodeOptions, Decoded};
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
@@ -64,10 +66,9 @@ impl PngDecoder {
         reader.next_frame(&mut self.stored[..wanted]).map_err(damaged)?;
         Ok(reader.output_color_type())
     }
-}
 
-impl ImageDecoder for PngDecoder {
-    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+    /// Reads the size from the header and checks it.
+    pub(super) fn size(&self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
         let (limits, len) = (&self.options.limits, image.bytes.len() as u64);
         if len > limits.max_sample_bytes {
             return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
@@ -91,14 +92,14 @@ impl ImageDecoder for PngDecoder {
         Ok(size)
     }
 
-    fn decode<'a>(
-        &'a mut self,
-        image: &EncodedImage<'a>,
+    /// Decodes `wanted`, a window of an image of this size.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        size: Size,
         wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
-        let size = self.size(image)?;
-        check_window(wanted, size)?;
-        let (color, depth) = self.inflate(image.bytes, size)?;
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let (color, depth) = self.inflate(bytes, size)?;
         if wanted == size.full() && (color, depth) == (ColorType::Rgb, BitDepth::Eight) {
             let view = ImageView::packed(&self.stored, size);
             let bytes = self.stored.len();

@@ -1,9 +1,10 @@
 //! Raw images: the file's own bytes are the pixels, and nothing is copied.
 
-use super::{DecodeError, Decoded, ImageDecoder, check_window};
+use super::{DecodeError, Decoded};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, RGB};
 
 /// Returns views of raw images, which borrow the file's bytes.
 #[derive(Debug, Default)]
@@ -15,10 +16,9 @@ impl RawDecoder {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits }
     }
-}
 
-impl ImageDecoder for RawDecoder {
-    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+    /// Returns the size in the sample table, checked against the limits and the number of bytes.
+    pub(super) fn size(&self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
         let size = Size::new(image.height, image.width);
         if size.pixels() == 0 {
             return Err(DecodeError::Empty { size });
@@ -35,15 +35,10 @@ impl ImageDecoder for RawDecoder {
             }
         }
     }
+}
 
-    fn decode<'a>(
-        &'a mut self,
-        image: &EncodedImage<'a>,
-        wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
-        let size = self.size(image)?;
-        check_window(wanted, size)?;
-        let view = ImageView::packed(image.bytes, size).expect("the length was compared");
-        Ok(Decoded { view, top: 0, left: 0 })
-    }
+/// Returns a view of the bytes of a whole raw image of this size, which was checked.
+pub(super) fn view(bytes: &[u8], size: Size) -> Decoded<'_> {
+    let view = ImageView::packed(bytes, size).expect("the length was compared");
+    Decoded { view, top: 0, left: 0 }
 }

@@ -9,9 +9,9 @@ use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ImagePlan, LabelPlan};
-use fuseloop_ops::author::{BatchKey, RowMix, SampleKey};
-use fuseloop_ops::internals::mixed_label;
-use fuseloop_ops::{DType, ImageView, Layout, MixUp, Size};
+use fuseloop_ops::author::{Layout, RowMix};
+use fuseloop_ops::internals::{BatchKey, ImageView, SampleKey, mix_up, mixed_label};
+use fuseloop_ops::{DType, Size};
 use half::{bf16, f16};
 use std::sync::Arc;
 
@@ -281,7 +281,7 @@ fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &RowMix) -
         let (y, x) = ((pixel / width) as u32, (pixel % width) as u32);
         match mixed.window {
             None => {
-                blended(dtype, own, partner, |a, b| MixUp::eval(a, b, mixed.share), mixed.share)
+                blended(dtype, own, partner, |a, b| mix_up::eval(a, b, mixed.share), mixed.share)
             }
             Some(w) => {
                 let rows = w.top..w.top + w.height;
@@ -303,7 +303,7 @@ fn blended(
     let pair = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
     let four = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     match dtype {
-        DType::U8 => vec![MixUp::eval_u8(own[0], partner[0], share)],
+        DType::U8 => vec![mix_up::eval_u8(own[0], partner[0], share)],
         DType::F16 => {
             let [a, b] = [own, partner].map(|bytes| f16::from_bits(pair(bytes)).to_f32());
             f16::from_f32(blend(a, b)).to_le_bytes().to_vec()

@@ -5,6 +5,7 @@
 
 use super::{DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::plan::{ImagePlan, LabelPlan};
+use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@
 use crate::plan::block::{FusedOp, OpGroup, Reduction, nth_order, pixel_op, reduction};
 use crate::plan::compose::{PassMap, compose};
 use crate::plan::{Block, Draws, ImagePlan};
-use fuseloop_ops::author::RowMix;
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::{RowMix, Window};
 
 /// The words of a mixing op.
 pub(super) const MIX_WORDS: usize = 12;

@@ -176,8 +176,9 @@ pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fuseloop_ops::Size;
+    use fuseloop_ops::internals::ImageView;
     use fuseloop_ops::internals::area::{AreaScratch, AreaTables};
-    use fuseloop_ops::{ImageView, Size};
 
     /// No panic may unwind through compiled code, whatever the window is.
     #[test]

@@ -20,6 +20,7 @@ use crate::plan::{Draws, ImagePlan};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
+use fuseloop_ops::internals::DTYPES;
 use std::cell::Cell;
 use std::fmt;
 
@@ -193,7 +194,7 @@ impl BlockRun {
             RowFunction::named(name).ok_or_else(|| RefusedAccess(format!("a call of {name}")))?;
         let mut parts = name.split('_');
         let (source, dtype) = (parts.next(), parts.next());
-        let dtype = DType::ALL.into_iter().find(|known| Some(known.to_string().as_str()) == dtype);
+        let dtype = DTYPES.into_iter().find(|known| Some(known.to_string().as_str()) == dtype);
         let element = dtype.map_or(16, DType::bytes) as u64;
         let (read, channels) = match source {
             Some("floats") => (4, 0),

@@ -18,12 +18,13 @@ use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
-use fuseloop_ops::author::{GeometryStep, Histogram, LevelTable, RowProducer};
+use fuseloop_ops::author::{GeometryStep, Histogram, Layout, LevelTable, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::internals::bilinear::Taps;
-use fuseloop_ops::internals::memory;
+use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::RowScratch;
-use fuseloop_ops::{DType, ImageView, Layout, NoMemory, Size};
+use fuseloop_ops::internals::{ImageView, geometry_step, memory};
+use fuseloop_ops::{DType, Size};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
@@ -322,7 +323,7 @@ impl<'a> Invocation<'a> {
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
         let view = if upright && self.can_read_in_place(&reads) {
-            let part = fuseloop_ops::Window {
+            let part = fuseloop_ops::author::Window {
                 top: (reads.top - i64::from(self.source.top)) as u32,
                 left: (reads.left - i64::from(self.source.left)) as u32,
                 height: stage.size.height,
@@ -336,7 +337,12 @@ impl<'a> Invocation<'a> {
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
             Some(RowProducer::Compiled) => {
-                self.resize_bilinear(memory, view, motion.output(view.size()), wanted)?;
+                self.resize_bilinear(
+                    memory,
+                    view,
+                    geometry_step::output(motion, view.size()),
+                    wanted,
+                )?;
             }
             _ => self.call_row_producer(memory, view, motion, wanted)?,
         }
@@ -392,14 +398,14 @@ impl<'a> Invocation<'a> {
         motion: &GeometryStep,
         wanted: Rect,
     ) -> Result<(), NoMemory> {
-        let to = motion.output(view.size());
+        let to = geometry_step::output(motion, view.size());
         let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
         let columns = inside(wanted.left)..inside(wanted.right);
         let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
         let lead = if columns.is_empty() { 0 } else { lead };
         let bytes = columns.len() * 3;
         let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
-        match motion.filter() {
+        match geometry_step::row_filter(motion) {
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
                 let rows = filter.rows(view, columns, &mut scratch)?;
@@ -648,7 +654,7 @@ fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
 
 fn is_too_narrow(composed: &Composed) -> bool {
     let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
-        motion.produces_rows() && stage.size.width < NARROWEST_RESIZE
+        geometry_step::produces_rows(motion) && stage.size.width < NARROWEST_RESIZE
     };
     composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
         || composed.resampled.as_ref().is_some_and(is_narrow)

@@ -17,8 +17,8 @@ use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
 use super::{CompileError, Kernel, spec, unsupported};
 use crate::plan::{Block, Draws, FusedOp};
-use fuseloop_ops::internals::memory;
-use fuseloop_ops::{ImageView, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, geometry_step, memory};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -250,8 +250,8 @@ impl ProducedRows {
         let motions = draws.geometry.iter().enumerate().skip(first);
         for (last, (leaf, motion)) in motions.take_while(|(_, (leaf, _))| block.ops.contains(leaf))
         {
-            size = motion.output(size);
-            if motion.produces_rows() {
+            size = geometry_step::output(motion, size);
+            if geometry_step::produces_rows(motion) {
                 return Some(Self { leaf: *leaf, size, first, last });
             }
         }
@@ -313,7 +313,9 @@ fn nanos(time: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
-    use fuseloop_ops::author::SampleKey;
+    use fuseloop_ops::author::Dim;
+    use fuseloop_ops::author::ImageType;
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::*;
 
     #[test]

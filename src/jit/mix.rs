@@ -3,8 +3,9 @@
 //! The chains' steps are run by separate kernels or by the oracle; the sum is the same code.
 
 use crate::plan::{Draws, ImagePlan};
+use fuseloop_ops::NumberRule;
+use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{memory, to_u8};
-use fuseloop_ops::{NoMemory, NumberRule};
 
 /// The buffers of one worker, reused from sample to sample: newly mapped pages cost more than the sums.
 #[derive(Debug, Default)]

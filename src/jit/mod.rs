@@ -32,9 +32,10 @@ pub use predict::predict;
 
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind};
 use emit::BodySpec;
-use fuseloop_ops::author::{LevelTable, SampleKey};
-use fuseloop_ops::internals::memory;
-use fuseloop_ops::{ImageView, NoMemory, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::LevelTable;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, SampleKey, memory};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,10 +6,11 @@
 use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind};
-use fuseloop_ops::author::{ElementValue, Eval, OpClass, PixelOp, TableOp, clamp, grey_mean};
-use fuseloop_ops::internals::FloatImage;
-use fuseloop_ops::internals::{memory, to_u8};
-use fuseloop_ops::{DType, ImageView, Layout, NoMemory, NumberRule};
+use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, TableOp, clamp};
+use fuseloop_ops::internals::emit::grey_mean;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ElementValue, FloatImage, ImageView, memory, to_u8};
+use fuseloop_ops::{DType, NumberRule};
 
 /// Computes the output of one sample from its whole decoded image.
 ///
@@ -347,7 +348,9 @@ fn store(picture: &FloatImage, dtype: DType, layout: Layout) -> Result<Vec<u8>, 
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use fuseloop_ops::author::SampleKey;
+    use fuseloop_ops::author::Dim;
+    use fuseloop_ops::author::ImageType;
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::*;
 
     fn steps(ops: Ops) -> (Vec<EvaluatedStep>, Vec<u8>, Vec<u8>) {

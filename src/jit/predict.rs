@@ -9,6 +9,7 @@ use super::invocation::DecodedPixels;
 use super::measure::{BlockCosts, Costs};
 use crate::plan::{Block, Draws, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::author::{GeometryStep, RowProducer};
+use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::{DType, Size};
 
 /// Loading and storing a pixel.
@@ -69,10 +70,10 @@ fn moved<'a>(
 ) -> (Option<f64>, Size) {
     let mut cost = None;
     for motion in motions {
-        let after = motion.output(size);
+        let after = geometry_step::output(motion, size);
         cost = cost.or(match motion {
             GeometryStep::Resize { interpolation, .. }
-                if interpolation.row_producer() == RowProducer::Compiled =>
+                if geometry_step::resize_producer(*interpolation) == RowProducer::Compiled =>
             {
                 Some(RESIZE[0] * pixels(size) + RESIZE[1] * pixels(after))
             }

@@ -15,7 +15,9 @@
 
 use crate::batch::{TensorRows, TensorSpec};
 use crate::source::{FieldKind, Value};
-use fuseloop_ops::{DType, ImageView, Ops, Size, Window};
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::ImageView;
+use fuseloop_ops::{DType, Ops, Size};
 use half::{bf16, f16};
 
 /// How the samples of a field that differ in size become a batch; see

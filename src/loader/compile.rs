@@ -17,7 +17,8 @@ use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
 use crate::source::{FieldKind, Source};
-use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, Size};
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

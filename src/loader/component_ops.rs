@@ -13,8 +13,8 @@
 //! only that list produces.
 
 use super::work::FieldPlan;
-use fuseloop_ops::author::{Op, OpClass};
-use fuseloop_ops::{Layout, Ops};
+use fuseloop_ops::Ops;
+use fuseloop_ops::author::{Layout, Op, OpClass};
 use std::sync::Arc;
 
 /// Refuses ops that are only allowed in the output's own list.

@@ -17,7 +17,8 @@ use crate::source::{
     SourceError,
 };
 use crate::threads::ThreadsError;
-use fuseloop_ops::{Device, NoMemory, ParamError, Size};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
 /// Why a loader could not be built, or one of its epochs not be started.

@@ -11,9 +11,9 @@ use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Upcoming, Value};
-use fuseloop_ops::author::SampleKey;
-use fuseloop_ops::internals::memory;
-use fuseloop_ops::{ImageView, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, SampleKey, memory};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -179,19 +179,20 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
         let image = image(&*source, sample, self.field, &mut self.buffer)?;
-        let size = self.decoder.size(&image)?;
+        let mut opened = self.decoder.open(&image)?;
+        let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
         plan.draw(key, size, &mut draws);
         plan.check_draws(&draws, self.stage.limits())?;
         let wanted = plan.needed_window(&draws);
-        let decoded = self.decoder.decode(&image, wanted)?;
+        let decoded = opened.decode(wanted)?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         let mut row = vec![];
         memory::resize(&mut row, plan.host_bytes(), "a row")?;
         kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
-        let whole = self.decoder.decode(&image, size.full())?;
+        let whole = opened.decode(size.full())?;
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
@@ -218,13 +219,14 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            size = self.decoder.size(&image)?;
+            let mut opened = self.decoder.open(&image)?;
+            size = opened.size();
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
             plan.check_draws(&draws, self.stage.limits())?;
             let wanted = plan.needed_window(&draws);
             let drawn = Instant::now();
-            let decoded = self.decoder.decode(&image, wanted)?;
+            let decoded = opened.decode(wanted)?;
             let decoding = Instant::now();
             let part = DecodedPixels {
                 view: decoded.view,

@@ -12,9 +12,10 @@
 use crate::device::DeviceOutput;
 use crate::plan::batch_ops::draw_each;
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
-use fuseloop_ops::author::{BatchKey, RowMix};
-use fuseloop_ops::internals::{memory, mixed_label, mixed_label_f64};
-use fuseloop_ops::{DType, ImageType, Layout, NoMemory, Ops, Size, Window};
+use fuseloop_ops::author::{ImageType, Layout, RowMix, Window};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{BatchKey, memory, mixed_label, mixed_label_f64};
+use fuseloop_ops::{DType, Ops, Size};
 use half::{bf16, f16};
 
 /// The kind of rows of an output, for the ops that mix them.
@@ -213,7 +214,7 @@ fn mix_classes(own: &mut [u8], partner: &[u8], share: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::Dim;
+    use fuseloop_ops::author::Dim;
 
     fn partners(partners: &[usize]) -> Vec<RowMix> {
         partners.iter().map(|&partner| RowMix { partner, share: 0.5, window: None }).collect()

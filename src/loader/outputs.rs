@@ -13,7 +13,7 @@ use super::collate::Collate;
 use super::error::LoadError;
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::{Ops, ParamError};
 use std::sync::Arc;
 

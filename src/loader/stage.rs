@@ -19,9 +19,9 @@ use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, EncodedImage, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
-use fuseloop_ops::author::{BatchKey, SampleKey};
-use fuseloop_ops::internals::stream;
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -357,7 +357,8 @@ impl LoaderStage {
         if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
-        let (size, part) = (decoder.size(image)?, rows.part);
+        let mut opened = decoder.open(image)?;
+        let (size, part) = (opened.size(), rows.part);
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, part));
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
@@ -374,8 +375,10 @@ impl LoaderStage {
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
         let decoded = match keeper {
-            Some((field, keeper)) => keeper.decode(field, decoder, image, (size, wanted))?,
-            None => decoder.decode(image, wanted)?,
+            Some((field, keeper)) => {
+                keeper.decode(field, &mut opened, image.mode.is_coded(), wanted)?
+            }
+            None => opened.decode(wanted)?,
         };
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);

@@ -11,8 +11,9 @@ use crate::plan::label::{LabelError, Scalar};
 use crate::plan::{ArrayPlan, LabelPlan};
 use crate::sample::SampleId;
 use crate::source::Value;
-use fuseloop_ops::author::BatchKey;
-use fuseloop_ops::{DType, NoMemory, Ops};
+use fuseloop_ops::internals::BatchKey;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::{DType, Ops};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@
 //! run.
 
 use crate::sample::Epoch;
-use fuseloop_ops::author::{Rng, SampleKey};
-use fuseloop_ops::internals::stream;
+use fuseloop_ops::author::Rng;
+use fuseloop_ops::internals::{SampleKey, stream};
 
 /// Returns the generator of the order `name`.
 pub(super) fn generator(seed: u64, epoch: Epoch, name: &str) -> Rng {

@@ -8,7 +8,8 @@
 
 use super::label::write;
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::author::{ElementValue, OpClass, Type};
+use fuseloop_ops::author::{OpClass, Type};
+use fuseloop_ops::internals::ElementValue;
 use fuseloop_ops::{DType, Ops, TypeError};
 
 /// A checked list of ops on an array.

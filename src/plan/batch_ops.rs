@@ -4,7 +4,8 @@
 //! finished batch is mixed row by row. So no op that works on one sample may follow.
 
 use super::PlanError;
-use fuseloop_ops::author::{BatchKey, BatchOp, OpClass, RowMix};
+use fuseloop_ops::author::{BatchOp, OpClass, RowMix};
+use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::{Ops, Size, TypeError};
 
 /// An op on whole batches, with the name and number that its draws depend on.
@@ -72,10 +73,8 @@ pub(super) fn check_last(ops: &Ops, place: usize) -> Result<(), PlanError> {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
-    use fuseloop_ops::author::{Op, Rng, Type};
-    use fuseloop_ops::{
-        CutMix, Dim, ImageType, MixUp, Normalize, NumberRule, RandomHorizontalFlip, ops,
-    };
+    use fuseloop_ops::author::{Dim, ImageType, Op, Rng, Type};
+    use fuseloop_ops::{CutMix, MixUp, Normalize, NumberRule, RandomHorizontalFlip, ops};
 
     #[test]
     fn mixers_are_found_with_their_occurrence() {

@@ -17,8 +17,8 @@
 use super::flatten::FlatOp;
 use super::kind::{OpKind, PixelKind};
 use super::{PlanError, fold};
-use fuseloop_ops::author::{OpClass, PixelOp, RowProducer};
-use fuseloop_ops::{DType, ImageType, Layout, NumberRule};
+use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer};
+use fuseloop_ops::{DType, NumberRule};
 use std::ops::Range;
 
 /// Most loop bodies of one block: one for each list of fused ops that a sample may need.

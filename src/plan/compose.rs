@@ -5,8 +5,9 @@
 //! axis, a size, and the rectangles that were painted before it, in its own coordinates.
 
 use super::{Block, Draws, FusedOp};
-use fuseloop_ops::author::GeometryStep;
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::{GeometryStep, Window};
+use fuseloop_ops::internals::geometry_step;
 
 /// The map `source = sign * output + offset` along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl PassMap {
                 }
             }
             GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
-                *self = Self::new(motion.output(self.size));
+                *self = Self::new(geometry_step::output(motion, self.size));
             }
         }
     }
@@ -185,7 +186,7 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
             now.regions.push((region, before)); // a shift, if one is drawn: the pixels inside `before` stay
         }
         for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
-            if motion.produces_rows() {
+            if geometry_step::produces_rows(motion) {
                 composed.resampled = Some((now.clone(), motion.clone()));
             }
             now.apply(motion);
@@ -224,10 +225,11 @@ fn rect(window: Window) -> Rect {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
-    use fuseloop_ops::author::SampleKey;
+    use fuseloop_ops::author::{Dim, ImageType};
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::{
-        CenterCrop, Cutout, Dim, GaussianNoise, ImageType, NumberRule, Ops, Pad,
-        RandomHorizontalFlip, RandomVerticalFlip, Resize, ops,
+        CenterCrop, Cutout, GaussianNoise, NumberRule, Ops, Pad, RandomHorizontalFlip,
+        RandomVerticalFlip, Resize, ops,
     };
 
     /// Composes what a list does to an image of 20 x 30 pixels.

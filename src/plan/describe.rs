@@ -9,8 +9,9 @@ use super::block::{Block, BlockTarget, FusedOp, reduction};
 use super::flatten::FlatOp;
 use super::kind::OpKind;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::author::{GeometryStep, RowProducer, SampleKey, Type};
-use fuseloop_ops::{DType, ImageType, Layout, Size};
+use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Type};
+use fuseloop_ops::internals::SampleKey;
+use fuseloop_ops::{DType, Size};
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -262,6 +263,7 @@ impl Block {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
+    use fuseloop_ops::author::Dim;
     use fuseloop_ops::*;
 
     #[test]

@@ -13,9 +13,10 @@ use super::draws::{DrawnMix, allowed};
 use super::flatten::FlatOp;
 use super::kind::PixelKind;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::author::{Eval, GeometryStep, OpClass, PixelOp};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::{Eval, GeometryStep, OpClass, PixelOp, Window};
+use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::internals::rows::{Map, RowFilter};
-use fuseloop_ops::{Size, Window};
 use std::fmt;
 
 /// Most parameters of an op that are shown: those of a colour matrix.
@@ -63,7 +64,7 @@ impl Draws {
             let before = size;
             let motions = self.geometry.iter().filter(|(of, _)| *of == index);
             let motions: Vec<&GeometryStep> = motions.map(|(_, motion)| motion).collect();
-            size = motions.iter().fold(size, |size, motion| motion.output(size));
+            size = motions.iter().fold(size, |size, motion| geometry_step::output(motion, size));
             let outcome = match self.active[index] {
                 true if self.changes_nothing(plan, index, &motions) => OpOutcome::Skipped,
                 true => OpOutcome::Runs,
@@ -202,7 +203,7 @@ fn moves(mut size: Size, motions: &[&GeometryStep]) -> String {
     let mut words = vec![];
     for motion in motions {
         words.push(geometry_words(size, motion));
-        size = motion.output(size);
+        size = geometry_step::output(motion, size);
     }
     words.join(", ")
 }
@@ -319,7 +320,9 @@ fn painted(window: Window) -> String {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use fuseloop_ops::author::SampleKey;
+    use fuseloop_ops::author::Dim;
+    use fuseloop_ops::author::ImageType;
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::*;
 
     fn words(ops: Ops, sample: u64) -> Vec<String> {

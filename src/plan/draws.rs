@@ -6,10 +6,10 @@ use super::compose::AxisMap;
 use super::flatten::{FlatOp, Guard};
 use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::author::{
-    Eval, GeometryStep, Histogram, LevelTable, Mixture, OpClass, RowProducer, SampleKey,
+    Eval, GeometryStep, Histogram, LevelTable, OpClass, RowProducer, Window,
 };
-use fuseloop_ops::internals::to_u8;
-use fuseloop_ops::{HostSample, Size, Window};
+use fuseloop_ops::internals::{Mixture, SampleKey, geometry_step, to_u8};
+use fuseloop_ops::{HostSample, Size};
 
 /// Most steps of all chains of a mixture.
 const MAX_MIX_STEPS: u64 = 1024;
@@ -200,7 +200,7 @@ impl Draws {
                 op.draw(rng, *size, &mut self.scratch);
                 check_geometry(leaf, &self.scratch);
                 for motion in self.scratch.drain(..) {
-                    *size = motion.output(*size);
+                    *size = geometry_step::output(&motion, *size);
                     self.geometry.push((index, motion));
                 }
                 true
@@ -258,7 +258,7 @@ fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) ->
 
 /// Checks that rows are produced at most once, and only where the plan expects it.
 fn check_geometry(leaf: &FlatOp, motions: &[GeometryStep]) {
-    let makers: Vec<RowProducer> = motions.iter().filter_map(GeometryStep::row_producer).collect();
+    let makers: Vec<RowProducer> = motions.iter().filter_map(geometry_step::row_producer).collect();
     let (name, planned) = (leaf.op.name(), leaf.kind.rows());
     assert!(
         makers.is_empty() || makers.len() == 1 && planned == Some(makers[0]),

@@ -12,9 +12,9 @@
 
 use super::kind::OpKind;
 use super::{ImagePlan, PlanError, batch_ops};
-use fuseloop_ops::author::{ChoiceOp, Op, OpClass, Type};
+use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
 use fuseloop_ops::internals::stream;
-use fuseloop_ops::{DType, ImageType, Layout, NumberRule, Ops, TypeError};
+use fuseloop_ops::{DType, NumberRule, Ops, TypeError};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 //! the list is planned, and its result is stored here. The code of a pixel op is one of these results,
 //! as a checked [`Program`]: its `emit` is not called again.
 
-use fuseloop_ops::author::{OpClass, PixelOp, RowProducer};
+use fuseloop_ops::author::{ImageType, OpClass, PixelOp, RowProducer};
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
-use fuseloop_ops::{DType, ImageType, NumberRule};
+use fuseloop_ops::{DType, NumberRule};
 
 /// Most parameters of one op for a sample. With the most flat ops of a list, parameter offsets stay
 /// below 2^26.

@@ -1,7 +1,8 @@
 //! The plan of a field with one number a sample: labels, targets.
 
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::author::{ElementValue, OpClass, Type};
+use fuseloop_ops::author::{OpClass, Type};
+use fuseloop_ops::internals::ElementValue;
 use fuseloop_ops::{DType, Ops, TypeError};
 
 /// A checked list of ops on a label.

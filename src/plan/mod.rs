@@ -42,8 +42,8 @@ pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::author::Type;
-use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, TypeError};
+use fuseloop_ops::author::{ImageType, Type};
+use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
@@ -363,8 +363,8 @@ impl ImagePlan {
         let Size { height, width } = self.output_size();
         let (height, width) = (height as usize, width as usize);
         match self.output().layout {
-            fuseloop_ops::Layout::ChannelsFirst => vec![3, height, width],
-            fuseloop_ops::Layout::ChannelsLast => vec![height, width, 3],
+            fuseloop_ops::author::Layout::ChannelsFirst => vec![3, height, width],
+            fuseloop_ops::author::Layout::ChannelsLast => vec![height, width, 3],
         }
     }
 

@@ -13,6 +13,7 @@ use super::{Draws, FlatOp, ImagePlan, PlanError};
 use crate::sample::Limits;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::internals::geometry_step;
 
 /// Most pixels of a side.
 pub(crate) const MOST_SIDE: u32 = 1 << 20;
@@ -69,7 +70,7 @@ impl ImagePlan {
             if matches!(motion, GeometryStep::FlipHorizontal | GeometryStep::FlipVertical) {
                 continue;
             }
-            size = motion.output(size);
+            size = geometry_step::output(motion, size);
             check(self.flat_ops()[*leaf].op.name(), size, limits)?;
         }
         for (leaf, mixed) in &draws.mixes {
@@ -123,7 +124,9 @@ fn check(op: &'static str, size: Size, limits: &Limits) -> Result<(), TooManyPix
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use fuseloop_ops::author::SampleKey;
+    use fuseloop_ops::author::Dim;
+    use fuseloop_ops::author::ImageType;
+    use fuseloop_ops::internals::SampleKey;
     use fuseloop_ops::*;
 
     fn plan(ops: Ops) -> ImagePlan {

@@ -7,21 +7,27 @@ mod classes;
 mod columns;
 mod common_names;
 mod concat;
+mod dtype;
 pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
 #[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
+mod field_kind;
 mod file;
 pub(crate) mod folder;
 pub(crate) mod generate;
+mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
+#[cfg(any(feature = "tar", feature = "tfrecord"))]
+mod index_shards;
 mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
+pub(crate) mod read_error;
 pub mod remote;
 mod sample_location;
 mod samples;
@@ -42,11 +48,8 @@ mod wrapper_laws;
 
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
-pub use beton::{
-    Beton, CustomRow, FieldKind, FieldSpec, ImageMode, ImageStats, NdType, OpenOptions,
-    ProcessCache, UnknownNdType,
-};
-pub(crate) use beton::{PageStats, PagedBeton, ReadErrorKind, SourceError};
+pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
+pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, beside, is_class_file};
@@ -54,7 +57,9 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
+pub use dtype::{NdType, UnknownNdType};
 pub(crate) use escape::Escaped;
+pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
 pub(crate) use folder::ListError;
@@ -62,14 +67,17 @@ pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 #[cfg(feature = "write")]
 pub(crate) use folder::{FolderWalk, ImageList, Labelled, PendingDir, Rules, is_jpeg_name};
 pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
+pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-pub use index_file::{IndexReport, index_shards};
+pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
 pub(crate) use open::DatasetErrorKind;
 pub use open::{Dataset, DatasetError};
+pub use read_error::BoxError;
+pub(crate) use read_error::ReadErrorKind;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
-pub use samples::{BoxError, Buffer, Record, RunPlan, Source, Upcoming};
+pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
 #[cfg(feature = "tar")]
 pub(crate) use tar::TarError;
@@ -83,4 +91,4 @@ pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
     allow(unused_imports, reason = "for what writes such files, and for the fuzz checks")
 )]
 pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
-pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};
+pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};

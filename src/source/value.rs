@@ -1,6 +1,6 @@
 //! The value of a field of a sample: borrowed while it is processed, or owned.
 
-use super::{FieldKind, ImageMode};
+use super::field_kind::FieldKind;
 
 /// One field of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +20,31 @@ pub enum Value<'a> {
     Json(&'a [u8]),
     /// The bytes of a user-defined field in the row of the sample table.
     Custom(&'a [u8]),
+}
+
+/// How an image's bytes are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImageMode {
+    /// A whole JPEG file; 0 in the sample table.
+    Jpeg,
+    /// `height * width * 3` bytes RGB, rows top down; 1 in the sample table.
+    Raw,
+    /// A whole PNG file. A `.beton` file has none: its writer stores the decoded pixels, and no cell is
+    /// read as a PNG.
+    Png,
+}
+
+impl ImageMode {
+    /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
+    /// ignored: one of ImageNet's `.JPEG` files is a PNG.
+    pub(crate) fn of_file(bytes: &[u8]) -> Self {
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
+    }
+
+    /// Returns whether the bytes must be decoded, which is true of all but raw images.
+    pub(crate) fn is_coded(self) -> bool {
+        self != Self::Raw
+    }
 }
 
 /// An image, as stored.

@@ -383,7 +383,7 @@ fn rust_files(dir: PathBuf, files: &mut Vec<PathBuf>) {
 #[test]
 fn every_wrapper_has_decided_on_every_method() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let text = fs::read_to_string(root.join("source/samples.rs")).unwrap();
+    let text = fs::read_to_string(root.join("source/samples/mod.rs")).unwrap();
     let of_trait = text.split("pub trait Source").nth(1).unwrap().split("\n}\n").next().unwrap();
     let of_trait = methods(of_trait);
     assert!(of_trait.contains("locate") && of_trait.len() > 10, "{of_trait:?}");

@@ -102,7 +102,8 @@ impl CheckScratch {
 }
 
 fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<IntactValue, ValueError> {
-    let size = decoder.size(image)?;
-    decoder.decode(image, size.full())?;
+    let mut opened = decoder.open(image)?;
+    let size = opened.size();
+    opened.decode(size.full())?;
     Ok(IntactValue { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
 }

@@ -4,9 +4,10 @@ use crate::decode::{DecodeError, DecodeOptions, Decoder};
 use crate::recut::{Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
+use fuseloop_ops::Size;
 use fuseloop_ops::internals::area::{AreaError, AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::memory;
-use fuseloop_ops::{ImageView, NoMemory, RGB, Size};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, RGB, memory};
 
 /// Why the pixels of an image are not available.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use std::path::{Path, PathBuf};
 
 /// An image with smooth areas, edges and noise, different for each sample.

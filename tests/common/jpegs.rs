@@ -2,7 +2,9 @@
 
 use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{ImageView, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::ImageView;
 use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

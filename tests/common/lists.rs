@@ -3,7 +3,8 @@
 use super::random_ops;
 use super::rounds::{rounds, slice};
 use fuseloop::internals::plan::ImagePlan;
-use fuseloop_ops::author::{Rng, Type};
+use fuseloop_ops::author::{Dim, ImageType, Rng, Type};
+use fuseloop_ops::internals::DTYPES;
 use fuseloop_ops::*;
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     }
     if rng.coin(0.2) {
         let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();
-        let types: Vec<&DType> = DType::ALL.iter().filter(as_large).collect();
+        let types: Vec<&DType> = DTYPES.iter().filter(as_large).collect();
         ops.push(Arc::new(View::new(*types[rng.below(types.len() as u32) as usize])));
     }
     match rng.below(4) {

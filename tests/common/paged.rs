@@ -4,7 +4,7 @@ use fuseloop::internals::source::FieldSpecExt as _;
 use fuseloop::internals::source::beton::{Allocation, Cell, Header, RowLayout};
 use fuseloop::sample::{Epoch, SampleId};
 use fuseloop::source::{FieldKind, FieldSpec, ReadAt, RunPlan, Upcoming};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,6 @@
 //! Random ops of every kind, by the recipes of the registry.
 
-use fuseloop_ops::ImageType;
-use fuseloop_ops::author::{Op, Rng};
+use fuseloop_ops::author::{ImageType, Op, Rng};
 use fuseloop_ops::internals::registry::recipes;
 use std::sync::Arc;
 

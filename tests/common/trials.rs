@@ -3,7 +3,9 @@
 use super::lists::{List, noise};
 use fuseloop::device::check::CheckBatch;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
-use fuseloop_ops::author::{Op, Partner, Rng, SampleKey};
+use fuseloop_ops::Partner;
+use fuseloop_ops::author::{Dim, ImageType, Op, Rng};
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 use std::sync::Arc;
 

@@ -13,7 +13,8 @@ use crate::common::lists::{List, first_difference, noise, numbers};
 use crate::common::random_ops;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
-use fuseloop_ops::author::{Rng, SampleKey};
+use fuseloop_ops::author::Rng;
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@
 use fuseloop::internals::jit::{self, Kernel};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::workload::Workload;
+use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::*;
 use std::collections::BTreeSet;
 use std::path::Path;

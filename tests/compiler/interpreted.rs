@@ -16,7 +16,8 @@ use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
 use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
 use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::sync::{Arc, Mutex};
 

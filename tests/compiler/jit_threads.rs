@@ -6,7 +6,7 @@
 use crate::common::lists::{List, first_difference, noise, numbers};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::sync::Barrier;
 use std::thread;

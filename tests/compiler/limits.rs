@@ -4,7 +4,8 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch, check};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
-use fuseloop_ops::author::{Op, SampleKey};
+use fuseloop_ops::author::{Dim, ImageType, Op};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::time::Instant;
 

@@ -10,7 +10,8 @@ use crate::common::guarded::plant_one_byte_more;
 use crate::common::lists::{List, first_difference, noise, numbers};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 
 #[test]

@@ -4,10 +4,10 @@
 
 use crate::common::dataset::{self, varied};
 use fuseloop::batch::Batch;
-use fuseloop::internals::source::beton::NdType;
-use fuseloop::ops::author::{BatchKey, BatchOp, Op, Partner, RowMix};
-use fuseloop::ops::internals::mixed_label;
-use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::ops::Partner;
+use fuseloop::ops::author::{BatchOp, Layout, Op, RowMix};
+use fuseloop::ops::internals::{BatchKey, cut_mix, mix_up, mixed_label};
+use fuseloop::source::{FieldKind, FieldSpec, NdType};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
 use half::{bf16, f16};
@@ -78,9 +78,9 @@ fn blended(dtype: DType, own: &[u8], partner: &[u8], share: f64) -> Vec<u8> {
         DType::Bf16 => bf16::from_ne_bytes(bytes.try_into().unwrap()).to_f32(),
         _ => f32::from_ne_bytes(bytes.try_into().unwrap()),
     };
-    let mixed = || MixUp::eval(f32_of(own), f32_of(partner), share);
+    let mixed = || mix_up::eval(f32_of(own), f32_of(partner), share);
     match dtype {
-        DType::U8 => vec![MixUp::eval_u8(own[0], partner[0], share)],
+        DType::U8 => vec![mix_up::eval_u8(own[0], partner[0], share)],
         DType::F16 => f16::from_f32(mixed()).to_ne_bytes().to_vec(),
         DType::Bf16 => bf16::from_f32(mixed()).to_ne_bytes().to_vec(),
         _ => mixed().to_ne_bytes().to_vec(),
@@ -100,7 +100,7 @@ fn mixed_image(
         let pixel = if layout == Layout::ChannelsLast { i / 3 } else { i % (side * side) };
         let (y, x) = ((pixel / side) as u32, (pixel % side) as u32);
         match mixed.window {
-            Some(window) => CutMix::eval(own, partner, y, x, window).to_vec(),
+            Some(window) => cut_mix::eval(own, partner, y, x, window).to_vec(),
             None => blended(dtype, own, partner, mixed.share),
         }
     };

@@ -10,9 +10,10 @@ use crate::common::{lists, random_ops};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{
-    ChoiceBranch, ChoiceOp, Emit, Eval, GeometryOp, GeometryStep, Op, OpClass, PixelOp, Pixels,
-    RegionOp, Rng, SampleKey, Type, clamp,
+    ChoiceBranch, ChoiceOp, Dim, Emit, Eval, GeometryOp, GeometryStep, ImageType, Op, OpClass,
+    PixelOp, Pixels, RegionOp, Rng, Type, Window, clamp,
 };
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -5,7 +5,7 @@
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
 use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
-use fuseloop_ops::author::{Op, Type};
+use fuseloop_ops::author::{Dim, ImageType, Op, Type};
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;

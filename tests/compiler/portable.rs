@@ -14,7 +14,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, FinalizedRelocTarget};
 use fuseloop::internals::jit::{self, check};
 use fuseloop::internals::plan::Draws;
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 use std::collections::BTreeSet;
 

@@ -12,7 +12,8 @@ use fuseloop::internals::decode::{
     DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval,
 };
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use libjpeg_turbo_rs::{JpegCoefficients, read_coefficients, write_coefficients_optimized};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -5,7 +5,7 @@
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};
 use fuseloop::loader::Collate;
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
 };

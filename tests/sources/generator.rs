@@ -6,7 +6,7 @@
 use crate::common::dataset::{picture, varied};
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::GenerateErrorKind;
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, Generated, Generator, OwnedImage, OwnedValue, Queue, Record,
     RunPlan, Source, Upcoming,

@@ -13,9 +13,11 @@ use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::internals::source::Escaped;
+use fuseloop::ops::author::{Dim, ImageType};
+use fuseloop::ops::internals::ImageView;
 use fuseloop::ops::{
-    ColorJitter, Dim, ImageType, ImageView, Normalize, NumberRule, Ops, ParamError,
-    RandomHorizontalFlip, RandomResizedCrop, Size, ToChannelsFirst, ops,
+    ColorJitter, Normalize, NumberRule, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop,
+    Size, ToChannelsFirst, ops,
 };
 use fuseloop::sample::Epoch;
 use fuseloop::write::{FolderReport, WriteOptions, write_folder};

@@ -10,7 +10,8 @@
 
 use super::super::canvas::Canvas;
 use super::super::problem::Problem;
-use fuseloop::ops::{ImageView, Size};
+use fuseloop::ops::Size;
+use fuseloop::ops::internals::ImageView;
 use std::path::Path;
 
 /// The side of a cell in pixels.

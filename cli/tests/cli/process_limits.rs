@@ -7,7 +7,8 @@
 use crate::dataset;
 use fuseloop::internals::jit::evaluate_steps;
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::ops::author::SampleKey;
+use fuseloop::ops::author::{Dim, ImageType};
+use fuseloop::ops::internals::{ImageView, SampleKey};
 use fuseloop::ops::*;
 use fuseloop::recut::Tile;
 use fuseloop::sample::Limits;

@@ -11,7 +11,8 @@
 //! overwrites it.
 
 use super::{AreaError, Axis, RGB, Rule, block_mean, fixed_weights};
-use crate::{ImageView, Size};
+use crate::Size;
+use crate::shape::ImageView;
 use std::ops::Range;
 
 /// The number of line buffers; a source row uses the buffer with its index modulo this number. An
@@ -143,7 +144,8 @@ struct Line {
 /// A resize of one image, row by row.
 ///
 /// ```
-/// use fuseloop_ops::{ImageView, Size};
+/// use fuseloop_ops::Size;
+/// use fuseloop_ops::internals::ImageView;
 /// use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 ///
 /// let pixels = [9; 6 * 5 * 3];

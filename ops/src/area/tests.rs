@@ -97,7 +97,8 @@ fn rows_equal_the_meaning_in_any_window_and_order() {
         let (size, out) = sizes(&mut rng);
         let parent_size = Size::new(size.height + 3, size.width + 5);
         let parent = noise(parent_size, &mut rng);
-        let window = crate::Window { top: 2, left: 4, height: size.height, width: size.width };
+        let window =
+            crate::shape::Window { top: 2, left: 4, height: size.height, width: size.width };
         let source = ImageView::packed(&parent, parent_size).unwrap().crop(window).unwrap();
         let expected = resize(source, out).unwrap();
         assert_eq!(by_rows(source, out, &mut scratch), expected, "case {case}: {size} to {out}");

@@ -230,7 +230,7 @@ impl Strength {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::author::SampleKey;
+    use crate::rng::SampleKey;
 
     const SIZE: Size = Size::new(224, 331);
 

@@ -6,9 +6,9 @@
 
 use super::Argument;
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{on_image, on_u8_image};
+use crate::op::{ImageType, on_image, on_u8_image};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation, affine_matrix, rotation_matrix};
-use crate::{ImageType, Size, TypeError};
+use crate::{Size, TypeError};
 use std::sync::Arc;
 
 /// The options of warps: the interpolation, and the fill colour.

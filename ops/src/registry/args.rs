@@ -5,6 +5,7 @@ use super::{
     SpecTable,
 };
 use super::{MAX_OPS, SpecValue, error, nearest};
+use crate::shape::DTYPES;
 use crate::{DType, Interpolation, Ops, Sides, Size, WarpInterpolation};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -322,7 +323,7 @@ impl OpArgs<'_> {
     pub fn dtype(&self, name: &str) -> Result<DType, SpecError> {
         self.read(name, |value| {
             let word = text(value)?;
-            DType::ALL.into_iter().find(|dtype| dtype.to_string() == word)
+            DTYPES.into_iter().find(|dtype| dtype.to_string() == word)
         })
     }
 

@@ -1,7 +1,7 @@
 //! The parameters of ops: names, kinds, defaults and descriptions.
 
 use super::{SpecData, SpecValue};
-use crate::DType;
+use crate::shape::DTYPES;
 use std::fmt;
 
 /// A parameter of an op.
@@ -135,7 +135,7 @@ impl fmt::Display for ParamKind {
             Self::Levels => "a list of 256 numbers, or of 768",
             Self::Numbers => "a list of numbers",
             Self::Ids => "a list of whole numbers, 0 or more",
-            Self::DType => return one_of(f, &DType::ALL.map(|dtype| dtype.to_string())),
+            Self::DType => return one_of(f, &DTYPES.map(|dtype| dtype.to_string())),
             Self::Word(words) => return one_of(f, words),
             Self::Text => "a word",
             Self::Words => "a list of words",

@@ -5,7 +5,8 @@
 
 use super::BuiltOp;
 use crate::author::Rng;
-use crate::{ImageType, Interpolation, ParamError, WarpInterpolation};
+use crate::op::ImageType;
+use crate::{Interpolation, ParamError, WarpInterpolation};
 
 /// Draws a random instance of an op for images of a type.
 #[derive(Clone, Copy, Debug)]

@@ -300,7 +300,7 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
 
 #[test]
 fn what_is_optional_reaches_the_op() {
-    use crate::author::Partner;
+    use crate::mixing::Partner;
     use crate::{CutMix, MixUp, RandomAffine, RandomErasing, RandomRotation};
     let erasing = || RandomErasing::new(0.5, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
     let value = |value: SpecValue| shown("RandomErasing", &[("value", value)]);

@@ -43,8 +43,9 @@ pub(super) fn fill(filter: &mut Separable, kernel: [u32; 2]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Size;
     use crate::rows::byte;
-    use crate::{ImageView, Size};
+    use crate::shape::ImageView;
 
     #[test]
     fn nine_pixels_have_the_means_of_their_reflections() {

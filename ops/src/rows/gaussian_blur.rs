@@ -49,7 +49,8 @@ fn weights(weights: &mut Vec<f32>, count: u32, sigma: f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ImageView, Size};
+    use crate::Size;
+    use crate::shape::ImageView;
 
     #[test]
     fn three_weights_are_torchvisions() {

@@ -38,8 +38,9 @@ pub use pad::{PadMode, Padding};
 pub use resample::Resampling;
 pub use warp::{Warp, WarpInterpolation};
 
-use crate::shape::RGB;
-use crate::{ImageView, NoMemory, Size, memory};
+use crate::memory::NoMemory;
+use crate::shape::{ImageView, RGB};
+use crate::{Size, memory};
 use std::ops::Range;
 
 /// A filter that computes the rows of an image from another image.
@@ -184,7 +185,8 @@ pub struct RowScratch {
 ///
 /// ```
 /// use fuseloop_ops::internals::rows::{RowFilter, RowScratch};
-/// use fuseloop_ops::{ImageView, Size};
+/// use fuseloop_ops::Size;
+/// use fuseloop_ops::internals::ImageView;
 ///
 /// let pixels = [1, 1, 1, 2, 2, 2]; // one row of two pixels
 /// let picture = ImageView::packed(&pixels, Size::new(1, 2)).unwrap();
@@ -193,7 +195,7 @@ pub struct RowScratch {
 /// let mut row = [0; 3];
 /// rows.row(1, &mut row);
 /// assert_eq!(row, [2; 3]);
-/// # Ok::<(), fuseloop_ops::NoMemory>(())
+/// # Ok::<(), fuseloop_ops::internals::memory::NoMemory>(())
 /// ```
 #[derive(Debug)]
 pub struct FilterRows<'a> {

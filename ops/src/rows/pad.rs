@@ -20,8 +20,8 @@
 //! | random | nothing                                           |
 //! | cost   | a copy of each row                                |
 
-use crate::shape::RGB;
-use crate::{ImageView, Size};
+use crate::Size;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 /// The contents of a border.

@@ -40,8 +40,9 @@
 //! | cost   | each source row is resized along x once if rows are requested in sequence |
 
 use super::{grow, grow_kept};
-use crate::shape::RGB;
-use crate::{ImageView, NoMemory, Size};
+use crate::Size;
+use crate::memory::NoMemory;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 /// The interpolation of a resize.

@@ -13,8 +13,8 @@
 
 use super::pad::PadMode;
 use super::{byte, grow, grow_kept};
-use crate::shape::RGB;
-use crate::{ImageView, NoMemory};
+use crate::memory::NoMemory;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 /// The weights, and the numbers that convert a sum to a value.

@@ -19,8 +19,7 @@
 //! weight is split into two terms whose products with a difference are exact ([`SplitWeight`]).
 
 use super::{clamp, floor, grow, integer};
-use crate::ImageView;
-use crate::shape::RGB;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 pub(super) fn eval(input: &ImageView<'_>, factor: f64) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Compares the rows of every filter with its definition.
 
 use super::*;
-use crate::Window;
+use crate::shape::Window;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

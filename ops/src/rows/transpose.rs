@@ -14,8 +14,7 @@
 //! A transpose and a flip are a rotation by 90 or 270 degrees: a counter-clockwise quarter turn is
 //! a transpose, then a vertical flip.
 
-use crate::ImageView;
-use crate::shape::RGB;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 pub(super) fn eval(input: &ImageView<'_>) -> Vec<u8> {
@@ -48,8 +47,9 @@ impl<'a> TransposeRows<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Size;
     use crate::rows::RowFilter;
-    use crate::{ImageView, Size};
+    use crate::shape::ImageView;
 
     #[test]
     fn a_row_becomes_a_column() {

@@ -36,8 +36,8 @@
 
 use super::map::{BLOCK, Coordinates, Map};
 use super::{byte, floor, integer, whole};
-use crate::shape::RGB;
-use crate::{ImageView, Size};
+use crate::Size;
+use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
 /// How a warp interpolates between pixels.

@@ -98,6 +98,8 @@ impl Headers {
     ///
     /// If the bytes are no JPEG, end early, or are of a kind that is not supported.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+        #[cfg(test)]
+        tests::PARSED.set(tests::PARSED.get() + 1);
         if !bytes.starts_with(&[0xff, SOI]) {
             return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(2).collect() });
         }
@@ -253,6 +255,30 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::decode::Decoder;
+    use crate::source::{EncodedImage, ImageMode};
+    use fuseloop_ops::author::Window;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The number of headers that this thread has parsed.
+        pub(in super::super) static PARSED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn headers_are_parsed_once_for_the_size_and_all_windows() {
+        let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/jpeg/422.jpg");
+        let bytes = std::fs::read(photo).unwrap();
+        let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+        let mut decoder = Decoder::default();
+        let before = PARSED.get();
+        let mut opened = decoder.open(&image).unwrap();
+        let full = opened.size().full();
+        for wanted in [full, Window { height: 1, width: 1, ..full }] {
+            opened.decode(wanted).unwrap();
+        }
+        assert_eq!(PARSED.get() - before, 1);
+    }
 
     /// Headers of a colour image whose chroma is sampled once for `factor` by `factor` pixels.
     pub(in super::super) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {

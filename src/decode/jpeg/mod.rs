@@ -23,9 +23,11 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg};
 use super::orientation::Orientation;
-use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
+use super::{DecodeError, DecodeOptions, Decoded};
 use crate::source::EncodedImage;
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use headers::Headers;
 pub use index::append_segment_index;
 #[cfg(feature = "write")]
@@ -65,13 +67,27 @@ pub(super) struct JpegDecoder {
     turned: Vec<u8>,
 }
 
+/// The headers of a JPEG, read and checked.
+#[derive(Debug)]
+pub(super) struct JpegHeaders {
+    stored: Headers,
+    orientation: Orientation,
+}
+
+impl JpegHeaders {
+    /// Returns the size after orientation.
+    pub(super) fn size(&self) -> Size {
+        self.orientation.turned(self.stored.size)
+    }
+}
+
 impl JpegDecoder {
     pub(super) fn new(options: DecodeOptions, backend: JpegBackend) -> Self {
         Self { options, backend, ..Self::default() }
     }
 
     /// Reads the headers and checks them against the limits, the sample table and what is supported.
-    fn headers(&self, image: &EncodedImage<'_>) -> Result<Headers, DecodeError> {
+    pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, DecodeError> {
         let limits = &self.options.limits;
         let len = image.bytes.len() as u64;
         if len > limits.max_sample_bytes {
@@ -86,7 +102,8 @@ impl JpegDecoder {
             return Err(DecodeError::Pixels { size: header, max: limits.max_pixels });
         }
         check_sampling(&headers)?;
-        Ok(headers)
+        let orientation = self.orientation(image, &headers);
+        Ok(JpegHeaders { stored: headers, orientation })
     }
 
     fn orientation(&self, image: &EncodedImage<'_>, headers: &Headers) -> Orientation {
@@ -96,6 +113,35 @@ impl JpegDecoder {
             }
             _ => Orientation::UPRIGHT,
         }
+    }
+
+    /// Decodes at least `wanted`, a window of the upright image.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        JpegHeaders { stored: headers, orientation }: &JpegHeaders,
+        wanted: Window,
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let stored = orientation.stored(wanted, headers.size);
+        if *orientation == Orientation::UPRIGHT {
+            return self.decode_window(bytes, headers, stored);
+        }
+        let mut turned = std::mem::take(&mut self.turned);
+        let outcome = self.decode_window(bytes, headers, stored).and_then(|decoded| {
+            turned.clear();
+            reserve(
+                &mut turned,
+                usize::try_from(3 * stored.size().pixels()).unwrap_or(usize::MAX),
+            )?;
+            let window = decoded.window(stored).expect("the part holds the window");
+            orientation.turn(window, &mut turned);
+            Ok(())
+        });
+        self.turned = turned; // also after an error: the next image reuses the buffer
+        outcome?;
+        let view = ImageView::packed(&self.turned, wanted.size());
+        let view = view.expect("turning keeps the number of pixels");
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
 
     /// Decodes at least `wanted`, a window of the image as stored.
@@ -166,43 +212,6 @@ fn decode_with_zune(
     let WindowCut { decoded: size, window: part, lead, .. } = cut;
     decode_into(file, size, buffer(pixels, size, true)?)?;
     Ok(DecodedWindow { size, part, lead })
-}
-
-impl ImageDecoder for JpegDecoder {
-    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
-        let headers = self.headers(image)?;
-        Ok(self.orientation(image, &headers).turned(headers.size))
-    }
-
-    fn decode<'a>(
-        &'a mut self,
-        image: &EncodedImage<'a>,
-        wanted: Window,
-    ) -> Result<Decoded<'a>, DecodeError> {
-        let headers = self.headers(image)?;
-        let orientation = self.orientation(image, &headers);
-        super::check_window(wanted, orientation.turned(headers.size))?;
-        let stored = orientation.stored(wanted, headers.size);
-        if orientation == Orientation::UPRIGHT {
-            return self.decode_window(image.bytes, &headers, stored);
-        }
-        let mut turned = std::mem::take(&mut self.turned);
-        let outcome = self.decode_window(image.bytes, &headers, stored).and_then(|decoded| {
-            turned.clear();
-            reserve(
-                &mut turned,
-                usize::try_from(3 * stored.size().pixels()).unwrap_or(usize::MAX),
-            )?;
-            let window = decoded.window(stored).expect("the part holds the window");
-            orientation.turn(window, &mut turned);
-            Ok(())
-        });
-        self.turned = turned; // also after an error: the next image reuses the buffer
-        outcome?;
-        let view = ImageView::packed(&self.turned, wanted.size());
-        let view = view.expect("turning keeps the number of pixels");
-        Ok(Decoded { view, top: wanted.top, left: wanted.left })
-    }
 }
 
 /// Refuses factors other than 1, 2 and 4, and components finer than the first: the decoder decodes them

@@ -31,7 +31,8 @@
 
 use super::headers::{EOI, Headers};
 use super::scans::{Grid, SingleScan, mcus};
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 use std::ops::Range;
 
 /// Ones between the data and the end marker, more of them than the decoder reads ahead (64 bits).
@@ -294,6 +295,7 @@ fn row_step(interval: u64, columns: u64) -> u64 {
 mod tests {
     use super::super::headers::tests::of_size;
     use super::*;
+    use fuseloop_ops::internals::is_inside;
 
     #[test]
     fn restart_markers_save_what_lies_around_the_window() {
@@ -353,7 +355,7 @@ mod tests {
                 && outer.top + outer.height >= wanted.top + wanted.height
                 && outer.left + outer.width >= wanted.left + wanted.width
         };
-        assert!(within(cut.window) && cut.window.fits(headers.size), "{case}");
+        assert!(within(cut.window) && is_inside(cut.window, headers.size), "{case}");
         assert!(cut.lead + cut.window.width <= cut.decoded.width, "{case}");
         let segments: Vec<u64> = layout.segments().collect();
         let all = layout.rows * layout.width;

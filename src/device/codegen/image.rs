@@ -16,8 +16,9 @@ use super::translate::{Translation, function};
 use super::{KernelBuilder, Untranslatable};
 use crate::device::record::{DeviceRecordLayout, Needed};
 use crate::plan::{Block, ImagePlan, OpKind};
+use fuseloop_ops::DType;
+use fuseloop_ops::author::Layout as Channels;
 use fuseloop_ops::author::{Emit, Pixels};
-use fuseloop_ops::{DType, Layout as Channels};
 use std::fmt::Write as _;
 
 /// The input of the code generation for one image.

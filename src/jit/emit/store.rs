@@ -19,7 +19,8 @@ use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_kernels::{Numbers, RowFunction};
-use fuseloop_ops::{DType, Layout};
+use fuseloop_ops::DType;
+use fuseloop_ops::author::Layout;
 
 /// Where and how a block's output is stored.
 #[derive(Clone, Copy)]

@@ -5,10 +5,11 @@ use super::SampleCache;
 use super::cached_field::{CachedField, stored_bytes};
 use super::disk::CacheFile;
 use super::table::{SAMPLE, VALUE, allocated};
-use crate::decode::{DecodeError, Decoded, Decoder};
+use crate::decode::{DecodeError, Decoded, Opened};
 use crate::sample::SampleId;
 use crate::source::{EncodedImage, OwnedImage, OwnedValue, Value};
-use fuseloop_ops::{ImageView, RGB, Size, Window};
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::{ImageView, RGB};
 use std::sync::Arc;
 
 /// See the top of the module. Dropping the entry before it is stored, as when a field can't be read,
@@ -28,24 +29,24 @@ impl<'a> PendingEntry<'a> {
         Self { cache, sample, parts: vec![], claimed: None, is_given_up: false }
     }
 
-    /// Decodes a field's image of the given size: the whole image, if it is to be cached, otherwise only
-    /// `wanted`.
+    /// Decodes a field's image: the whole image, if it is to be cached, otherwise only `wanted`.
     ///
     /// An image that is only damaged outside the window must give the same result with and without a
     /// cache: if it can't be decoded whole, it is not cached, and only `wanted` is decoded.
     ///
     /// # Errors
     ///
-    /// See [`Decoder::decode`].
+    /// See [`Opened::decode`].
     pub(in crate::loader) fn decode<'b>(
         &'b mut self,
         field: usize,
-        decoder: &'b mut Decoder,
-        image: &EncodedImage<'b>,
-        (size, wanted): (Size, Window),
+        image: &'b mut Opened<'_>,
+        is_coded: bool,
+        wanted: Window,
     ) -> Result<Decoded<'b>, DecodeError> {
-        if !self.keep_picture(field, decoder, image, size) {
-            return decoder.decode(image, wanted);
+        let size = image.size();
+        if !self.keep_picture(field, image, is_coded) {
+            return image.decode(wanted);
         }
         let kept = self.parts.last().map(|part| &part.value);
         match kept.map(OwnedValue::borrowed) {
@@ -59,18 +60,13 @@ impl<'a> PendingEntry<'a> {
 
     /// Decodes a whole image and keeps a copy. Returns false if the image is not to be cached or can't
     /// be.
-    fn keep_picture(
-        &mut self,
-        field: usize,
-        decoder: &mut Decoder,
-        image: &EncodedImage<'_>,
-        size: Size,
-    ) -> bool {
-        let is_worth_it = self.cache.keeps_all || image.mode.is_coded();
+    fn keep_picture(&mut self, field: usize, image: &mut Opened<'_>, is_coded: bool) -> bool {
+        let size = image.size();
+        let is_worth_it = self.cache.keeps_all || is_coded;
         if !is_worth_it || !self.reserve(size.pixels().saturating_mul(RGB as u64)) {
             return false;
         }
-        let decoded = decoder.decode(image, size.full()).ok();
+        let decoded = image.decode(size.full()).ok();
         match decoded.and_then(|decoded| copied(decoded.view)) {
             Some(bytes) => {
                 let image = OwnedImage::rgb(size.height, size.width, bytes);

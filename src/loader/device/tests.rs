@@ -11,7 +11,7 @@ use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop_engine::batch::{BatchSpec, Slot};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 
 const SIDE: u32 = 24;

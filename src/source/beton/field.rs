@@ -16,66 +16,10 @@
 //!
 //! Arguments of the other kinds are ignored, as FFCV does: they leave room for extensions.
 
-use super::{NdType, take};
+use super::take;
+use crate::source::field_kind::array_bytes;
+use crate::source::{FieldKind, FieldSpec, NdType};
 use std::collections::{BTreeMap, HashMap};
-
-/// A column of a dataset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldSpec {
-    /// The name, at most 16 ASCII characters. In a hostile file they may be control characters: show the
-    /// name with `{:?}`, which escapes them.
-    pub name: String,
-    /// The kind of the column's values.
-    pub kind: FieldKind,
-}
-
-/// The kind of a column's values.
-///
-/// | type id | kind          | bytes of a row      | align |
-/// |--------:|---------------|---------------------|------:|
-/// |       0 | `Float`       | 8: the value        |     8 |
-/// |       1 | `Int`         | 8: the value        |     8 |
-/// |       2 | `RgbImage`    | 13: see `ImageCell` |     1 |
-/// |       3 | `Bytes`       | 16: pointer, size   |     1 |
-/// |       4 | `NdArray`     | 8: pointer          |     8 |
-/// |       5 | `Json`        | 16: pointer, size   |     1 |
-/// |       6 | `TorchTensor` | 8: pointer          |     8 |
-/// |     255 | `Custom`      | the user says       |       |
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FieldKind {
-    /// A 64-bit float.
-    Float,
-    /// A 64-bit integer.
-    Int,
-    /// An image, raw or JPEG.
-    RgbImage,
-    /// Bytes of any length.
-    Bytes,
-    /// An array of one shape for all samples.
-    NdArray {
-        /// The type of an element.
-        dtype: NdType,
-        /// Dimensions, outermost first; empty for a single element.
-        shape: Vec<u64>,
-    },
-    /// JSON text.
-    Json,
-    /// An array like `NdArray`, written from a torch tensor.
-    TorchTensor {
-        /// The type of an element.
-        dtype: NdType,
-        /// Dimensions, outermost first; empty for a single element.
-        shape: Vec<u64>,
-    },
-    /// A user-defined field.
-    Custom {
-        /// The size of the field's cell in a row, in bytes.
-        row_size: usize,
-        /// The alignment of the field's cell in a row, a power of two.
-        align: usize,
-    },
-}
 
 /// The cell of a user-defined field in a row: what FFCV learns from the field's Python class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,30 +117,6 @@ impl FieldKind {
             Self::Custom { .. } => 255,
         }
     }
-
-    /// Returns the kind in a word, for messages.
-    pub(crate) fn word(&self) -> &'static str {
-        match self {
-            Self::Float => "float",
-            Self::Int => "int",
-            Self::RgbImage => "image",
-            Self::Bytes => "bytes",
-            Self::NdArray { .. } => "array",
-            Self::Json => "json",
-            Self::TorchTensor { .. } => "tensor",
-            Self::Custom { .. } => "custom",
-        }
-    }
-
-    /// Returns the size of one array in bytes; `None` for other kinds, and for a product beyond 2^64.
-    pub(crate) fn array_bytes(&self) -> Option<u64> {
-        match self {
-            Self::NdArray { dtype, shape } | Self::TorchTensor { dtype, shape } => {
-                array_bytes(*dtype, shape)
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Reads descriptors that are stored one after another from file offset `at` on. No two may share a
@@ -290,10 +210,6 @@ fn put_array(arguments: &mut [u8], dtype: NdType, shape: &[u64]) {
     let descr = format!("[[\"\", \"{dtype}\"]]");
     arguments[MAX_DIMS * 8..DTYPE_OFFSET].copy_from_slice(&(descr.len() as u64).to_le_bytes());
     arguments[DTYPE_OFFSET..][..descr.len()].copy_from_slice(descr.as_bytes());
-}
-
-fn array_bytes(dtype: NdType, shape: &[u64]) -> Option<u64> {
-    shape.iter().try_fold(dtype.item_size(), |bytes, &dim| bytes.checked_mul(dim))
 }
 
 /// Why a field descriptor could not be read or written.

@@ -1,6 +1,7 @@
 //! The header of a `.beton` file.
 
-use super::{FieldSpec, take};
+use super::take;
+use crate::source::FieldSpec;
 
 /// The first 24 bytes of a `.beton` file, version 2.
 ///

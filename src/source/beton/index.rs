@@ -13,8 +13,9 @@
 //! In files that FFCV wrote, a value of no bytes shares its pointer with the next value: of several
 //! records with one pointer, the largest size is used.
 
-use super::{Allocation, FieldKind, FieldSpec, OpenError};
+use super::{Allocation, OpenError};
 use crate::sample::SampleId;
+use crate::source::{FieldKind, FieldSpec};
 
 /// Sizes by pointer.
 pub(super) struct SizeIndex {

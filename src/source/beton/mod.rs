@@ -16,7 +16,6 @@
 //! Each of these files has the `parse` of its structure beside the code that writes it, so that the
 //! reader and the writer share one definition.
 
-mod dtype;
 mod error;
 mod field;
 mod header;
@@ -27,17 +26,14 @@ mod row;
 mod stats;
 mod table;
 
-#[cfg(feature = "tfrecord")]
-pub(crate) use dtype::{ByteOrder, NdKind};
-pub use dtype::{NdType, UnknownNdType};
-pub use error::{OpenError, ReadError, ReadErrorKind, SourceError, SourceErrorKind};
+pub use error::{OpenError, ReadError, SourceError, SourceErrorKind};
 use field::CustomRows;
-pub use field::{CustomRow, FieldError, FieldKind, FieldSpec, parse_fields};
+pub use field::{CustomRow, FieldError, parse_fields};
 pub use header::{Header, HeaderError};
 pub use pages::{PageStats, PagedBeton, ProcessCache};
 pub use read::{Beton, BetonHead, OpenOptions};
-pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
-pub use stats::{FieldStats, ImageStats};
+pub use row::{Cell, ImageCell, LayoutError, RowLayout};
+pub use stats::FieldStats;
 pub use table::Allocation;
 
 /// Takes the next `N` bytes off `rest`. If there are fewer, returns `None` and takes nothing.

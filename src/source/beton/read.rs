@@ -6,20 +6,20 @@
 //! one damaged sample does not cost the others.
 
 use super::{
-    Allocation, Cell, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, Header, HeaderError,
-    ImageCell, ImageMode, OpenError, ReadError, RowLayout, SourceError,
-    error::ReadErrorKind,
+    Allocation, Cell, CustomRow, CustomRows, FieldError, Header, HeaderError, ImageCell, OpenError,
+    ReadError, RowLayout, SourceError,
     index::{Guess, SizeIndex},
     parse_fields,
-    stats::ImageStats,
 };
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, ClassNames, DatasetError, EncodedImage, Fingerprint, OwnedValue, Record,
-    SampleLocation, Source, Value, classes,
+    BoxError, Buffer, ClassNames, DatasetError, EncodedImage, FieldKind, FieldSpec, Fingerprint,
+    ImageMode, ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value,
+    classes,
 };
-use fuseloop_ops::{RGB, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;

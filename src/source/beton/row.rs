@@ -7,7 +7,9 @@
 //!
 //! The table itself is not aligned in the file, so cells are read byte by byte.
 
-use super::{FieldKind, take};
+use super::take;
+use crate::source::read_error::CellError;
+use crate::source::{FieldKind, ImageMode};
 
 /// The offsets of the cells in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,31 +90,6 @@ fn size_and_align(kind: &FieldKind) -> (usize, usize) {
 
 fn round_up(value: usize, align: usize) -> Option<usize> {
     value.checked_next_multiple_of(align).filter(|&rounded| isize::try_from(rounded).is_ok())
-}
-
-/// How an image's bytes are coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ImageMode {
-    /// A whole JPEG file; 0 in the sample table.
-    Jpeg,
-    /// `height * width * 3` bytes RGB, rows top down; 1 in the sample table.
-    Raw,
-    /// A whole PNG file. A `.beton` file has none: its writer stores the decoded pixels, and no cell is
-    /// read as a PNG.
-    Png,
-}
-
-impl ImageMode {
-    /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
-    /// ignored: one of ImageNet's `.JPEG` files is a PNG.
-    pub(crate) fn of_file(bytes: &[u8]) -> Self {
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
-    }
-
-    /// Returns whether the bytes must be decoded, which is true of all but raw images.
-    pub(crate) fn is_coded(self) -> bool {
-        self != Self::Raw
-    }
 }
 
 /// The cell of an image.
@@ -249,24 +226,6 @@ impl<'r> Cell<'r> {
             Self::Custom(bytes) => place.copy_from_slice(bytes),
         }
     }
-}
-
-/// Why a cell could not be read.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CellError {
-    /// The cell is shorter than a cell of its kind.
-    #[error("a cell of {found} bytes is too short for its field")]
-    Truncated {
-        /// The number of bytes available.
-        found: usize,
-    },
-    /// The image is neither JPEG nor raw.
-    #[error("image mode {found}, expected 0 (JPEG) or 1 (raw)")]
-    Mode {
-        /// The mode in the file.
-        found: u8,
-    },
 }
 
 #[cfg(test)]

@@ -14,23 +14,14 @@
 //! refused. A shard that was changed in its middle only, byte for byte, is not recognized as another
 //! shard: its samples are still at the same positions.
 //!
-//! An index is read wherever there is one, but only [`index_shards`] writes it. The file appears whole
+//! An index is read wherever there is one, but only [`index_shards`](super::index_shards) writes it. The file appears whole
 //! or not at all.
 
 mod table;
 
-#[cfg(not(all(feature = "tar", feature = "tfrecord")))]
-use super::feature::NeedsFeature;
-use super::shards::{Shard, ShardIndex, Shards};
-#[cfg(feature = "tar")]
-use super::tar;
-#[cfg(feature = "tfrecord")]
-use super::tfrecord;
-use super::{BoxError, Location, atomic_file, open};
-use crate::parallel;
-use crate::sample::Limits;
+use super::shards::{Shard, ShardIndex};
+use super::{BoxError, Location, atomic_file};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MAGIC: &[u8; 8] = b"\x89FIDX\r\n\x1a";
 const VERSION: u32 = 1;
@@ -46,79 +37,6 @@ pub(in crate::source) enum Kind {
     Tar = 1,
     #[cfg_attr(not(feature = "tfrecord"), expect(dead_code, reason = "this build reads none"))]
     TfRecord = 2,
-}
-
-/// The result of indexing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexReport {
-    /// The number of shards that now have an index.
-    pub shards: usize,
-    /// The number of samples in these shards.
-    pub samples: u64,
-    /// The size of the index files in bytes.
-    pub bytes: u64,
-}
-
-/// Writes an index file beside each shard that a text names, over an index that is there. Several shards
-/// are read at a time. After each shard, `progress` is called with the number of shards that are done
-/// and the number of all shards.
-///
-/// With an index, opening a shard reads the index and no headers. [`Tar`](super::Tar) and
-/// [`TfRecords`](super::TfRecords) find the index by its name.
-///
-/// ```no_run
-/// use fuseloop::source::index_shards;
-/// let report = index_shards("train-{000..255}.tar", &|done, of| println!("{done} of {of}"))?;
-/// println!("{} samples", report.samples);
-/// # Ok::<(), fuseloop::source::BoxError>(())
-/// ```
-///
-/// # Errors
-///
-/// Fails with the name of the first shard that is damaged, compressed or remote, or beside which no file
-/// can be written. The shards before it keep the index that was written.
-pub fn index_shards(
-    spec: &str,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<IndexReport, BoxError> {
-    let shards = Shards::open(spec)?;
-    let (done, of) = (AtomicUsize::new(0), shards.all().len());
-    let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
-        let (kind, index) = scan(shard)?;
-        let bytes = save(shard, kind, &index)?;
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
-        Ok((index.len() as u64, bytes))
-    };
-    let mut report = IndexReport::default();
-    for one in parallel::map(shards.all(), one)? {
-        let (samples, bytes) = one?;
-        report.shards += 1;
-        report.samples += samples;
-        report.bytes += bytes;
-    }
-    Ok(report)
-}
-
-/// Finds the samples of a shard. The shard's name tells its format.
-fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
-    match open::FileFormat::of_name(shard.location.file_name()) {
-        #[cfg(feature = "tfrecord")]
-        open::FileFormat::TfRecords => {
-            Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?))
-        }
-        #[cfg(not(feature = "tfrecord"))]
-        open::FileFormat::TfRecords => {
-            let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
-            Err(format!("{}: {reason}", shard.location).into())
-        }
-        #[cfg(feature = "tar")]
-        _ => Ok((Kind::Tar, tar::scan(shard, &Limits::DEFAULT)?)),
-        #[cfg(not(feature = "tar"))]
-        _ => {
-            let reason = NeedsFeature { what: "tar files", feature: "tar" };
-            Err(format!("{}: {reason}", shard.location).into())
-        }
-    }
 }
 
 /// Reads the index beside a shard; `None` if there is none.

@@ -90,6 +90,8 @@ pub mod test_objects;
 mod tests;
 
 use super::{BoxError, ReadAt};
+use crate::sample::SampleId;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(feature = "remote")]
@@ -123,3 +125,16 @@ pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
 }
 
 pub(super) use self::object as open;
+
+/// The readers of a dataset's files as one run reads them; `None` for a file that is not remote.
+pub(super) type Views = Vec<Option<Arc<dyn ReadAt>>>;
+
+/// The positions of samples in shards, from which reading ahead is planned.
+pub(in crate::source) trait Extents: Send + Sync {
+    #[cfg_attr(
+        not(feature = "remote"),
+        expect(dead_code, reason = "only what is remote is planned")
+    )]
+    /// Appends the (shard, byte range) pairs that are needed to read these fields of a sample.
+    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
+}

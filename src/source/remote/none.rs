@@ -1,7 +1,7 @@
 //! Addresses in a build without the feature `remote`: opening one is an error that names the feature.
 
+use super::{Extents, Views};
 use crate::source::feature::NeedsFeature;
-use crate::source::shards::{Extents, Shards};
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
     Err(format!("{location}: {reason}").into())
 }
 
-/// Returns `None`: no shard is remote.
+/// Returns `None`: no file is remote.
 pub(in crate::source) fn ahead(
-    _: &Shards,
+    _: &[Option<Arc<dyn ReadAt>>],
     _: &RunPlan,
     _: Arc<dyn Extents>,
-) -> Result<Option<Shards>, BoxError> {
+) -> Result<Option<Views>, BoxError> {
     Ok(None)
 }

@@ -1,9 +1,9 @@
 //! For `benches/remote`: reads values at known offsets of objects, with or without a run's plan.
 
-use super::ahead;
+use super::{Extents, ahead, object};
 use crate::sample::{Epoch, SampleId};
-use crate::source::shards::{Extents, Shard, Shards};
-use crate::source::{BoxError, Location, RunPlan, Upcoming};
+use crate::source::file::FileBytes;
+use crate::source::{BoxError, ReadAt, RunPlan, Upcoming};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ pub type ObjectRanges = Vec<(usize, Range<u64>)>;
 
 /// Remote objects that hold values.
 pub struct TestObjects {
-    shards: Shards,
+    readers: Vec<Arc<dyn ReadAt>>,
+    objects: Vec<FileBytes>,
     places: Arc<ObjectRanges>,
 }
 
@@ -43,9 +44,13 @@ impl TestObjects {
     ///
     /// See [`object`](super::object).
     pub fn open(urls: &[String], places: ObjectRanges) -> Result<Self, BoxError> {
-        let shards = urls.iter().map(|url| Shard::open(Location::Url(url.clone())));
-        let shards: Result<Vec<Shard>, BoxError> = shards.collect();
-        Ok(Self { shards: Shards::new(shards?), places: Arc::new(places) })
+        let readers: Result<Vec<_>, BoxError> = urls.iter().map(|url| object(url)).collect();
+        Self::over(readers?, Arc::new(places))
+    }
+
+    fn over(readers: Vec<Arc<dyn ReadAt>>, places: Arc<ObjectRanges>) -> Result<Self, BoxError> {
+        let objects = readers.iter().cloned().map(FileBytes::from_reader);
+        Ok(Self { objects: objects.collect::<Result<_, _>>()?, readers, places })
     }
 
     /// Returns the same objects with read-ahead for a run over `order`.
@@ -62,10 +67,10 @@ impl TestObjects {
             batches_ahead: 2,
             fields: vec![0],
         };
+        let readers: Vec<_> = self.readers.iter().cloned().map(Some).collect();
         let places: Arc<ObjectRanges> = Arc::clone(&self.places);
-        let view = ahead(&self.shards, &run, places)?;
-        let shards = view.unwrap_or_else(|| self.shards.clone());
-        Ok(Self { shards, places: Arc::clone(&self.places) })
+        let views = ahead(&readers, &run, places)?.unwrap_or(readers);
+        Self::over(views.into_iter().flatten().collect(), Arc::clone(&self.places))
     }
 
     /// Reads a sample's value.
@@ -75,7 +80,7 @@ impl TestObjects {
     /// If the value can't be read.
     pub fn read<'a>(&'a self, sample: u64, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], BoxError> {
         let (shard, range) = self.places.get(sample as usize).ok_or("there is no such sample")?;
-        let shard = self.shards.all().get(*shard).ok_or("there is no such object")?;
-        shard.get(range, buffer)
+        let object = self.objects.get(*shard).ok_or("there is no such object")?;
+        Ok(object.get(range.start, range.end - range.start, buffer)?)
     }
 }

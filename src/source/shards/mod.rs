@@ -6,17 +6,15 @@
 
 mod index;
 mod pool;
-mod rank_shards;
 mod reader;
 
+pub(in crate::source) use super::remote::Extents;
 pub(in crate::source) use index::{ShardIndex, ShardMember};
-pub(in crate::source) use rank_shards::shards_of_rank;
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
-use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
+use super::{BoxError, Location, ReadAt, ReadErrorKind, RunPlan, remote};
 use crate::parallel;
-use crate::sample::SampleId;
 use pool::FilePool;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -142,7 +140,30 @@ impl Shards {
         run: &RunPlan,
         extents: Arc<dyn Extents>,
     ) -> Result<Option<Self>, BoxError> {
-        remote::ahead(self, run, extents)
+        let views = remote::ahead(&self.readers(), run, extents)?;
+        views.map(|views| self.over(views)).transpose()
+    }
+
+    /// Returns what each shard is read from; `None` for a shard in memory.
+    pub(in crate::source) fn readers(&self) -> Vec<Option<Arc<dyn ReadAt>>> {
+        self.0.iter().map(|shard| shard.bytes.reader().cloned()).collect()
+    }
+
+    /// Returns the shards with some of their files replaced by `views` of the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a view can't tell its length.
+    pub(in crate::source) fn over(
+        &self,
+        views: Vec<Option<Arc<dyn ReadAt>>>,
+    ) -> Result<Self, BoxError> {
+        let shards = self.0.iter().zip(views).map(|(shard, view)| {
+            let Some(view) = view else { return Ok(shard.clone()) };
+            let bytes = Arc::new(FileBytes::from_reader(view)?);
+            Ok(Shard { location: shard.location.clone(), bytes })
+        });
+        Ok(Self::new(shards.collect::<Result<Vec<_>, BoxError>>()?))
     }
 }
 
@@ -166,14 +187,4 @@ pub(in crate::source) fn name_of<'a>(
         (Some(one), None) => one.to_string(),
         (Some(first), Some(last)) => format!("{first} .. {last} ({count} shards)"),
     }
-}
-
-/// The positions of samples in shards, from which reading ahead is planned.
-pub(in crate::source) trait Extents: Send + Sync {
-    #[cfg_attr(
-        not(feature = "remote"),
-        expect(dead_code, reason = "only what is remote is planned")
-    )]
-    /// Appends the (shard, byte range) pairs that are needed to read these fields of a sample.
-    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
 }

@@ -18,8 +18,8 @@
 
 use super::error::{StreamError, check_equal};
 use super::read_ahead::{ReadAhead, ReadAheadPass};
+use super::shards_of_rank;
 use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
-use crate::source::shards::shards_of_rank;
 use crate::source::{BoxError, FieldSpec};
 use crate::threads;
 use std::sync::Arc;

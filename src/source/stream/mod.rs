@@ -38,11 +38,11 @@ mod draws;
 mod error;
 mod filter;
 mod interleave;
-mod item;
 mod map;
 mod mix;
 mod pass_cursor;
 mod prefetch;
+mod rank_shards;
 mod read_ahead;
 mod repeat;
 mod sequential_source;
@@ -55,10 +55,12 @@ mod zip;
 pub use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
-pub use item::Item;
 pub use mix::MixEnd;
+pub(in crate::source) use rank_shards::shards_of_rank;
 pub use sequential_source::SequentialSource;
 pub(crate) use stream_source::{StreamEnd, StreamSource};
+
+pub use super::samples::Item;
 
 use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};

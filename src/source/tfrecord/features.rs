@@ -23,7 +23,7 @@ use super::TfRecordCause;
 use super::example::{self, Example, Kind};
 use super::marks::{self, NamedFeatures};
 use crate::sample::Limits;
-use crate::source::beton::{ByteOrder, NdKind};
+use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
 use crate::source::{OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;

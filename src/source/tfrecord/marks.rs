@@ -21,7 +21,7 @@
 //! no additional feature. Written by `write/shards/example.rs`, read by `features.rs`.
 
 use super::example::{BytesList, ExampleFeature, FloatList, Int64List, Kind};
-use crate::source::beton::{ByteOrder, NdKind};
+use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::{FieldKind, NdType};
 use half::f16;
 use std::collections::BTreeMap;

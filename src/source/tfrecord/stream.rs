@@ -13,8 +13,8 @@ use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
 use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, local_paths, name_of, shards_of_rank};
-use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
+use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
+use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{
     BoxError, ClassNames, DatasetError, FieldSpec, Fingerprint, Location, Record, SampleLocation,
     Source, classes,

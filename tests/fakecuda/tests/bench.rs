@@ -7,6 +7,7 @@ use fuseloop::device::bench::{Bench, HostPages, Resident};
 use fuseloop::device::check::{CheckBatch, CheckFailure};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop_fakecuda::{Report, on_fake_gpu};
+use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::*;
 
 /// No compiler: the shipped kernel runs. No cache is shared between tests.

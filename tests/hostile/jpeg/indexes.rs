@@ -3,7 +3,8 @@
 use super::whole;
 use crate::common::jpegs::*;
 use fuseloop::internals::decode::{DecodeError, Decoder};
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 
 const SIZE: Size = Size::new(70, 150);
 

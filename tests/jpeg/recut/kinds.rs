@@ -6,7 +6,7 @@ use super::{
 };
 use fuseloop::recut::{Recutter, Tile, Unchanged};
 use fuseloop::sample::Limits;
-use fuseloop_ops::Window;
+use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, SamplingFactor};
 
 const COLOR: Kind = Kind { color: ColorType::Rgb, sampling: SamplingFactor::R_4_2_0 };

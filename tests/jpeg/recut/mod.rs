@@ -13,7 +13,8 @@ use crate::common::jpegs::Edges;
 use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Recutter;
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
 use std::path::Path;
 
 fn golden(name: &str) -> Vec<u8> {

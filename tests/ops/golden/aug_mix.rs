@@ -1,8 +1,9 @@
 //! AugMix: torchvision's mixes for given weights, chains and magnitudes.
 
 use super::support::{Image, cases, run, sha256};
-use fuseloop_ops::author::{ChoiceBranch, ChoiceOp, MixOp, Mixture, Op, OpClass, Rng, Type};
+use fuseloop_ops::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use fuseloop_ops::internals::policy::{Action, Space, Strength, WarpOptions};
+use fuseloop_ops::internals::{MixOp, Mixture};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use std::sync::Arc;

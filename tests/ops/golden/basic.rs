@@ -3,7 +3,8 @@
 
 use super::support::{Image, cases, distance, golden, number, run, sha256};
 use fuseloop::internals::plan::block::nth_order;
-use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 
@@ -117,7 +118,7 @@ fn resized(case: &Json, size: Size) -> Vec<u8> {
         RandomResizedCrop::to(height, width, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
     run(ops![crop.unwrap()], &image, |draws| {
         let window = Window { top, left, height: rows, width: columns };
-        draws.geometry[0] = (0, GeometryStep::crop(window));
+        draws.geometry[0] = (0, geometry_step::crop(window));
     })
 }
 

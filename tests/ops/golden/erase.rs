@@ -1,7 +1,7 @@
 //! Erased rectangles, in u8 and in float images.
 
 use super::support::{Image, cases, number, run, sha256};
-use fuseloop_ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
+use fuseloop_ops::author::{Emit, Eval, ImageType, Op, OpClass, PixelOp, Pixels, Type, Window};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 

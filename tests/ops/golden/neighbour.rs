@@ -42,7 +42,7 @@ fn gaussian_blurs_are_torchvisions_but_for_the_last_bit_of_sums() {
     assert_eq!(cases.len(), 16);
     for (case, bytes) in cases {
         let (kernel, [x, y]) = (kernel(&case["kernel_size"]), sigma(&case));
-        let op = GaussianBlur::with_kernel(kernel, x..=x).unwrap();
+        let op = GaussianBlur::new(kernel, x..=x).unwrap();
         let out = run(ops![op], &Image::of(&case), |draws| {
             let blur = RowFilter::GaussianBlur { kernel, sigma: [x as f32, y as f32] };
             if x == y {
@@ -60,7 +60,7 @@ fn box_blurs_are_opencvs() {
     let cases = cases_of("blur");
     assert_eq!(cases.len(), 9);
     for (case, bytes) in cases {
-        let op = BoxBlur::with_kernel(kernel(&case["ksize"])).unwrap();
+        let op = BoxBlur::new(kernel(&case["ksize"])).unwrap();
         assert!(run(ops![op], &Image::of(&case), |_| ()) == bytes, "{case}");
     }
 }
@@ -93,7 +93,7 @@ fn box_blurs_of_even_sides_are_opencvs_but_for_what_it_adds() {
     let image = Image { pixels: pixels.to_vec(), size };
     assert_eq!(results.len(), EVEN_KERNELS.len() * pixels.len());
     for (kernel, theirs) in EVEN_KERNELS.into_iter().zip(results.chunks_exact(pixels.len())) {
-        let ours = run(ops![BoxBlur::with_kernel(kernel).unwrap()], &image, |_| ());
+        let ours = run(ops![BoxBlur::new(kernel).unwrap()], &image, |_| ());
         let area = kernel[0] * kernel[1];
         if !area.is_power_of_two() {
             assert!(ours == theirs, "{kernel:?}");

@@ -2,7 +2,8 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};

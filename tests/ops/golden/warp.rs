@@ -3,7 +3,8 @@
 
 use super::support::{Image, cases_and_bytes, color, distance, number, numbers, run, sha256};
 use fuseloop_ops::author::GeometryOp as _;
-use fuseloop_ops::author::{GeometryStep, SampleKey};
+use fuseloop_ops::author::GeometryStep;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::internals::rows::{
     Map, RowFilter, Warp, affine_matrix, perspective_coefficients, rotation_matrix,
 };

@@ -3,8 +3,8 @@
 use super::*;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::source::OpenOptions;
-use fuseloop_ops::internals::area;
-use fuseloop_ops::{ImageView, Size};
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, area};
 
 #[test]
 fn a_jpeg_is_stored_as_it_is_unless_something_else_is_asked_for() {

@@ -17,7 +17,9 @@ use super::super::scans::Grid;
 use super::frame::CoreComponent;
 use super::upsample;
 use fuseloop_kernels::{gray_row, ycbcr_row};
-use fuseloop_ops::{RGB, Size, Window};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::RGB;
 use std::ops::Range;
 
 /// Samples of a component, by rows.

@@ -32,7 +32,7 @@ use super::headers::Headers;
 use super::scans::{Grid, SingleScan, mcus};
 use frame::Tables;
 use fuseloop_kernels::{CpuWork, for_cpu};
-use fuseloop_ops::Window;
+use fuseloop_ops::author::Window;
 use mcu_reader::McuReader;
 use mcu_row::{DecodeRegion, McuRow};
 

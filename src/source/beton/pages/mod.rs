@@ -33,10 +33,11 @@ mod threads;
 
 pub use stats::PageStats;
 
-use super::{Beton, FieldSpec, ImageStats, read::ValueLocation};
+use super::{Beton, read::ValueLocation};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, ClassNames, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ReadErrorKind, Record, RunPlan,
+    SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
 use plan::PagePlan;

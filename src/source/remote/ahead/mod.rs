@@ -23,8 +23,7 @@ mod window;
 
 use super::opened::Object;
 use super::runtime::{self, runtime};
-use crate::source::file::FileBytes;
-use crate::source::shards::{Extents, Shard, Shards};
+use super::{Extents, Views};
 use crate::source::{BoxError, ReadAt, RunPlan};
 use plan::Planner;
 use std::any::Any;
@@ -46,44 +45,42 @@ const ROOM: u64 = 256 << 20;
 /// MB/s per request.
 const REQUESTS: usize = 16;
 
-/// Returns the shards as one run reads them: the ranges that the run will need are merged and fetched
-/// ahead. `None` if no shard is remote.
+/// Returns the files behind `readers` as one run reads them: the ranges that the run will need are merged
+/// and fetched ahead. `None` if no file is remote.
 ///
 /// # Errors
 ///
 /// If the system can't start threads, or there is no memory for the first plan.
 pub(in crate::source) fn ahead(
-    shards: &Shards,
+    readers: &[Option<Arc<dyn ReadAt>>],
     run: &RunPlan,
     extents: Arc<dyn Extents>,
-) -> Result<Option<Shards>, BoxError> {
-    ahead_within(shards, run, extents, bounds(run))
+) -> Result<Option<Views>, BoxError> {
+    ahead_within(readers, run, extents, bounds(run))
 }
 
 fn ahead_within(
-    shards: &Shards,
+    readers: &[Option<Arc<dyn ReadAt>>],
     run: &RunPlan,
     extents: Arc<dyn Extents>,
     bounds: AheadLimits,
-) -> Result<Option<Shards>, BoxError> {
-    let objects: Vec<Option<Object>> = shards.all().iter().map(object_of).collect();
+) -> Result<Option<Views>, BoxError> {
+    let objects: Vec<Option<Object>> =
+        readers.iter().map(|reader| object_of(reader.as_ref()?)).collect();
     if objects.iter().all(Option::is_none) {
         return Ok(None);
     }
     let reading = Arc::new(ReadAheadRun(Shared::begin(objects.clone(), run, extents, bounds)?));
-    let views = shards.all().iter().zip(objects).enumerate().map(|(shard, (whole, object))| {
-        let Some(object) = object else { return Ok(whole.clone()) };
-        let planned = Planned { reading: Arc::clone(&reading), shard, object };
-        let bytes = Arc::new(FileBytes::from_reader(Arc::new(planned))?);
-        Ok(Shard { location: whole.location.clone(), bytes })
+    let views = objects.into_iter().enumerate().map(|(shard, object)| {
+        let planned = Planned { reading: Arc::clone(&reading), shard, object: object? };
+        Some(Arc::new(planned) as Arc<dyn ReadAt>)
     });
-    let views: io::Result<Vec<Shard>> = views.collect();
-    Ok(Some(Shards::new(views?)))
+    Ok(Some(views.collect()))
 }
 
-/// The remote object that a shard is read from, if it is remote.
-fn object_of(shard: &Shard) -> Option<Object> {
-    let mut reader: &dyn Any = &**shard.bytes.reader()?;
+/// The remote object behind a reader, if there is one.
+fn object_of(reader: &Arc<dyn ReadAt>) -> Option<Object> {
+    let mut reader: &dyn Any = &**reader;
     if let Some(shared) = reader.downcast_ref::<Arc<dyn ReadAt>>() {
         reader = &**shared;
     }

@@ -9,8 +9,8 @@
 //! Reading a gap is worthwhile if it takes less time than one more request. With 16 requests in flight
 //! on a line of 1 Gbit/s, each moves 8 MB/s, so the 30 ms of a request correspond to 240 KB.
 
+use super::super::Extents;
 use crate::source::RunPlan;
-use crate::source::shards::Extents;
 use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::super::opened::Object;
 use super::super::server::{Answer, Server};
 use super::super::tests::{bytes, hasty, open};
 use super::plan::{GAP, LONGEST};
-use super::{AheadLimits, BlockWindow, ReadAheadRun, Shared, ahead_within};
+use super::{AheadLimits, BlockWindow, ReadAheadRun, Shared};
 use crate::sample::{Epoch, SampleId};
 use crate::source::file::FileBytes;
 use crate::source::shards::{Extents, Shard, Shards};
@@ -14,6 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Returns the shards as a run reads them within these bounds, as [`Shards::ahead`] does.
+fn ahead_within(shards: &Shards, run: &RunPlan, even: Even, bounds: AheadLimits) -> Option<Shards> {
+    let views = super::ahead_within(&shards.readers(), run, Arc::new(even), bounds).unwrap();
+    views.map(|views| shards.over(views).unwrap())
+}
 
 /// Samples of equal length, adjacent in several objects; every eleventh sample has two ranges.
 #[derive(Clone)]
@@ -77,7 +83,7 @@ impl Case {
 
     fn run(&self, order: &[u64], bounds: AheadLimits) -> Shards {
         let run = plan(order);
-        ahead_within(&self.shards, &run, Arc::new(self.even.clone()), bounds).unwrap().unwrap()
+        ahead_within(&self.shards, &run, self.even.clone(), bounds).unwrap()
     }
 
     /// Reads a sample and compares it with its object.
@@ -288,7 +294,7 @@ fn shards_that_are_here_are_left_alone() {
     let here = Shards::new(vec![Shard::held("a", &[1; 500])]);
     let even = Even { shards: 1, each: 5, len: 100 };
     let run = plan(&[0, 1, 2]);
-    assert!(ahead_within(&here, &run, Arc::new(even.clone()), bounds()).unwrap().is_none());
+    assert!(ahead_within(&here, &run, even.clone(), bounds()).is_none());
     // One local object, one remote.
     let server = Server::start();
     let object: Arc<dyn ReadAt> =
@@ -297,7 +303,7 @@ fn shards_that_are_here_are_left_alone() {
     let there = Shard { location: Location::Url("b".into()), bytes };
     let both = Shards::new(vec![Shard::held("a", &[1; 500]), there]);
     let run = plan(&(0..10).collect::<Vec<_>>());
-    let view = ahead_within(&both, &run, Arc::new(even), bounds()).unwrap().unwrap();
+    let view = ahead_within(&both, &run, even, bounds()).unwrap();
     let mut buffer = vec![];
     assert_eq!(view.all()[0].get(&(0..500), &mut buffer).unwrap(), [1; 500]);
     assert_eq!(view.all()[1].get(&(100..200), &mut buffer).unwrap(), [2; 100]);

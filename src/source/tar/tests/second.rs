@@ -10,7 +10,7 @@ use crate::source::tar::error::LocatedDamage;
 use crate::source::tar::header::text;
 use crate::source::tar::members::Members;
 use arbitrary::{Result, Unstructured};
-use fuseloop_ops::author::SampleKey;
+use fuseloop_ops::internals::SampleKey;
 
 type Files = Vec<(Vec<u8>, u64, u64)>;
 

@@ -5,8 +5,8 @@
 //! rank r of w reads  s[r], s[r + w], s[r + 2w] ...
 //! ```
 
-use crate::source::stream::Pass;
-use fuseloop_ops::author::SampleKey;
+use super::Pass;
+use fuseloop_ops::internals::SampleKey;
 
 /// Returns the shards of one rank, in order. Over all ranks of one pass, each shard comes once.
 pub(in crate::source) fn shards_of_rank(

@@ -1,7 +1,7 @@
 //! One item of a stream, and how it is read.
 
+use super::check_record;
 use crate::sample::SampleId;
-use crate::source::samples::check_record;
 use crate::source::{
     BoxError, Buffer, FieldSpec, OwnedValue, Record, SampleLocation, Source, Value,
 };
@@ -71,7 +71,7 @@ impl Item {
     }
 
     /// Reads the values like [`read`](Self::read), but moves the record out if no other item shares it.
-    pub(super) fn into_record(self) -> Result<Record, BoxError> {
+    pub(in crate::source) fn into_record(self) -> Result<Record, BoxError> {
         match self {
             Self::Held { record, .. } => Ok(Arc::unwrap_or_clone(record)),
             item => item.read(),
@@ -125,7 +125,7 @@ impl Item {
     }
 
     /// Returns the item without its record: only its name and its location.
-    pub(super) fn without_record(&self) -> Self {
+    pub(in crate::source) fn without_record(&self) -> Self {
         match self {
             Self::At { .. } => self.clone(),
             Self::Held { location, .. } => {
@@ -138,7 +138,7 @@ impl Item {
     }
 
     /// The values, if the item holds its record.
-    pub(super) fn record(&self) -> Option<&Record> {
+    pub(in crate::source) fn record(&self) -> Option<&Record> {
         match self {
             Self::At { .. } => None,
             Self::Held { record, .. } => Some(record),
@@ -161,7 +161,7 @@ impl Item {
     }
 
     /// The location where the item is stored; see [`Source::locate`].
-    pub(super) fn locate(&self, field: usize) -> Option<SampleLocation> {
+    pub(in crate::source) fn locate(&self, field: usize) -> Option<SampleLocation> {
         match self {
             Self::At { source, sample } => source.locate(*sample, field),
             Self::Held { location, .. } => Some((**location).clone()),

@@ -5,17 +5,18 @@
 //! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or borrowed
 //! ```
 
+mod item;
+
+pub use item::Item;
+
 use super::file::LengthCheck;
-use super::stream::Item;
-use super::{ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
+use super::{
+    BoxError, ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value,
+};
 use crate::sample::{Epoch, SampleId};
-use std::error::Error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Any error, with its message.
-pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The fields of one sample, in the order of [`Source::fields`].
 pub type Record = Vec<OwnedValue>;
