@@ -5,6 +5,7 @@
 //! | [`run`] | threads, the ring of batches in flight, delivery, errors and panics |
 //! | [`batch`] | tensors of a batch, slots, leases |
 //! | [`sample`] | sample ids, epochs, limits |
+//! | [`work_queue`] | threads that claim tasks and enter results, and consumers that take them |
 //! | [`threads`] | limits on numbers of threads; the process that owns threads |
 //!
 //! This crate is internal to `fuseloop`: programs use what `fuseloop` re-exports. What is public here
@@ -16,6 +17,7 @@ pub mod run;
 pub mod sample;
 mod sync;
 pub mod threads;
+pub mod work_queue;
 
 #[cfg(shuttle)]
 pub use sync::faults;

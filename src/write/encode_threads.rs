@@ -1,23 +1,19 @@
 //! Produces samples on several threads, and takes them in order on one.
 //!
 //! ```text
-//! threads: the next number -> EncodeGate -> make ---> caller: sort -> take
+//! threads: the next number -> make ---> InOrder ---> caller: take
 //! ```
 //!
 //! The caller takes samples one after another, so what it writes is the same for any number of threads.
-//! [`EncodeGate`] bounds the bytes that wait for the caller. The first error that the caller returns
-//! ends the work.
+//! [`InOrder`] bounds the bytes that wait for the caller. The first error that the caller returns ends the
+//! work.
 
-use super::flow::EncodeGate;
 use super::value::WriteSampleError;
 use crate::panicked::message;
 use crate::sample::SampleId;
-use std::collections::BTreeMap;
+use fuseloop_engine::work_queue::{InOrder, NumberedTask, Taken, TaskResult, WorkQueue, Worker};
 use std::io;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// The number of bytes that may be produced but not yet taken.
@@ -42,80 +38,47 @@ impl EncodeThreads {
         self,
         make: impl Fn(SampleId) -> Result<T, WriteSampleError> + Sync,
         held: impl Fn(&T) -> usize + Sync,
-        take: impl FnMut(SampleId, Result<T, WriteSampleError>) -> Result<(), E>,
+        mut take: impl FnMut(SampleId, Result<T, WriteSampleError>) -> Result<(), E>,
         no_threads: impl Fn(io::Error) -> E,
     ) -> Result<(), E> {
         let Self { first, end, threads } = self;
-        let flow = EncodeGate::new(BUDGET);
-        let next = AtomicU64::new(first);
-        let size = |made: &Result<T, WriteSampleError>| {
-            size_of::<Result<T, WriteSampleError>>() + made.as_ref().map_or(0, &held)
-        };
-        let work = |send: Sender<(u64, Result<T, WriteSampleError>)>| {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= end || !flow.enter(SampleId(number - first)) {
-                    return;
-                }
-                let made = caught(|| make(SampleId(number)));
-                flow.encoded(size(&made));
-                if send.send((number, made)).is_err() {
-                    return;
-                }
-            }
+        let mut state = InOrder::new(BUDGET, 1);
+        let _ = state.push(&mut Some(0..end.saturating_sub(first) as usize));
+        state.close();
+        let queue = WorkQueue::new(state);
+        let run = |NumberedTask { number, task }: NumberedTask<usize>| {
+            let result = caught(|| make(SampleId(first + task as u64)));
+            let size = size_of::<Result<T, WriteSampleError>>();
+            let bytes = size + result.as_ref().map_or(0, &held);
+            TaskResult { number, result, bytes, is_last: false }
         };
         thread::scope(|scope| {
-            // However the scope ends, no thread keeps waiting at the gate.
-            let _stop = Stop(&flow);
-            let (send, receive) = channel();
+            // However the scope ends, no thread keeps waiting.
+            let _stop = queue.stop_on_drop();
             for number in 0..threads.max(1) {
-                let (send, work) = (send.clone(), &work);
+                let (worker, run) = (Worker::new(&queue), &run);
                 thread::Builder::new()
                     .name(format!("fuseloop-convert-{number}"))
-                    .spawn_scoped(scope, move || work(send))
+                    .spawn_scoped(scope, move || worker.work(run))
                     .map_err(&no_threads)?;
             }
-            drop(send);
-            take_in_order(first..end, &receive, &flow, size, take)
+            for number in first.. {
+                match queue.take(None, InOrder::take) {
+                    Ok(Taken::Result(made)) => take(SampleId(number), made)?,
+                    Ok(Taken::End) => break,
+                    // An error of a sample is a result, and so is a panic.
+                    Err(_) => panic!("a thread ended without its result"),
+                }
+            }
+            Ok(())
         })
     }
-}
-
-/// Takes samples in order as they arrive.
-fn take_in_order<T, E>(
-    samples: Range<u64>,
-    receive: &Receiver<(u64, Result<T, WriteSampleError>)>,
-    flow: &EncodeGate,
-    size: impl Fn(&Result<T, WriteSampleError>) -> usize,
-    mut take: impl FnMut(SampleId, Result<T, WriteSampleError>) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut early = BTreeMap::new();
-    let mut next = samples.start;
-    for (number, made) in receive {
-        early.insert(number, made);
-        while let Some(made) = early.remove(&next) {
-            let bytes = size(&made);
-            take(SampleId(next), made)?;
-            flow.placed(bytes);
-            next += 1;
-        }
-    }
-    Ok(())
 }
 
 /// Calls `make`; a panic becomes the sample's error.
 fn caught<T>(make: impl FnOnce() -> Result<T, WriteSampleError>) -> Result<T, WriteSampleError> {
     catch_unwind(AssertUnwindSafe(make))
         .unwrap_or_else(|panic| Err(WriteSampleError::Panicked { message: message(&*panic) }))
-}
-
-/// Stops the gate when dropped.
-struct Stop<'a>(&'a EncodeGate);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! Writes jobs to a file: many threads encode samples, one thread places them in order.
 //!
 //! ```text
-//! caller: jobs --groups--> workers: encode --outcomes--> placer: sort, place --> BetonBuilder
-//!                             ^------ EncodeGate: bounds the lead ---'
+//! caller: jobs --groups--> workers: encode --outcomes--> placer: place --> BetonBuilder
+//!                     (one queue, InOrder, holds both)
 //! ```
 //!
 //! Only the placer decides where bytes go, and it takes samples in order, so the file is the same for
-//! any number of threads. [`EncodeGate`] bounds the bytes that wait for the placer.
+//! any number of threads. [`InOrder`] bounds the bytes that wait for the placer.
 //!
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
 use super::cut::{RecutResult, StoredImage};
 use super::file::{BetonBuilder, FileSizes};
-use super::flow::EncodeGate;
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
@@ -21,13 +20,12 @@ use super::{OnUnreadable, WriteErrorKind};
 use crate::panicked::message;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
-use std::collections::BTreeMap;
+use fuseloop_engine::work_queue::{
+    InOrder, NumberedTask, Taken, TaskResult, WaitError, WorkQueue, Worker,
+};
 use std::io::{self, Read, Seek, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -62,11 +60,11 @@ pub(super) struct PlacedValue {
     pub(super) kept: CountedList<UnchangedJpeg>,
 }
 
-/// Jobs of consecutive samples.
-type Group<J> = Vec<(SampleId, J)>;
-
 /// A sample's stored values, or its error.
 type EncodeOutcome = Result<Vec<StoredValue>, FailedSample>;
+
+/// The queue between the caller, the workers and the placer. Groups of jobs are submitted.
+type EncodeQueue<J> = WorkQueue<InOrder<std::vec::IntoIter<J>, EncodeOutcome>>;
 
 /// The error that ended a write.
 pub(super) enum EngineError {
@@ -103,68 +101,52 @@ impl EncodeEngine<'_> {
         builder: BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
     ) -> Result<(FileSizes, PlacedValue), EngineError> {
-        let flow = EncodeGate::new(BUDGET);
-        let first_fatal = AtomicU64::new(u64::MAX);
+        // A group that is being claimed takes space, so that there are two for each worker.
+        let queue = EncodeQueue::new(InOrder::new(BUDGET, 2 * self.threads));
         let (builder, placed) = thread::scope(|scope| {
-            // If `jobs` panics, this stops the threads: what was handed out need not be encoded then.
-            let _stop = flow.stop_on_panic();
-            // Created inside the scope, so that the threads see their channels close however the scope
-            // ends.
-            let (give, take) = sync_channel(self.threads);
-            let (send, receive) = channel();
-            let take = Arc::new(Mutex::new(take));
-            let flow = &flow;
-            let place = move || {
-                let placed = self.place(receive, builder, progress, flow);
-                flow.stop();
-                placed
-            };
+            // If `jobs` panics or a thread can't be started, this ends the threads: what was handed out
+            // need not be encoded then.
+            let _stop = queue.stop_on_drop();
+            let (queue, row) = (&queue, &row);
+            let place = move || self.place(queue, builder, progress);
             let refused = |source| {
                 EngineError::Threads(ThreadsError::Refused { wanted: self.threads + 1, source })
             };
+            // All are counted before the placer starts: without workers it would give up.
+            let workers: Vec<_> = (0..self.threads).map(|_| Worker::new(queue)).collect();
             let placer = spawn(scope, "place", place).map_err(refused)?;
-            for number in 0..self.threads {
-                let worker = EncodeWorker {
-                    engine: self,
-                    take: Arc::clone(&take),
-                    row: &row,
-                    flow,
-                    first_fatal: &first_fatal,
-                    send: send.clone(),
+            for (number, worker) in workers.into_iter().enumerate() {
+                let work = move || {
+                    let mut pixels = self.pixels();
+                    worker.work(|task| self.encode(task, row, &mut pixels));
                 };
-                spawn(scope, &number.to_string(), move || worker.run()).map_err(refused)?;
+                spawn(scope, &number.to_string(), work).map_err(refused)?;
             }
-            // Only the workers hold the channel ends now, so both sides notice when the last worker
-            // ends.
-            drop((take, send));
-            let over = || flow.is_stopped() || first_fatal.load(Ordering::Relaxed) != u64::MAX;
-            hand_out(jobs, &held, over, &give);
-            drop(give);
+            hand_out(jobs, &held, queue);
             placer.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         Ok((builder.finish().map_err(EngineError::Write)?, placed))
     }
 
     /// Places samples in order as they arrive.
-    fn place<'b, F: Read + Write + Seek>(
+    fn place<'b, J, F: Read + Write + Seek>(
         &self,
-        outcomes: Receiver<(SampleId, EncodeOutcome)>,
+        queue: &EncodeQueue<J>,
         mut builder: BetonBuilder<'b, F>,
         progress: impl Fn(),
-        flow: &EncodeGate,
     ) -> Result<(BetonBuilder<'b, F>, PlacedValue), EngineError> {
-        let _stop = flow.stop_on_panic();
+        let _stop = queue.stop_on_drop();
         let mut placed = PlacedValue::default();
-        let mut early = BTreeMap::new();
-        let mut next = SampleId(0);
-        for (sample, outcome) in outcomes {
-            early.insert(sample, outcome);
-            while let Some(outcome) = early.remove(&next) {
-                let bytes = bytes(&outcome);
-                self.place_one(next, outcome, &mut builder, &mut placed)?;
-                flow.placed(bytes);
-                next.0 += 1;
-                progress();
+        for number in 0.. {
+            match queue.take(None, InOrder::take) {
+                Ok(Taken::Result(outcome)) => {
+                    self.place_one(SampleId(number), outcome, &mut builder, &mut placed)?;
+                    progress();
+                }
+                // The caller stops the queue if it fails itself, and does not use what is returned here.
+                Ok(Taken::End) | Err(WaitError::Stopped) => break,
+                // An error of a sample is a result, and so is a panic.
+                Err(_) => panic!("an encoding thread ended without its result"),
             }
         }
         Ok((builder, placed))
@@ -221,94 +203,57 @@ impl EncodeEngine<'_> {
     fn is_fatal(&self, cause: &WriteSampleError) -> bool {
         self.damaged == OnUnreadable::Fail || !cause.is_damage()
     }
-}
-
-/// Hands out jobs in order until none are left or the write is over. The sample that ended the write was
-/// handed out earlier, so none of the remaining jobs can change which error is reported.
-fn hand_out<J>(
-    jobs: impl Iterator<Item = J>,
-    held: &impl Fn(&J) -> usize,
-    over: impl Fn() -> bool,
-    give: &SyncSender<Group<J>>,
-) {
-    let (mut group, mut bytes, mut begun) = (Vec::new(), 0, Instant::now());
-    for job in (0..).map(SampleId).zip(jobs) {
-        bytes += held(&job.1);
-        group.push(job);
-        let is_late = begun.elapsed() >= GROUP_TIME;
-        if group.len() == GROUP_JOBS || bytes >= GROUP_BYTES || is_late {
-            if over() || give.send(std::mem::take(&mut group)).is_err() {
-                return;
-            }
-            (bytes, begun) = (0, Instant::now());
-        }
-    }
-    // Sending fails only after an error, which the placer returns.
-    let _ = give.send(group);
-}
-
-/// An encoding thread.
-struct EncodeWorker<'a, J, R> {
-    engine: &'a EncodeEngine<'a>,
-    take: Arc<Mutex<Receiver<Group<J>>>>,
-    row: &'a R,
-    flow: &'a EncodeGate,
-    /// The first sample with a fatal error so far.
-    first_fatal: &'a AtomicU64,
-    send: Sender<(SampleId, EncodeOutcome)>,
-}
-
-impl<J, R> EncodeWorker<'_, J, R>
-where
-    R: Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
-{
-    /// Encodes groups of samples until none are left or the write is stopped.
-    fn run(self) {
-        let _stop = self.flow.stop_on_panic();
-        let mut pixels = self.pixels();
-        while let Some(group) = self.next_group() {
-            for (sample, job) in group {
-                let is_late = sample.0 > self.first_fatal.load(Ordering::Relaxed);
-                if is_late || !self.flow.enter(sample) {
-                    return;
-                }
-                let outcome = self.encode(sample, job, &mut pixels);
-                self.flow.encoded(bytes(&outcome));
-                if self.send.send((sample, outcome)).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn next_group(&self) -> Option<Group<J>> {
-        self.take.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
-    }
 
     fn pixels(&self) -> PixelReader {
-        PixelReader::new(self.engine.encoding.limits)
+        PixelReader::new(self.encoding.limits)
     }
 
     /// Encodes a sample. A panic becomes the sample's error.
-    fn encode(&self, sample: SampleId, job: J, pixels: &mut PixelReader) -> EncodeOutcome {
-        let mut path = None;
+    fn encode<J>(
+        &self,
+        NumberedTask { number, task: job }: NumberedTask<J>,
+        row: &impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
+        pixels: &mut PixelReader,
+    ) -> TaskResult<EncodeOutcome> {
+        let (sample, mut path) = (SampleId(number), None);
         let encode = || {
-            let row = (self.row)(sample, job)?;
+            let row = row(sample, job)?;
             path = first_path(&row).map(ToOwned::to_owned);
-            self.engine.encoding.sample(sample, row, pixels)
+            self.encoding.sample(sample, row, pixels)
         };
         let outcome = catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
             // The panic may have left the decoder in any state, so it is replaced.
             *pixels = self.pixels();
             Err(WriteSampleError::Panicked { message: message(&*panic) })
         });
-        outcome.map_err(|cause| {
-            if self.engine.is_fatal(&cause) {
-                self.first_fatal.fetch_min(sample.0, Ordering::Relaxed);
-            }
-            FailedSample { path, cause }
-        })
+        let is_last = outcome.as_ref().is_err_and(|cause| self.is_fatal(cause));
+        let result = outcome.map_err(|cause| FailedSample { path, cause });
+        TaskResult { number, bytes: bytes(&result), result, is_last }
     }
+}
+
+/// Hands out jobs in order until none are left or the write is over. The sample that ended the write was
+/// handed out earlier, so none of the remaining jobs can change which error is reported.
+fn hand_out<J>(jobs: impl Iterator<Item = J>, held: &impl Fn(&J) -> usize, queue: &EncodeQueue<J>) {
+    let submit = |group: Vec<J>| {
+        let mut group = Some(group.into_iter());
+        queue.submit(|state| state.push(&mut group)) == Some(true)
+    };
+    let (mut group, mut bytes, mut begun) = (Vec::new(), 0, Instant::now());
+    for job in jobs {
+        bytes += held(&job);
+        group.push(job);
+        let is_late = begun.elapsed() >= GROUP_TIME;
+        if group.len() == GROUP_JOBS || bytes >= GROUP_BYTES || is_late {
+            if !submit(std::mem::take(&mut group)) {
+                return;
+            }
+            (bytes, begun) = (0, Instant::now());
+        }
+    }
+    // A group is refused only after an error, which the placer returns.
+    let _ = submit(group);
+    let _ = queue.with(InOrder::close);
 }
 
 /// Starts a writer thread.

@@ -41,7 +41,6 @@ mod encode_threads;
 mod engine;
 pub(crate) mod error;
 pub(crate) mod file;
-mod flow;
 pub(crate) mod image;
 pub(crate) mod jpeg;
 mod json;

@@ -15,7 +15,7 @@
 //! their own names. Inside the engine:
 //!
 //! ```text
-//! sync < sample < panicked < threads < batch < run
+//! sync < sample < panicked < threads < work_queue < batch < run
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `engine/src`, each allowed to use those before it.
-const ENGINE: [&str; 6] = ["sync", "sample", "panicked", "threads", "batch", "run"];
+const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
 const LAYERS: [&str; 13] = [

@@ -80,27 +80,13 @@ impl Gauge {
         Self { count: 0, total: Duration::ZERO, since: Instant::now() }
     }
 
-    /// One more thread begins the activity.
-    pub(super) fn enter(&mut self) {
-        self.settle();
-        self.count += 1;
-    }
-
-    /// One thread ends the activity.
-    pub(super) fn leave(&mut self) {
-        self.settle();
-        self.count -= 1;
-    }
-
-    fn settle(&mut self) {
-        let now = Instant::now();
-        self.total += (now - self.since) * self.count;
-        self.since = now;
-    }
-
-    /// The number of threads in the activity now.
-    pub(super) fn count(&self) -> usize {
-        self.count as usize
+    /// Sets the number of threads in the activity.
+    pub(super) fn set(&mut self, count: usize) {
+        if self.count != count as u32 {
+            let now = Instant::now();
+            self.total += (now - self.since) * self.count;
+            (self.since, self.count) = (now, count as u32);
+        }
     }
 
     pub(super) fn total(&self) -> Duration {
@@ -141,14 +127,14 @@ mod tests {
     #[test]
     fn a_gauge_adds_up_the_time_of_every_thread_while_it_passes() {
         let mut gauge = Gauge::new();
-        gauge.enter();
-        gauge.enter();
+        gauge.set(1);
+        gauge.set(2);
         thread::sleep(Duration::from_millis(5));
         assert!(gauge.total() >= Duration::from_millis(10));
-        gauge.leave();
-        gauge.leave();
+        gauge.set(1);
+        gauge.set(0);
         let total = gauge.total();
         thread::sleep(Duration::from_millis(2));
-        assert_eq!((gauge.total(), gauge.count()), (total, 0));
+        assert_eq!((gauge.total(), gauge.count), (total, 0));
     }
 }

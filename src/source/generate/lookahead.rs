@@ -22,9 +22,10 @@
 //! dropped: when a worker asks for one of batch b, the loader is done with all batches before `b + 1 -
 //! batches ahead`. If one of those is asked for after all, it is generated again.
 
-use super::producers::{Claim, ProducerTask, Product, QueueState, TakeOutcome};
+use super::producers::{ProducerTask, Product, QueueState, TakeOutcome};
 use crate::sample::SampleId;
 use crate::source::{Record, RunPlan, Upcoming};
+use fuseloop_engine::work_queue::Claim;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
@@ -213,10 +214,10 @@ impl Lookahead {
 impl QueueState for Lookahead {
     type Item = Record;
 
-    fn claim(&mut self) -> Claim {
+    fn claim(&mut self) -> Claim<ProducerTask> {
         while let Some(place) = self.urgent.pop_front() {
             if let Some(job) = self.begin(place) {
-                return Claim::Job(job);
+                return Claim::Task(job);
             }
         }
         if self.held >= self.bound && !self.is_over() {
@@ -229,7 +230,7 @@ impl QueueState for Lookahead {
             let place = self.cursor;
             self.cursor += 1;
             if let Some(job) = self.begin(place) {
-                return Claim::Job(job);
+                return Claim::Task(job);
             }
         }
         Claim::Over

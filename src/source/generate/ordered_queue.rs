@@ -11,7 +11,8 @@
 //! | several of them        | the one with the lowest ticket  | the error with the lowest ticket   |
 
 use super::GenerateError;
-use super::producers::{Claim, ProducerTask, Product, QueueState, TakeOutcome};
+use super::producers::{ProducerTask, Product, QueueState, TakeOutcome};
+use fuseloop_engine::work_queue::Claim;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -96,7 +97,7 @@ impl<T> OrderedQueue<T> {
 impl<T: Send + 'static> QueueState for OrderedQueue<T> {
     type Item = T;
 
-    fn claim(&mut self) -> Claim {
+    fn claim(&mut self) -> Claim<ProducerTask> {
         if self.begun >= self.limit {
             return Claim::Over;
         }
@@ -106,7 +107,7 @@ impl<T: Send + 'static> QueueState for OrderedQueue<T> {
         let ticket = self.begun;
         self.begun += 1;
         self.making.push(ticket);
-        Claim::Job(ProducerTask { place: ticket, ticket })
+        Claim::Task(ProducerTask { place: ticket, ticket })
     }
 
     fn openings(&self) -> usize {
@@ -162,7 +163,7 @@ mod tests {
 
     fn line(in_order: bool, begun: u64) -> OrderedQueue<u64> {
         let mut line = OrderedQueue::new(in_order, 8);
-        (0..begun).for_each(|ticket| assert_eq!(line.claim(), Claim::Job(job(ticket))));
+        (0..begun).for_each(|ticket| assert_eq!(line.claim(), Claim::Task(job(ticket))));
         line
     }
 
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!((line.claim(), line.openings()), (Claim::Full, 0));
         assert_eq!(taken(&mut line), ["0", "wait"]);
         assert_eq!(line.openings(), 1);
-        assert_eq!(line.claim(), Claim::Job(job(8)));
+        assert_eq!(line.claim(), Claim::Task(job(8)));
     }
 
     #[test]

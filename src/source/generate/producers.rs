@@ -1,21 +1,16 @@
-//! The producer threads of a queue, and how producers and consumers wait for each other.
-//!
-//! | condition | waiting threads                | notified when                               |
-//! |-----------|--------------------------------|---------------------------------------------|
-//! | `room`    | producers                      | an item is taken or asked for; the stream is over |
-//! | `news`    | consumers, and `drop`          | an item is generated; a thread ends         |
+//! The producer threads of a queue: the engine's workers, with counters.
 //!
 //! The [`QueueState`] records which items are generated and taken; it has no threads and does not wait.
-//! No user code runs under the lock: neither the user's function nor the `drop` of an item.
+//! No user code runs under the queue's lock: neither the user's function nor the `drop` of an item.
 
 use super::error::GenerateErrorKind;
 use super::flow::{Busy, Gauge, QueueStats};
 use super::{GenerateError, Generator};
 use crate::panicked::message;
 use crate::source::BoxError;
-use crate::threads::{Process, ThreadsError};
+use fuseloop_engine::work_queue::{Claim, WaitError, WorkQueue, WorkState, Worker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -31,24 +26,13 @@ pub(super) struct ProducerTask {
 /// The result of the user's function for a ticket; `None` ends the stream.
 pub(super) type Product<T> = Result<Option<T>, GenerateError>;
 
-/// The answer to a producer that asks for a task.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// A task.
-    Job(ProducerTask),
-    /// No task now: the queue is full.
-    Full,
-    /// No more tasks.
-    Over,
-}
-
 /// Records which tickets are begun, generated and taken.
 pub(super) trait QueueState: Send + 'static {
     /// The type of the items.
     type Item: Send + 'static;
 
     /// Returns the next task and records it as begun.
-    fn claim(&mut self) -> Claim;
+    fn claim(&mut self) -> Claim<ProducerTask>;
 
     /// The number of calls of `claim` that would not return [`Claim::Full`] now. A larger number is
     /// harmless.
@@ -73,39 +57,61 @@ pub(super) type Make<T> = Arc<dyn Fn(ProducerTask) -> Result<Option<T>, BoxError
 
 /// The running producers. Dropping this value ends them.
 pub(super) struct Producers<B: QueueState> {
-    monitor: Arc<Monitor<B>>,
+    queue: Arc<WorkQueue<Metered<B>>>,
     make: Make<B::Item>,
     threads: Vec<JoinHandle<()>>,
-    patience: Duration,
-    /// The process that the threads run in.
-    process: Process,
-}
-
-/// The state that all threads share.
-struct Monitor<B> {
-    state: Mutex<State<B>>,
-    room: Condvar,
-    news: Condvar,
     name: String,
     capacity: usize,
     started: Instant,
+    patience: Duration,
 }
 
-struct State<B> {
+/// The state of a queue, and its counters.
+struct Metered<B> {
     books: B,
-    /// For each producer: the ticket it works on, and since when.
-    tasks: Vec<Option<(u64, Instant)>>,
-    /// The number of producers that have not ended.
-    alive: usize,
-    stopping: bool,
+    /// The tasks that producers work on, and since when.
+    tasks: Vec<(ProducerTask, Instant)>,
     produced: u64,
     delivered: u64,
     producing: Gauge,
     producers_waiting: Gauge,
     consumers_waiting: Gauge,
-    /// The number of threads that wait for `news` but are not consumers.
-    watching: usize,
     over: Option<Instant>,
+}
+
+impl<B: QueueState> WorkState for Metered<B> {
+    type Task = ProducerTask;
+    type Product = (ProducerTask, Product<B::Item>);
+    type Surplus = Vec<Product<B::Item>>;
+
+    fn claim(&mut self) -> Claim<ProducerTask> {
+        let claim = self.books.claim();
+        if let Claim::Task(task) = claim {
+            self.tasks.push((task, Instant::now()));
+            self.producing.set(self.tasks.len());
+        }
+        claim
+    }
+
+    fn openings(&self) -> usize {
+        self.books.openings()
+    }
+
+    fn enter(&mut self, (task, product): Self::Product) -> Self::Surplus {
+        self.tasks.retain(|(begun, _)| *begun != task);
+        self.producing.set(self.tasks.len());
+        self.produced += u64::from(matches!(product, Ok(Some(_))));
+        self.books.enter(task, product)
+    }
+
+    fn clear(&mut self) -> Self::Surplus {
+        self.books.clear()
+    }
+
+    fn waiting(&mut self, workers: usize, consumers: usize) {
+        self.producers_waiting.set(workers);
+        self.consumers_waiting.set(consumers);
+    }
 }
 
 /// The answer to a consumer that asks for an item.
@@ -116,16 +122,6 @@ pub(super) enum TakeOutcome<R> {
     None(R),
     /// No item yet.
     Wait,
-}
-
-/// The reason why a consumer that waited got no item.
-pub(super) enum WaitFailure {
-    /// No item was ready in time.
-    TimedOut,
-    /// All producers have ended.
-    ProducersEnded,
-    /// The producers run in the process that this one was forked from.
-    Forked(ThreadsError),
 }
 
 impl<B: QueueState> Producers<B> {
@@ -141,30 +137,25 @@ impl<B: QueueState> Producers<B> {
         make: Make<B::Item>,
     ) -> Result<Self, GenerateError> {
         let Generator { name, producers, capacity, patience, .. } = generator;
-        let state = State {
+        let state = Metered {
             books,
             tasks: vec![],
-            alive: 0,
-            stopping: false,
             produced: 0,
             delivered: 0,
             producing: Gauge::new(),
             producers_waiting: Gauge::new(),
             consumers_waiting: Gauge::new(),
-            watching: 0,
             over: None,
         };
-        let monitor = Monitor {
-            state: Mutex::new(state),
-            room: Condvar::new(),
-            news: Condvar::new(),
+        let mut running = Self {
+            queue: Arc::new(WorkQueue::new(state)),
+            make,
+            threads: vec![],
             name: name.clone(),
             capacity: *capacity,
             started: Instant::now(),
+            patience: *patience,
         };
-        let (monitor, patience) = (Arc::new(monitor), *patience);
-        let process = Process::current();
-        let mut running = Self { monitor, make, threads: vec![], patience, process };
         for index in 0..*producers {
             running.spawn(index)?;
         }
@@ -172,38 +163,30 @@ impl<B: QueueState> Producers<B> {
     }
 
     fn spawn(&mut self, index: usize) -> Result<(), GenerateError> {
-        let (monitor, make) = (Arc::clone(&self.monitor), Arc::clone(&self.make));
-        monitor.thread_started();
+        let worker = Worker::new(Arc::clone(&self.queue));
+        let (name, function) = (self.name.clone(), Arc::clone(&self.make));
         // The queue's name is not used: a thread's name can't contain every character.
         let thread = thread::Builder::new()
             .name(format!("producer-{index}"))
-            .spawn(move || produce(&monitor, index, &make));
-        match thread {
-            Ok(thread) => self.threads.push(thread),
-            Err(source) => {
-                self.monitor.thread_exited();
-                let queue = self.monitor.name.clone();
-                return Err(GenerateErrorKind::Spawn { queue, producer: index, source }.into());
-            }
-        }
+            .spawn(move || worker.work(|task| (task, make(&name, &function, task))));
+        let refused = |source| {
+            let queue = self.name.clone();
+            GenerateErrorKind::Spawn { queue, producer: index, source }
+        };
+        let thread = thread.map_err(refused)?;
+        self.threads.push(thread);
         Ok(())
     }
 
     /// Calls the user's function on this thread.
     pub(super) fn make(&self, job: ProducerTask) -> Product<B::Item> {
-        make(&self.monitor.name, &self.make, job)
+        make(&self.name, &self.make, job)
     }
 
     /// Calls `look` on the queue's state and wakes the producers that have more to do; `None` in a
     /// forked process.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut B) -> R) -> Option<R> {
-        if self.process.is_forked() {
-            return None;
-        }
-        let mut state = self.monitor.lock();
-        let found = look(&mut state.books);
-        self.monitor.wake(&state);
-        Some(found)
+        self.queue.with(|state| look(&mut state.books)).ok()
     }
 
     /// Blocks until `take` returns an answer.
@@ -216,53 +199,38 @@ impl<B: QueueState> Producers<B> {
         &self,
         longest: Option<Duration>,
         mut take: impl FnMut(&mut B) -> TakeOutcome<R>,
-    ) -> Result<R, WaitFailure> {
-        self.process.check().map_err(WaitFailure::Forked)?;
-        let begun = Instant::now();
-        let mut state = self.monitor.lock();
-        loop {
-            match take(&mut state.books) {
-                TakeOutcome::Item(item) => {
-                    state.delivered += 1;
-                    self.monitor.wake(&state);
-                    return Ok(item);
-                }
-                TakeOutcome::None(why) => return Ok(why),
-                TakeOutcome::Wait if state.alive == 0 => return Err(WaitFailure::ProducersEnded),
-                TakeOutcome::Wait => {}
+    ) -> Result<R, WaitError> {
+        self.queue.take(longest, |state| match take(&mut state.books) {
+            TakeOutcome::Item(item) => {
+                state.delivered += 1;
+                Some(item)
             }
-            let left = longest.map(|longest| longest.saturating_sub(begun.elapsed()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(WaitFailure::TimedOut);
-            }
-            state.consumers_waiting.enter();
-            state = self.monitor.wait_for_news(state, left);
-            state.consumers_waiting.leave();
-        }
+            TakeOutcome::None(why) => Some(why),
+            TakeOutcome::Wait => None,
+        })
     }
 
     /// The producers inside the user's function, and the number of all producers.
     pub(super) fn busy(&self) -> (Vec<Busy>, usize) {
-        let state = self.monitor.lock();
-        let desks = state.tasks.iter().flatten();
-        let busy = desks.map(|&(ticket, since)| Busy { ticket, elapsed: since.elapsed() });
-        (busy.collect(), state.tasks.len())
+        let busy = self.queue.with(|state| {
+            let tasks = state.tasks.iter();
+            tasks
+                .map(|(task, since)| Busy { ticket: task.ticket, elapsed: since.elapsed() })
+                .collect()
+        });
+        (busy.unwrap_or_default(), self.threads.len())
     }
 
     /// Returns true if every thread has ended or is about to. A forked process has no threads.
     pub(super) fn is_over(&self) -> bool {
-        self.process.is_forked() || self.monitor.lock().alive == 0
+        self.queue.is_over()
     }
 
     /// The counters of the queue; all 0 in a forked process.
     pub(super) fn stats(&self) -> QueueStats {
-        let Monitor { capacity, started, .. } = *self.monitor;
-        if self.process.is_forked() {
-            return QueueStats { capacity, ..QueueStats::default() };
-        }
-        let state = self.monitor.lock();
-        QueueStats {
-            producers: state.tasks.len(),
+        let (producers, capacity, started) = (self.threads.len(), self.capacity, self.started);
+        let stats = self.queue.with(|state| QueueStats {
+            producers,
             capacity,
             produced: state.produced,
             delivered: state.delivered,
@@ -271,21 +239,17 @@ impl<B: QueueState> Producers<B> {
             producers_waited: state.producers_waiting.total(),
             consumer_waited: state.consumers_waiting.total(),
             elapsed: state.over.unwrap_or_else(Instant::now) - started,
-        }
+        });
+        stats.unwrap_or_else(|_| QueueStats { capacity, ..QueueStats::default() })
     }
 
     /// Tells the producers to end, and does not wait for them.
     pub(super) fn stop(&self) {
-        if self.process.is_forked() {
-            return;
-        }
-        let mut state = self.monitor.lock();
-        state.stopping = true;
-        state.over.get_or_insert_with(Instant::now);
-        let left = state.books.clear();
-        self.monitor.room.notify_all();
-        drop(state);
-        drop(left);
+        // There is nothing to stop in a forked process.
+        let _ = self.queue.with(|state| {
+            state.over.get_or_insert_with(Instant::now);
+        });
+        self.queue.stop();
     }
 }
 
@@ -293,13 +257,13 @@ impl<B: QueueState> Producers<B> {
 /// function returns; `drop` waits for it, but only up to `patience`.
 impl<B: QueueState> Drop for Producers<B> {
     fn drop(&mut self) {
-        if self.process.is_forked() {
+        if self.queue.is_forked() {
             // A forked process has no such threads to join, and their lock may be held.
             self.threads.drain(..).for_each(std::mem::forget);
             return;
         }
         self.stop();
-        self.monitor.wait_for_all(self.patience);
+        self.queue.wait_for_workers(self.patience);
         let over = self.is_over();
         for thread in self.threads.drain(..) {
             if over || thread.is_finished() {
@@ -308,116 +272,6 @@ impl<B: QueueState> Drop for Producers<B> {
                 let _ = thread.join();
             }
         }
-    }
-}
-
-impl<B: QueueState> Monitor<B> {
-    /// The lock can't be poisoned: no code that can panic through a user's fault runs under it.
-    fn lock(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a thread before it starts, so that it is counted at any time.
-    fn thread_started(&self) {
-        let mut state = self.lock();
-        state.tasks.push(None);
-        state.alive += 1;
-    }
-
-    /// Records that a thread has ended, or could not be started.
-    fn thread_exited(&self) {
-        self.lock().alive -= 1;
-        self.news.notify_all();
-    }
-
-    /// Sleeps until `news` is notified or `longest` has passed.
-    fn wait_for_news<'a>(
-        &'a self,
-        state: MutexGuard<'a, State<B>>,
-        longest: Option<Duration>,
-    ) -> MutexGuard<'a, State<B>> {
-        match longest {
-            None => self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(longest) => {
-                let woken = self.news.wait_timeout(state, longest);
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            }
-        }
-    }
-
-    fn wait_for_all(&self, longest: Duration) {
-        let begun = Instant::now();
-        let mut state = self.lock();
-        state.watching += 1;
-        while state.alive > 0 && begun.elapsed() < longest {
-            let left = longest.saturating_sub(begun.elapsed());
-            state = self.wait_for_news(state, Some(left));
-        }
-        state.watching -= 1;
-    }
-
-    /// Wakes as many waiting producers as there are tasks.
-    fn wake(&self, state: &State<B>) {
-        let waiting = state.producers_waiting.count();
-        match state.books.openings().min(waiting) {
-            0 => {}
-            all if all == waiting => self.room.notify_all(),
-            some => (0..some).for_each(|_| self.room.notify_one()),
-        }
-    }
-
-    /// Blocks until there is a task; `None` when there are no more.
-    fn claim(&self, index: usize) -> Option<ProducerTask> {
-        let mut state = self.lock();
-        loop {
-            if state.stopping {
-                return None;
-            }
-            match state.books.claim() {
-                Claim::Job(job) => {
-                    state.tasks[index] = Some((job.ticket, Instant::now()));
-                    state.producing.enter();
-                    return Some(job);
-                }
-                Claim::Over => {
-                    // The other producers that wait for room will not get a task either.
-                    self.room.notify_all();
-                    return None;
-                }
-                Claim::Full => {
-                    state.producers_waiting.enter();
-                    state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.producers_waiting.leave();
-                }
-            }
-        }
-    }
-
-    /// Stores the result of a producer.
-    fn enter(&self, index: usize, job: ProducerTask, product: Product<B::Item>) {
-        let mut state = self.lock();
-        state.tasks[index] = None;
-        state.producing.leave();
-        state.produced += u64::from(matches!(product, Ok(Some(_))));
-        let mut surplus = state.books.enter(job, product);
-        if state.stopping {
-            surplus.extend(state.books.clear());
-        }
-        self.wake(&state);
-        if state.consumers_waiting.count() + state.watching > 0 {
-            self.news.notify_all();
-        }
-        drop(state);
-        drop(surplus);
-    }
-}
-
-/// The body of a producer thread: works until the stream is over or its consumer is gone.
-fn produce<B: QueueState>(monitor: &Monitor<B>, index: usize, function: &Make<B::Item>) {
-    let _discharged = ProducerExit(monitor);
-    while let Some(job) = monitor.claim(index) {
-        let product = make(&monitor.name, function, job);
-        monitor.enter(index, job, product);
     }
 }
 
@@ -433,14 +287,5 @@ fn make<T>(queue: &str, function: &Make<T>, job: ProducerTask) -> Product<T> {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             Err(GenerateErrorKind::Panicked { queue: queue(), ticket, message }.into())
         }
-    }
-}
-
-/// Records the end of a thread, whether it returns or panics.
-struct ProducerExit<'a, B: QueueState>(&'a Monitor<B>);
-
-impl<B: QueueState> Drop for ProducerExit<'_, B> {
-    fn drop(&mut self) {
-        self.0.thread_exited();
     }
 }

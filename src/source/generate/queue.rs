@@ -2,8 +2,9 @@
 
 use super::error::GenerateErrorKind;
 use super::ordered_queue::OrderedQueue;
-use super::producers::{Make, Producers, WaitFailure};
+use super::producers::{Make, Producers};
 use super::{GenerateError, Generator, QueueStats};
+use fuseloop_engine::work_queue::WaitError;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -50,11 +51,11 @@ impl<T: Send + 'static> Queue<T> {
         let begun = Instant::now();
         let product = match self.producers.take(longest, OrderedQueue::take) {
             Ok(product) => product,
-            Err(WaitFailure::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
-            Err(WaitFailure::ProducersEnded) => {
+            Err(WaitError::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
+            Err(WaitError::Stopped | WaitError::WorkersEnded) => {
                 Err(GenerateErrorKind::Stopped { queue: self.name.clone() }.into())
             }
-            Err(WaitFailure::Forked(error)) => {
+            Err(WaitError::Forked(error)) => {
                 Err(GenerateErrorKind::Threads { queue: self.name.clone(), error }.into())
             }
         };

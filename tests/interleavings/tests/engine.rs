@@ -6,6 +6,9 @@
 //! seed of its own, so it tries the same orders again.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
+#[path = "scenarios/work_queue.rs"]
+mod work_queue;
+
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,6 +27,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
 use shuttle::{Config, Runner, thread};
+use work_queue::{At as AtTask, QueueScenario};
 
 /// Runs `scenario` in many orders, or in this process's slice of them.
 fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
@@ -473,20 +477,57 @@ fn two_runs_share_an_engine() {
     });
 }
 
-/// Returns true if the scenario above fails with `fault` planted.
-fn is_found(fault: Fault) -> bool {
+/// Draws a work queue; `at` is what happens at one of its tasks.
+fn drawn_queue(at: AtTask) -> QueueScenario {
+    let tasks = some(9);
+    QueueScenario {
+        workers: some(3),
+        tasks,
+        group: some(3),
+        budget: some(4) - 1,
+        at: (some(tasks) - 1, at),
+        leaves_after: usize::MAX,
+    }
+}
+
+#[test]
+fn results_are_taken_in_order_within_the_budget() {
+    explore(|| drawn_queue(AtTask::Fine).run());
+}
+
+#[test]
+fn the_last_task_ends_a_queue_after_the_results_before_it() {
+    explore(|| drawn_queue(AtTask::Last).run());
+}
+
+#[test]
+fn a_panic_of_a_worker_ends_its_queue() {
+    explore(|| drawn_queue(AtTask::Panic).run());
+}
+
+#[test]
+fn a_queue_whose_consumer_leaves_ends() {
+    explore(|| {
+        let at = [AtTask::Fine, AtTask::Last, AtTask::Panic][some(3) - 1];
+        QueueScenario { leaves_after: some(4) - 1, ..drawn_queue(at) }.run();
+    });
+}
+
+/// Returns true if `scenario` fails with `fault` planted.
+fn is_found(fault: Fault, scenario: fn()) -> bool {
     faults::plant(Some(fault));
-    let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, None, whole_run)));
+    let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, None, scenario)));
     faults::plant(None);
     explored.is_err()
 }
 
 #[test]
 fn a_planted_lost_wake_up_is_found() {
-    assert!(is_found(Fault::LostWakeUp));
+    assert!(is_found(Fault::LostWakeUp, whole_run));
+    assert!(is_found(Fault::LostWakeUp, || drawn_queue(AtTask::Fine).run()));
 }
 
 #[test]
 fn a_planted_race_for_a_row_is_found() {
-    assert!(is_found(Fault::TornAdd));
+    assert!(is_found(Fault::TornAdd, whole_run));
 }

@@ -18,6 +18,9 @@
 //! and no [`Arc::into_inner`], by which the engine decides which thread finishes a batch.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
+#[path = "scenarios/work_queue.rs"]
+mod work_queue;
+
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +36,7 @@ use fuseloop_ops::DType;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
 use shuttle::{Config, Runner, thread};
+use work_queue::{At as AtTask, QueueScenario};
 
 /// Tries every order with at most `preemptions` preemptions, depth first.
 struct Exhaustive {
@@ -304,11 +308,41 @@ fn an_engine_dropped_while_it_is_read_from_ends_its_reader() {
     });
 }
 
-/// Returns true if some order of a whole run fails with `fault` planted.
-fn is_found(fault: Fault) -> bool {
+/// Two workers, three tasks in groups of two, of which all results but the first have to wait.
+const QUEUE: QueueScenario = QueueScenario {
+    workers: 2,
+    tasks: 3,
+    group: 2,
+    budget: 0,
+    at: (1, AtTask::Fine),
+    leaves_after: usize::MAX,
+};
+
+#[test]
+fn a_work_queue_ends_in_every_order() {
+    explore("a work queue", || QUEUE.run());
+}
+
+#[test]
+fn a_work_queue_with_a_last_task_ends_in_every_order() {
+    explore("a last task", || QueueScenario { at: (1, AtTask::Last), ..QUEUE }.run());
+}
+
+#[test]
+fn a_work_queue_whose_worker_panics_ends_in_every_order() {
+    explore("a panic of a worker", || QueueScenario { at: (1, AtTask::Panic), ..QUEUE }.run());
+}
+
+#[test]
+fn a_work_queue_that_is_left_ends_in_every_order() {
+    explore("a queue left", || QueueScenario { leaves_after: 1, ..QUEUE }.run());
+}
+
+/// Returns true if some order of `scenario` fails with `fault` planted.
+fn is_found(fault: Fault, scenario: fn()) -> bool {
     let planted = move || {
         faults::plant(Some(fault));
-        whole_run(None);
+        scenario();
     };
     let explored = catch_unwind(AssertUnwindSafe(|| explore_in(1, (0, 1), planted)));
     faults::plant(None);
@@ -317,10 +351,11 @@ fn is_found(fault: Fault) -> bool {
 
 #[test]
 fn a_planted_lost_wake_up_is_found() {
-    assert!(is_found(Fault::LostWakeUp));
+    assert!(is_found(Fault::LostWakeUp, || whole_run(None)));
+    assert!(is_found(Fault::LostWakeUp, || QUEUE.run()));
 }
 
 #[test]
 fn a_planted_race_for_a_row_is_found() {
-    assert!(is_found(Fault::TornAdd));
+    assert!(is_found(Fault::TornAdd, || whole_run(None)));
 }
