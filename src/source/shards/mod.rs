@@ -50,10 +50,10 @@ impl Shard {
     }
 
     /// Wraps bytes in memory, for tests and fuzzing.
-    #[cfg(any(
-        test,
-        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
-    ))]
+    #[cfg_attr(
+        not(feature = "tfrecord"),
+        allow(dead_code, reason = "a test of tar files needs it")
+    )]
     pub(in crate::source) fn held(name: &str, bytes: &[u8]) -> Self {
         let bytes = FileBytes::InMemory(bytes.into());
         Self { location: Location::Path(name.into()), bytes: Arc::new(bytes) }
