@@ -19,10 +19,14 @@ mod common;
 mod server;
 
 use common::median;
+use fuseloop::internals::source::remote::{Extents, ahead};
 use fuseloop::ops::internals::SampleKey;
-use fuseloop::source::remote::test_objects::{ObjectRanges, TestObjects};
+use fuseloop::sample::{Epoch, SampleId};
+use fuseloop::source::{BoxError, ReadAt, RunPlan, Upcoming, remote};
 use server::Server;
 use std::hint::black_box;
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,14 +52,79 @@ const CONTENDERS: [Contender; 4] = [
     Contender { how: "planned, 2 threads", is_planned: true, threads: 2 },
 ];
 
+/// For each sample's value: the index of its object, and its byte range.
+#[derive(Clone)]
+struct ObjectRanges(Vec<(usize, Range<u64>)>);
+
+impl Extents for ObjectRanges {
+    fn extents(&self, sample: SampleId, _: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
+        out.extend(self.0.get(sample.0 as usize).cloned());
+    }
+}
+
+/// The samples of a run.
+struct InOrder(Vec<u64>);
+
+impl Upcoming for InOrder {
+    fn samples(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+        let places = places.start as usize..places.end as usize;
+        samples.extend(self.0[places].iter().copied().map(SampleId));
+    }
+}
+
+/// Remote objects that hold values.
+struct Objects {
+    readers: Vec<Option<Arc<dyn ReadAt>>>,
+    places: Arc<ObjectRanges>,
+}
+
+impl Objects {
+    fn open(urls: &[String], places: ObjectRanges) -> Result<Self, BoxError> {
+        let readers = urls.iter().map(|url| remote::object(url).map(Some));
+        Ok(Self { readers: readers.collect::<Result<_, _>>()?, places: Arc::new(places) })
+    }
+
+    /// Returns the same objects with read-ahead for a run over `order`.
+    fn planned(&self, order: Vec<u64>) -> Result<Self, BoxError> {
+        let run = RunPlan {
+            seed: 0,
+            epoch: Epoch(0),
+            upcoming: Arc::new(InOrder(order)),
+            batch_size: BATCH,
+            batches_ahead: 2,
+            fields: vec![0],
+        };
+        let places = Arc::clone(&self.places);
+        let readers = ahead(&self.readers, &run, Arc::clone(&self.places) as _)?;
+        Ok(Self { readers: readers.expect("the objects are remote"), places })
+    }
+
+    /// Reads a sample's value.
+    fn read<'a>(&self, sample: u64, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], BoxError> {
+        let (object, range) = &self.places.0[sample as usize];
+        let reader = self.readers[*object].as_ref().expect("the objects are remote");
+        buffer.resize((range.end - range.start) as usize, 0);
+        let mut done = 0;
+        while done < buffer.len() {
+            done += reader.read_at(&mut buffer[done..], range.start + done as u64)?;
+        }
+        Ok(buffer)
+    }
+}
+
 fn main() {
     let is_quick = std::env::args().skip(1).any(|word| word == "--test" || !word.starts_with('-'));
     let (rounds, each) = if is_quick { (1, 64) } else { (5, 1024) };
     let server = Server::start();
     server.latency(LATENCY);
     let (urls, places) = objects(&server, each);
-    let trial = TestObjects::open(&urls, places.clone()).unwrap();
-    for (name, order) in [("local", local(places.len())), ("random", shuffle(places.len(), 1))] {
+    let trial = Objects::open(&urls, places.clone()).unwrap();
+    for (name, order) in [("local", local(places.0.len())), ("random", shuffle(places.0.len(), 1))]
+    {
         compare(name, &server, &trial, &places, &order, rounds);
     }
 }
@@ -73,7 +142,7 @@ fn objects(server: &Server, each: usize) -> (Vec<String>, ObjectRanges) {
         }
         urls.push(server.put(&format!("/{shard}"), vec![shard as u8; end as usize]));
     }
-    (urls, places)
+    (urls, ObjectRanges(places))
 }
 
 fn shuffle(count: usize, seed: u64) -> Vec<u64> {
@@ -100,7 +169,7 @@ fn local(count: usize) -> Vec<u64> {
 }
 
 /// Returns the samples/s of an epoch.
-fn read_all(trial: &TestObjects, order: &[u64], threads: usize) -> f64 {
+fn read_all(trial: &Objects, order: &[u64], threads: usize) -> f64 {
     let (begun, next) = (Instant::now(), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -118,19 +187,19 @@ fn read_all(trial: &TestObjects, order: &[u64], threads: usize) -> f64 {
 fn compare(
     name: &str,
     server: &Server,
-    trial: &TestObjects,
+    trial: &Objects,
     places: &ObjectRanges,
     order: &[u64],
     rounds: usize,
 ) {
-    let needed: u64 = places.iter().map(|(_, bytes)| bytes.end - bytes.start).sum();
+    let needed: u64 = places.0.iter().map(|(_, bytes)| bytes.end - bytes.start).sum();
     let mut rates = CONTENDERS.map(|_| vec![]);
     let mut asked = CONTENDERS.map(|_| (0, 0));
     for _ in 0..rounds {
         for (place, Contender { is_planned, threads, .. }) in CONTENDERS.iter().enumerate() {
             server.take_log();
             let rate = if *is_planned {
-                read_all(&trial.planned(order.to_vec(), BATCH).unwrap(), order, *threads)
+                read_all(&trial.planned(order.to_vec()).unwrap(), order, *threads)
             } else {
                 read_all(trial, order, *threads)
             };

@@ -78,14 +78,9 @@ HEAD
     echo "$line"
 }
 
-# run_tests VARIABLE=COUNT... -- ARGUMENTS...: runs cargo test, with larger counts than usual.
+# run_tests ARGUMENTS...: runs cargo test with the counts of the tier soak, which tests/counts has.
 run_tests() {
-    local set=()
-    while [ "$1" != -- ]; do
-        set+=("$1")
-        shift
-    done
-    env "${set[@]}" cargo test "${all[@]}" "${@:2}"
+    FUSELOOP_TIER=soak cargo test "${all[@]}" "$@"
 }
 
 # fuzz_target NAME: runs a fuzz target on the goldens and the generator's output. Prints its figures
@@ -108,39 +103,37 @@ script() {
 }
 
 step tests lists "200,000 lists compiled and evaluated; 2,000 in the interpreter; 100,000 kernels compiled and dropped" \
-    run_tests FUSELOOP_LISTS=200000 FUSELOOP_CYCLES=100000 -- \
-    --test compiler --test process -- fused_equals_evaluated:: interpreted:: jit_memory::
+    run_tests --test compiler --test process -- fused_equals_evaluated:: interpreted:: jit_memory::
 step tests inputs "every format's generator for 300 s" \
-    run_tests FUSELOOP_FUZZ_SECONDS=300 -- --lib fuzzing:: -- --nocapture --test-threads=2
+    run_tests --lib fuzzing:: -- --nocapture --test-threads=2
 step tests moments "16,000 moments for each of 7 ways to read and 4 changes of the file" \
-    run_tests FUSELOOP_MOMENTS=16000 -- --test hostile changing::
+    run_tests --test hostile changing::
 step tests jpegs "over 1,000 JPEGs, 16 cuts and 100 changed bytes each; 300 windows; 20,000 JPEGs of noise" \
-    run_tests FUSELOOP_FLIPS=100 FUSELOOP_WINDOWS=300 FUSELOOP_JPEGS=20000 -- \
-    --test hostile --test jpeg -- jpeg:: windows:: core::
+    run_tests --test hostile --test jpeg -- jpeg:: windows:: core::
 step tests archives "100,000 archives read as the tar crate reads them" \
-    run_tests FUSELOOP_ARCHIVES=100000 -- --lib tar::tests::second
+    run_tests --lib tar::tests::second
+step tests caches "200 epochs over a cache in flat memory" \
+    run_tests --test loader cache::
 step tests kills "1,000 writers and 1,000 converters killed; 1,000 datasets" \
-    run_tests FUSELOOP_KILLS=1000 FUSELOOP_DATASETS=1000 -- \
-    --test write -- kill:: datasets::
+    run_tests --test write -- kill:: datasets::
 step tests crashes "100,000 images of a disk" \
-    run_tests FUSELOOP_CRASHES=100000 -- --lib write::crash
+    run_tests --lib write::crash::
 step tests endings "10,000 drops; 100,000 batches; 16 threads" \
-    run_tests FUSELOOP_DROPS=10000 FUSELOOP_BATCHES=100000 FUSELOOP_THREADS=16 -- \
-    --test run --test process -- order:: run_threads:: run_memory::
+    run_tests --test run --test process -- order:: run_threads:: run_memory::
 step tests faults "1,000 reads and 1,000 steps of a conversion that fail, each in turn" \
-    run_tests FUSELOOP_FAULTS=1000 -- --lib -- source::faults write::convert::tests::the_nth_step
+    run_tests --lib -- source::faults:: write::convert::tests::the_nth_step
 step tests forks "500 forks at each moment" \
-    run_tests FUSELOOP_FORKS=500 -- --test process fork::
+    run_tests --test process fork::
 step tests exhaustive "every order of the engine's threads with at most two preemptions" \
-    run_tests FUSELOOP_PREEMPTIONS=2 -- --test exhaustive
+    run_tests --test exhaustive
 step tests threads "1,000 rounds of sixteen threads that compile and run" \
-    run_tests FUSELOOP_ROUNDS=1000 -- --test compiler jit_threads::
+    run_tests --test compiler jit_threads::
 step tests schedules "100,000 schedules of each scenario of the engine" \
-    run_tests FUSELOOP_SCHEDULES=100000 -- --test engine
+    run_tests --test engine
 step tests orders "100,000 epochs" \
-    run_tests FUSELOOP_EPOCHS=100000 -- --test loader -- order_chance:: order::
+    run_tests --test loader order
 step tests gpu_kernels "4,000 GPU programs by their host build and their PTX" \
-    run_tests FUSELOOP_KERNELS=4000 -- --test gpu --test interpreted -- kernels:: random_programs
+    run_tests --test gpu --test interpreted -- kernels:: random_programs
 
 for file in fuzz/fuzz_targets/*.rs; do
     target=$(basename "$file" .rs)

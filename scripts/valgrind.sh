@@ -2,7 +2,9 @@
 # Runs compiled code under valgrind's memcheck: random lists must have no error, and a planted read
 # past a buffer must be found.
 #
-#   scripts/valgrind.sh [LISTS] [CARGO FLAGS...]     200 lists, --release
+#   scripts/valgrind.sh [CARGO FLAGS...]     --release
+#
+# FUSELOOP_MEMCHECK is the number of lists, that of the slow tier unless set.
 #
 # Prints a line and passes if valgrind is missing. valgrind reports the CPU that it emulates to
 # programs, so the compiled code has no instructions that valgrind lacks (AVX-512).
@@ -13,9 +15,8 @@ if ! command -v valgrind >/dev/null; then
     echo "skipped: no valgrind"
     exit 0
 fi
-lists=${1:-200}
-flags=("${@:2}")
-[ $# -gt 1 ] || flags=(--release)
+flags=("$@")
+[ $# -gt 0 ] || flags=(--release)
 
 binary=$(cargo test --locked --all-features "${flags[@]}" --test compiler --no-run \
     --message-format=json | sed -n 's/.*"name":"compiler".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
@@ -30,8 +31,8 @@ memcheck() {
         "$binary" --exact "memcheck::$1" --test-threads=1
 }
 
-echo "== $lists lists"
-FUSELOOP_MEMCHECK=$lists memcheck lists_run_in_buffers_of_exactly_their_bytes
+echo "== lists"
+FUSELOOP_TIER=slow memcheck lists_run_in_buffers_of_exactly_their_bytes
 
 echo "== a planted read past a buffer"
 code=0

@@ -374,6 +374,7 @@ mod tests {
     use super::generate::{self, InputGenerator};
     use super::*;
     use arbitrary::Unstructured;
+    use fuseloop_counts::rounds;
 
     /// Corrects checksums.
     type Repair = fn(&[u8]) -> Vec<u8>;
@@ -384,14 +385,11 @@ mod tests {
         max_seconds: u64,
         mut check: impl FnMut(&mut Unstructured<'_>) -> arbitrary::Result<()>,
     ) {
-        let count = |name| {
-            let text = std::env::var(name).ok()?;
-            Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-        };
-        if let Some(seconds) = count("FUSELOOP_FUZZ_SECONDS") {
+        let seconds: u64 = rounds("FUSELOOP_FUZZ_SECONDS");
+        if seconds > 0 {
             return arbtest::arbtest(check).budget_ms(1000 * seconds.min(max_seconds)).run();
         }
-        for n in 0..count("FUSELOOP_FUZZ_INPUTS").unwrap_or(3000) {
+        for n in 0..rounds("FUSELOOP_FUZZ_INPUTS") {
             // The lower half of a seed is the number of random bytes.
             arbtest::arbtest(&mut check).seed(n << 32 | 64 << (n % 8)).run();
         }

@@ -43,10 +43,11 @@ pub mod source {
     use super::OpaqueError;
     use crate::sample::SampleId;
     use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
+    use crate::source::error::ReadErrorKind;
     use crate::source::stream::Item;
     use crate::source::{
         Beton, BoxError, Buffer, DatasetError, FieldKind, FieldSpec, Folder, GenerateError,
-        OpenOptions, OwnedValue, ReadErrorKind, Value,
+        OpenOptions, OwnedValue, Value,
     };
     use fuseloop_ops::Size;
     use std::path::PathBuf;
@@ -55,18 +56,25 @@ pub mod source {
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
     pub use crate::source::generate::GenerateErrorKind;
-    pub use crate::source::open::{DatasetErrorKind, open_dataset, saved_listing};
+    pub use crate::source::open::{open_dataset, saved_listing};
+
+    /// Reading ahead of remote objects.
+    pub mod remote {
+        #[cfg(feature = "remote")]
+        pub use crate::source::remote::ahead::ahead;
+        pub use crate::source::remote::extents::{Extents, Views};
+    }
 
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
-        pub use crate::source::read_error::ReadErrorKind;
+        pub use crate::source::error::ReadErrorKind;
     }
 
     impl OpaqueError for DatasetError {
-        type Kind = DatasetErrorKind;
+        type Kind = BoxError;
 
-        fn kind(&self) -> &DatasetErrorKind {
+        fn kind(&self) -> &BoxError {
             &self.0
         }
     }

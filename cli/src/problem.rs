@@ -5,10 +5,10 @@ use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
 };
-use fuseloop::internals::source::{DatasetErrorKind, ListError};
 use fuseloop::loader::CompileError;
 use fuseloop::loader::PlanError;
 use fuseloop::loader::RunError;
@@ -115,10 +115,7 @@ impl Problem {
     fn help(&self) -> Option<&'static str> {
         match self {
             Self::Load(error) => load_help(error),
-            Self::Dataset(error) => match error.kind() {
-                DatasetErrorKind::Beton(error) => source_help(error),
-                _ => None,
-            },
+            Self::Dataset(error) => source_help(error.kind().downcast_ref()?),
             Self::Run(error) => run_help(error),
             Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error),

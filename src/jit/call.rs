@@ -3,13 +3,92 @@
 #![allow(unsafe_code, reason = "the one call of compiled code, and the functions it calls")]
 
 use super::code::CodeModule;
+use super::compile::CompiledBody;
 use super::param_block::ParamBlock;
-use crate::plan::{Draws, ImagePlan};
+use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_ops::author::{Histogram, LevelTable};
 use fuseloop_ops::internals::area::AreaRows;
 use fuseloop_ops::internals::rows::FilterRows;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One run of a loop body: its code, the filled parameter block, and what the code was made from.
+pub(super) struct BodyCall<'a> {
+    pub(super) plan: &'a ImagePlan,
+    pub(super) block: &'a Block,
+    pub(super) links: &'a [FusedOp],
+    pub(super) compiled: &'a CompiledBody,
+    pub(super) record: &'a mut ParamBlock,
+    /// The memory that the parameter block's addresses point into, if the runner needs it.
+    pub(super) regions: Vec<MemoryRegion>,
+    pub(super) states: States,
+}
+
+/// A range of memory that the host vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRegion {
+    /// The name of the range, for errors.
+    pub name: &'static str,
+    /// The first address.
+    pub address: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+    /// True if the bytes may be written.
+    pub writable: bool,
+}
+
+impl MemoryRegion {
+    /// A region of a slice's bytes, read-only.
+    pub(super) fn read<T>(name: &'static str, slice: &[T]) -> Self {
+        let (address, bytes) = (slice.as_ptr() as u64, size_of_val(slice) as u64);
+        Self { name, address, bytes, writable: false }
+    }
+
+    /// A region of a slice's bytes, readable and writable.
+    pub(super) fn write<T>(name: &'static str, slice: &mut [T]) -> Self {
+        let (address, bytes) = (slice.as_mut_ptr() as u64, size_of_val(slice) as u64);
+        Self { name, address, bytes, writable: true }
+    }
+}
+
+/// The addresses of the states of row functions.
+#[derive(Debug)]
+pub(super) struct States {
+    /// The address of the row producer's state, and the bytes of a row.
+    pub(super) maker: Option<(u64, u64)>,
+    /// The address of the state of the functions that count levels.
+    pub(super) levels: Option<u64>,
+}
+
+/// Runs loop bodies: [`Native`], or an interpreter in tests of the compiler.
+pub(super) trait BodyRunner {
+    /// True if `run` needs the call's memory regions.
+    const NEEDS_REGIONS: bool;
+
+    /// Runs a loop body.
+    ///
+    /// # Safety
+    ///
+    /// The code must be a block compiled by [`compile`](super::compile::compile), and every address in its
+    /// parameter block must be valid for what the block reads and writes there, as
+    /// [`Invocation`](super::invocation::Invocation) fills it. The regions, if there are any, and the
+    /// states must be valid, and nothing else may use them, until the call returns.
+    unsafe fn run(&self, call: BodyCall<'_>);
+}
+
+/// Runs native code.
+#[derive(Debug)]
+pub(super) struct Native;
+
+impl BodyRunner for Native {
+    const NEEDS_REGIONS: bool = false;
+
+    #[inline]
+    unsafe fn run(&self, BodyCall { compiled, record, .. }: BodyCall<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { run(&compiled.code, record, &compiled.constants) }
+    }
+}
 
 /// Runs `code` on one parameter block.
 ///
@@ -18,7 +97,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// `code` must be a block compiled by [`compile`](super::compile::compile), `constants` its constants,
 /// and `param_block` a parameter block of its layout in which every address is valid for what the block reads
 /// and writes there, as [`Invocation`](super::invocation::Invocation) fills it.
-pub(super) unsafe fn run(code: &CodeModule, record: &mut ParamBlock, constants: &[u128]) {
+unsafe fn run(code: &CodeModule, record: &mut ParamBlock, constants: &[u128]) {
     // SAFETY: `entry` is the address of a function of exactly this signature, finished by
     // `compile`; `code` keeps its pages mapped.
     let entry: unsafe extern "C" fn(*mut u8, u64, *const u8) =

@@ -1,9 +1,9 @@
-//! For tests of the compiler: the code of a block in a form that interpreters can run, and a hook that
-//! runs an interpreter in place of the native code.
+//! For tests of the compiler: the code of a block in a form that interpreters can run, and a run of a kernel
+//! with a hook in place of the native code.
 //!
 //! ```text
-//! Kernel::run ─▶ Invocation fills the ParamBlock ─▶ native code
-//!                                               └▶ TestHook(BlockRun)   if the worker's memory has one
+//! Kernel::run ─▶ Invocation fills the ParamBlock ─▶ Native: the native code
+//! run_with    ─▶ Invocation fills the ParamBlock ─▶ Hooked: the hook, with a BlockRun
 //! ```
 //!
 //! A [`BlockRun`] is one run of a block for one sample: a function, its arguments, and the memory
@@ -12,44 +12,20 @@
 
 #![allow(unsafe_code, reason = "accesses memory by address, after a look at the regions")]
 
-use super::call;
+pub use super::call::MemoryRegion;
+use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile::{self, COUNT, MAKE, TABLE};
 use super::emit::BodySpec;
-use super::{CompileError, Scratch, spec};
+use super::{CompileError, DecodedPixels, Kernel, Scratch, spec};
 use crate::plan::{Draws, ImagePlan};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::DTYPES;
-use std::cell::Cell;
-use std::fmt;
-
-/// A range of memory that the host vouches for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryRegion {
-    /// The name of the range, for errors.
-    pub name: &'static str,
-    /// The first address.
-    pub address: u64,
-    /// The number of bytes.
-    pub bytes: u64,
-    /// True if the bytes may be written.
-    pub writable: bool,
-}
+use fuseloop_ops::internals::memory::NoMemory;
+use std::cell::{Cell, RefCell};
 
 impl MemoryRegion {
-    /// A region of a slice's bytes, read-only.
-    pub(super) fn read<T>(name: &'static str, slice: &[T]) -> Self {
-        let (address, bytes) = (slice.as_ptr() as u64, size_of_val(slice) as u64);
-        Self { name, address, bytes, writable: false }
-    }
-
-    /// A region of a slice's bytes, readable and writable.
-    pub(super) fn write<T>(name: &'static str, slice: &mut [T]) -> Self {
-        let (address, bytes) = (slice.as_mut_ptr() as u64, size_of_val(slice) as u64);
-        Self { name, address, bytes, writable: true }
-    }
-
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let Some(offset) = address.checked_sub(self.address) else { return false };
         offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
@@ -70,26 +46,15 @@ pub struct BlockRun {
     states: States,
 }
 
-/// The addresses of the states of row functions.
-#[derive(Debug)]
-pub(super) struct States {
-    /// The address of the row producer's state, and the bytes of a row.
-    pub(super) maker: Option<(u64, u64)>,
-    /// The address of the state of the functions that count levels.
-    pub(super) levels: Option<u64>,
-}
-
 impl BlockRun {
     /// # Safety
     ///
     /// Until the run is dropped, the regions must be valid for the accesses they allow and the states
     /// must be valid; nothing else may use either meanwhile.
-    pub(super) unsafe fn new(
-        spec: BodySpec<'_>,
-        arguments: [u64; 3],
-        regions: Vec<MemoryRegion>,
-        states: States,
-    ) -> Self {
+    unsafe fn new(call: BodyCall<'_>) -> Self {
+        let BodyCall { plan, block, links, compiled, record, regions, states } = call;
+        let spec = BodySpec::new(plan.flat_ops(), block, links, plan.rule());
+        let arguments = [record.as_mut_ptr() as u64, 1, compiled.constants.as_ptr() as u64];
         Self { function: compile::ir(spec, false), arguments, regions, states }
     }
 
@@ -223,26 +188,37 @@ fn no_state(address: u64) -> RefusedAccess {
     RefusedAccess(format!("no state lies at {address:#x}"))
 }
 
-/// A function that runs in place of native code.
-pub type TestHook = Box<dyn FnMut(&mut BlockRun) + Send>;
+/// Runs a hook in place of native code.
+struct Hooked<'h>(RefCell<&'h mut dyn FnMut(&mut BlockRun)>);
 
-/// An optional [`TestHook`].
-#[derive(Default)]
-pub(super) struct TestHookCell(pub(super) Option<TestHook>);
+impl BodyRunner for Hooked<'_> {
+    const NEEDS_REGIONS: bool = true;
 
-impl fmt::Debug for TestHookCell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "taken" } else { "free" })
+    unsafe fn run(&self, call: BodyCall<'_>) {
+        // SAFETY: the caller's promise; the run is dropped before the call returns.
+        let mut run = unsafe { BlockRun::new(call) };
+        (self.0.borrow_mut())(&mut run);
     }
 }
 
-/// Returns a worker's memory with which `test_hook` runs every block in place of the native code. The
-/// chain steps of mixing ops have memory of their own and run natively.
-#[must_use]
-pub fn scratch_with(stand_in: TestHook) -> Scratch {
-    let mut scratch = Scratch::default();
-    scratch.memory.test_hook = TestHookCell(Some(stand_in));
-    scratch
+/// Computes one sample's output like [`Kernel::run`], but `hook` runs every block in place of the native
+/// code. The chain steps of mixing ops run natively.
+///
+/// # Errors
+///
+/// If the system has no memory for the images between the ops.
+///
+/// # Panics
+///
+/// See [`Kernel::run`].
+pub fn run_with(
+    kernel: &Kernel,
+    source: DecodedPixels<'_>,
+    draws: &Draws,
+    out: &mut [u8],
+    hook: &mut dyn FnMut(&mut BlockRun),
+) -> Result<(), NoMemory> {
+    kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out)
 }
 
 /// Returns the functions of a plan's blocks, as one sample runs them, without instructions that only

@@ -10,10 +10,11 @@
 //! An image that a shift moves partly out of view, or whose columns are mirrored before a resize, is
 //! first copied into a padded image of its own: the only pass over memory outside the loop itself.
 
-use super::call::{self, LevelsState, ProducedWindow, RowFunctionKind, RowFunctionState};
-use super::check::{BlockRun, MemoryRegion, States, TestHookCell};
+use super::call::{
+    BodyCall, BodyRunner, LevelsState, MemoryRegion, ProducedWindow, RowFunctionKind,
+    RowFunctionState, States,
+};
 use super::compile::CompiledBody;
-use super::emit::BodySpec;
 use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
@@ -55,7 +56,6 @@ pub(super) struct WorkerScratch {
     tables: Vec<LevelTable>,
     counts: Option<Box<[Histogram; 4]>>,
     byte_row: Vec<u8>,
-    pub(super) test_hook: TestHookCell,
 }
 
 /// Decoded pixels: a whole image, or the region around the pixels that are read.
@@ -95,8 +95,8 @@ struct Base<'a> {
     left: i64,
 }
 
-/// One run of a block for one sample.
-pub(super) struct Invocation<'a> {
+/// One run of a block for one sample. `R` runs the code: natively, except in tests.
+pub(super) struct Invocation<'a, R> {
     plan: &'a ImagePlan,
     block: &'a Block,
     compiled: &'a CompiledBody,
@@ -104,6 +104,7 @@ pub(super) struct Invocation<'a> {
     source: DecodedPixels<'a>,
     body: LoopBody<'a>,
     composed: Composed,
+    runner: &'a R,
 }
 
 /// The loop body that a sample runs: its fused ops, the flat op that each comes from, and the tables
@@ -131,7 +132,7 @@ impl From<NoMemory> for NotRun {
     }
 }
 
-impl<'a> Invocation<'a> {
+impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Prepares the block at `index` of `plan` for the sample of `draws` and `source`.
     pub(super) fn new(
         plan: &'a ImagePlan,
@@ -140,12 +141,13 @@ impl<'a> Invocation<'a> {
         draws: &'a Draws,
         source: DecodedPixels<'a>,
         body: LoopBody<'a>,
+        runner: &'a R,
     ) -> Self {
         let block = &plan.blocks()[index];
         let leaf = |(_, position): &(Reduction, usize)| body.leaves[*position];
         let readings: Vec<usize> = compiled.readings.iter().map(leaf).collect();
         let composed = compose(block, draws, &readings, source.whole);
-        Self { plan, block, compiled, draws, source, body, composed }
+        Self { plan, block, compiled, draws, source, body, composed, runner }
     }
 
     /// Returns the size of the block's output for this sample.
@@ -555,8 +557,7 @@ impl<'a> Invocation<'a> {
         pixels: Range<*const u8>,
         maker: Option<(u64, u64)>,
     ) {
-        let mut stand_in = std::mem::take(&mut memory.test_hook);
-        let regions = if stand_in.0.is_some() { self.regions(memory, pixels) } else { vec![] };
+        let regions = if R::NEEDS_REGIONS { self.regions(memory, pixels) } else { vec![] };
         let WorkerScratch { record, tables, counts, .. } = memory;
         let mut leaves = vec![0; if self.has_reductions() { self.block.tables } else { 0 }];
         for (reading, position) in &self.compiled.readings {
@@ -572,22 +573,13 @@ impl<'a> Invocation<'a> {
         if self.has_reductions() {
             set(record, HeaderWord::Levels, levels);
         }
-        let constants = &self.compiled.constants;
-        match &mut stand_in.0 {
-            // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block
-            // reads and writes there; the callers of this function borrow all of those slices until it
-            // returns.
-            None => unsafe { call::run(&self.compiled.code, record, constants) },
-            Some(run) => {
-                let (plan, links) = (self.plan, self.body.links);
-                let spec = BodySpec::new(plan.flat_ops(), self.block, links, plan.rule());
-                let arguments = [record.as_mut_ptr() as u64, 1, constants.as_ptr() as u64];
-                let states = States { maker, levels: self.has_reductions().then_some(levels) };
-                // SAFETY: as above; the regions are those slices.
-                run(&mut unsafe { BlockRun::new(spec, arguments, regions, states) });
-            }
-        }
-        memory.test_hook = stand_in;
+        let Self { plan, block, compiled, body: LoopBody { links, .. }, .. } = *self;
+        let states = States { maker, levels: self.has_reductions().then_some(levels) };
+        let call = BodyCall { plan, block, links, compiled, record, regions, states };
+        // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block reads
+        // and writes there, and the regions are those slices; the callers of this function borrow all of
+        // them until it returns.
+        unsafe { self.runner.run(call) };
         if self.block.streams {
             fuseloop_kernels::end_streams();
         }

@@ -13,6 +13,7 @@
 //! median. So a cost is what an op adds where it is: next to ops that wait for memory it may be nothing,
 //! or slightly negative by noise. A reduction over the image counts for the op that needs it.
 
+use super::call::Native;
 use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
 use super::{CompileError, Kernel, spec, unsupported};
@@ -223,11 +224,12 @@ impl<'a> KernelTimer<'a> {
     }
 
     /// The block with only the first `count` fused ops.
-    fn partial<'b>(&'b self, place: BlockInput<'b>, count: usize) -> Invocation<'b> {
+    fn partial<'b>(&'b self, place: BlockInput<'b>, count: usize) -> Invocation<'b, Native> {
         let (links, leaves) = (&place.links[..count], &place.leaves[..count]);
         let body = LoopBody { links, leaves, fixed: &self.kernel.fixed };
         let compiled = &self.partials[&(place.index, links.to_vec())];
-        Invocation::new(&self.kernel.plan, place.index, compiled, place.draws, place.source, body)
+        let plan = &self.kernel.plan;
+        Invocation::new(plan, place.index, compiled, place.draws, place.source, body, &Native)
     }
 }
 
@@ -268,7 +270,7 @@ impl ProducedRows {
 
 /// Returns the median time of each partial version; `None` if an image is too narrow. The last version
 /// runs last.
-fn times(twins: &[Invocation<'_>], out: &mut [u8]) -> Option<Vec<f64>> {
+fn times(twins: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>> {
     let mut memory = WorkerScratch::default();
     let mut repeats = vec![];
     for twin in twins {
@@ -287,7 +289,7 @@ fn times(twins: &[Invocation<'_>], out: &mut [u8]) -> Option<Vec<f64>> {
 
 /// Returns the nanoseconds of one run, averaged over several in a row.
 fn time(
-    twin: &Invocation<'_>,
+    twin: &Invocation<'_, Native>,
     memory: &mut WorkerScratch,
     out: &mut [u8],
     repeats: u32,

@@ -31,6 +31,7 @@ pub(crate) use oracle::{try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind};
+use call::{BodyRunner, Native};
 use emit::BodySpec;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::LevelTable;
@@ -269,19 +270,32 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NoMemory> {
-        assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
-        self.run_any_size(scratch, source, draws, out)
+        self.run_by(&Native, scratch, source, draws, out)
     }
 
-    /// Like [`try_run`](Self::try_run), for an output whose size follows from the source's.
-    fn run_any_size(
+    /// Like [`try_run`](Self::try_run), with loop bodies that `runner` runs.
+    fn run_by(
         &self,
+        runner: &impl BodyRunner,
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NoMemory> {
-        match self.run_compiled(scratch, source, draws, out) {
+        assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
+        self.run_any_size(runner, scratch, source, draws, out)
+    }
+
+    /// Like [`run_by`](Self::run_by), for an output whose size follows from the source's.
+    fn run_any_size(
+        &self,
+        runner: &impl BodyRunner,
+        scratch: &mut Scratch,
+        source: DecodedPixels<'_>,
+        draws: &Draws,
+        out: &mut [u8],
+    ) -> Result<(), NoMemory> {
+        match self.run_compiled(runner, scratch, source, draws, out) {
             Ok(()) => Ok(()),
             Err(NotRun::Memory(error)) => Err(error),
             Err(NotRun::Evaluate) => {
@@ -294,6 +308,7 @@ impl Kernel {
     /// Runs the compiled blocks in order.
     fn run_compiled(
         &self,
+        runner: &impl BodyRunner,
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
         draws: &Draws,
@@ -317,7 +332,8 @@ impl Kernel {
             let compile = |links: &[FusedOp], body| compile_body(&self.plan, index, links, body);
             let compiled = variants.get(links, compile).ok_or(NotRun::Evaluate)?;
             let body = LoopBody { links, leaves, fixed: &self.fixed };
-            let invocation = Invocation::new(&self.plan, index, &compiled, draws, source, body);
+            let invocation =
+                Invocation::new(&self.plan, index, &compiled, draws, source, body, runner);
             if index == last {
                 return invocation.run(memory, out);
             }
@@ -349,7 +365,9 @@ impl Kernel {
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed(from, size) {
-                Some(view) => kernel.run_any_size(scratch, DecodedPixels::whole(view), draws, to),
+                Some(view) => {
+                    kernel.run_any_size(&Native, scratch, DecodedPixels::whole(view), draws, to)
+                }
                 None => Ok(()),
             }
         })

@@ -68,7 +68,7 @@ impl Collate {
         Self::new(CollateForm::Ragged)
     }
 
-    /// Keeps each sample as its own slice: [`Batch::list`](crate::Batch::list).
+    /// Keeps each sample as its own slice: [`Batch::list`](fuseloop_engine::batch::HostBatch::list).
     #[must_use]
     pub fn list() -> Self {
         Self::new(CollateForm::List)

@@ -358,9 +358,9 @@ impl Loader {
         &*self.source
     }
 
-    /// Returns the device that runs the ops after [`ToDevice`] and holds their tensors; the CPU if no
-    /// list has the op. If the CPU replaces a GPU, the result holds the reason. Chosen when the loader
-    /// is built, for all epochs.
+    /// Returns the device that runs the ops after [`ToDevice`](fuseloop_ops::ToDevice) and holds their
+    /// tensors; the CPU if no list has the op. If the CPU replaces a GPU, the result holds the reason.
+    /// Chosen when the loader is built, for all epochs.
     #[must_use]
     pub fn device(&self) -> Placement {
         self.shared.device_choice.placement()

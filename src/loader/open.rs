@@ -66,8 +66,9 @@ impl Loader {
     ///
     /// The length need not be known: an epoch ends with the stream, and its last batch is short or
     /// dropped. Until then [`len`](Self::len), [`samples`](Self::samples) and
-    /// [`remaining`](Batches::remaining) are [`UNKNOWN`]. Several ranks take turns at the positions of a
-    /// stream whose length is known; each rank skips the positions of the others.
+    /// [`remaining`](super::Batches::remaining) are [`UNKNOWN`](crate::sample::UNKNOWN). Several ranks take
+    /// turns at the positions of a stream whose length is known; each rank skips the positions of the
+    /// others.
     ///
     /// ```
     /// use fuseloop::Loader;

@@ -22,9 +22,6 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of calls that fail, one in each run, of the first 1000.
-const FAULTS: u64 = 40;
-
 /// The number of the error `EIO` on Linux.
 const EIO: i32 = 5;
 
@@ -88,7 +85,7 @@ fn assert_faults_are_met(name: &str, bytes: Vec<u8>, least_calls: u64, open: Ope
     let (clean, calls) = read(&bytes, open, u64::MAX, Fault::Ended);
     let clean = clean.unwrap();
     assert!(calls >= least_calls && !clean.is_empty(), "{name}: {calls} calls");
-    let tried = std::env::var("FUSELOOP_FAULTS").map_or(FAULTS, |n| n.parse().unwrap());
+    let tried = fuseloop_counts::rounds::<u64>("FUSELOOP_FAULTS");
     for nth in (0..tried).map(|n| n * calls.min(1000) / tried) {
         for fault in [Fault::Short, Fault::Interrupted, Fault::Failed, Fault::Ended] {
             let (found, _) = read(&bytes, open, nth, fault);

@@ -24,7 +24,7 @@
 //! last change would show the cut, but the files of datasets are often touched only to keep them from
 //! being deleted as unused, and no run should end for that.
 
-use super::read_error::ReadErrorKind;
+use super::error::ReadErrorKind;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io;

@@ -8,6 +8,7 @@ mod columns;
 mod common_names;
 mod concat;
 mod dtype;
+pub(crate) mod error;
 pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
@@ -27,7 +28,6 @@ mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
-pub(crate) mod read_error;
 pub mod remote;
 mod sample_location;
 mod samples;
@@ -58,29 +58,27 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 pub use columns::As;
 pub use concat::Concat;
 pub use dtype::{NdType, UnknownNdType};
+pub(crate) use error::ReadErrorKind;
+pub use error::{BoxError, DatasetError};
 pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub(crate) use folder::ListError;
 pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 #[cfg(feature = "write")]
-pub(crate) use folder::{FolderWalk, ImageList, Labelled, PendingDir, Rules, is_jpeg_name};
+pub(crate) use folder::{
+    FolderWalk, ImageList, Labelled, ListError, PendingDir, Rules, is_jpeg_name,
+};
 pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
-pub(crate) use open::DatasetErrorKind;
-pub use open::{Dataset, DatasetError};
-pub use read_error::BoxError;
-pub(crate) use read_error::ReadErrorKind;
+pub use open::Dataset;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
-#[cfg(feature = "tar")]
-pub(crate) use tar::TarError;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]

@@ -138,8 +138,8 @@ impl OwnedValue {
             | (Self::Bytes(_), FieldKind::Bytes)
             | (Self::Json(_), FieldKind::Json) => true,
             (Self::Image(image), FieldKind::RgbImage) => {
-                let bytes = u64::from(image.height) * u64::from(image.width) * 3;
-                image.mode != ImageMode::Raw || image.bytes.len() as u64 == bytes
+                let bytes = (u64::from(image.height) * u64::from(image.width)).checked_mul(3);
+                image.mode != ImageMode::Raw || bytes == Some(image.bytes.len() as u64)
             }
             (Self::NdArray(bytes), FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. }) => {
                 kind.array_bytes() == Some(bytes.len() as u64)

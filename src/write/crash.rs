@@ -19,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// The number of simulated disks; set FUSELOOP_CRASHES for a longer run.
+/// The number of simulated disks that are enough to find a mistake.
 const CRASHES: usize = 500;
 
 /// The number of bytes that a disk writes completely or not at all.
@@ -285,7 +285,7 @@ fn the_steps_written_down_are_the_file() {
 
 #[test]
 fn a_power_cut_at_any_moment_leaves_the_old_file_or_the_complete_new_one() {
-    let crashes = std::env::var("FUSELOOP_CRASHES").map_or(CRASHES, |n| n.parse().unwrap());
+    let crashes = fuseloop_counts::rounds("FUSELOOP_CRASHES");
     assert_eq!(broken(&cases(), crashes), 0);
 }
 

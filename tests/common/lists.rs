@@ -1,7 +1,6 @@
 //! Random lists of ops, and the comparison of their outputs.
 
 use super::random_ops;
-use super::rounds::{rounds, slice};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop_ops::author::{Dim, ImageType, Rng, Type};
 use fuseloop_ops::internals::DTYPES;
@@ -10,13 +9,6 @@ use std::sync::Arc;
 
 /// The maximum number of pixels of an image between two ops, because the oracle computes all of them.
 const MOST_PIXELS: u64 = 500_000;
-
-/// Returns the numbers of the lists to try in this process's slice: in all, as many as the environment
-/// variable `count` says, or `default`.
-pub fn numbers(count: &str, default: u64) -> Vec<u64> {
-    let (slice, of) = slice();
-    (slice as u64..rounds(count, default)).step_by(of).collect()
-}
 
 /// A list that a plan accepts.
 #[derive(Clone, Debug)]

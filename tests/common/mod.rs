@@ -11,6 +11,5 @@ pub mod lists;
 pub mod paged;
 pub mod photographs;
 pub mod random_ops;
-pub mod rounds;
 pub mod server;
 pub mod trials;

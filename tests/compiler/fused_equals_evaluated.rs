@@ -9,10 +9,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::guarded::{Guard, Guarded};
-use crate::common::lists::{List, first_difference, noise, numbers};
+use crate::common::lists::{List, first_difference, noise};
 use crate::common::random_ops;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
+use fuseloop_counts::numbers;
 use fuseloop_ops::author::Rng;
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -161,7 +162,7 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
     }
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut scratch = Scratch::default();
-    let numbers = numbers("FUSELOOP_LISTS", 300);
+    let numbers = numbers("FUSELOOP_LISTS");
     let lists = numbers.len();
     for number in numbers {
         let mut rng = SampleKey::new(2026, 0, number).op(0);

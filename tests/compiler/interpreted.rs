@@ -2,27 +2,24 @@
 //!
 //! The interpreter and the ops' plain definitions must agree in every bit, and the code may access no
 //! byte outside the regions that the host declares. Guard pages detect accesses past a page; the
-//! interpreter checks every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` tries
+//! interpreter checks every byte. `FUSELOOP_INTERPRETED=2000` tries more lists, `FUSELOOP_SETTINGS=500` tries
 //! more of them with other settings of the code generator, and `FUSELOOP_SLICE=1/5` runs the second
 //! fifth of both.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::interpreter::interpret;
-use crate::common::lists::{List, first_difference, noise, numbers};
+use crate::common::lists::{List, first_difference, noise};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
-use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
+use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, run_with, with_settings};
 use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
+use fuseloop_counts::numbers;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
-use std::sync::{Arc, Mutex};
-
-/// The outcome of the interpreted runs: the number of runs and instructions, or the first access refused.
-type Seen = Arc<Mutex<Result<(u64, u64), String>>>;
 
 /// Runs a sample with the interpreter in place of native code, after `change`. Returns the number of
 /// runs and instructions, or the access that was refused, and the output.
@@ -30,21 +27,16 @@ fn interpreted(
     kernel: &Kernel,
     source: DecodedPixels<'_>,
     draws: &Draws,
-    mut change: impl FnMut(&mut BlockRun) + Send + 'static,
+    mut change: impl FnMut(&mut BlockRun),
 ) -> (Result<(u64, u64), String>, Vec<u8>) {
-    let seen: Seen = Arc::new(Mutex::new(Ok((0, 0))));
-    let noted = Arc::clone(&seen);
-    let mut scratch = scratch_with(Box::new(move |run| {
-        change(run);
-        let mut noted = noted.lock().unwrap();
-        let Ok((runs, instructions)) = &*noted else { return };
-        let (runs, instructions) = (runs + 1, *instructions);
-        *noted = interpret(run).map(|count| (runs, instructions + count));
-    }));
+    let mut seen = Ok((0, 0));
     let mut out = vec![0xAA; kernel.plan().sample_bytes()];
-    kernel.run(&mut scratch, source, draws, &mut out);
-    drop(scratch);
-    let seen = seen.lock().unwrap().clone();
+    let mut hook = |run: &mut BlockRun| {
+        change(run);
+        let Ok((runs, instructions)) = seen else { return };
+        seen = interpret(run).map(|count| (runs + 1, instructions + count));
+    };
+    run_with(kernel, source, draws, &mut out, &mut hook).unwrap();
     (seen, out)
 }
 
@@ -78,7 +70,7 @@ impl Case {
 
     fn interpreted(
         &self,
-        change: impl FnMut(&mut BlockRun) + Send + 'static,
+        change: impl FnMut(&mut BlockRun),
     ) -> (Result<(u64, u64), String>, Vec<u8>) {
         let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
         interpreted(&self.kernel, source, &self.draws, change)
@@ -110,8 +102,7 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     if is_skipped() {
         return;
     }
-    let mut numbers = numbers("FUSELOOP_LISTS", 300);
-    numbers.truncate(2000);
+    let numbers = numbers("FUSELOOP_INTERPRETED");
     let lists = numbers.len() as u64;
     let (mut runs, mut instructions) = (0, 0);
     for number in numbers {
@@ -285,7 +276,7 @@ fn other_settings_give_the_same_bits_or_no_code() {
     {
         let settings = CodegenSettings { optimized, without };
         let (mut agree, mut refused) = (0, 0);
-        let numbers = numbers("FUSELOOP_SETTINGS", 100);
+        let numbers = numbers("FUSELOOP_SETTINGS");
         let enough = numbers.len() / 5;
         for number in numbers {
             let case = Case::random(number);

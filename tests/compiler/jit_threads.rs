@@ -1,11 +1,12 @@
 //! Many threads compile at once, and run one kernel at once: each gets the result of a single thread.
 //!
-//! `FUSELOOP_ROUNDS=1000` tries more lists.
+//! `FUSELOOP_COMPILE_ROUNDS=1000` and `FUSELOOP_CALL_ROUNDS=1000` try more lists.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use crate::common::lists::{List, first_difference, noise, numbers};
+use crate::common::lists::{List, first_difference, noise};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
+use fuseloop_counts::numbers;
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::sync::Barrier;
@@ -74,7 +75,7 @@ fn together(work: impl Fn(u64) + Sync) {
 
 #[test]
 fn sixteen_threads_that_compile_at_once_give_what_one_gives() {
-    for number in numbers("FUSELOOP_ROUNDS", 8) {
+    for number in numbers("FUSELOOP_COMPILE_ROUNDS") {
         let round = Round::random(number);
         together(|thread| {
             let kernel = Kernel::compile(round.list.plan().unwrap()).unwrap();
@@ -86,7 +87,7 @@ fn sixteen_threads_that_compile_at_once_give_what_one_gives() {
 /// A loop body is compiled when a sample first needs it; no thread waits for another.
 #[test]
 fn one_kernel_called_by_sixteen_threads_gives_what_one_gives() {
-    for number in numbers("FUSELOOP_ROUNDS", 24) {
+    for number in numbers("FUSELOOP_CALL_ROUNDS") {
         let round = Round::random(number);
         let kernel = Kernel::compile(round.list.plan().unwrap()).unwrap();
         together(|thread| {

@@ -7,9 +7,10 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use crate::common::guarded::plant_one_byte_more;
-use crate::common::lists::{List, first_difference, noise, numbers};
+use crate::common::lists::{List, first_difference, noise};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_counts::numbers;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -17,7 +18,7 @@ use fuseloop_ops::*;
 #[test]
 fn lists_run_in_buffers_of_exactly_their_bytes() {
     let mut scratch = Scratch::default();
-    for number in numbers("FUSELOOP_MEMCHECK", 10) {
+    for number in numbers("FUSELOOP_MEMCHECK") {
         let mut rng = SampleKey::new(4, 0, number).op(0);
         let size = Size::new(1 + rng.below(20), 1 + rng.below(40));
         let (list, _) = List::random(&mut rng, size, 6);

@@ -11,11 +11,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use crate::common::rounds::rounds;
 use crate::common::trials::{every_width, random, usual};
 use fuseloop::device::Gpu;
 use fuseloop::device::bench::{Bench, Resident};
 use fuseloop::device::check::CheckBatch;
+use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
 
 /// The GPU. Without one, prints a line and returns `None`, unless a GPU is required.
@@ -61,7 +61,7 @@ fn try_all(bench: &Bench, trials: impl Iterator<Item = (String, CheckBatch)>) {
 #[test]
 fn random_lists_give_the_bits_of_the_cpu() {
     let Some(bench) = gpu_and_compiler() else { return };
-    let count = rounds("FUSELOOP_GPU_PROGRAMS", 200);
+    let count = rounds("FUSELOOP_GPU_PROGRAMS");
     try_all(&bench, (0..count).map(random));
 }
 

@@ -10,10 +10,10 @@
 #![allow(unsafe_code, reason = "kernels are called by address")]
 
 use crate::common::random_ops;
-use crate::common::rounds::rounds;
 use crate::common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop_counts::rounds;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
@@ -133,7 +133,7 @@ fn body(trial: &CheckBatch) -> &str {
 
 #[test]
 fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
-    let count = rounds("FUSELOOP_KERNELS", 120);
+    let count = rounds("FUSELOOP_KERNELS");
     let trials: Vec<_> = (0..count).map(random).collect();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (words, _) in &trials {

@@ -8,7 +8,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use crate::common::rounds::rounds;
 use fuseloop::source::stream::Pass;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
@@ -17,6 +16,7 @@ use fuseloop::source::{
 };
 use fuseloop::write::{ConvertOptions, convert};
 use fuseloop::{Epoch, SampleId};
+use fuseloop_counts::rounds;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -200,7 +200,7 @@ fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
 
 #[test]
 fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
-    let moments: u64 = rounds("FUSELOOP_MOMENTS", 8);
+    let moments: u64 = rounds("FUSELOOP_MOMENTS");
     let dir = tempfile::tempdir().unwrap();
     let (mut state, mut errors) = (0x9e37_79b9_7f4a_7c15_u64, [0; 4]);
     let mut below = |bound: u64| {

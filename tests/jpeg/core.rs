@@ -7,11 +7,11 @@
 
 use crate::common::jpegs::Edges;
 use crate::common::photographs::photographs;
-use crate::common::rounds::rounds;
 use fuseloop::internals::decode::{
     DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval,
 };
 use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -49,7 +49,7 @@ const SAMPLINGS: [Option<SamplingFactor>; 5] = [
 
 /// The number of images to try.
 fn pictures() -> u64 {
-    rounds("FUSELOOP_JPEGS", 300)
+    rounds("FUSELOOP_JPEGS")
 }
 
 /// Both decoders.

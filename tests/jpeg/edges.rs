@@ -1,13 +1,13 @@
 //! Chroma of half the columns or rows, at the last column and row of an image: as in libjpeg, the last
 //! sample has no neighbour beyond. zune-jpeg uses the padding of the last block as a neighbour.
 //!
-//! `FUSELOOP_JPEGS` is the number of noise images generated; 300 by default.
+//! `FUSELOOP_JPEG_EDGES` is the number of noise images generated; 300 by default.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use crate::common::jpegs::*;
-use crate::common::rounds::rounds;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
+use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
 use libjpeg_turbo_rs::{JpegCoefficients, Subsampling};
 use std::path::Path;
@@ -132,7 +132,7 @@ fn by_the_formulas(jpeg: &[u8], size: Size) -> Vec<u8> {
 #[test]
 fn every_picture_is_the_formulas_and_near_libjpegs() {
     let mut with_edges = 0;
-    for n in 0..rounds("FUSELOOP_JPEGS", 300) {
+    for n in 0..rounds("FUSELOOP_JPEG_EDGES") {
         let mut rng = random(n as u64);
         let size = Size::new(1 + below(&mut rng, 40) as u32, 1 + below(&mut rng, 40) as u32);
         let colour = SUBSAMPLED[n % 3];

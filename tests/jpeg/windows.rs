@@ -9,10 +9,10 @@
 
 use crate::common::jpegs::*;
 use crate::common::photographs::photographs;
-use crate::common::rounds::rounds;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
+use fuseloop_counts::rounds;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use rand_xoshiro::rand_core::Rng;
@@ -20,9 +20,6 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use std::fmt::Debug;
 use std::path::Path;
-
-/// The number of random windows of each photograph; a longer run sets FUSELOOP_WINDOWS.
-const WINDOWS: usize = 20;
 
 /// The sizes of generated images, except for the large one.
 const SIZES: [Size; 9] = [
@@ -119,7 +116,7 @@ fn assert_file(
     let (mut decoders, mut rng) = (decoders(), random(u64::from(interval)));
     let size = plain[0].size;
     let mut windows = corner_windows(size);
-    for _ in 0..rounds("FUSELOOP_WINDOWS", WINDOWS) / 2 {
+    for _ in 0..rounds::<u64>("FUSELOOP_WINDOWS") / 2 {
         windows.push(edge_window(size, mcu, interval, &mut rng));
         windows.push(random_window(size, &mut rng));
     }
@@ -193,7 +190,7 @@ fn assert_photograph(path: &Path, and: &[Tile]) {
     let bare = tiles[..tiles.len() - index_len(&tiles)].to_vec();
     let (mut decoders, mut rng) = (decoders(), random(size.pixels()));
     let windows: Vec<Window> =
-        (0..rounds("FUSELOOP_WINDOWS", WINDOWS)).map(|_| random_window(size, &mut rng)).collect();
+        (0..rounds::<u64>("FUSELOOP_WINDOWS")).map(|_| random_window(size, &mut rng)).collect();
     let mut assert = |name: &dyn Debug, bytes: &[u8], windows: &[Window]| {
         let what = || format!("{}, {name:?}", path.display());
         assert_windows(&mut decoders, &plain, bytes, windows.iter().copied(), &what);

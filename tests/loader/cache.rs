@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, picture, varied};
-use crate::common::rounds::rounds;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::WriteMode;
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -430,7 +430,7 @@ const CHILD: &str = "FUSELOOP_CACHE_CHILD";
 #[test]
 fn child_fills_a_cache() {
     let Some(path) = env::var_os(CHILD).map(PathBuf::from) else { return };
-    let more = rounds("FUSELOOP_CACHE_EPOCHS", 8);
+    let more = rounds("FUSELOOP_CACHE_EPOCHS");
     let open = |budget| beton(&path).workers(2).cache(Cache::memory(budget)).build().unwrap();
     let warm_up = open(0);
     run(&warm_up, 0);

@@ -2,10 +2,10 @@
 //! samples for any number of ranks.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use crate::common::rounds::rounds;
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
 use fuseloop::order::{BoxError, Order, OrderError, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop_counts::rounds;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -196,7 +196,7 @@ fn random_with_ranks_is_torchs_randperm_at_any_size() {
 }
 
 fn is_slow_tier() -> bool {
-    rounds("FUSELOOP_EPOCHS", 0) >= 100_000
+    rounds::<u64>("FUSELOOP_EPOCHS") >= 100_000
 }
 
 /// The ids of each rank.

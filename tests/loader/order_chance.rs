@@ -4,16 +4,16 @@
 //! fixed, so that a test always passes or always fails; of other seeds, two in a thousand fail.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use crate::common::rounds::rounds;
 use fuseloop::internals::order::{DatasetInfo, SampleCount};
 use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId};
+use fuseloop_counts::rounds;
 use std::sync::Arc;
 
 const SEED: u64 = 42;
 
 fn epochs() -> u32 {
-    rounds("FUSELOOP_EPOCHS", 10_000)
+    rounds("FUSELOOP_EPOCHS")
 }
 
 /// 64 samples, 8 per page, all of one class.

@@ -9,7 +9,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset;
-use crate::common::rounds::rounds;
 #[cfg(feature = "remote")]
 use crate::common::server;
 use crate::passed_alone;
@@ -23,6 +22,7 @@ use fuseloop::source::{
 use fuseloop::workload::imagenet;
 use fuseloop::write::{ConvertOptions, WriteMode, convert};
 use fuseloop::{Loader, LoaderBuilder, SampleId};
+use fuseloop_counts::rounds;
 use std::io::Write as _;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,7 +76,7 @@ fn in_a_child(child: impl FnOnce()) {
 
 /// The number of times each moment is tested.
 fn forks() -> usize {
-    rounds("FUSELOOP_FORKS", 4)
+    rounds("FUSELOOP_FORKS")
 }
 
 #[track_caller]

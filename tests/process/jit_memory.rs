@@ -5,10 +5,10 @@
 //! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use crate::common::rounds::rounds;
 use crate::passed_alone;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_counts::rounds;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -81,7 +81,7 @@ fn dropped_kernels_leave_nothing_behind() {
     compile_and_drop(50);
     let (mappings_before, code_before, resident_before) =
         (mappings().len(), code_mappings(), resident());
-    let cycles = rounds("FUSELOOP_CYCLES", 500);
+    let cycles = rounds("FUSELOOP_CYCLES");
     compile_and_drop(cycles);
     let grown = resident().saturating_sub(resident_before);
     println!("{cycles} kernels left {grown} bytes");

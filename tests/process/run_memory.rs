@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::rounds::rounds;
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop_counts::rounds;
 use fuseloop_ops::DType;
 
 const ROW: usize = 64 << 10;
@@ -63,10 +63,11 @@ fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> RunRequest<Wide> {
     RunRequest::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
 }
 
-/// The resident bytes of the process. `statm` is not used, because it is wrong by some hundred KiB.
+/// The resident bytes of the process without pages of files: those of the program itself are read when its
+/// code first runs. `statm` is not used, because it is wrong by some hundred KiB.
 fn resident() -> u64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
@@ -79,7 +80,7 @@ fn a_slow_reader_does_not_let_memory_grow() {
     if passed_alone("run_memory::a_slow_reader_does_not_let_memory_grow") {
         return;
     }
-    let batches = rounds("FUSELOOP_BATCHES", 300);
+    let batches = rounds("FUSELOOP_BATCHES");
     let (engine, stage) = (engine(), stage());
     let before = resident();
     let run = engine.start(pass(&stage, 0, batches)).unwrap();

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::rounds::rounds;
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::internals::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop::source::BoxError;
+use fuseloop_counts::rounds;
 use fuseloop_ops::DType;
 
 /// A slow stage, with an open file for each worker. Refuses sample `bad`.
@@ -104,7 +104,7 @@ fn nothing_is_left_after_drops_at_random_moments() {
     if passed_alone("run_threads::nothing_is_left_after_drops_at_random_moments") {
         return;
     }
-    let drops = rounds("FUSELOOP_DROPS", 100);
+    let drops = rounds("FUSELOOP_DROPS");
     let before = (count("task"), count("fd"));
     let mut times = (0..drops).map(|round| drop_at(round, before)).collect::<Vec<_>>();
     times.sort_unstable();

@@ -1,5 +1,6 @@
 //! The batches that arrive, their order, and their contents.
 
+use fuseloop_counts::rounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -12,8 +13,7 @@ use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
 use crate::support::{
-    At, Dice, Numbers, WORKERS, Whole, assert_right, bytes, engine, n, only, options, pass, rounds,
-    run,
+    At, Dice, Numbers, WORKERS, Whole, assert_right, bytes, engine, n, only, options, pass, run,
 };
 
 #[test]
@@ -211,7 +211,7 @@ fn stream(options: EngineOptions) -> Vec<Whole> {
 /// Runs with 1, 2 and 7 threads, or with every number up to FUSELOOP_THREADS if it is set.
 #[test]
 fn the_stream_is_the_same_for_any_threads_depth_and_delays() {
-    let most = rounds("FUSELOOP_THREADS", 0);
+    let most = rounds("FUSELOOP_THREADS");
     let threads = if most == 0 { vec![1, 2, 7] } else { (1..=most).collect() };
     let expected = stream(options(1));
     assert_eq!(expected.len(), 57);

@@ -235,8 +235,3 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 }
-
-/// The number of rounds in an environment variable, or the default.
-pub(crate) fn rounds(variable: &str, default: usize) -> usize {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
-}

@@ -11,15 +11,13 @@ use fuseloop::internals::source::BufferExt as _;
 use fuseloop::internals::source::beton::PageStats;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, ProcessCache, RunPlan, Source};
+use fuseloop_counts::rounds;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// `FUSELOOP_PAGES=100000` runs more random cases.
-const CASES: &str = "FUSELOOP_PAGES";
 
 fn open(disk: &Disk) -> Beton {
     Beton::from_reader(disk.clone(), &OpenOptions::default()).unwrap()
@@ -193,7 +191,7 @@ fn check_case(seed: u64) {
 
 #[test]
 fn values_are_those_of_plain_reads_whatever_happens() {
-    let cases = std::env::var(CASES).ok().and_then(|count| count.parse().ok()).unwrap_or(2000);
+    let cases = rounds("FUSELOOP_PAGES");
     let seed = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {

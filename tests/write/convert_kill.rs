@@ -1,13 +1,13 @@
 //! A conversion that is killed at any moment, repeatedly, ends with the bytes of an uninterrupted one,
-//! and leaves no other files beside them. `FUSELOOP_KILLS=1000` kills more conversions.
+//! and leaves no other files beside them. `FUSELOOP_CONVERT_KILLS=1000` kills more conversions.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::common::files::files;
-use crate::common::rounds::rounds;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::{ConvertError, ConvertOptions, ConvertReport, convert};
+use fuseloop_counts::rounds;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 
 /// The environment variable that names the destination to a child process.
 const TARGET: &str = "FUSELOOP_TEST_CONVERT_TARGET";
-
-/// The number of kills for each form of destination.
-const KILLS: u64 = 8;
 
 /// Destinations, and the `max_samples` of each conversion.
 const FORMS: [(&str, u64); 4] =
@@ -78,7 +75,7 @@ fn start_child(dst: &Path) -> Child {
 
 #[test]
 fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
-    let kills = rounds("FUSELOOP_KILLS", KILLS);
+    let kills = rounds("FUSELOOP_CONVERT_KILLS");
     for (form, _) in FORMS {
         let whole = tempfile::tempdir().unwrap();
         let start = Instant::now();

@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
-use crate::common::rounds::rounds;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
 use fuseloop::write::{FieldValue, TargetError, WriteError, WriteOptions, WriteReport, write_iter};
+use fuseloop_counts::rounds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroUsize;
@@ -27,9 +27,6 @@ const WAITS: &str = "FUSELOOP_TEST_WRITE_WAITS";
 const BEGUN: &str = "begun";
 
 const SAMPLES: i64 = 3000;
-
-/// The number of writers to kill; a longer run sets FUSELOOP_KILLS.
-const KILLS: u64 = 50;
 
 /// Writes a dataset of 12 MB in 3000 samples, identified by `version`.
 fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> Result<WriteReport, WriteError> {
@@ -133,7 +130,7 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
     let whole = start.elapsed();
     assert_eq!(version_at(&path), Some(2));
 
-    let kills = rounds("FUSELOOP_KILLS", KILLS);
+    let kills = rounds("FUSELOOP_KILLS");
     let (mut seen, mut strays, mut cleaned) = ([0; 3], 0, 0);
     for kill in 0..kills {
         let before = kill % 2 == 0;

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use crate::command::{fuseloop, told};
-use crate::rounds::rounds;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
 use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
+use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::Value;
 use std::fs;
@@ -248,7 +248,7 @@ fn whole_files(dst: &Path, whole: &Path) -> usize {
 /// Wherever a run is killed, each file of the copy is complete or absent; the next run completes the copy.
 #[test]
 fn a_killed_recut_leaves_whole_files_only() {
-    let kills = rounds("FUSELOOP_KILLS", 10);
+    let kills = rounds("FUSELOOP_RECUT_KILLS");
     let dir = tempfile::tempdir().unwrap();
     let photos = dir.path().join("photos");
     for n in 0..60 {

@@ -13,7 +13,5 @@ mod docs;
 #[path = "../../../tests/common/files.rs"]
 mod files;
 mod process_limits;
-#[path = "../../../tests/common/rounds.rs"]
-mod rounds;
 mod sources;
 mod threads;

@@ -8,7 +8,7 @@
 //! The table itself is not aligned in the file, so cells are read byte by byte.
 
 use super::take;
-use crate::source::read_error::CellError;
+use crate::source::error::CellError;
 use crate::source::{FieldKind, ImageMode};
 
 /// The offsets of the cells in a row.

@@ -14,8 +14,8 @@
 //! refused. A shard that was changed in its middle only, byte for byte, is not recognized as another
 //! shard: its samples are still at the same positions.
 //!
-//! An index is read wherever there is one, but only [`index_shards`](super::index_shards) writes it. The file appears whole
-//! or not at all.
+//! An index is read wherever there is one, but only [`index_shards`](fn@super::index_shards) writes it.
+//! The file appears whole or not at all.
 
 mod table;
 

@@ -57,7 +57,7 @@
 #[cfg(feature = "remote")]
 mod address;
 #[cfg(feature = "remote")]
-mod ahead;
+pub(crate) mod ahead;
 #[cfg(feature = "remote")]
 mod blocks;
 #[cfg(feature = "remote")]
@@ -66,6 +66,7 @@ mod cause;
 mod client;
 #[cfg(feature = "remote")]
 mod disk;
+pub(crate) mod extents;
 #[cfg(feature = "remote")]
 mod fetch;
 #[cfg(not(feature = "remote"))]
@@ -83,19 +84,15 @@ mod stores;
 #[path = "../../../tests/common/server.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod server;
-#[cfg(feature = "remote")]
-#[doc(hidden)]
-pub mod test_objects;
 #[cfg(all(test, feature = "remote"))]
 mod tests;
 
 use super::{BoxError, ReadAt};
-use crate::sample::SampleId;
-use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(feature = "remote")]
 pub(super) use ahead::ahead;
+pub(super) use extents::Extents;
 #[cfg(not(feature = "remote"))]
 pub(super) use none::ahead;
 #[cfg(not(feature = "remote"))]
@@ -125,16 +122,3 @@ pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
 }
 
 pub(super) use self::object as open;
-
-/// The readers of a dataset's files as one run reads them; `None` for a file that is not remote.
-pub(super) type Views = Vec<Option<Arc<dyn ReadAt>>>;
-
-/// The positions of samples in shards, from which reading ahead is planned.
-pub(in crate::source) trait Extents: Send + Sync {
-    #[cfg_attr(
-        not(feature = "remote"),
-        expect(dead_code, reason = "only what is remote is planned")
-    )]
-    /// Appends the (shard, byte range) pairs that are needed to read these fields of a sample.
-    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
-}

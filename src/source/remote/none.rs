@@ -1,6 +1,6 @@
 //! Addresses in a build without the feature `remote`: opening one is an error that names the feature.
 
-use super::{Extents, Views};
+use super::extents::{Extents, Views};
 use crate::source::feature::NeedsFeature;
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
 use std::sync::Arc;

@@ -50,6 +50,10 @@ impl Shard {
     }
 
     /// Wraps bytes in memory, for tests and fuzzing.
+    #[cfg_attr(
+        not(feature = "tfrecord"),
+        allow(dead_code, reason = "the fuzz checks need all formats")
+    )]
     pub(in crate::source) fn held(name: &str, bytes: &[u8]) -> Self {
         let bytes = FileBytes::InMemory(bytes.into());
         Self { location: Location::Path(name.into()), bytes: Arc::new(bytes) }

@@ -11,7 +11,7 @@ use super::error::LocatedDamage;
 use super::records::TarInner;
 use super::walk::{FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
-use crate::source::shards::{Shard, Shards, local_paths};
+use crate::source::shards::{Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{BoxError, ClassNames, DatasetError, FieldSpec, classes};
 use std::iter;
@@ -64,7 +64,8 @@ impl TarStream {
         all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
     ))]
     pub(crate) fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
-        Self::of(&Shards::new(vec![Shard::held("memory.tar", bytes)]), options, true)
+        let shard = crate::source::shards::Shard::held("memory.tar", bytes);
+        Self::of(&Shards::new(vec![shard]), options, true)
     }
 
     fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, TarError> {

@@ -831,12 +831,12 @@ fn tensorflow_s_names_are_shortened_and_said() {
     assert_eq!(report.renamed, vec![pair("image/class/label", "y")], "all others fit");
 }
 
-/// `FUSELOOP_FAULTS=1000` makes every step from 0 to 999 fail.
+/// `FUSELOOP_STEP_FAULTS=1000` makes every step from 0 to 999 fail.
 #[test]
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
     let (source, options) = (classes(200), limits(1, 0, 0));
     let want = converted(&source, "x-{000}.tar", &options);
-    let tried = std::env::var("FUSELOOP_FAULTS").map_or(8, |n| n.parse().unwrap());
+    let tried = fuseloop_counts::rounds::<usize>("FUSELOOP_STEP_FAULTS");
     for number in (0..tried).map(|n| n * 1000 / tried) {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);

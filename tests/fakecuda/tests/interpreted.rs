@@ -1,27 +1,24 @@
 //! Generated kernels as PTX, run by the interpreter, with every access of every thread checked: the
 //! bits equal the oracle's. Features that only device code has (vector loads, shuffles, roundings
-//! in inline PTX) are tested here; `tests/gpu_kernels.rs` tests the host build of the same source.
+//! in inline PTX) are tested here; `tests/gpu/kernels.rs` tests the host build of the same source.
 //!
 //! The shipped kernels are always tested; random programs only if `FUSELOOP_NVRTC` names NVIDIA's
-//! compiler. `FUSELOOP_KERNELS=100` tests more of them.
+//! compiler. `FUSELOOP_PTX_PROGRAMS=100` tests more of them.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
-#[path = "../../common/rounds.rs"]
-mod rounds;
 
 mod common;
 
 use common::nvrtc::Nvrtc;
 use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::internals::plan::{ImagePlan, LabelPlan};
+use fuseloop_counts::rounds;
 use fuseloop_fakecuda::ptx::{Grid, Memory, Program};
 use fuseloop_kernels::shipped_ptx;
 use fuseloop_ops::author::{Dim, ImageType, Op, Rng};
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
-use rounds::rounds;
 use std::sync::Arc;
 
 const OPTIONS: [&str; 3] = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false"];
@@ -141,7 +138,7 @@ fn random(number: u64) -> Option<CheckBatch> {
 #[test]
 fn random_programs_give_the_bits_of_the_oracle() {
     let Some(nvrtc) = Nvrtc::real() else { return };
-    let count = rounds("FUSELOOP_KERNELS", 120) / 10;
+    let count = rounds("FUSELOOP_PTX_PROGRAMS");
     let mut ran = 0;
     for trial in (0..count).filter_map(random) {
         let compiled = nvrtc.compile_alone(trial.source(), &OPTIONS).unwrap();

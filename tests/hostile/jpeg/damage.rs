@@ -8,13 +8,13 @@
 use super::whole;
 use crate::common::jpegs::*;
 use crate::common::photographs::photographs;
-use crate::common::rounds::{rounds, slice};
 use fuseloop::internals::decode::{Decoder, tile_interval};
 use fuseloop::ops::{Ops, Resize, ops};
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
 };
 use fuseloop::{Loader, OnDamaged, SampleId};
+use fuseloop_counts::{is_raised, rounds, slice};
 use fuseloop_ops::Size;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
@@ -24,9 +24,6 @@ use std::time::{Duration, Instant};
 
 /// The number of cuts of each file.
 const CUTS: usize = 16;
-
-/// The default number of changed bytes tried for each file.
-const FLIPS: usize = 6;
 
 /// Converts a photograph to a file of one kind.
 type Kind = fn(&[u8]) -> Vec<u8>;
@@ -52,17 +49,17 @@ struct Tally {
 
 /// The photographs to damage, with the conversion of each.
 fn files() -> Vec<(PathBuf, Kind)> {
-    let is_long = std::env::var_os("FUSELOOP_FLIPS").is_some();
+    let is_long = is_raised("FUSELOOP_FLIPS");
     let (step, kinds) = if is_long { (1, &KINDS[..]) } else { (9, &KINDS[..2]) };
     let photographs = photographs().into_iter().step_by(step);
     let all = photographs.flat_map(|path| kinds.iter().map(move |kind| (path.clone(), *kind)));
-    let (slice, slices) = slice();
+    let (slice, slices) = slice("FUSELOOP_FLIPS");
     all.skip(slice).step_by(slices).collect()
 }
 
 /// The number of changed bytes tried for each file.
 fn flips() -> usize {
-    rounds("FUSELOOP_FLIPS", FLIPS)
+    rounds("FUSELOOP_FLIPS")
 }
 
 /// Copies of a file cut at random positions, and copies with one bit changed: half of these changes are

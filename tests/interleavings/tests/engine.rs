@@ -6,8 +6,6 @@
 //! seed of its own, so it tries the same orders again.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-#[path = "../../common/rounds.rs"]
-mod rounds;
 #[path = "scenarios/work_queue.rs"]
 mod work_queue;
 
@@ -16,6 +14,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fuseloop_counts::{rounds, slice};
 use fuseloop_interleavings::batch::{HostBatch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
@@ -24,7 +23,6 @@ use fuseloop_interleavings::run::{
 };
 use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
 use fuseloop_ops::DType;
-use rounds::rounds;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
@@ -33,8 +31,8 @@ use work_queue::{At as AtTask, QueueScenario};
 
 /// Runs `scenario` in many orders, or in this process's slice of them.
 fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
-    let schedules = rounds("FUSELOOP_SCHEDULES", 2000);
-    match rounds::slice() {
+    let schedules = rounds("FUSELOOP_SCHEDULES");
+    match slice("FUSELOOP_SCHEDULES") {
         (0, 1) => explore_in(schedules, None, scenario),
         (slice, of) => explore_in(schedules / of, Some(slice as u64), scenario),
     }

@@ -18,8 +18,6 @@
 //! and no [`Arc::into_inner`], by which the engine decides which thread finishes a batch.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-#[path = "../../common/rounds.rs"]
-mod rounds;
 #[path = "scenarios/work_queue.rs"]
 mod work_queue;
 
@@ -27,6 +25,7 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fuseloop_counts::{rounds, slice};
 use fuseloop_interleavings::batch::{HostBatch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
@@ -34,7 +33,6 @@ use fuseloop_interleavings::run::{
 };
 use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
-use rounds::rounds;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
 use shuttle::{Config, Runner, thread};
@@ -145,8 +143,8 @@ impl Scheduler for Exhaustive {
 
 /// Tries every order of a scenario, or this process's slice of them.
 fn explore(name: &str, scenario: impl Fn() + Send + Sync + 'static) {
-    let preemptions = rounds("FUSELOOP_PREEMPTIONS", 1);
-    let orders = explore_in(preemptions, rounds::slice(), scenario);
+    let preemptions = rounds("FUSELOOP_PREEMPTIONS");
+    let orders = explore_in(preemptions, slice("FUSELOOP_PREEMPTIONS"), scenario);
     println!("{name}: {orders} orders with at most {preemptions} preemptions");
 }
 

@@ -3,17 +3,14 @@
 //! `FUSELOOP_DATASETS=1000` tries more datasets.
 
 use super::*;
-use crate::common::rounds::rounds;
 use arbitrary::Unstructured;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::source::{CustomRow, OpenOptions, Source, TfOptions, TfRecords};
 use fuseloop::write::{ConvertOptions, SkippedSample, convert};
+use fuseloop_counts::rounds;
 use std::time::Instant;
-
-/// The number of datasets written; a longer run sets FUSELOOP_DATASETS.
-const DATASETS: u64 = 60;
 
 /// The number of random bytes that a dataset is generated from.
 const CHANCE: u64 = 1 << 16;
@@ -261,14 +258,9 @@ fn assert_value(given: &FieldValue, read: Value<'_>) {
     }
 }
 
-/// The number of datasets to try.
-fn count(default: u64) -> u64 {
-    rounds("FUSELOOP_DATASETS", default)
-}
-
 #[test]
 fn random_datasets_come_back_through_records() {
-    for number in 1..=count(DATASETS / 3) {
+    for number in 1..=rounds("FUSELOOP_RECORD_DATASETS") {
         let dataset = |u: &mut Unstructured<'_>| {
             let dataset = Dataset::arbitrary(u)?;
             dataset.assert_comes_back_through_records(dataset.write(2).0);
@@ -280,7 +272,7 @@ fn random_datasets_come_back_through_records() {
 
 #[test]
 fn random_datasets_read_back_and_are_the_same_for_1_2_and_7_threads() {
-    let count = count(DATASETS);
+    let count = rounds("FUSELOOP_DATASETS");
     let (start, mut samples, mut bytes) = (Instant::now(), 0, 0);
     for number in 1..=count {
         let dataset = |u: &mut Unstructured<'_>| {

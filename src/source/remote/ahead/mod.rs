@@ -21,9 +21,9 @@ mod plan;
 mod tests;
 mod window;
 
+use super::extents::{Extents, Views};
 use super::opened::Object;
 use super::runtime::{self, runtime};
-use super::{Extents, Views};
 use crate::source::{BoxError, ReadAt, RunPlan};
 use plan::Planner;
 use std::any::Any;
@@ -51,7 +51,7 @@ const REQUESTS: usize = 16;
 /// # Errors
 ///
 /// If the system can't start threads, or there is no memory for the first plan.
-pub(in crate::source) fn ahead(
+pub fn ahead(
     readers: &[Option<Arc<dyn ReadAt>>],
     run: &RunPlan,
     extents: Arc<dyn Extents>,

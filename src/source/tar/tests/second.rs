@@ -86,15 +86,14 @@ fn words(number: u64) -> Vec<u8> {
 }
 
 /// The number of archives to test.
-fn rounds() -> u64 {
-    let asked = std::env::var("FUSELOOP_ARCHIVES").ok().and_then(|count| count.parse().ok());
-    asked.unwrap_or(500)
+fn archives() -> u64 {
+    fuseloop_counts::rounds("FUSELOOP_ARCHIVES")
 }
 
 #[test]
 fn a_second_reader_finds_the_same_files_at_the_same_places() {
     let mut files = 0;
-    for number in 0..rounds() {
+    for number in 0..archives() {
         let words = words(number);
         let bytes = regular(&mut Unstructured::new(&words)).unwrap();
         let (ours, theirs) = (ours(&bytes).unwrap(), theirs(&bytes).unwrap());
@@ -106,7 +105,7 @@ fn a_second_reader_finds_the_same_files_at_the_same_places() {
         }
     }
     println!("{files} files");
-    assert!(files > rounds());
+    assert!(files > archives());
 }
 
 /// Reads paths of archives and prints the files of each, as one line of JSON.
@@ -155,7 +154,7 @@ fn of_python(archives: &[Vec<u8>]) -> Option<Vec<Option<Files>>> {
 #[test]
 fn pythons_tarfile_finds_the_same_files_at_the_same_places() {
     let archive = |number| regular(&mut Unstructured::new(&words(number))).unwrap();
-    let archives: Vec<Vec<u8>> = (0..rounds()).map(archive).collect();
+    let archives: Vec<Vec<u8>> = (0..archives()).map(archive).collect();
     let Some(found) = of_python(&archives) else {
         println!("skipped: there is no python3");
         return;

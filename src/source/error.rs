@@ -1,10 +1,16 @@
-//! Errors of reads: of any kind, and of a value that is stored in a file.
+//! Errors of any kind, of opening a dataset, and of reading a value that is stored in a file.
 
 use std::error::Error;
 use std::io;
 
 /// Any error, with its message.
 pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why a dataset could not be opened. The message begins with the name of the dataset, or of the file that
+/// is damaged.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DatasetError(#[from] pub(crate) BoxError);
 
 /// The problem with a field of a sample.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
