@@ -151,7 +151,7 @@ pub mod source {
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
     pub use crate::source::generate::GenerateErrorKind;
-    pub use crate::source::open::{DatasetErrorKind, open_dataset, saved_listing};
+    pub use crate::source::open::{open_dataset, saved_listing};
 
     /// The parts of a `.beton` file.
     pub mod beton {
@@ -160,13 +160,13 @@ pub mod source {
     }
 
     impl OpaqueError for DatasetError {
-        type Kind = DatasetErrorKind;
+        type Kind = BoxError;
 
-        fn kind(&self) -> &DatasetErrorKind {
+        fn kind(&self) -> &BoxError {
             &self.0
         }
 
-        fn into_kind(self) -> DatasetErrorKind {
+        fn into_kind(self) -> BoxError {
             self.0
         }
     }

@@ -9,10 +9,10 @@ use fuseloop::internals::loader::{LoadErrorKind, SampleCause};
 use fuseloop::internals::plan::PlanError;
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
 };
-use fuseloop::internals::source::{DatasetErrorKind, ListError};
 use fuseloop::internals::spec::ParseCause;
 use fuseloop::internals::write::{
     ConvertErrorKind, ImageError, OptionsError, RecutErrorKind, TargetError, WriteErrorKind,
@@ -122,10 +122,7 @@ impl Problem {
     fn help(&self) -> Option<&'static str> {
         match self {
             Self::Load(error) => load_help(error),
-            Self::Dataset(error) => match error.kind() {
-                DatasetErrorKind::Beton(error) => source_help(error),
-                _ => None,
-            },
+            Self::Dataset(error) => error.kind().downcast_ref().and_then(source_help),
             Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error.kind()),
             Self::Recut(error) => recut_help(error.kind()),

@@ -13,8 +13,7 @@ use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::StreamEnd;
 use crate::source::{
-    BoxError, DatasetError, DatasetErrorKind, Escaped, ReadErrorKind, SampleLocation, Source,
-    SourceError,
+    BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
 };
 use crate::threads::ThreadsError;
 use fuseloop_ops::{Device, NoMemory, ParamError, Size};
@@ -438,9 +437,9 @@ impl From<BoxError> for SampleCause {
 
 impl From<DatasetError> for LoadErrorKind {
     fn from(error: DatasetError) -> Self {
-        match error.0 {
-            DatasetErrorKind::Beton(error) => Self::Source(error),
-            DatasetErrorKind::Other(error) => Self::Dataset(error),
+        match error.0.downcast() {
+            Ok(error) => Self::Source(*error),
+            Err(error) => Self::Dataset(error),
         }
     }
 }

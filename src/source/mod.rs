@@ -7,6 +7,7 @@ mod classes;
 mod columns;
 mod common_names;
 mod concat;
+mod dataset_error;
 mod dtype;
 pub(crate) mod escape;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
+pub use dataset_error::DatasetError;
 pub use dtype::{NdType, UnknownNdType};
 pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
@@ -71,16 +73,13 @@ pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
-pub(crate) use open::DatasetErrorKind;
-pub use open::{Dataset, DatasetError};
+pub use open::Dataset;
 pub use read_error::BoxError;
 pub(crate) use read_error::ReadErrorKind;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
 pub use stream::{Stream, StreamError};
-#[cfg(feature = "tar")]
-pub(crate) use tar::TarError;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]

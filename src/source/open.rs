@@ -16,13 +16,13 @@
 //! All files of a name have one format, which the end of the name tells.
 
 use super::{
-    Beton, BoxError, Folder, FolderOptions, ListError, Location, OpenOptions, Source, SourceError,
-    Stream, remote,
+    Beton, BoxError, DatasetError, Folder, FolderOptions, Location, OpenOptions, Source,
+    SourceError, Stream, remote,
 };
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::{Escaped, feature::NeedsFeature};
 #[cfg(feature = "tar")]
-use super::{Tar, TarError, TarOptions, TarStream};
+use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
 use super::{TfOptions, TfRecordStream, TfRecords};
 use std::path::{Path, PathBuf};
@@ -39,48 +39,6 @@ pub enum Dataset {
     Source(Arc<dyn Source>),
     /// A dataset that can only be read from its beginning to its end.
     Stream(Stream),
-}
-
-/// Why a dataset could not be opened. The message begins with the name of the dataset, or of the file that
-/// is damaged.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct DatasetError(#[from] pub(crate) DatasetErrorKind);
-
-/// The format that a dataset could not be opened as, and why not.
-#[derive(Debug, thiserror::Error)]
-pub enum DatasetErrorKind {
-    /// The dataset is a `.beton` file.
-    #[error(transparent)]
-    Beton(#[from] SourceError),
-    /// The dataset has another format; the message begins with its name.
-    #[error(transparent)]
-    Other(#[from] BoxError),
-}
-
-impl From<SourceError> for DatasetError {
-    fn from(error: SourceError) -> Self {
-        Self(error.into())
-    }
-}
-
-impl From<ListError> for DatasetError {
-    fn from(error: ListError) -> Self {
-        BoxError::from(error).into()
-    }
-}
-
-#[cfg(feature = "tar")]
-impl From<TarError> for DatasetError {
-    fn from(error: TarError) -> Self {
-        BoxError::from(error).into()
-    }
-}
-
-impl From<BoxError> for DatasetError {
-    fn from(error: BoxError) -> Self {
-        Self(error.into())
-    }
 }
 
 /// The format of the files of a name.

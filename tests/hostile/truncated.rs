@@ -6,12 +6,12 @@
 
 use crate::common::paged::{Disk, Faults, Pages, run_over};
 use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldSpecExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::internals::source::beton::ReadErrorKind;
-use fuseloop::internals::source::beton::{Header, OpenError, SourceErrorKind};
-use fuseloop::internals::source::{BetonExt as _, DatasetErrorKind};
+use fuseloop::internals::source::beton::{Header, OpenError, SourceError, SourceErrorKind};
 use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, Record, Source, Value,
 };
@@ -253,7 +253,7 @@ fn tables_of_a_terabyte_are_refused_at_once() {
         let begun = Instant::now();
         let error = Beton::open(&path, &OpenOptions::default()).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        let DatasetErrorKind::Beton(error) = error.kind() else { panic!("{error}") };
+        let Some(error) = error.kind().downcast_ref::<SourceError>() else { panic!("{error}") };
         let found = matches!(error.kind, SourceErrorKind::Open(OpenError::TableBytes { .. }));
         assert!(found, "{error}");
     }

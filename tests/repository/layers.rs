@@ -63,6 +63,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "sample_location",
             "classes",
             "samples",
+            "dataset_error",
             "common_names",
             "starts",
             "columns",

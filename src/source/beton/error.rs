@@ -2,7 +2,7 @@
 
 use super::{FieldError, HeaderError, LayoutError};
 use crate::sample::SampleId;
-use crate::source::{Escaped, ReadErrorKind};
+use crate::source::{BoxError, DatasetError, Escaped, ReadErrorKind};
 use std::io;
 use std::path::PathBuf;
 
@@ -112,5 +112,11 @@ impl ReadError {
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> SourceError {
         SourceError { path: path.into(), kind: self.into() }
+    }
+}
+
+impl From<SourceError> for DatasetError {
+    fn from(error: SourceError) -> Self {
+        BoxError::from(error).into()
     }
 }

@@ -1,7 +1,7 @@
 //! Why a folder, a table or a pattern gives no dataset.
 
 use super::links::LinkCounts;
-use crate::source::{Escaped, LocationError};
+use crate::source::{BoxError, DatasetError, Escaped, LocationError};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -126,5 +126,11 @@ fn and(links: &LinkCounts) -> String {
 impl ListError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }
+    }
+}
+
+impl From<ListError> for DatasetError {
+    fn from(error: ListError) -> Self {
+        BoxError::from(error).into()
     }
 }

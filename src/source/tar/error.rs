@@ -1,6 +1,6 @@
 //! Errors of tar shards and their members.
 
-use crate::source::{BoxError, Escaped};
+use crate::source::{BoxError, DatasetError, Escaped};
 use crate::threads::ThreadsError;
 use std::fmt;
 
@@ -242,5 +242,11 @@ impl LocatedDamage {
     /// Adds the shard's name.
     pub(super) fn of(self, shard: &impl fmt::Display) -> TarError {
         TarError::Shard { shard: shard.to_string(), at: self.at, kind: self.kind }
+    }
+}
+
+impl From<TarError> for DatasetError {
+    fn from(error: TarError) -> Self {
+        BoxError::from(error).into()
     }
 }
