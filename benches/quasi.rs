@@ -161,12 +161,12 @@ fn compare(disk: &SlowDisk, samples: usize, room: u64, judged: bool) {
     let cache = ProcessCache { budget_bytes: room, ..ProcessCache::default() };
     let mut sequential = [Duration::ZERO; 2];
     for order in &ORDERS {
-        for (place, cache) in [Some(cache), None].into_iter().enumerate() {
+        for (index, cache) in [Some(cache), None].into_iter().enumerate() {
             let Epoch { time, bytes_read, stats } = epoch(disk, order, cache);
             if *order == Order::Sequential {
-                sequential[place] = time;
+                sequential[index] = time;
             }
-            let share = sequential[place].as_secs_f64() / time.as_secs_f64();
+            let share = sequential[index].as_secs_f64() / time.as_secs_f64();
             let ratio = bytes_read as f64 / needed;
             print!(
                 "{:14} {:14} {:8.0} {ratio:12.3} {:13.0}%",

@@ -70,22 +70,22 @@ impl Upcoming for InOrder {
         self.0.len() as u64
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        let places = places.start as usize..places.end as usize;
-        samples.extend(self.0[places].iter().copied().map(SampleId));
+    fn at(&self, ranges: Range<u64>, samples: &mut Vec<SampleId>) {
+        let ranges = ranges.start as usize..ranges.end as usize;
+        samples.extend(self.0[ranges].iter().copied().map(SampleId));
     }
 }
 
 /// Remote objects that hold values.
 struct Objects {
     readers: Vec<Option<Arc<dyn ReadAt>>>,
-    places: Arc<ObjectRanges>,
+    ranges: Arc<ObjectRanges>,
 }
 
 impl Objects {
-    fn open(urls: &[String], places: ObjectRanges) -> Result<Self, BoxError> {
+    fn open(urls: &[String], ranges: ObjectRanges) -> Result<Self, BoxError> {
         let readers = urls.iter().map(|url| remote::object(url).map(Some));
-        Ok(Self { readers: readers.collect::<Result<_, _>>()?, places: Arc::new(places) })
+        Ok(Self { readers: readers.collect::<Result<_, _>>()?, ranges: Arc::new(ranges) })
     }
 
     /// Returns the same objects with read-ahead for a run over `order`.
@@ -98,14 +98,14 @@ impl Objects {
             batches_ahead: 2,
             fields: vec![0],
         };
-        let places = Arc::clone(&self.places);
-        let readers = ahead(&self.readers, &run, Arc::clone(&self.places) as _)?;
-        Ok(Self { readers: readers.expect("the objects are remote"), places })
+        let ranges = Arc::clone(&self.ranges);
+        let readers = ahead(&self.readers, &run, Arc::clone(&self.ranges) as _)?;
+        Ok(Self { readers: readers.expect("the objects are remote"), ranges })
     }
 
     /// Reads a sample's value.
     fn read<'a>(&self, sample: u64, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], BoxError> {
-        let (object, range) = &self.places.0[sample as usize];
+        let (object, range) = &self.ranges.0[sample as usize];
         let reader = self.readers[*object].as_ref().expect("the objects are remote");
         buffer.resize((range.end - range.start) as usize, 0);
         let mut done = 0;
@@ -121,28 +121,28 @@ fn main() {
     let (rounds, each) = if is_quick { (1, 64) } else { (5, 1024) };
     let server = Server::start();
     server.latency(LATENCY);
-    let (urls, places) = objects(&server, each);
-    let trial = Objects::open(&urls, places.clone()).unwrap();
-    for (name, order) in [("local", local(places.0.len())), ("random", shuffle(places.0.len(), 1))]
+    let (urls, ranges) = objects(&server, each);
+    let trial = Objects::open(&urls, ranges.clone()).unwrap();
+    for (name, order) in [("local", local(ranges.0.len())), ("random", shuffle(ranges.0.len(), 1))]
     {
-        compare(name, &server, &trial, &places, &order, rounds);
+        compare(name, &server, &trial, &ranges, &order, rounds);
     }
 }
 
 /// Creates objects with `each` values of 80 to 120 KB.
 fn objects(server: &Server, each: usize) -> (Vec<String>, ObjectRanges) {
-    let (mut urls, mut places) = (vec![], vec![]);
+    let (mut urls, mut ranges) = (vec![], vec![]);
     for shard in 0..SHARDS {
         let mut rng = SampleKey::new(7, 0, shard as u64).op(0);
         let mut end = 0;
         for _ in 0..each {
             let start = end;
             end += 80_000 + u64::from(rng.below(40_000));
-            places.push((shard, start..end));
+            ranges.push((shard, start..end));
         }
         urls.push(server.put(&format!("/{shard}"), vec![shard as u8; end as usize]));
     }
-    (urls, ObjectRanges(places))
+    (urls, ObjectRanges(ranges))
 }
 
 fn shuffle(count: usize, seed: u64) -> Vec<u64> {
@@ -188,25 +188,25 @@ fn compare(
     name: &str,
     server: &Server,
     trial: &Objects,
-    places: &ObjectRanges,
+    ranges: &ObjectRanges,
     order: &[u64],
     rounds: usize,
 ) {
-    let needed: u64 = places.0.iter().map(|(_, bytes)| bytes.end - bytes.start).sum();
+    let needed: u64 = ranges.0.iter().map(|(_, bytes)| bytes.end - bytes.start).sum();
     let mut rates = CONTENDERS.map(|_| vec![]);
     let mut asked = CONTENDERS.map(|_| (0, 0));
     for _ in 0..rounds {
-        for (place, Contender { is_planned, threads, .. }) in CONTENDERS.iter().enumerate() {
+        for (index, Contender { is_planned, threads, .. }) in CONTENDERS.iter().enumerate() {
             server.take_log();
             let rate = if *is_planned {
                 read_all(&trial.planned(order.to_vec()).unwrap(), order, *threads)
             } else {
                 read_all(trial, order, *threads)
             };
-            rates[place].push(rate);
+            rates[index].push(rate);
             let log = server.take_log();
             let bytes = log.iter().map(|asked| asked.range.end - asked.range.start).sum::<u64>();
-            asked[place] = (log.len(), bytes);
+            asked[index] = (log.len(), bytes);
         }
     }
     let rates = rates.map(|rates| median(rates.into_iter()));

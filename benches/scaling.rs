@@ -93,14 +93,14 @@ fn main() {
     for _ in 0..rounds {
         let (one, two) = (time(1, 0, samples), time(2, 0, samples));
         gains.push(one.as_secs_f64() / two.as_secs_f64());
-        let told = time(1, 1000, samples);
-        let more = told.as_secs_f64() - one.as_secs_f64();
+        let with_phases = time(1, 1000, samples);
+        let more = with_phases.as_secs_f64() - one.as_secs_f64();
         switches.push(more * 1e9 / (samples * 1000) as f64);
         println!(
             "1 worker {:6.1} us a sample, 2 workers {:6.1}, 1 worker that tells 1000 phases {:6.1}",
             one.as_secs_f64() * 1e6 / samples as f64,
             two.as_secs_f64() * 1e6 / samples as f64,
-            told.as_secs_f64() * 1e6 / samples as f64,
+            with_phases.as_secs_f64() * 1e6 / samples as f64,
         );
     }
     let gain = median(gains.into_iter());

@@ -83,10 +83,10 @@ impl RunOrder for Every {
         (self.batches.saturating_sub(self.first)).div_ceil(self.step) * BATCH
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
-        visits.extend(places.map(|place| {
-            let batch = self.first + place / BATCH * self.step;
-            SampleRef::once(SampleId(batch * BATCH + place % BATCH))
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        visits.extend(positions.map(|position| {
+            let batch = self.first + position / BATCH * self.step;
+            SampleRef::once(SampleId(batch * BATCH + position % BATCH))
         }));
     }
 }

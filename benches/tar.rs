@@ -106,8 +106,8 @@ fn pages(len: usize) -> (Vec<u8>, std::ops::Range<usize>) {
 }
 
 fn plain(path: &Path) -> u64 {
-    let (mut file, (mut memory, place), mut bytes) = (File::open(path).unwrap(), pages(PIECE), 0);
-    let piece = &mut memory[place];
+    let (mut file, (mut memory, range), mut bytes) = (File::open(path).unwrap(), pages(PIECE), 0);
+    let piece = &mut memory[range];
     loop {
         match file.read(piece).unwrap() {
             0 => return bytes,
@@ -132,7 +132,7 @@ fn sequence(stream: &TarStream, members: usize) -> u64 {
 fn mixed(samples: u64) -> Vec<SampleId> {
     let step = (samples * 5 / 8) | 1;
     let step = (step..).step_by(2).find(|step| gcd(*step, samples) == 1).unwrap();
-    (0..samples).map(|place| SampleId(place * step % samples)).collect()
+    (0..samples).map(|index| SampleId(index * step % samples)).collect()
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -140,8 +140,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 fn ranges(path: &Path, tar: &Tar, order: &[SampleId]) -> u64 {
-    let (file, (mut memory, place), mut bytes) = (File::open(path).unwrap(), pages(MEMBER), 0);
-    let buffer = &mut memory[place];
+    let (file, (mut memory, range), mut bytes) = (File::open(path).unwrap(), pages(MEMBER), 0);
+    let buffer = &mut memory[range];
     for &sample in order {
         let range = tar.locate(sample, 0).and_then(|location| location.bytes).unwrap();
         file.read_exact_at(buffer, range.start).unwrap();

@@ -77,7 +77,7 @@ impl PixelOp for Vignette {
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let [y, x] = e.position().map(|place| e.to_f32(place));
+        let [y, x] = e.position().map(|coordinate| e.to_f32(coordinate));
         let (row, column, fade) = (e.param(ROW), e.param(COLUMN), e.param(FADE));
         let (y, x) = (e.sub(y, row), e.sub(x, column));
         let square = e.mul(y, y);

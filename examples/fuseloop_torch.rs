@@ -51,9 +51,9 @@ fn text(words: &str) -> CString {
 fn in_full(error: &BoxError) -> CString {
     let first: &dyn std::error::Error = &**error;
     let reasons = std::iter::successors(first.source(), |error| error.source());
-    let add = |told: String, reason: &dyn std::error::Error| {
+    let add = |text: String, reason: &dyn std::error::Error| {
         let reason = reason.to_string();
-        if told.contains(&reason) { told } else { format!("{told}: {reason}") }
+        if text.contains(&reason) { text } else { format!("{text}: {reason}") }
     };
     text(&reasons.fold(first.to_string(), add))
 }

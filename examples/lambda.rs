@@ -49,8 +49,8 @@ fn order(rng: &mut Rng) -> [usize; 4] {
 fn write(file: &Path) -> Result<(), Box<dyn Error>> {
     let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
     let rows = (0..4).map(|_| {
-        let places = (0..SIDE * SIDE).map(|place| (place / SIDE, place % SIDE));
-        let pixels = places.flat_map(|(y, x)| [(4 * (x + y)) as u8; 3]).collect();
+        let positions = (0..SIDE * SIDE).map(|index| (index / SIDE, index % SIDE));
+        let pixels = positions.flat_map(|(y, x)| [(4 * (x + y)) as u8; 3]).collect();
         let image = ImageInput::Rgb { pixels, width: SIDE as u32, height: SIDE as u32 };
         vec![FieldValue::Image(image)]
     });

@@ -519,9 +519,9 @@ mod tests {
         let noise: Vec<u8> = (0..1_u32 << 16).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
         for (name, mut generator) in generators {
             let mut u = Unstructured::new(&noise);
-            let made: std::collections::BTreeSet<Vec<u8>> =
+            let inputs: std::collections::BTreeSet<Vec<u8>> =
                 (0..20).map(|_| generator(&mut u).unwrap()).collect();
-            assert!(made.len() >= 15, "{name}: {} of 20", made.len());
+            assert!(inputs.len() >= 15, "{name}: {} of 20", inputs.len());
         }
     }
 }

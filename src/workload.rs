@@ -123,8 +123,8 @@ impl Workload {
 pub fn on_device(mut ops: Ops, device: Device) -> Ops {
     const LAST: [&str; 3] = ["Normalize", "Convert", "ToChannelsFirst"];
     if !ops.iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
-        let place = ops.iter().position(|op| LAST.contains(&op.name())).unwrap_or(ops.len());
-        ops.insert(place, Arc::new(ToDevice::to(device)));
+        let index = ops.iter().position(|op| LAST.contains(&op.name())).unwrap_or(ops.len());
+        ops.insert(index, Arc::new(ToDevice::to(device)));
     }
     ops
 }

@@ -92,9 +92,9 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
     let bad = sizes.into_iter().flat_map(|[height, width]| kinds(Size::new(height, width)));
     // Each image is in the first row of a batch or in the last, which ends at the guard.
     let mut pictures = vec![];
-    for (place, bad) in bad.enumerate() {
+    for (index, bad) in bad.enumerate() {
         let mut batch = vec![good.clone(); BATCH];
-        batch[if place % 2 == 0 { BATCH - 1 } else { 0 }] = bad;
+        batch[if index % 2 == 0 { BATCH - 1 } else { 0 }] = bad;
         pictures.extend(batch);
     }
     let (_dir, path) = dataset(&pictures);
@@ -110,9 +110,9 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
             assert_eq!(row, SIZE.pixels() as usize * 3);
             // The remaining rows are what they would be without the damage.
             let left = batch.ids().iter().map(|id| id.0 as usize % BATCH);
-            for (place, sample) in left.enumerate() {
-                let same = found[place * row..][..row] == want[sample * row..][..row];
-                assert!(same, "row {place}, {:?}", batch.ids());
+            for (index, sample) in left.enumerate() {
+                let same = found[index * row..][..row] == want[sample * row..][..row];
+                assert!(same, "row {index}, {:?}", batch.ids());
             }
         }
         let quarantine = loader.quarantine();
@@ -120,8 +120,8 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
     }
     let fails = Loader::open(&path).unwrap().batch_size(BATCH).build().unwrap();
     let error = fails.epoch(0).unwrap().next().unwrap().unwrap_err();
-    let told = std::error::Error::source(&error).unwrap().to_string();
-    assert!(told.contains("64") && told.contains("65"), "both sizes are told: {told}");
+    let message = std::error::Error::source(&error).unwrap().to_string();
+    assert!(message.contains("64") && message.contains("65"), "both sizes are told: {message}");
 }
 
 #[test]

@@ -439,7 +439,7 @@ fn rotate(matrix: [f64; 6], is_bilinear: bool, from: &[u8], size: Size, to: &mut
     let [xx, xy, xc, yx, yy, yc] = matrix.map(|m| m as f32);
     let across = [xx, xy, xc].map(|m| m / half[0]);
     let down = [yx, yy, yc].map(|m| m / half[1]);
-    let place = |[p, q, r]: [f32; 3], x: f32, y: f32, half: f32| {
+    let coordinate = |[p, q, r]: [f32; 3], x: f32, y: f32, half: f32| {
         (y.mul_add(q, x * p) + r + 1.0) * half - 0.5
     };
     let pixels = from.as_chunks::<3>().0;
@@ -451,7 +451,7 @@ fn rotate(matrix: [f64; 6], is_bilinear: bool, from: &[u8], size: Size, to: &mut
     for (i, out) in to.as_chunks_mut::<3>().0.iter_mut().enumerate() {
         let x = (i as u32 % size.width) as f32 + 0.5 - half[0];
         let y = (i as u32 / size.width) as f32 + 0.5 - half[1];
-        let [x, y] = [place(across, x, y, half[0]), place(down, x, y, half[1])];
+        let [x, y] = [coordinate(across, x, y, half[0]), coordinate(down, x, y, half[1])];
         *out = if is_bilinear {
             four(x, y, pixel)
         } else {

@@ -159,8 +159,8 @@ impl Baseline {
 
     /// Paints the rectangles of Cutout.
     fn paint(&self, picture: &mut Picture, draws: &Draws) {
-        for (place, window) in &draws.windows {
-            let OpClass::Region(op) = self.plan.ops()[*place].class() else { panic!() };
+        for (index, window) in &draws.windows {
+            let OpClass::Region(op) = self.plan.ops()[*index].class() else { panic!() };
             for y in window.top..window.top + window.height {
                 let at = (y * picture.size.width + window.left) as usize * 3;
                 let row = &mut picture.pixels[at..at + window.width as usize * 3];

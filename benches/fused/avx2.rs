@@ -53,8 +53,8 @@ unsafe fn sample<const ORDER: usize>(recipe: &Recipe, source: &[u8], out: &mut [
     unsafe {
         let groups = groups(recipe, source);
         let mut mean = 0.0;
-        if let Some(place) = ORDERS[ORDER].iter().position(|part| *part == 1) {
-            mean = grey_mean(recipe, &groups, &ORDERS[ORDER][..place]);
+        if let Some(index) = ORDERS[ORDER].iter().position(|part| *part == 1) {
+            mean = grey_mean(recipe, &groups, &ORDERS[ORDER][..index]);
         }
         for y in 0..SIDE {
             for x in (0..SIDE).step_by(8) {

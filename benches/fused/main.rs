@@ -91,10 +91,10 @@ impl Batch {
             make(sample, out);
             let view = ImageView::packed(&self.pictures[sample], self.size).expect("of this size");
             let want = jit::evaluate(self.kernel.plan(), &view, &self.draws[sample]);
-            for (place, (got, want)) in out.iter().zip(want.as_chunks::<4>().0).enumerate() {
+            for (index, (got, want)) in out.iter().zip(want.as_chunks::<4>().0).enumerate() {
                 let want = f32::from_le_bytes(*want);
                 let is_right = (got - want).abs() <= tolerance;
-                assert!(is_right, "{how}, sample {sample}, element {place}: {got}, not {want}");
+                assert!(is_right, "{how}, sample {sample}, element {index}: {got}, not {want}");
             }
         }
         Contender::new(how, move || {

@@ -143,9 +143,9 @@ fn contender<'a>(
     for (sample, wanted) in wanted.iter().enumerate() {
         let out = outputs[sample % distinct].floats();
         make(sample, &pictures[sample % distinct], out);
-        for (place, (got, want)) in out.iter().zip(wanted).enumerate() {
+        for (index, (got, want)) in out.iter().zip(wanted).enumerate() {
             let is_right = (got - want).abs() <= tolerance;
-            assert!(is_right, "{how}, sample {sample}, element {place}: {got}, not {want}");
+            assert!(is_right, "{how}, sample {sample}, element {index}: {got}, not {want}");
         }
     }
     Contender::new(how, move || {

@@ -66,8 +66,8 @@ pub(crate) fn types(c: &mut Criterion) {
                 .map(|(how, kernel)| contender(how, kernel, &pictures, size))
                 .collect();
             let layout = if planar { "channels first" } else { "channels last" };
-            let place = if samples == 1 { "one, in cache" } else { "64, cold" };
-            let what = &format!("{layout}, {place}");
+            let samples_text = if samples == 1 { "one, in cache" } else { "64, cold" };
+            let what = &format!("{layout}, {samples_text}");
             let work = Work {
                 group: "fused/crop+flip+normalize as type",
                 what,

@@ -69,8 +69,8 @@ fn normalized(before: Ops, dtype: DType, layout: Layout) -> Ops {
 }
 
 fn case(name: &str, before: Ops, dtype: DType, layout: Layout) -> Case {
-    let place = if layout == Layout::ChannelsFirst { "first" } else { "last" };
-    let name = format!("{name}, {dtype}, channels {place}");
+    let channels = if layout == Layout::ChannelsFirst { "first" } else { "last" };
+    let name = format!("{name}, {dtype}, channels {channels}");
     let ops = normalized(before, dtype, layout);
     Case { name, ops, label: None, more: 0, reads: 1, dtype, pipelined: false }
 }

@@ -236,9 +236,9 @@ fn plain_bytes<'a>(entry: &Entry, picture: &'a [u8]) -> Option<Timed<'a>> {
     for (sample, (passes, want)) in passes.iter().zip(drawn.wanted(picture)).enumerate() {
         let (made, _) = plain::run(passes, picture, SIZE, &mut memory);
         assert_eq!(made.len(), want.len());
-        for (place, (got, want)) in made.iter().zip(&want).enumerate() {
+        for (index, (got, want)) in made.iter().zip(&want).enumerate() {
             let is_right = got.abs_diff(*want) <= off;
-            assert!(is_right, "{} plain, {sample}, byte {place}: {got}, not {want}", entry.name);
+            assert!(is_right, "{} plain, {sample}, byte {index}: {got}, not {want}", entry.name);
         }
     }
     let contender = Contender::new("plain", move || {
@@ -258,10 +258,10 @@ fn plain_normalized<'a>(entry: &Entry, ops: Ops, picture: &'a [u8]) -> Option<Ti
     let mut out = vec![0.0; drawn.kernel.plan().sample_bytes() / 4];
     for (sample, (passes, want)) in passes.iter().zip(drawn.wanted(picture)).enumerate() {
         plain::run_normalized(passes, picture, SIZE, &mut memory, &mut out);
-        for (place, (got, want)) in out.iter().zip(want.as_chunks::<4>().0).enumerate() {
+        for (index, (got, want)) in out.iter().zip(want.as_chunks::<4>().0).enumerate() {
             let want = f32::from_le_bytes(*want);
             let is_right = (got - want).abs() <= ROUNDING;
-            assert!(is_right, "{} plain, {sample}, float {place}: {got}, not {want}", entry.name);
+            assert!(is_right, "{} plain, {sample}, float {index}: {got}, not {want}", entry.name);
         }
     }
     let pixels = drawn.pixels();

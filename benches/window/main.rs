@@ -152,7 +152,7 @@ fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
             "  re-cut, {name:<12} {:+5.2} % bytes, {:+5.2} % with the index; {} kept as they are",
             more(without),
             more(with),
-            recut.kept
+            recut.unchanged
         );
     }
 }

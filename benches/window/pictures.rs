@@ -43,7 +43,7 @@ fn smaller(bytes: &[u8], size: Size) -> Vec<u8> {
 pub(crate) struct Recut {
     pub(crate) files: Vec<Vec<u8>>,
     /// The number of files that were not re-cut: `files` has their originals.
-    pub(crate) kept: usize,
+    pub(crate) unchanged: usize,
 }
 
 pub(crate) fn encoded(bytes: &[u8], size: Size) -> EncodedImage<'_> {
@@ -111,10 +111,10 @@ impl Photographs {
     pub(crate) fn recut(&self, tile: Tile) -> Recut {
         let recut = |bytes: &Vec<u8>| recutter(tile).recut(bytes).ok();
         let files: Vec<Option<Vec<u8>>> = self.files.par_iter().map(recut).collect();
-        let kept = files.iter().filter(|file| file.is_none()).count();
+        let unchanged = files.iter().filter(|file| file.is_none()).count();
         let both = files.into_iter().zip(&self.files);
         let files = both.map(|(recut, file)| recut.unwrap_or_else(|| file.clone())).collect();
-        Recut { files, kept }
+        Recut { files, unchanged }
     }
 
     /// Returns the time that re-cutting all files takes on this thread.

@@ -62,10 +62,10 @@ impl Canvas {
 
     /// Draws one line of text.
     pub(super) fn text(&mut self, top: u32, left: u32, text: &str, colour: Colour) {
-        for (letter, place) in text.chars().zip(0..) {
+        for (letter, index) in text.chars().zip(0..) {
             for y in 0..LETTER[1] {
                 for x in (0..LETTER[0]).filter(|x| font::has_ink(letter, *x, y)) {
-                    self.row(top + y, left + place * ADVANCE + x, &colour);
+                    self.row(top + y, left + index * ADVANCE + x, &colour);
                 }
             }
         }

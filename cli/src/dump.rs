@@ -57,8 +57,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let (mut files, mut total) = (0, 0);
     for (number, batch) in (0..batches).zip(epoch) {
         let batch = batch?;
-        for (place, spec) in tensors.iter().enumerate() {
-            let path = args.out.join(file_name(place, spec, number));
+        for (index, spec) in tensors.iter().enumerate() {
+            let path = args.out.join(file_name(index, spec, number));
             total += write_tensor(&path, &batch, spec, args.force)?;
             files += 1;
         }
@@ -81,9 +81,9 @@ fn summary(
         counted(files, "file"),
         bytes(total),
     );
-    for (place, spec) in tensors.iter().enumerate() {
+    for (index, spec) in tensors.iter().enumerate() {
         let note = if spec.dtype == DType::Bf16 { ", stored as its 16 bits (<u2)" } else { "" };
-        let name = file_name(place, spec, 0);
+        let name = file_name(index, spec, 0);
         text.push_str(&format!("  {name}  {} {:?} a sample{note}\n", spec.dtype, spec.shape));
     }
     if batches < args.batches {
@@ -93,27 +93,27 @@ fn summary(
 }
 
 /// Returns the name of a tensor's file.
-fn file_name(place: usize, spec: &TensorSpec, batch: u64) -> String {
-    format!("{}_{batch:04}.npy", plain_name(place, &spec.name))
+fn file_name(index: usize, spec: &TensorSpec, batch: u64) -> String {
+    format!("{}_{batch:04}.npy", plain_name(index, &spec.name))
 }
 
 /// Returns the name of a field for its files. Field names are untrusted: a name that is not words of
 /// ASCII letters, digits and `_`, joined by dots (`image.size`), could lead out of the folder and is
 /// replaced by the field's index.
-pub(super) fn plain_name(place: usize, name: &str) -> String {
+pub(super) fn plain_name(index: usize, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.split('.').all(|word| !word.is_empty() && word.chars().all(is_plain)) {
         name.to_owned()
     } else {
-        format!("field-{place}")
+        format!("field-{index}")
     }
 }
 
 /// Refuses existing files before anything is written, so that no dump is half old and half new.
 fn refuse_existing(out: &Path, tensors: &[TensorSpec], batches: u64) -> Result<(), Problem> {
     for batch in 0..batches {
-        for (place, spec) in tensors.iter().enumerate() {
-            let path = out.join(file_name(place, spec, batch));
+        for (index, spec) in tensors.iter().enumerate() {
+            let path = out.join(file_name(index, spec, batch));
             if path.symlink_metadata().is_ok() {
                 return Err(Problem::Exists { path });
             }

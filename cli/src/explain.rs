@@ -243,7 +243,7 @@ fn field_json(report: &FieldReport) -> Value {
         let op = |op: &fuseloop::internals::plan::describe::OpDescription| {
             json!({
                 "name": op.name,
-                "place": op.place,
+                "index": op.op_index,
                 "output": image_json(op.output),
                 "became": op.role,
                 "chosen_by": op.chosen_by,

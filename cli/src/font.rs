@@ -69,11 +69,11 @@ const BANDS: [[&str; 8]; 6] = [
 
 /// Returns true if a letter has ink at (`x`, `y`). A character outside printable ASCII is a box.
 pub(super) fn has_ink(letter: char, x: u32, y: u32) -> bool {
-    let Some(place) = (letter as u32).checked_sub('!' as u32) else { return false };
-    if place >= 94 {
+    let Some(glyph) = (letter as u32).checked_sub('!' as u32) else { return false };
+    if glyph >= 94 {
         return x == 0 || y == 0 || x + 1 == LETTER[0] || y + 1 == LETTER[1];
     }
-    let (band, column) = (place / 16, place % 16 * (LETTER[0] + 1) + x);
+    let (band, column) = (glyph / 16, glyph % 16 * (LETTER[0] + 1) + x);
     let row = BANDS[band as usize].get(y as usize);
     row.and_then(|row| row.as_bytes().get(column as usize)).is_some_and(|ink| *ink == b'#')
 }

@@ -21,7 +21,7 @@ pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, 
     let source = loader.source();
     let fields = source.fields().iter().enumerate();
     let images = fields.filter(|(_, field)| field.kind == FieldKind::RgbImage);
-    let images = images.map(|(place, _)| source.field_name(place)).filter(|name| is_loaded(name));
+    let images = images.map(|(index, _)| source.field_name(index)).filter(|name| is_loaded(name));
     let images: Vec<String> = images.map(str::to_owned).collect();
     if images.is_empty() {
         return Err(Problem::NoImages { path: path.to_owned(), known: known(loader) });

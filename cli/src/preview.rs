@@ -90,12 +90,12 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let epochs = if args.each_op { 1 } else { args.draws };
     for epoch in (args.epoch..=u32::MAX).take(epochs as usize) {
         let Some(mut inspector) = loader.inspect(&field, epoch)? else { continue };
-        for (place, sample) in samples.iter().enumerate() {
+        for (index, sample) in samples.iter().enumerate() {
             let opened = inspector.sample(*sample)?;
-            if rows.len() == place {
+            if rows.len() == index {
                 rows.push(vec![stored(&loader, *sample, &opened)?]);
             }
-            rows[place].extend(made(args, &inspector, &opened, epoch)?);
+            rows[index].extend(cells(args, &inspector, &opened, epoch)?);
         }
     }
     let cells = rows.len() * rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -129,7 +129,7 @@ fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Result<Cell, NoMe
 }
 
 /// Returns the cells of one epoch.
-fn made(
+fn cells(
     args: &Args,
     inspector: &Inspector,
     opened: &Inspected,
@@ -191,8 +191,8 @@ fn sheet(rows: &[Vec<Cell>]) -> Result<Canvas, NoMemory> {
             if let Some(view) = ImageView::packed(&cell.pixels, cell.size) {
                 canvas.paste_fitted(top, left, CELL, view);
             }
-            for (line, place) in lines.iter().zip(0..) {
-                canvas.text(top + CELL + LINE * place + LINE / 2, left, line, TEXT);
+            for (line, index) in lines.iter().zip(0..) {
+                canvas.text(top + CELL + LINE * index + LINE / 2, left, line, TEXT);
             }
         }
         top += height(lines);

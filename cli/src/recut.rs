@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Re-cut the JPEGs of a folder or of a .beton file, so that crops of them decode in less time.
 ///
 /// The pictures stay the same to the bit: only restart markers are added, every `--tile` pixels,
-/// and the coded bytes are packed anew. Any decoder reads them. What can't be re-cut is copied.
+/// and the coded bytes are packed again. Any decoder reads them. What can't be re-cut is copied.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop recut imagenet/train tiled/train       # a folder: the same names in a new one
@@ -69,15 +69,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> String {
-    let jpegs = report.recut + report.kept.count;
+    let jpegs = report.recut + report.unchanged.count;
     let mut text = head(dst, jpegs, report.bytes, took);
     add_recut(&mut text, report.recut, report.recut_bytes);
     if report.copied > 0 {
         let _ = writeln!(text, "{} copied", counted(report.copied, "other file"));
     }
-    let kept = report.kept.first.iter();
-    let kept = kept.map(|file| format!("{}: {}", file.path.display(), file.cause));
-    add_list(&mut text, "kept unchanged", "JPEG", report.kept.count, kept);
+    let unchanged = report.unchanged.first.iter();
+    let unchanged = unchanged.map(|file| format!("{}: {}", file.path.display(), file.cause));
+    add_list(&mut text, "kept unchanged", "JPEG", report.unchanged.count, unchanged);
     add_skipped(&mut text, "unreadable file", &report.skipped);
     add_links(&mut text, &report.links);
     let ignored = report.ignored.first.iter();
@@ -87,7 +87,7 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
 }
 
 fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) -> String {
-    let jpegs = report.recut + report.kept.count;
+    let jpegs = report.recut + report.unchanged.count;
     let mut text = head(dst, jpegs, SizeChange { before, after: report.bytes }, took);
     let _ = writeln!(
         text,
@@ -96,7 +96,7 @@ fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) 
         counted(report.pages, "page")
     );
     add_recut(&mut text, report.recut, report.recut_bytes);
-    add_kept(&mut text, &report.kept);
+    add_unchanged(&mut text, &report.unchanged);
     add_skipped(&mut text, "damaged sample", &report.skipped);
     text
 }
@@ -120,12 +120,12 @@ pub(super) fn add_recut(text: &mut String, recut: u64, change: SizeChange) {
 }
 
 /// Adds the JPEGs that were not re-cut, and the reasons.
-pub(super) fn add_kept(text: &mut String, kept: &CountedList<UnchangedJpeg>) {
-    let lines = kept.first.iter().map(|jpeg| {
+pub(super) fn add_unchanged(text: &mut String, unchanged: &CountedList<UnchangedJpeg>) {
+    let lines = unchanged.first.iter().map(|jpeg| {
         let path = jpeg.path.as_ref().map_or_else(String::new, |p| format!("{} ", p.display()));
         format!("{path}(sample {}, {}): {}", jpeg.sample, jpeg.field, jpeg.cause)
     });
-    add_list(text, "kept unchanged", "JPEG", kept.count, lines);
+    add_list(text, "kept unchanged", "JPEG", unchanged.count, lines);
 }
 
 /// Adds the samples that were left out, and the reasons.

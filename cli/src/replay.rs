@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// Make one sample of one epoch again, bit for bit, and show what every op did to it.
 ///
-/// A sample depends on the seed, the epoch and its place in the file alone: not on the batch it
+/// A sample depends on the seed, the epoch and its index in the file alone: not on the batch it
 /// came in, nor on the order, nor on the number of workers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -35,7 +35,7 @@ pub(super) struct Args {
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
-    /// The sample's place in the file, from 0.
+    /// The sample's index in the file, from 0.
     #[arg(long)]
     sample: u64,
     /// The epoch.
@@ -101,8 +101,8 @@ fn replay(
     let inspected = inspector.sample(sample)?;
     let plan = inspector.kernel().plan();
     let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws)?;
-    let place = loader.source().field_index(field).unwrap_or(0);
-    Ok(Replayed { name: plain_name(place, field), inspected, steps })
+    let index = loader.source().field_index(field).unwrap_or(0);
+    Ok(Replayed { name: plain_name(index, field), inspected, steps })
 }
 
 /// Adds what was drawn, op by op.

@@ -17,7 +17,7 @@ pub(super) struct StoredArgs {
     /// Make images smaller whose longer side has more pixels than this.
     #[arg(long, value_name = "PIXELS")]
     max_resolution: Option<u32>,
-    /// Encode every stored JPEG anew, 1 to 100. If not given, JPEGs stay byte for byte.
+    /// Encode every stored JPEG again, 1 to 100. If not given, JPEGs stay byte for byte.
     #[arg(long, value_name = "QUALITY")]
     jpeg_quality: Option<u8>,
     /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The number of spans of a thread that can be recorded between two batches.
-const PLACE: usize = 1 << 17;
+const CAPACITY: usize = 1 << 17;
 
 const EPOCH: usize = 0;
 const CONSUMER: usize = 1;
@@ -47,7 +47,7 @@ pub(super) fn write(
 ) -> Result<Traced, Problem> {
     let run = Run { loader, path };
     output::write(path, Existing::Replace, |out| {
-        loader.trace(PLACE);
+        loader.trace(CAPACITY);
         let traced = run.epoch(epoch, batches, out);
         loader.trace(0);
         traced

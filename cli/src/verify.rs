@@ -23,7 +23,7 @@ const LISTED: usize = 50;
 
 /// Check every value of a dataset: read all of it, decode every picture whole.
 ///
-/// Prints how many values are damaged in which way, and lists them with sample, field and place in
+/// Prints how many values are damaged in which way, and lists them with sample, field and position in
 /// the file. The exit code is 1 if anything is damaged. What does no harm, such as room that is not
 /// used, is noted. Of all formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that
 /// were changed in place can't be told from others.
@@ -133,8 +133,8 @@ impl<'a> Indices<'a> {
 
     fn write(mut self, report: &VerifyReport) -> Result<(), Problem> {
         put_indices(self.partial.as_file_mut(), report).map_err(Problem::io(self.path))?;
-        let kept = self.partial.persist(self.path);
-        kept.map_err(|error| Problem::io(self.path)(error.error))?;
+        let persisted = self.partial.persist(self.path);
+        persisted.map_err(|error| Problem::io(self.path)(error.error))?;
         Ok(())
     }
 }
@@ -226,9 +226,9 @@ fn add_tables(text: &mut String, tables: &LayoutReport) {
 
 /// Returns a line such as `note: records that no sample refers to: 3, 12.1 kB, the first at byte 8192`.
 fn line<T>(what: &str, finding: &Finding<T>, first: impl Fn(&T) -> String) -> Option<String> {
-    let place = first(finding.first.as_ref()?);
+    let location = first(finding.first.as_ref()?);
     let (found, size) = (count(finding.count), bytes(finding.bytes));
-    Some(format!("{what}: {found}, {size}, the first {place}\n"))
+    Some(format!("{what}: {found}, {size}, the first {location}\n"))
 }
 
 fn as_json(args: &Args, checked: &Checked) -> Value {

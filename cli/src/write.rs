@@ -3,7 +3,7 @@
 use super::folder::{InFolder, add_links};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use super::recut::{add_kept, add_list, add_recut, add_skipped};
+use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
 use fuseloop::internals::source::Escaped;
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     add_reencoded(&mut text, &report.written.reencoded);
     if args.stored.tile().is_some() {
         add_recut(&mut text, report.written.recut, report.written.recut_bytes);
-        add_kept(&mut text, &report.written.kept);
+        add_unchanged(&mut text, &report.written.unchanged);
     }
     add_left_out(&mut text, &report);
     say(&text)

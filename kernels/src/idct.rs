@@ -316,12 +316,12 @@ mod tests {
 
     #[test]
     fn the_largest_sums_are_right_in_the_fast_form() {
-        for place in 0..64 {
+        for index in 0..64 {
             for value in [LARGEST - 1, LARGEST, LARGEST + 1, i16::MAX, i16::MIN] {
                 for value in [value, value.saturating_neg()] {
                     // The sum of a whole column is in one coefficient of either half.
                     let mut block = [0; 64];
-                    (block[place], block[place ^ 1]) = (value, value);
+                    (block[index], block[index ^ 1]) = (value, value);
                     assert_eq!(samples(&block, &[1; 64]), *plain_samples(&block, &[1; 64]));
                 }
             }

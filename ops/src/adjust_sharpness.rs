@@ -126,9 +126,9 @@ mod tests {
             let mut out = vec![];
             let op = RandomAdjustSharpness::new(factor, 1.0).unwrap();
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
-            let made = FloatImage::from_view(&input).unwrap();
-            let made = made.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
-            assert_eq!(made[4 * 3], middle, "{factor}");
+            let sharpened = FloatImage::from_view(&input).unwrap();
+            let sharpened = sharpened.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
+            assert_eq!(sharpened[4 * 3], middle, "{factor}");
         }
     }
 

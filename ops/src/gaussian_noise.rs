@@ -271,9 +271,9 @@ mod tests {
         let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
         let on_u8 = Type::Image(ImageType::decoded(Dim::fixed(9), Dim::fixed(9)));
         assert!(op.for_input(&on_u8).is_none());
-        let twin = op.for_input(&on_floats()).unwrap();
+        let counterpart = op.for_input(&on_floats()).unwrap();
         assert_eq!(
-            format!("{twin:?}"),
+            format!("{counterpart:?}"),
             format!("{:?}", GaussianNoise { units: Units::Numbers, ..op })
         );
     }

@@ -1,8 +1,8 @@
 //! Grid mask: squares in a regular grid set to 0 (Chen et al., arXiv:2001.04086).
 //!
 //! ```text
-//! d = U{period}; top = U{0..d}; left = U{0..d}; kept = clamp(floor(d * ratio + 1/2), 1, d - 1)
-//! out[y, x, c] = 0                 if (y + top) mod d >= kept and (x + left) mod d >= kept
+//! d = U{period}; top = U{0..d}; left = U{0..d}; gap = clamp(floor(d * ratio + 1/2), 1, d - 1)
+//! out[y, x, c] = 0                 if (y + top) mod d >= gap and (x + left) mod d >= gap
 //! out[y, x, c] = in[y, x, c]       otherwise
 //! ```
 //!
@@ -58,9 +58,9 @@ impl GridMask {
 
     /// Returns the number of unmasked pixels of a period along each axis: at least one, and fewer than
     /// the period.
-    fn kept(&self, period: u32) -> u32 {
-        let kept = (f64::from(period) * self.ratio + 0.5) as u32;
-        kept.clamp(1, period - 1)
+    fn gap(&self, period: u32) -> u32 {
+        let gap = (f64::from(period) * self.ratio + 0.5) as u32;
+        gap.clamp(1, period - 1)
     }
 }
 
@@ -87,7 +87,7 @@ impl Op for GridMask {
 const OFFSETS: [usize; 2] = [0, 1];
 const PERIOD: usize = 2;
 const SHARE: usize = 3;
-const KEPT: usize = 4;
+const GAP: usize = 4;
 
 /// The remainder of a coordinate after whole periods, minus the half, is an integer. The half keeps the
 /// product with the rounded `1 / period` away from the integers, so that rounding the product down is
@@ -107,7 +107,7 @@ impl PixelOp for GridMask {
         }
         params[PERIOD] = period as f32;
         params[SHARE] = 1.0 / period as f32;
-        params[KEPT] = if applies { self.kept(period) } else { period } as f32;
+        params[GAP] = if applies { self.gap(period) } else { period } as f32;
         true
     }
 
@@ -119,7 +119,7 @@ impl PixelOp for GridMask {
         let in_square = |axis: usize| {
             let coordinate = cx.at[axis] as f32 + cx.params[OFFSETS[axis]];
             let periods = (coordinate * cx.params[SHARE]).floor();
-            cx.params[KEPT] < coordinate - periods * cx.params[PERIOD]
+            cx.params[GAP] < coordinate - periods * cx.params[PERIOD]
         };
         if in_square(0) && in_square(1) { [0.0; 3] } else { pixel }
     }
@@ -135,15 +135,15 @@ impl PixelOp for GridMask {
 
 /// Returns a mask of the coordinates along an axis that are in the masked part of a period.
 fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
-    let [offset, share, period, kept] =
-        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|param| e.param(param));
+    let [offset, share, period, gap] =
+        [OFFSETS[axis], SHARE, PERIOD, GAP].map(|param| e.param(param));
     let coordinate = e.to_f32(coordinate);
     let coordinate = e.add(coordinate, offset);
     let periods = e.mul(coordinate, share);
     let periods = e.floor(periods);
     let before = e.mul(periods, period);
     let rest = e.sub(coordinate, before);
-    e.less(kept, rest)
+    e.less(gap, rest)
 }
 
 impl GridMask {
@@ -213,7 +213,7 @@ mod tests {
         let (clear, dashed) = (".........", ".##..##..");
         let want = [clear, clear, dashed, dashed, clear, clear, dashed, dashed];
         assert_eq!(rows, want);
-        assert_eq!(op.kept(4), 2);
+        assert_eq!(op.gap(4), 2);
     }
 
     #[test]
@@ -221,16 +221,15 @@ mod tests {
         let op = GridMask::new(2..=65_535, 0.5, 1.0).unwrap();
         for period in (2..65_536u32).step_by(61).chain([3, 7, 255, 65_535]) {
             let offset = period - 1;
-            let kept = op.kept(period);
+            let gap = op.gap(period);
             let share = 1.0 / period as f32;
-            let params =
-                [kept as f32 + 0.5, offset as f32 + 0.5, period as f32, share, kept as f32];
+            let params = [gap as f32 + 0.5, offset as f32 + 0.5, period as f32, share, gap as f32];
             let multiples = (0..65_536u32).step_by(period as usize);
-            let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + kept]);
+            let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + gap]);
             for x in near.filter(|&x| x < 65_536) {
                 let cx = Eval { rule: NumberRule::Fused, params: &params, at: [0, x as i32] };
                 let dropped = op.eval(&cx, [7.0; 3]) == [0.0; 3];
-                assert_eq!(dropped, (x + offset) % period >= kept, "{x}, {period}");
+                assert_eq!(dropped, (x + offset) % period >= gap, "{x}, {period}");
             }
         }
     }

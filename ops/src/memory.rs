@@ -68,18 +68,18 @@ mod tests {
 
     #[test]
     fn what_no_system_has_is_an_error_that_says_for_what() {
-        let mut kept = vec![1, 2];
-        let error = resize(&mut kept, usize::MAX / 8, "rows").unwrap_err();
+        let mut buffer = vec![1, 2];
+        let error = resize(&mut buffer, usize::MAX / 8, "rows").unwrap_err();
         let bytes = usize::MAX / 8 * 4;
         assert_eq!(error, NoMemory { bytes, what: "rows" });
-        assert_eq!(kept, [1, 2]);
+        assert_eq!(buffer, [1, 2]);
         assert_eq!(
             error.to_string(),
             format!(
                 "out of memory: could not allocate {bytes} bytes for rows; use smaller images, or fewer at once"
             )
         );
-        assert!(reserve(&mut kept, usize::MAX, "rows").is_err());
+        assert!(reserve(&mut buffer, usize::MAX, "rows").is_err());
         assert!(probe(usize::MAX, "a picture").is_err() && probe(10, "a picture").is_ok());
     }
 

@@ -215,8 +215,8 @@ mod tests {
     /// Returns the numbers of one sample's square, row by row.
     fn field(sample: u64) -> Vec<[f32; 3]> {
         let seeds = seeds(&mut SampleKey::new(3, 1, sample).op(7));
-        let places = (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| [y, x]));
-        places.map(|at| normals(seeds, at)).collect()
+        let positions = (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| [y, x]));
+        positions.map(|at| normals(seeds, at)).collect()
     }
 
     fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {

@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn contrast_is_there_once_for_either_outcome() {
         let op = RandomPhotometricDistort::new(0.5).unwrap();
-        for (outcome, place) in [(0, 1), (1, 3)] {
+        for (outcome, index) in [(0, 1), (1, 3)] {
             let runs = op.branches().iter().filter(|member| member.when >> outcome & 1 == 1);
             let names: Vec<_> = runs.flat_map(|member| &member.ops).map(|op| op.name()).collect();
             assert_eq!(names.len(), 5);
-            assert_eq!(names.iter().position(|name| *name == "RandomContrast"), Some(place));
+            assert_eq!(names.iter().position(|name| *name == "RandomContrast"), Some(index));
             assert_eq!(names[4], "RandomChannelPermutation");
         }
     }

@@ -94,7 +94,9 @@ impl FloatImage {
             GeometryStep::FlipVertical => {
                 self.gathered(self.size, |y, x| self.at(height - 1 - y, x))
             }
-            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => self.made(motion, rule),
+            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
+                self.with_produced_rows(motion, rule)
+            }
         }
     }
 
@@ -134,17 +136,21 @@ impl FloatImage {
     }
 
     fn gathered(&self, size: Size, pixel: impl Fn(u32, u32) -> [f32; 3]) -> Result<Self, NoMemory> {
-        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-        Self::collect(size, places.map(|(y, x)| pixel(y, x)))
+        let positions = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        Self::collect(size, positions.map(|(y, x)| pixel(y, x)))
     }
 
     /// Returns the image after a step that produces its own rows.
-    fn made(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
+    fn with_produced_rows(
+        &self,
+        motion: &GeometryStep,
+        rule: NumberRule,
+    ) -> Result<Self, NoMemory> {
         let bytes = self.to_u8()?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
         let size = geometry_step::output(motion, self.size);
         memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm allocates this much
-        let made =
+        let pixels =
             match *motion {
                 GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
                     area::resize(view, size).expect("no side is 0")
@@ -155,7 +161,7 @@ impl FloatImage {
                 _ => geometry_step::row_filter(motion)
                     .map_or_else(Vec::new, |filter| filter.eval(&view)),
             };
-        let view = ImageView::packed(&made, size).expect("3 bytes a pixel were made");
+        let view = ImageView::packed(&pixels, size).expect("3 bytes a pixel were made");
         Self::from_view(&view)
     }
 }

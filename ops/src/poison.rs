@@ -103,8 +103,8 @@ impl HostOp for Poison {
 
     fn apply(&self, _: HostSample<'_>, pixels: &mut [u8]) {
         for (value, [keep, add]) in pixels.iter_mut().zip(&self.blend) {
-            let kept = (f64::from(*value) * keep) as f32;
-            let sum = (f64::from(kept) + add) as f32;
+            let weighted = (f64::from(*value) * keep) as f32;
+            let sum = (f64::from(weighted) + add) as f32;
             *value = sum.clamp(0.0, 255.0) as u8;
         }
     }

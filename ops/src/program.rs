@@ -133,7 +133,7 @@ pub struct Grant {
     /// The number of the op's parameters.
     pub param_count: usize,
     /// Whether the op may use the position of a pixel.
-    pub place: bool,
+    pub uses_position: bool,
 }
 
 /// The code of a pixel op, checked.
@@ -142,7 +142,7 @@ pub struct Program {
     instructions: Vec<Instruction>,
     outputs: [u32; 3],
     param_count: usize,
-    place: bool,
+    uses_position: bool,
 }
 
 /// The reason why a recording is not a valid program.
@@ -193,8 +193,8 @@ impl Program {
     pub const MAX_INSTRUCTIONS: usize = 1 << 16;
 
     /// Returns the number of values that are defined before the first instruction.
-    pub(crate) const fn inputs(place: bool) -> u32 {
-        if place { 5 } else { 3 }
+    pub(crate) const fn inputs(uses_position: bool) -> u32 {
+        if uses_position { 5 } else { 3 }
     }
 
     /// Records the instructions of `emit` and checks them.
@@ -210,13 +210,13 @@ impl Program {
         grant: Grant,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Self, ProgramError> {
-        let mut e = Emit::new(grant.rule, grant.place);
+        let mut e = Emit::new(grant.rule, grant.uses_position);
         let pixels = emit(&mut e, Pixels { channels: [0, 1, 2].map(F32x4) });
         let program = Self {
             instructions: e.into_instructions(),
             outputs: pixels.channels.map(|channel| channel.0),
             param_count: grant.param_count,
-            place: grant.place,
+            uses_position: grant.uses_position,
         };
         program.check()?;
         Ok(program)
@@ -243,13 +243,13 @@ impl Program {
     /// Returns true if the program's inputs include the row and the column of a pixel, after its
     /// channels.
     #[must_use]
-    pub fn takes_place(&self) -> bool {
-        self.place
+    pub fn uses_position(&self) -> bool {
+        self.uses_position
     }
 
     fn check(&self) -> Result<(), ProgramError> {
         let mut values = Values { kinds: vec![Some(Kind::Float); 3], open: vec![] };
-        if self.place {
+        if self.uses_position {
             values.kinds.extend([Some(Kind::Word); 2]);
         }
         for (at, instruction) in self.instructions.iter().enumerate() {
@@ -363,7 +363,7 @@ mod tests {
         param_count: usize,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Program, ProgramError> {
-        Program::record(Grant { rule: NumberRule::Fused, param_count, place: false }, emit)
+        Program::record(Grant { rule: NumberRule::Fused, param_count, uses_position: false }, emit)
     }
 
     #[test]
@@ -419,20 +419,20 @@ mod tests {
 
     #[test]
     fn a_value_of_another_op_is_refused() {
-        let mut kept = None;
+        let mut smuggled = None;
         record(0, |e, pixels| {
             e.splat(0.0);
-            kept = Some(e.splat(1.0));
+            smuggled = Some(e.splat(1.0));
             pixels
         })
         .unwrap();
-        let error = record(0, |_, _| Pixels { channels: [kept.unwrap(); 3] });
+        let error = record(0, |_, _| Pixels { channels: [smuggled.unwrap(); 3] });
         assert_eq!(error, Err(ProgramError::Value { at: 0 }));
         // A value with the same index is refused too if it is of another kind.
         let error = record(0, |e, pixels| {
             e.splat(0.0);
             e.splat_i32(1);
-            e.sqrt(kept.unwrap());
+            e.sqrt(smuggled.unwrap());
             pixels
         });
         assert_eq!(error, Err(ProgramError::Value { at: 2 }));
@@ -471,7 +471,7 @@ mod tests {
     /// A recorder that is swapped for another one does not bring its permissions along.
     #[test]
     fn a_recorder_that_is_exchanged_grants_nothing() {
-        let grant = Grant { rule: NumberRule::Fused, param_count: 1 << 24, place: true };
+        let grant = Grant { rule: NumberRule::Fused, param_count: 1 << 24, uses_position: true };
         let error = record(1, |outer, pixels| {
             let inner = Program::record(grant, |inner, pixels| {
                 inner.param(1 << 23);

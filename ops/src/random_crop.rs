@@ -138,7 +138,7 @@ impl RandomCrop {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: "RandomCrop",
         class: GEOMETRY,
-        summary: "cuts a window of fixed size at a random place",
+        summary: "cuts a window of fixed size at a random position",
         params: &[
             SIZE,
             with_default(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// Counts how often each first row and each first column was drawn, starting at `-least`.
-    fn places(crop: &RandomCrop, size: Size, least: i32) -> ([u32; 12], [u32; 12]) {
+    fn corners(crop: &RandomCrop, size: Size, least: i32) -> ([u32; 12], [u32; 12]) {
         let mut rng = SampleKey::new(1, 1, 1).op(0);
         let (mut tops, mut lefts) = ([0; 12], [0; 12]);
         for _ in 0..2000 {
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn every_place_is_reached_and_none_beyond() {
         let crop = RandomCrop::new(32, 30).unwrap().padding(4, [0; 3]).unwrap();
-        let (tops, lefts) = places(&crop, Size::new(32, 32), 4);
+        let (tops, lefts) = corners(&crop, Size::new(32, 32), 4);
         assert!(tops[..9].iter().chain(&lefts[..11]).all(|&n| n > 100), "{tops:?} {lefts:?}");
     }
 
@@ -223,9 +223,9 @@ mod tests {
     fn a_small_image_is_centred_or_lies_anywhere_as_asked() {
         let crop = RandomCrop::new(10, 10).unwrap();
         let small = Size::new(7, 10);
-        let (tops, lefts) = places(&crop, small, 3);
+        let (tops, lefts) = corners(&crop, small, 3);
         assert_eq!((tops[2], lefts[3]), (2000, 2000), "one row above, two below");
-        let (tops, lefts) = places(&crop.pad_if_needed(), small, 3);
+        let (tops, lefts) = corners(&crop.pad_if_needed(), small, 3);
         assert!(tops[..4].iter().all(|&n| n > 400) && lefts[3] == 2000, "{tops:?} {lefts:?}");
     }
 

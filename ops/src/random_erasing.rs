@@ -221,7 +221,7 @@ impl PixelOp for RandomErasing {
 
     fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
         let Window { top, left, height, width } = RegionOp::draw(self, rng, size);
-        let before = |place: u32| place as f32 - 0.5;
+        let before = |edge: u32| edge as f32 - 0.5;
         params[TOP] = before(top);
         params[BOTTOM] = before(top + height);
         params[LEFT] = before(left);
@@ -235,7 +235,7 @@ impl PixelOp for RandomErasing {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let [y, x] = cx.at.map(|place| place as f32);
+        let [y, x] = cx.at.map(|coordinate| coordinate as f32);
         let in_row = cx.params[TOP] < y && y < cx.params[BOTTOM];
         let in_column = cx.params[LEFT] < x && x < cx.params[RIGHT];
         if in_row && in_column {
@@ -256,7 +256,7 @@ impl PixelOp for RandomErasing {
 
 /// Returns a mask of the pixels inside the rectangle.
 fn emit_inside(e: &mut Emit) -> Mask {
-    let [y, x] = e.position().map(|place| e.to_f32(place));
+    let [y, x] = e.position().map(|coordinate| e.to_f32(coordinate));
     let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|param| e.param(param));
     let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));
     let in_row = e.both(below_top, above_bottom);
@@ -420,7 +420,7 @@ mod tests {
         PixelOp::draw(&op, &mut rng(3), size, &mut params);
         let window = op.window(&mut rng(3), size).unwrap();
         for at in (0..40).flat_map(|y| (0..60).map(move |x| [y, x])) {
-            let [y, x] = at.map(|place| place as u32);
+            let [y, x] = at.map(|coordinate| coordinate as u32);
             let inside = (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x);
             let cx = Eval { rule: NumberRule::Fused, params: &params, at };

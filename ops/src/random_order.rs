@@ -29,7 +29,7 @@ const MOST: usize = 5;
 pub struct RandomOrder {
     orders: usize,
     /// For each position, each op with the orders that have the op at this position.
-    places: Vec<ChoiceBranch>,
+    branches: Vec<ChoiceBranch>,
 }
 
 impl RandomOrder {
@@ -44,15 +44,16 @@ impl RandomOrder {
             return Err(ParamError::new("RandomOrder", "ops", ops.len(), "at most 5 ops"));
         }
         let orders = orders_of(ops.len());
-        let mut places = vec![];
-        for place in 0..ops.len() {
+        let mut branches = vec![];
+        for position in 0..ops.len() {
             for (index, op) in ops.iter().enumerate() {
-                let has_it = orders.iter().enumerate().filter(|(_, order)| order[place] == index);
+                let has_it =
+                    orders.iter().enumerate().filter(|(_, order)| order[position] == index);
                 let when = has_it.fold(0, |when, (outcome, _)| when | 1 << outcome);
-                places.push(ChoiceBranch { ops: vec![op.clone()], when });
+                branches.push(ChoiceBranch { ops: vec![op.clone()], when });
             }
         }
-        Ok(Self { orders: orders.len(), places })
+        Ok(Self { orders: orders.len(), branches })
     }
 }
 
@@ -89,7 +90,7 @@ impl ChoiceOp for RandomOrder {
     }
 
     fn branches(&self) -> &[ChoiceBranch] {
-        &self.places
+        &self.branches
     }
 
     fn draw(&self, rng: &mut Rng) -> usize {
@@ -124,9 +125,9 @@ mod tests {
     fn two_ops_have_two_orders() {
         let flip = RandomHorizontalFlip::new(0.5).unwrap();
         let order = RandomOrder::new(ops![flip, RandomVerticalFlip::new(0.5).unwrap()]).unwrap();
-        let places: Vec<_> = order.branches().iter().map(|m| (m.ops[0].name(), m.when)).collect();
+        let branches: Vec<_> = order.branches().iter().map(|m| (m.ops[0].name(), m.when)).collect();
         assert_eq!(
-            places,
+            branches,
             [
                 ("RandomHorizontalFlip", 0b01),
                 ("RandomVerticalFlip", 0b10),
@@ -143,8 +144,8 @@ mod tests {
             let order = RandomOrder::new((0..count).map(|_| flip.clone() as _).collect()).unwrap();
             let of = |outcome: usize| -> Vec<usize> {
                 let runs = |m: &(usize, &ChoiceBranch)| m.1.when >> outcome & 1 == 1;
-                let places = order.branches().iter().enumerate().filter(runs);
-                places.map(|(index, _)| index % count.max(1)).collect()
+                let branches = order.branches().iter().enumerate().filter(runs);
+                branches.map(|(index, _)| index % count.max(1)).collect()
             };
             let mut orders: Vec<_> = (0..order.outcomes()).map(of).collect();
             for order in &orders {

@@ -65,10 +65,10 @@ impl RandomZoomOut {
     /// Returns the step for three draws: of the scale, the column and the row.
     fn motion(&self, size: Size, [scale, left, top]: [f32; 3]) -> GeometryStep {
         let canvas = self.canvas(size, scale);
-        let place = |canvas: u32, side: u32, unit: f32| ((canvas - side) as f32 * unit) as i32;
+        let offset = |canvas: u32, side: u32, unit: f32| ((canvas - side) as f32 * unit) as i32;
         GeometryStep::CropPad {
-            top: -place(canvas.height, size.height, top),
-            left: -place(canvas.width, size.width, left),
+            top: -offset(canvas.height, size.height, top),
+            left: -offset(canvas.width, size.width, left),
             size: canvas,
             fill: self.fill,
         }

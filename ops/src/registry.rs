@@ -185,7 +185,7 @@ impl Bounds<'_> {
         let info = find(name.text).map_err(|error| error.at(name.at))?;
         let table = if let SpecData::Table(table) = &item.datum { table } else { &none };
         let args = OpArgs::of_op(info, table, item.at, self)?;
-        (info.build)(&args).map_err(|error| args.place(error))
+        (info.build)(&args).map_err(|error| args.with_offset(error))
     }
 }
 

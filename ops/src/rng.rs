@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn draws_depend_on_all_four_of_seed_epoch_sample_and_place() {
         let word =
-            |seed, epoch, sample, place| SampleKey::new(seed, epoch, sample).op(place).0.next_u64();
+            |seed, epoch, sample, op| SampleKey::new(seed, epoch, sample).op(op).0.next_u64();
         let words = [word(1, 2, 3, 4), word(0, 2, 3, 4), word(1, 0, 3, 4), word(1, 2, 0, 4)];
         let more = [word(1, 2, 3, 0), word(2, 1, 3, 4)];
         for (i, a) in words.iter().chain(&more).enumerate() {

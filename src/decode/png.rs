@@ -297,10 +297,10 @@ mod tests {
         for bytes in [47, 158, 767, 771, 3000] {
             let refused = decoder.decode(&image(&with_palette(bytes)), full).map(drop).unwrap_err();
             // A palette of more than 256 colours is refused by the `png` crate itself.
-            let told = refused.to_string();
+            let message = refused.to_string();
             assert!(
-                bytes > 768 || told.contains(&format!("its palette has {bytes} bytes")),
-                "{told}"
+                bytes > 768 || message.contains(&format!("its palette has {bytes} bytes")),
+                "{message}"
             );
         }
         for bytes in [48, 768] {
@@ -311,21 +311,21 @@ mod tests {
     #[test]
     fn sizes_are_checked_before_memory_is_taken() {
         let mut decoder = Decoder::default();
-        let told = |decoder: &mut Decoder, bytes: &[u8]| {
+        let message = |decoder: &mut Decoder, bytes: &[u8]| {
             decoder.size(&image(bytes)).unwrap_err().to_string()
         };
         assert_eq!(
-            told(&mut decoder, b"GIF89a"),
+            message(&mut decoder, b"GIF89a"),
             "not a PNG: it begins with [47, 49, 46, 38, 39, 61]"
         );
         let mut huge = golden("rgb8.png");
         huge[16..24].copy_from_slice(&[0, 0, 0x20, 0, 0, 0, 0x20, 0]);
-        let error = told(&mut decoder, &huge);
+        let error = message(&mut decoder, &huge);
         assert!(error.ends_with("cannot be an image of 8192x8192, which needs 195083"), "{error}");
         huge[16..24].copy_from_slice(&[0xff; 8]);
-        assert!(told(&mut decoder, &huge).contains("the limit is 178956970"));
+        assert!(message(&mut decoder, &huge).contains("the limit is 178956970"));
         huge[16..24].fill(0);
-        assert_eq!(told(&mut decoder, &huge), "the image is 0x0: it has no pixels");
-        assert!(told(&mut decoder, &golden("rgb8.png")[..20]).contains("inside its header"));
+        assert_eq!(message(&mut decoder, &huge), "the image is 0x0: it has no pixels");
+        assert!(message(&mut decoder, &golden("rgb8.png")[..20]).contains("inside its header"));
     }
 }

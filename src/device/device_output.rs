@@ -66,8 +66,8 @@ impl DeviceImage {
         let staged = plan.staged().and_then(|image| image.size()).unwrap_or_default();
         let of_device = &plan.blocks()[block..];
         let refuse = |leaf: &FlatOp, reason: String| {
-            let (place, op) = (leaf.place, leaf.op.name());
-            Err(DeviceError::CannotRun { place, op, reason })
+            let (op_index, op) = (leaf.op_index, leaf.op.name());
+            Err(DeviceError::CannotRun { op_index, op, reason })
         };
         let leaves = plan.flat_ops();
         if let Some(refused) = of_device.iter().find_map(|block| image::refused(plan, block)) {

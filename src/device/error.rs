@@ -96,10 +96,10 @@ pub enum DeviceError {
         limit: usize,
     },
     /// A device can't run the pipeline.
-    #[error("op {place} of the list, {op}, can't run on a device: {reason}")]
+    #[error("op {op_index} of the list, {op}, can't run on a device: {reason}")]
     CannotRun {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The op's name.
         op: &'static str,
         /// The reason, and what to do about it.
@@ -186,7 +186,7 @@ mod tests {
             "all 4 device buffers are in use: drop or copy the batches you hold, or raise `device_batches`",
         );
         says(
-            &DeviceError::CannotRun { place: 2, op: "Blur", reason: "it is none".to_owned() },
+            &DeviceError::CannotRun { op_index: 2, op: "Blur", reason: "it is none".to_owned() },
             "op 2 of the list, Blur, can't run on a device: it is none",
         );
         says(

@@ -19,10 +19,10 @@ use std::sync::Arc;
 pub fn prebuilt() -> Vec<(String, String)> {
     let mut all = vec![];
     for layout in [Layout::ChannelsFirst, Layout::ChannelsLast] {
-        let place = if layout == Layout::ChannelsFirst { "first" } else { "last" };
-        all.push((format!("u8_{place}"), source(DType::U8, layout, false, false)));
+        let channels = if layout == Layout::ChannelsFirst { "first" } else { "last" };
+        all.push((format!("u8_{channels}"), source(DType::U8, layout, false, false)));
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
-            let name = format!("normalize_{dtype}_{place}");
+            let name = format!("normalize_{dtype}_{channels}");
             all.push((name, source(dtype, layout, false, false)));
         }
     }

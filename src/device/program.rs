@@ -41,7 +41,7 @@ pub(crate) struct Tensor {
     /// The elements along each axis of one sample.
     pub(crate) shape: Vec<usize>,
     /// How the tensor is produced.
-    pub(crate) made: TensorOrigin,
+    pub(crate) origin: TensorOrigin,
 }
 
 /// How a tensor is produced.
@@ -99,11 +99,13 @@ impl DeviceProgram {
         let computed = computed(parts);
         let pieces: Vec<Piece<'_>> = computed.iter().filter_map(|&k| piece(parts[k])).collect();
         let refused = |(tensor, Untranslatable { leaf, reason }): (usize, Untranslatable)| {
-            let (place, op) = match parts[computed[tensor]] {
-                DeviceOutput::Image(image) => (image.leaf(leaf).place, image.leaf(leaf).op.name()),
+            let (op_index, op) = match parts[computed[tensor]] {
+                DeviceOutput::Image(image) => {
+                    (image.leaf(leaf).op_index, image.leaf(leaf).op.name())
+                }
                 DeviceOutput::OneHot(_) | DeviceOutput::Copied { .. } => (0, "ToDevice"),
             };
-            DeviceError::CannotRun { place, op, reason }
+            DeviceError::CannotRun { op_index, op, reason }
         };
         let written = codegen::write(&pieces).map_err(refused)?;
         let most = parts.iter().map(|part| groups(part)).max().unwrap_or(0);
@@ -169,15 +171,15 @@ fn tensor(part: &DeviceOutput) -> Tensor {
             staged: image.staged_bytes(),
             dtype: image.plan().dtype(),
             shape: image.plan().shape(),
-            made: TensorOrigin::Computed,
+            origin: TensorOrigin::Computed,
         },
         DeviceOutput::OneHot(hot) => {
             let (dtype, shape) = hot.tensor();
-            Tensor { staged: hot.staged_bytes(), dtype, shape, made: TensorOrigin::Computed }
+            Tensor { staged: hot.staged_bytes(), dtype, shape, origin: TensorOrigin::Computed }
         }
         DeviceOutput::Copied { dtype, shape } => {
             let staged = shape.iter().product::<usize>() * dtype.bytes();
-            Tensor { staged, dtype: *dtype, shape: shape.clone(), made: TensorOrigin::Copied }
+            Tensor { staged, dtype: *dtype, shape: shape.clone(), origin: TensorOrigin::Copied }
         }
     }
 }
@@ -192,7 +194,7 @@ mod tests {
             staged: 8,
             dtype: DType::F32,
             shape: vec![3, 2],
-            made: TensorOrigin::Computed,
+            origin: TensorOrigin::Computed,
         };
         assert_eq!(tensor.row_bytes(), 24);
         let program = DeviceProgram {

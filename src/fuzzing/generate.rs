@@ -91,7 +91,7 @@ pub(super) fn beton() -> InputGenerator {
 /// Generates a file of up to four fields and up to eight samples, with the layout that a writer uses.
 fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut fields = vec![];
-    for place in 0..u.int_in_range(1..=4)? {
+    for index in 0..u.int_in_range(1..=4)? {
         let shape = vec![u.int_in_range(0..=3)?, u.int_in_range(1..=3)?];
         let kind = match u.int_in_range(0..=6)? {
             0 => FieldKind::Float,
@@ -102,7 +102,7 @@ fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             5 => FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape },
             _ => FieldKind::TorchTensor { dtype: "<i8".parse().unwrap(), shape },
         };
-        fields.push(FieldSpec { name: format!("field {place}"), kind });
+        fields.push(FieldSpec { name: format!("field {index}"), kind });
     }
     let layout = RowLayout::new(fields.iter().map(|field| &field.kind)).unwrap();
     let mut header = Header {
@@ -115,7 +115,7 @@ fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let (mut rows, mut data, mut table) = (vec![], vec![], vec![]);
     for sample in 0..header.num_samples {
         let mut row = vec![0; layout.size()];
-        for (place, field) in fields.iter().enumerate() {
+        for (index, field) in fields.iter().enumerate() {
             let ptr = start + data.len() as u64;
             let old = data.len();
             let cell = match &field.kind {
@@ -138,7 +138,7 @@ fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
                     }
                 }
             };
-            cell.put(layout.cell_mut(&mut row, place).unwrap());
+            cell.put(layout.cell_mut(&mut row, index).unwrap());
             let size = (data.len() - old) as u64;
             if size > 0 {
                 table.extend(Allocation { sample, ptr, size }.to_bytes());

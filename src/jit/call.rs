@@ -172,11 +172,11 @@ pub(super) unsafe extern "C" fn make_row(state: *mut RowFunctionState<'_>, row: 
     let out =
         unsafe { std::slice::from_raw_parts_mut(to.add(state.window.lead), state.window.bytes) };
     let ProducedWindow { top, height, .. } = state.window;
-    let made = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
         let y = (top + row).clamp(0, i64::from(height) - 1) as u32;
         state.maker.row(y, out);
     }));
-    state.panic = state.panic.take().or(made.err());
+    state.panic = state.panic.take().or(outcome.err());
 }
 
 /// The state of the row functions that count levels. It lives on the stack around [`run`].
@@ -248,8 +248,8 @@ pub(super) unsafe extern "C" fn count_levels(
 pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u64, _: u64) {
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
-    let made = catch_unwind(AssertUnwindSafe(|| state.make(table as usize)));
-    state.panic = state.panic.take().or(made.err());
+    let outcome = catch_unwind(AssertUnwindSafe(|| state.make(table as usize)));
+    state.panic = state.panic.take().or(outcome.err());
 }
 
 #[cfg(test)]

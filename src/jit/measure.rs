@@ -149,8 +149,8 @@ impl<'a> KernelTimer<'a> {
             let view = size.and_then(|size| ImageView::packed(&stored, size));
             let source = view.map_or(source, DecodedPixels::whole);
             kernel.plan.fused_ops(&kernel.plan.blocks()[index], draws, &mut links, &mut leaves);
-            let place = BlockInput { index, draws, source, links: &links, leaves: &leaves };
-            let Some((mut out, output)) = self.block(place, &mut sums.blocks[index])? else {
+            let input = BlockInput { index, draws, source, links: &links, leaves: &leaves };
+            let Some((mut out, output)) = self.block(input, &mut sums.blocks[index])? else {
                 return Ok(());
             };
             let block = &kernel.plan.blocks()[index];
@@ -175,48 +175,50 @@ impl<'a> KernelTimer<'a> {
     /// the system has no memory for it.
     fn block(
         &mut self,
-        place: BlockInput<'_>,
+        input: BlockInput<'_>,
         sums: &mut BlockCosts,
     ) -> Result<Option<(Vec<u8>, Size)>, CompileError> {
-        self.compile_partials(place)?;
-        let block = &self.kernel.plan.blocks()[place.index];
-        let made = ProducedRows::of(block, place.draws, place.source.whole);
-        let bare_draws = made.map(|made| made.without(place.draws));
+        self.compile_partials(input)?;
+        let block = &self.kernel.plan.blocks()[input.index];
+        let produced = ProducedRows::of(block, input.draws, input.source.whole);
+        let bare_draws = produced.map(|produced| produced.without(input.draws));
         let mut black = vec![];
-        let bytes = made.map_or(0, |made| 3 * made.size.pixels() as usize);
+        let bytes = produced.map_or(0, |produced| 3 * produced.size.pixels() as usize);
         if memory::resize(&mut black, bytes, "a black image").is_err() {
             return Ok(None);
         }
-        let ready =
-            made.and_then(|made| ImageView::packed(&black, made.size)).map(DecodedPixels::whole);
-        let mut twins = vec![];
+        let ready = produced
+            .and_then(|produced| ImageView::packed(&black, produced.size))
+            .map(DecodedPixels::whole);
+        let mut partials = vec![];
         if let (Some(draws), Some(source)) = (&bare_draws, ready) {
-            twins.push(self.partial(BlockInput { draws, source, ..place }, 0));
+            partials.push(self.partial(BlockInput { draws, source, ..input }, 0));
         }
-        twins.extend((0..=place.links.len()).map(|count| self.partial(place, count)));
-        let output = self.partial(place, 0).output();
+        partials.extend((0..=input.links.len()).map(|count| self.partial(input, count)));
+        let output = self.partial(input, 0).output();
         let (mut out, bytes) = (vec![], 3 * output.pixels() as usize * block.dtype.bytes());
         if memory::resize(&mut out, bytes, "an output").is_err() {
             return Ok(None);
         }
-        let Some(times) = times(&twins, &mut out) else { return Ok(None) };
+        let Some(times) = times(&partials, &mut out) else { return Ok(None) };
         sums.total += times[times.len() - 1];
         sums.load_and_store += times[0];
-        sums.bytes_in += 3.0 * place.source.view.size().pixels() as f64;
+        sums.bytes_in += 3.0 * input.source.view.size().pixels() as f64;
         sums.bytes_out += out.len() as f64;
-        let leaves = made.map(|made| made.leaf).into_iter().chain(place.leaves.iter().copied());
+        let leaves =
+            produced.map(|produced| produced.leaf).into_iter().chain(input.leaves.iter().copied());
         for (leaf, pair) in leaves.zip(times.windows(2)) {
             sums.add(leaf, pair[1] - pair[0]);
         }
         Ok(Some((out, output)))
     }
 
-    fn compile_partials(&mut self, place: BlockInput<'_>) -> Result<(), CompileError> {
-        for count in 0..=place.links.len() {
-            let key = (place.index, place.links[..count].to_vec());
+    fn compile_partials(&mut self, input: BlockInput<'_>) -> Result<(), CompileError> {
+        for count in 0..=input.links.len() {
+            let key = (input.index, input.links[..count].to_vec());
             if !self.partials.contains_key(&key) {
-                let spec = spec(&self.kernel.plan, place.index, &key.1);
-                let compiled = compile::compile(spec, "fuseloop::twin")?;
+                let spec = spec(&self.kernel.plan, input.index, &key.1);
+                let compiled = compile::compile(spec, "fuseloop::partial")?;
                 self.partials.insert(key, compiled);
             }
         }
@@ -224,12 +226,12 @@ impl<'a> KernelTimer<'a> {
     }
 
     /// The block with only the first `count` fused ops.
-    fn partial<'b>(&'b self, place: BlockInput<'b>, count: usize) -> Invocation<'b, Native> {
-        let (links, leaves) = (&place.links[..count], &place.leaves[..count]);
+    fn partial<'b>(&'b self, input: BlockInput<'b>, count: usize) -> Invocation<'b, Native> {
+        let (links, leaves) = (&input.links[..count], &input.leaves[..count]);
         let body = LoopBody { links, leaves, fixed: &self.kernel.fixed };
-        let compiled = &self.partials[&(place.index, links.to_vec())];
+        let compiled = &self.partials[&(input.index, links.to_vec())];
         let plan = &self.kernel.plan;
-        Invocation::new(plan, place.index, compiled, place.draws, place.source, body, &Native)
+        Invocation::new(plan, input.index, compiled, input.draws, input.source, body, &Native)
     }
 }
 
@@ -270,18 +272,18 @@ impl ProducedRows {
 
 /// Returns the median time of each partial version; `None` if an image is too narrow. The last version
 /// runs last.
-fn times(twins: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>> {
+fn times(partials: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>> {
     let mut memory = WorkerScratch::default();
     let mut repeats = vec![];
-    for twin in twins {
-        twin.run(&mut memory, out).ok()?; // grows the memory, warms the caches
-        let once = time(twin, &mut memory, out, 1)?;
+    for partial in partials {
+        partial.run(&mut memory, out).ok()?; // grows the memory, warms the caches
+        let once = time(partial, &mut memory, out, 1)?;
         repeats.push((nanos(AT_LEAST) / once.max(1.0)).ceil() as u32);
     }
-    let mut times = vec![vec![]; twins.len()];
+    let mut times = vec![vec![]; partials.len()];
     for _ in 0..ROUNDS {
-        for ((twin, repeats), times) in twins.iter().zip(&repeats).zip(&mut times) {
-            times.push(time(twin, &mut memory, out, *repeats)?);
+        for ((partial, repeats), times) in partials.iter().zip(&repeats).zip(&mut times) {
+            times.push(time(partial, &mut memory, out, *repeats)?);
         }
     }
     Some(times.into_iter().map(median).collect())
@@ -289,14 +291,14 @@ fn times(twins: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>> {
 
 /// Returns the nanoseconds of one run, averaged over several in a row.
 fn time(
-    twin: &Invocation<'_, Native>,
+    partial: &Invocation<'_, Native>,
     memory: &mut WorkerScratch,
     out: &mut [u8],
     repeats: u32,
 ) -> Option<f64> {
     let start = Instant::now();
     for _ in 0..repeats {
-        twin.run(memory, out).ok()?;
+        partial.run(memory, out).ok()?;
     }
     Some(nanos(start.elapsed()) / f64::from(repeats))
 }

@@ -102,7 +102,7 @@ impl KernelCache {
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
         let key = plan.code_key();
-        if let Some((_, blocks)) = self.entries.iter().find(|(kept, _)| *kept == key) {
+        if let Some((_, blocks)) = self.entries.iter().find(|(known, _)| *known == key) {
             return Ok(blocks.clone());
         }
         let compiled = first_links(plan).into_iter().enumerate().map(|(block, links)| {

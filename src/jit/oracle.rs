@@ -305,8 +305,8 @@ fn apply(
         *last = grey_mean(picture.pixels());
     }
     let width = picture.size().width as usize;
-    for (place, pixel) in picture.pixels_mut().iter_mut().enumerate() {
-        let at = [place / width, place % width].map(|p| p as i32);
+    for (index, pixel) in picture.pixels_mut().iter_mut().enumerate() {
+        let at = [index / width, index % width].map(|p| p as i32);
         *pixel = op.eval(&Eval { rule, params: &numbers, at }, *pixel);
     }
 }

@@ -193,10 +193,10 @@ impl ParamBlock {
 
     /// Writes a word at a byte offset that is a multiple of 8.
     pub(crate) fn set(&mut self, offset: i32, word: u64) {
-        let (place, high) = (offset as usize / 16, offset % 16 != 0);
+        let (index, high) = (offset as usize / 16, offset % 16 != 0);
         let shift = if high { 64 } else { 0 };
-        let kept = self.words[place] & !(u128::from(u64::MAX) << shift);
-        self.words[place] = kept | (u128::from(word) << shift);
+        let other_half = self.words[index] & !(u128::from(u64::MAX) << shift);
+        self.words[index] = other_half | (u128::from(word) << shift);
     }
 
     /// Returns the word at a byte offset that is a multiple of 8.

@@ -43,9 +43,9 @@ pub fn predict(plan: &ImagePlan, source: DecodedPixels<'_>, draws: &Draws) -> Co
         for leaf in block.ops.clone().filter(|leaf| draws.active[*leaf]) {
             let before = size;
             let motions = draws.geometry.iter().filter(|(of, _)| *of == leaf);
-            let (made, after) = moved(size, motions.map(|(_, motion)| motion));
+            let (row_cost, after) = moved(size, motions.map(|(_, motion)| motion));
             size = after;
-            if let Some(ns) = made.or_else(|| value_op_cost(plan, block, leaf, before)) {
+            if let Some(ns) = row_cost.or_else(|| value_op_cost(plan, block, leaf, before)) {
                 costs.ops.push((leaf, ns));
             }
         }

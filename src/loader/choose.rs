@@ -33,39 +33,40 @@ pub(super) fn subset(
     }
     let mut ids = indices.unwrap_or_else(|| (0..samples).collect());
     for (field, keep) in filters {
-        let place = source.field_index(field).ok_or_else(|| no_such_field(source, field))?;
+        let index = source.field_index(field).ok_or_else(|| no_such_field(source, field))?;
         let chunks: Vec<&[u64]> = ids.chunks(AT_ONCE).collect();
-        let kept = parallel::map(&chunks, |chunk| kept(source, (field, place), chunk, keep))?;
-        ids = kept.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        let filtered =
+            parallel::map(&chunks, |chunk| filtered(source, (field, index), chunk, keep))?;
+        ids = filtered.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     }
     Ok(Subset::Listed(ids.into()))
 }
 
-fn kept(
+fn filtered(
     source: &dyn Source,
-    (field, place): (&str, usize),
+    (field, index): (&str, usize),
     ids: &[u64],
     keep: &KeepFn,
 ) -> Result<Vec<u64>, LoadErrorKind> {
     let mut buffer = Buffer::default();
-    let mut kept = Vec::with_capacity(ids.len());
+    let mut accepted = Vec::with_capacity(ids.len());
     for &id in ids {
         buffer.forget();
-        let value = source.value(SampleId(id), place, &mut buffer);
+        let value = source.value(SampleId(id), index, &mut buffer);
         let value = value.map_err(|error| LoadErrorKind::Filter {
             sample: SampleId(id),
             error: Box::new(LoadSampleError::of(
                 source,
                 SampleId(id),
-                (field, place),
+                (field, index),
                 error.into(),
             )),
         })?;
         if keep(value) {
-            kept.push(id);
+            accepted.push(id);
         }
     }
-    Ok(kept)
+    Ok(accepted)
 }
 
 /// The dataset information that orders need, read from a source.
@@ -81,9 +82,9 @@ impl DatasetInfo for SourceInfo<'_> {
     }
 
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {
-        let place = self.0.field_index(field);
-        let place = place.ok_or_else(|| format!("no field named {}", Escaped(field)))?;
-        match self.0.value(sample, place, &mut Buffer::default())? {
+        let index = self.0.field_index(field);
+        let index = index.ok_or_else(|| format!("no field named {}", Escaped(field)))?;
+        match self.0.value(sample, index, &mut Buffer::default())? {
             Value::Int(class) => Ok(class),
             _ => Err(format!("field {} does not hold ints", Escaped(field)).into()),
         }

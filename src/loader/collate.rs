@@ -270,20 +270,20 @@ impl Collated {
         if found > max && !self.truncate {
             return Err(CollateCause::TooLong { found, max });
         }
-        let kept = found.min(max);
-        let (head, tail) = row.split_at_mut(kept * self.item);
+        let len = found.min(max);
+        let (head, tail) = row.split_at_mut(len * self.item);
         head.copy_from_slice(&bytes[..head.len()]);
         self.pad(tail);
-        Ok(kept as i64)
+        Ok(len as i64)
     }
 
     /// Returns the window of an image of this size that is copied: all of the image, unless it may be
     /// truncated.
     pub(super) fn window(&self, size: Size) -> Result<Window, CollateCause> {
         let most = self.size();
-        let kept = Size::new(size.height.min(most.height), size.width.min(most.width));
-        if kept == size || self.truncate {
-            Ok(kept.full())
+        let shown = Size::new(size.height.min(most.height), size.width.min(most.width));
+        if shown == size || self.truncate {
+            Ok(shown.full())
         } else {
             Err(CollateCause::TooLarge { found: size, max: most })
         }
@@ -297,7 +297,7 @@ impl Collated {
 
     /// Copies an image, which fits, to the top left corner of its row, or packed to the start of the row
     /// if the finished batch is padded.
-    pub(super) fn place(&self, picture: &ImageView<'_>, row: &mut [u8]) {
+    pub(super) fn copy_image(&self, picture: &ImageView<'_>, row: &mut [u8]) {
         let Size { height, width } = picture.size();
         let line = width as usize * 3;
         let stride = if self.is_padded_here() { self.shape[1] * 3 } else { line };

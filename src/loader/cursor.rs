@@ -219,36 +219,36 @@ mod tests {
 
     #[test]
     fn what_is_no_cursor_is_refused() {
-        let told = |text: &str| text.parse::<Cursor>().unwrap_err().to_string();
-        assert!(told("").starts_with("not a cursor: "));
-        assert_eq!(told("{}"), "not a cursor: the number fuseloop is missing");
-        assert_eq!(told("{\"fuseloop\":2}"), "cursor format 2, this release reads format 1");
+        let message = |text: &str| text.parse::<Cursor>().unwrap_err().to_string();
+        assert!(message("").starts_with("not a cursor: "));
+        assert_eq!(message("{}"), "not a cursor: the number fuseloop is missing");
+        assert_eq!(message("{\"fuseloop\":2}"), "cursor format 2, this release reads format 1");
         let text = CURSOR.to_string();
         assert_eq!(
-            told(&text.replace("000000000000000", "")),
+            message(&text.replace("000000000000000", "")),
             "not a cursor: dataset is missing or not 16 hex digits"
         );
         assert_eq!(
-            told(&text.replace("\"epoch\":3", "\"epoch\":4294967296")),
+            message(&text.replace("\"epoch\":3", "\"epoch\":4294967296")),
             "not a cursor: epoch 4294967296 is too large"
         );
-        assert_eq!(told(&" ".repeat(5000)), "not a cursor: 5000 bytes, at most 4096 are read");
+        assert_eq!(message(&" ".repeat(5000)), "not a cursor: 5000 bytes, at most 4096 are read");
     }
 
     #[test]
     fn what_it_is_of_is_compared_by_name() {
-        let told = |other| CURSOR.check(&other).unwrap_err().to_string();
+        let message = |other| CURSOR.check(&other).unwrap_err().to_string();
         assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }), Ok(()));
         assert_eq!(
-            told(Cursor { dataset: 255, ..CURSOR }),
+            message(Cursor { dataset: 255, ..CURSOR }),
             "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
         );
         assert_eq!(
-            told(Cursor { seed: 7, ..CURSOR }),
+            message(Cursor { seed: 7, ..CURSOR }),
             "the cursor belongs to another seed: 42, expected 7"
         );
-        assert!(told(Cursor { order: 9, ..CURSOR }).contains("another order"));
-        assert!(told(Cursor { plan: 9, ..CURSOR }).contains("another plan"));
+        assert!(message(Cursor { order: 9, ..CURSOR }).contains("another order"));
+        assert!(message(Cursor { plan: 9, ..CURSOR }).contains("another plan"));
     }
 
     #[test]
@@ -257,7 +257,10 @@ mod tests {
         assert_eq!(CURSOR.first_batch(64, 640), Ok(None));
         assert!(CURSOR.first_batch(60, 1000).is_err());
         assert!(CURSOR.first_batch(0, 1000).is_err());
-        let told = CURSOR.first_batch(64, 639).unwrap_err().to_string();
-        assert!(told.starts_with("the cursor is at row 640 of an epoch of 639 rows"), "{told}");
+        let message = CURSOR.first_batch(64, 639).unwrap_err().to_string();
+        assert!(
+            message.starts_with("the cursor is at row 640 of an epoch of 639 rows"),
+            "{message}"
+        );
     }
 }

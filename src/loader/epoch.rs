@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Yields nothing after an error. Dropping it early stops its work.
 pub struct Batches {
     run: EpochRun<LoaderStage>,
-    place: Arc<RunPosition>,
+    position: Arc<RunPosition>,
     /// Dropped after the run.
     _view: RunView,
 }
@@ -36,16 +36,16 @@ impl Drop for RunView {
 impl Batches {
     pub(super) fn new(
         run: EpochRun<LoaderStage>,
-        place: Arc<RunPosition>,
+        position: Arc<RunPosition>,
         view: Option<Arc<dyn Source>>,
     ) -> Self {
-        Self { run, place, _view: RunView(view) }
+        Self { run, position, _view: RunView(view) }
     }
 
     /// Returns the epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        Epoch(self.place.begin.epoch)
+        Epoch(self.position.begin.epoch)
     }
 
     /// Returns the number of batches left, if no error ends the epoch;
@@ -57,7 +57,7 @@ impl Batches {
 
     /// Returns the first batch that was not delivered.
     pub(super) fn next_batch(&self) -> u64 {
-        self.place.next_batch()
+        self.position.next_batch()
     }
 
     /// Returns the position of the run, after the batches taken so far, for
@@ -67,7 +67,7 @@ impl Batches {
     ///
     /// If batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, LoadError> {
-        Ok(self.place.cursor()?)
+        Ok(self.position.cursor()?)
     }
 }
 
@@ -77,9 +77,9 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.run.next().map(|batch| batch.map(Batch::from));
         match &next {
-            Some(Ok(batch)) => self.place.delivered(batch.index() + 1),
-            Some(Err(_)) => self.place.failed(),
-            None => self.place.ended(),
+            Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
+            Some(Err(_)) => self.position.failed(),
+            None => self.position.ended(),
         }
         next.map(|batch| batch.map_err(|error| LoadErrorKind::Run(error).into()))
     }
@@ -165,8 +165,8 @@ impl RunOrder for EpochOrder {
         self.samples()
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
-        self.visits(places, visits);
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        self.visits(positions, visits);
     }
 }
 
@@ -181,9 +181,9 @@ impl Upcoming for RemainingOrder {
         self.order.samples().saturating_sub(self.first)
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
         let mut visits = vec![];
-        self.order.visits(self.first + places.start..self.first + places.end, &mut visits);
+        self.order.visits(self.first + positions.start..self.first + positions.end, &mut visits);
         samples.extend(visits.iter().map(|visit| visit.sample));
     }
 }

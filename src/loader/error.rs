@@ -371,14 +371,14 @@ impl fmt::Display for LoadSampleError {
 }
 
 impl LoadSampleError {
-    /// Creates the error of field `place` of a sample; `name` is the name of the field or of its output.
+    /// Creates the error of a field of a sample; the name is that of the field or of its output.
     pub(super) fn of(
         source: &dyn Source,
         sample: SampleId,
-        (name, place): (&str, usize),
+        (name, index): (&str, usize),
         cause: SampleCause,
     ) -> Self {
-        let location = source.locate(sample, place).map(Box::new);
+        let location = source.locate(sample, index).map(Box::new);
         Self { dataset: source.name().into(), location, field: name.into(), cause }
     }
 }

@@ -142,9 +142,9 @@ impl Loader {
     ///
     /// If no epoch was started, or batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, LoadError> {
-        let place = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = place.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
-        Ok(place.cursor()?)
+        let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = position.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
+        Ok(position.cursor()?)
     }
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
@@ -209,11 +209,11 @@ impl Loader {
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
         let is_exact = self.stream.as_ref().is_none_or(|stream| stream.is_exact());
-        let place =
+        let position =
             Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(Arc::clone(&place));
-        Ok(Batches::new(run, place, view))
+        *last = Some(Arc::clone(&position));
+        Ok(Batches::new(run, position, view))
     }
 
     /// Starts the source for a run that reads `upcoming`. Returns the source that the run reads from, if

@@ -153,9 +153,9 @@ impl OutputRequest {
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
         }
-        for (place, (second, _)) in self.pipelines.iter().enumerate() {
+        for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
-            let mut before = self.pipelines[..place].iter();
+            let mut before = self.pipelines[..index].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
                 let (first, second) = (first.clone(), second.clone());
                 return Err(LoadErrorKind::OneField { first, second });
@@ -195,9 +195,9 @@ pub(super) fn replaced(
     name: &str,
     make: MakeOps,
 ) -> Result<Vec<OutputSpec>, LoadErrorKind> {
-    let place = find(outputs, name)?;
+    let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
-    let own = outputs[place].own;
+    let own = outputs[index].own;
     let mut is_new = true;
     for step in outputs.iter_mut().flat_map(|output| &mut output.steps) {
         if step.of == own {
@@ -206,7 +206,7 @@ pub(super) fn replaced(
         }
     }
     if is_new {
-        outputs[place].steps.push(PipelineEdit { of: own, keep: 0, make });
+        outputs[index].steps.push(PipelineEdit { of: own, keep: 0, make });
     }
     Ok(outputs)
 }
@@ -263,8 +263,8 @@ fn set_component_ops(
     output: &str,
     make: MakeOps,
 ) -> Result<(), LoadErrorKind> {
-    let place = find(outputs, output)?;
-    let own = outputs[place].own;
+    let index = find(outputs, output)?;
+    let own = outputs[index].own;
     let is_branched = outputs.iter().any(|output| {
         output.is_branch && output.own != own && output.steps.iter().any(|step| step.of == own)
     });
@@ -272,10 +272,10 @@ fn set_component_ops(
         "the dataset has no components: they come from mix, concat or interleave".to_owned()
     } else if part >= count {
         format!("the dataset has {count} components, numbered from 0")
-    } else if outputs[place].is_branch || is_branched {
+    } else if outputs[index].is_branch || is_branched {
         "a branch and the output it branches from need one list for all components".to_owned()
     } else {
-        outputs[place].parts.push((part, make));
+        outputs[index].parts.push((part, make));
         return Ok(());
     };
     Err(LoadErrorKind::Part { output: output.to_owned(), part, reason })
@@ -327,6 +327,6 @@ fn shared(
     with: usize,
     reason: &'static str,
 ) -> LoadErrorKind {
-    let name = |place: usize| outputs[place].name.clone();
+    let name = |index: usize| outputs[index].name.clone();
     LoadErrorKind::SharedDraws { output: name(output), with: name(with), reason }
 }

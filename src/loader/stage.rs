@@ -80,7 +80,7 @@ pub(super) struct Worker {
     /// The buffer that values are read into.
     buffer: Buffer,
     /// The buffer that cached values are read into.
-    kept: Vec<u8>,
+    cached_bytes: Vec<u8>,
     pictures: ImageScratch,
     /// Scratch memory for one row of a batch that is mixed.
     spare: Vec<u8>,
@@ -176,8 +176,8 @@ impl LoaderStage {
     fn substitute(&self, epoch: Epoch, visit: SampleRef, attempt: u32) -> Option<SampleRef> {
         let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
-        let place = word.checked_rem(self.shared.subset.len())?;
-        Some(SampleRef { sample: self.shared.subset.at(place), ..visit })
+        let index = word.checked_rem(self.shared.subset.len())?;
+        Some(SampleRef { sample: self.shared.subset.at(index), ..visit })
     }
 
     /// Returns the epoch that the pipelines were built for.
@@ -301,20 +301,20 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
-        let Worker { buffer, kept: kept_bytes, pictures, .. } = worker;
+        let Worker { buffer, cached_bytes, pictures, .. } = worker;
         // Reading the clock would cost more than reading a number.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
         }
-        let CacheLookup { kept, keeper } = lookup;
-        let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
-        let is_kept = kept.is_some();
-        let value = kept.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
+        let CacheLookup { found, keeper } = lookup;
+        let cached = found.as_ref().and_then(|found| found.value(*field, cached_bytes));
+        let is_cached = cached.is_some();
+        let value = cached.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
         let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
             let filled = self.fill_images(pictures, keeper, key, &image, outputs, rows);
-            pictures.decoded += u64::from(filled.is_ok() && !is_kept);
+            pictures.decoded += u64::from(filled.is_ok() && !is_cached);
             return filled.map_err(of_field);
         }
         if let Some(keeper) = keeper {
@@ -368,8 +368,8 @@ impl LoaderStage {
             let own = kernel.plan().needed_window(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
-        let mut kept = outputs.iter().filter_map(|&k| self.outputs[k].collated(k));
-        wanted = kept.try_fold(wanted, |wanted, (_, collated)| {
+        let mut collated = outputs.iter().filter_map(|&k| self.outputs[k].collated(k));
+        wanted = collated.try_fold(wanted, |wanted, (_, collated)| {
             let own = collated.window(size)?;
             Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
         })?;
@@ -394,7 +394,7 @@ impl LoaderStage {
         }
         for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
-            collated.place(&picture, rows.of(k));
+            collated.copy_image(&picture, rows.of(k));
             let Size { height, width } = picture.size();
             self.write_sizes(k, &[height.into(), width.into()], rows);
         }
@@ -437,7 +437,7 @@ fn around(a: Window, b: Window) -> Window {
 struct SampleRows<'a, 'b> {
     outputs: &'a mut [&'b mut [u8]],
     /// The sample's index among the `count` samples of these rows.
-    place: usize,
+    index: usize,
     count: usize,
     /// The component of the dataset that the sample belongs to.
     part: usize,
@@ -447,7 +447,7 @@ impl SampleRows<'_, '_> {
     /// Returns the row of output `k`.
     fn of(&mut self, k: usize) -> &mut [u8] {
         let bytes = self.outputs[k].len() / self.count;
-        &mut self.outputs[k][self.place * bytes..][..bytes]
+        &mut self.outputs[k][self.index * bytes..][..bytes]
     }
 }
 
@@ -466,7 +466,7 @@ impl Stage for LoaderStage {
     fn worker(&self, watch: Progress) -> Worker {
         Worker {
             buffer: Buffer::default(),
-            kept: vec![],
+            cached_bytes: vec![],
             pictures: ImageScratch {
                 watch,
                 decoder: self.decoder(),
@@ -492,12 +492,12 @@ impl Stage for LoaderStage {
         let is_cached = self.shared.cache.is_some();
         worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
-        for (place, visit) in visits.iter().enumerate() {
+        for (index, visit) in visits.iter().enumerate() {
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
             let part = self.part_of(visit.sample, &mut worker.buffer)?;
-            let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len(), part };
+            let mut rows = SampleRows { outputs: &mut outputs, index, count: visits.len(), part };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {

@@ -63,7 +63,7 @@ impl Balanced {
 
     fn smallest(&self) -> u32 {
         (0..self.classes.len())
-            .map(|class| self.classes.places(class).len() as u32)
+            .map(|class| self.classes.indices(class).len() as u32)
             .min()
             .unwrap_or(0)
     }
@@ -71,8 +71,8 @@ impl Balanced {
     fn with_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, OrderError> {
         let mut rows = reserved(u64::from(self.len()))?;
         rows.extend((0..self.len()).map(|_| {
-            let places = self.classes.places(rng.below(self.classes.len()));
-            self.classes.row(places.start + rng.below(places.end - places.start))
+            let indices = self.classes.indices(rng.below(self.classes.len()));
+            self.classes.row(indices.start + rng.below(indices.end - indices.start))
         }));
         Ok(rows)
     }
@@ -81,9 +81,9 @@ impl Balanced {
         let smallest = self.smallest() as usize;
         let mut rows = reserved(u64::from(self.len()))?;
         let mut class: Vec<u32> = vec![];
-        for places in (0..self.classes.len()).map(|class| self.classes.places(class)) {
+        for indices in (0..self.classes.len()).map(|class| self.classes.indices(class)) {
             class.clear();
-            class.extend(places.map(|place| self.classes.row(place)));
+            class.extend(indices.map(|index| self.classes.row(index)));
             for taken in 0..smallest {
                 let left = (class.len() - taken) as u32;
                 class.swap(taken, taken + rng.below(left) as usize);

@@ -122,8 +122,8 @@ impl Custom {
         let Some(by_id) = &self.by_id else {
             return (sample.0 < subset.len()).then_some(sample.0 as u32);
         };
-        let place = by_id.partition_point(|&row| subset.at(u64::from(row)) < sample);
-        by_id.get(place).copied().filter(|&row| subset.at(u64::from(row)) == sample)
+        let index = by_id.partition_point(|&row| subset.at(u64::from(row)) < sample);
+        by_id.get(index).copied().filter(|&row| subset.at(u64::from(row)) == sample)
     }
 
     /// Returns the bytes held, without those of the sampler.

@@ -28,7 +28,7 @@ pub struct EpochOrder {
 pub(super) struct Global {
     pub(super) subset: Subset,
     /// The number of positions.
-    pub(super) places: u64,
+    pub(super) len: u64,
     /// The row of each position, or of each `repeats` positions; `None` if the row is the position.
     pub(super) rows: Option<Vec<u32>>,
     /// How often the sample of each row came in earlier rows; `None` if never.
@@ -39,7 +39,7 @@ pub(super) struct Global {
 
 impl EpochOrder {
     pub(super) fn new(all: Global, ranks: Option<Ranks>) -> Self {
-        let samples = ranks.map_or(all.places, |ranks| ranks.rows(all.places));
+        let samples = ranks.map_or(all.len, |ranks| ranks.rows(all.len));
         Self { all: Arc::new(all), ranks, samples }
     }
 
@@ -53,18 +53,18 @@ impl EpochOrder {
     /// padding.
     #[must_use]
     pub fn global_samples(&self) -> u64 {
-        self.all.places
+        self.all.len
     }
 
-    /// Appends this rank's samples at the positions `places` to `visits`. Positions at or above
+    /// Appends this rank's samples at `positions` to `visits`. Positions at or above
     /// [`samples`](Self::samples) are ignored.
-    pub fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
-        let places = places.start..places.end.min(self.samples);
-        visits.extend(places.map(|place| match self.ranks {
-            None => self.all.visit(place),
+    pub fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        let positions = positions.start..positions.end.min(self.samples);
+        visits.extend(positions.map(|position| match self.ranks {
+            None => self.all.visit(position),
             Some(ranks) => {
-                let (place, is_padding) = ranks.place(place, self.all.places);
-                SampleRef { is_padding, ..self.all.visit(place) }
+                let (position, is_padding) = ranks.position(position, self.all.len);
+                SampleRef { is_padding, ..self.all.visit(position) }
             }
         }));
     }
@@ -86,11 +86,11 @@ impl EpochOrder {
 }
 
 impl Global {
-    /// Returns the sample at a global position below `places`.
-    fn visit(&self, place: u64) -> SampleRef {
+    /// Returns the sample at a global position below `len`.
+    fn visit(&self, position: u64) -> SampleRef {
         let (turn, again) = match self.repeats {
-            1 => (place, 0),
-            repeats => (place / u64::from(repeats), (place % u64::from(repeats)) as u32),
+            1 => (position, 0),
+            repeats => (position / u64::from(repeats), (position % u64::from(repeats)) as u32),
         };
         let row = self.rows.as_ref().map_or(turn, |rows| u64::from(rows[turn as usize]));
         let before = self.copies.as_ref().map_or(0, |copies| copies[turn as usize]);

@@ -28,8 +28,8 @@ impl Groups {
             rows.sort_unstable_by_key(|&row| (key(row), row));
             members = Some(rows);
         }
-        let at = |place: u32| members.as_ref().map_or(place, |rows| rows[place as usize]);
-        let begins = |place: &u32| *place == 0 || key(at(*place - 1)) != key(at(*place));
+        let at = |index: u32| members.as_ref().map_or(index, |rows| rows[index as usize]);
+        let begins = |index: &u32| *index == 0 || key(at(*index - 1)) != key(at(*index));
         let mut starts: Vec<u32> = (0..keys.len() as u32).filter(begins).collect();
         starts.push(keys.len() as u32);
         Ok(Self { members, starts })
@@ -46,13 +46,13 @@ impl Groups {
     }
 
     /// Returns the indices of a group's rows.
-    pub(super) fn places(&self, group: u32) -> Range<u32> {
+    pub(super) fn indices(&self, group: u32) -> Range<u32> {
         self.starts[group as usize]..self.starts[group as usize + 1]
     }
 
     /// Returns the row at an index.
-    pub(super) fn row(&self, place: u32) -> u32 {
-        self.members.as_ref().map_or(place, |rows| rows[place as usize])
+    pub(super) fn row(&self, index: u32) -> u32 {
+        self.members.as_ref().map_or(index, |rows| rows[index as usize])
     }
 
     /// Returns the bytes held.
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn lists(groups: &Groups) -> Vec<Vec<u32>> {
-        let rows = |group| groups.places(group).map(|place| groups.row(place)).collect();
+        let rows = |group| groups.indices(group).map(|index| groups.row(index)).collect();
         (0..groups.len()).map(rows).collect()
     }
 

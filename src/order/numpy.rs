@@ -49,7 +49,7 @@ pub(super) fn permutation(seed: u128, count: u32) -> Result<Vec<u32>, OrderError
 struct Pcg64 {
     state: u128,
     increment: u128,
-    kept: Option<u32>,
+    high_half: Option<u32>,
 }
 
 impl Pcg64 {
@@ -59,7 +59,7 @@ impl Pcg64 {
         let join = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
         let increment = join(w2, w3) << 1 | 1;
         let mut generator =
-            Self { state: increment.wrapping_add(join(w0, w1)), increment, kept: None };
+            Self { state: increment.wrapping_add(join(w0, w1)), increment, high_half: None };
         generator.step();
         generator
     }
@@ -71,8 +71,8 @@ impl Pcg64 {
         while bound > 0 {
             let first = bound as usize;
             let drawn = self.draw_block(&mut bound, &mut draws);
-            for (place, &other) in (0..=first).rev().zip(&draws[..drawn]) {
-                rows.swap(place, other as usize);
+            for (index, &other) in (0..=first).rev().zip(&draws[..drawn]) {
+                rows.swap(index, other as usize);
             }
         }
     }
@@ -84,7 +84,7 @@ impl Pcg64 {
         // One element stays free for a word that is not accepted.
         let last = (mask / 2 + 1).max((*bound).saturating_sub(BLOCK as u32 - 2));
         let mut sieve = Sieve { mask, bound: *bound, taken: 0, draws };
-        if self.kept.is_some() {
+        if self.high_half.is_some() {
             sieve.take(self.word32());
         }
         // Two words per step as long as two draws are left.
@@ -113,11 +113,11 @@ impl Pcg64 {
 
     #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
     fn word32(&mut self) -> u32 {
-        if let Some(high) = self.kept.take() {
+        if let Some(high) = self.high_half.take() {
             return high;
         }
         let word = self.word64();
-        self.kept = Some((word >> 32) as u32);
+        self.high_half = Some((word >> 32) as u32);
         word as u32
     }
 }
@@ -192,8 +192,8 @@ mod tests {
     impl Pcg64 {
         /// The simple version of [`shuffle`](Self::shuffle): one draw, one swap.
         fn shuffle_plainly(&mut self, rows: &mut [u32]) {
-            for place in (1..rows.len()).rev() {
-                rows.swap(place, self.at_most(place as u32) as usize);
+            for index in (1..rows.len()).rev() {
+                rows.swap(index, self.at_most(index as u32) as usize);
             }
         }
 
@@ -236,7 +236,7 @@ mod tests {
             let (mut rows, mut ahead) = (counted(count).unwrap(), Pcg64::new(seed));
             ahead.shuffle(&mut rows, count);
             assert!(rows == plainly, "{count} rows of seed {seed}");
-            assert_eq!((ahead.state, ahead.kept), (generator.state, generator.kept));
+            assert_eq!((ahead.state, ahead.high_half), (generator.state, generator.high_half));
         }
     }
 }

@@ -50,8 +50,8 @@ pub struct PreparedOrder {
     subset: Subset,
     /// For each row, the first row of the same sample, if a sample is listed several times.
     duplicates: Option<Vec<u32>>,
-    way: OrderKind,
-    places: u64,
+    kind: OrderKind,
+    len: u64,
     fingerprint: u64,
 }
 
@@ -96,13 +96,13 @@ impl Order {
         if !is_counted {
             self.countable(subset.len())?;
         }
-        let way = self.way(facts, &subset)?;
-        let places = way.places(&subset);
+        let kind = self.kind(facts, &subset)?;
+        let len = kind.len(&subset);
         if !is_counted {
-            self.countable(places)?;
+            self.countable(len)?;
         }
         let (duplicates, fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
-        Ok(PreparedOrder { subset, duplicates, way, places, fingerprint })
+        Ok(PreparedOrder { subset, duplicates, kind, len, fingerprint })
     }
 
     /// Returns `samples` as a number of rows, if that many can be held in memory.
@@ -112,7 +112,7 @@ impl Order {
         u32::try_from(samples).map_err(|_| OrderError::TooMany { order: order(), samples, most })
     }
 
-    fn way(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, OrderError> {
+    fn kind(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, OrderError> {
         Ok(match self {
             Self::Sequential => OrderKind::Sequential,
             Self::Random => OrderKind::Random,
@@ -163,22 +163,22 @@ impl PreparedOrder {
         epoch: Epoch,
         ranks: Option<&Ranks>,
     ) -> Result<EpochOrder, OrderError> {
-        let rows = self.way.rows(&self.subset, seed, epoch, ranks.is_some())?;
-        let may_repeat = self.way.may_repeat() || self.duplicates.is_some();
+        let rows = self.kind.rows(&self.subset, seed, epoch, ranks.is_some())?;
+        let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
             copies(rows.as_deref(), self.duplicates.as_deref(), &self.subset)?
         } else {
             None
         };
-        let repeats = if let OrderKind::Repeated(repeats) = self.way { repeats } else { 1 };
-        let (subset, places) = (self.subset.clone(), self.places);
-        Ok(EpochOrder::new(Global { subset, places, rows, copies, repeats }, ranks.copied()))
+        let repeats = if let OrderKind::Repeated(repeats) = self.kind { repeats } else { 1 };
+        let (subset, len) = (self.subset.clone(), self.len);
+        Ok(EpochOrder::new(Global { subset, len, rows, copies, repeats }, ranks.copied()))
     }
 
     /// Returns the number of samples of an epoch, or of this rank's share.
     #[must_use]
     pub fn len(&self, ranks: Option<&Ranks>) -> u64 {
-        ranks.map_or(self.places, |ranks| ranks.rows(self.places))
+        ranks.map_or(self.len, |ranks| ranks.rows(self.len))
     }
 
     /// Returns a hash of the order's name, its parameters and its subset: the same in every process and
@@ -187,7 +187,7 @@ impl PreparedOrder {
     /// ranks.
     #[must_use]
     pub fn fingerprint(&self, ranks: Option<&Ranks>) -> u64 {
-        match (&self.way, ranks) {
+        match (&self.kind, ranks) {
             (OrderKind::Random, Some(_)) => !self.fingerprint,
             _ => self.fingerprint,
         }
@@ -197,13 +197,13 @@ impl PreparedOrder {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let duplicates = self.duplicates.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
-        self.subset.bytes() + duplicates + self.way.bytes()
+        self.subset.bytes() + duplicates + self.kind.bytes()
     }
 }
 
 impl OrderKind {
     /// Returns the number of samples of an epoch.
-    fn places(&self, subset: &Subset) -> u64 {
+    fn len(&self, subset: &Subset) -> u64 {
         match self {
             Self::Sequential | Self::Random | Self::Quasi(_) => subset.len(),
             Self::Weighted(weighted) => u64::from(weighted.len()),

@@ -58,8 +58,8 @@ impl Quasi {
         let mut rows = reserved(u64::from(self.pages.rows()))?;
         let mut open = OpenPages::new(&self.pages, pages, self.open_pages);
         while !open.pool.is_empty() {
-            let place = rng.below(open.pool.len() as u32);
-            rows.push(open.take(place as usize));
+            let index = rng.below(open.pool.len() as u32);
+            rows.push(open.take(index as usize));
         }
         Ok(rows)
     }
@@ -92,14 +92,14 @@ impl<'a> OpenPages<'a> {
     /// Opens the next page, if there is one, as open page `slot`.
     fn fill(&mut self, slot: u32) {
         let Some(page) = self.closed.pop() else { return };
-        let places = self.pages.places(page);
-        self.left[slot as usize] = places.end - places.start;
-        self.pool.extend(places.map(|place| (self.pages.row(place), slot)));
+        let indices = self.pages.indices(page);
+        self.left[slot as usize] = indices.end - indices.start;
+        self.pool.extend(indices.map(|index| (self.pages.row(index), slot)));
     }
 
     /// Removes a row from the pool.
-    fn take(&mut self, place: usize) -> u32 {
-        let (row, slot) = self.pool.swap_remove(place);
+    fn take(&mut self, index: usize) -> u32 {
+        let (row, slot) = self.pool.swap_remove(index);
         self.left[slot as usize] -= 1;
         if self.left[slot as usize] == 0 {
             self.fill(slot);

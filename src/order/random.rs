@@ -22,8 +22,8 @@ pub(super) fn generator(seed: u64, epoch: Epoch, name: &str) -> Rng {
 
 /// Shuffles `items` uniformly.
 pub(super) fn shuffle(rng: &mut Rng, items: &mut [u32]) {
-    for place in (1..items.len()).rev() {
-        items.swap(place, rng.below(place as u32 + 1) as usize);
+    for index in (1..items.len()).rev() {
+        items.swap(index, rng.below(index as u32 + 1) as usize);
     }
 }
 

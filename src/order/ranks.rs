@@ -66,22 +66,22 @@ impl Ranks {
         self.world
     }
 
-    /// Returns the number of rows of each rank, of `places` in total.
-    pub(super) fn rows(self, places: u64) -> u64 {
+    /// Returns the number of rows of each rank, of `len` in total.
+    pub(super) fn rows(self, len: u64) -> u64 {
         match self.uneven {
-            Uneven::Drop => places / u64::from(self.world),
-            Uneven::Pad | Uneven::Exact => places.div_ceil(u64::from(self.world)),
+            Uneven::Drop => len / u64::from(self.world),
+            Uneven::Pad | Uneven::Exact => len.div_ceil(u64::from(self.world)),
         }
     }
 
-    /// Returns the position of this rank's row in the global order of `places`, and whether the row is
+    /// Returns the position of this rank's row in the global order of `len`, and whether the row is
     /// padding.
-    pub(super) fn place(self, row: u64, places: u64) -> (u64, bool) {
-        let place = row * u64::from(self.world) + u64::from(self.rank);
-        if place < places {
-            return (place, false);
+    pub(super) fn position(self, row: u64, len: u64) -> (u64, bool) {
+        let position = row * u64::from(self.world) + u64::from(self.rank);
+        if position < len {
+            return (position, false);
         }
-        (place % places, self.uneven == Uneven::Exact)
+        (position % len, self.uneven == Uneven::Exact)
     }
 }
 
@@ -89,14 +89,14 @@ impl Ranks {
 mod tests {
     use super::*;
 
-    fn places(rank: u32, world: u32, uneven: Uneven, all: u64) -> Vec<(u64, bool)> {
+    fn positions(rank: u32, world: u32, uneven: Uneven, all: u64) -> Vec<(u64, bool)> {
         let ranks = Ranks::new(rank, world, uneven).unwrap();
-        (0..ranks.rows(all)).map(|row| ranks.place(row, all)).collect()
+        (0..ranks.rows(all)).map(|row| ranks.position(row, all)).collect()
     }
 
     #[test]
     fn five_samples_for_two_ranks() {
-        let of = |rank, uneven| places(rank, 2, uneven, 5);
+        let of = |rank, uneven| positions(rank, 2, uneven, 5);
         assert_eq!(of(1, Uneven::Drop), [(1, false), (3, false)]);
         assert_eq!(of(0, Uneven::Pad), [(0, false), (2, false), (4, false)]);
         assert_eq!(of(1, Uneven::Pad), [(1, false), (3, false), (0, false)]);
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn more_ranks_than_samples_go_round() {
-        let rows: Vec<u64> = (0..5).map(|rank| places(rank, 5, Uneven::Pad, 2)[0].0).collect();
+        let rows: Vec<u64> = (0..5).map(|rank| positions(rank, 5, Uneven::Pad, 2)[0].0).collect();
         assert_eq!(rows, [0, 1, 0, 1, 0]);
-        assert!(places(0, 5, Uneven::Drop, 2).is_empty());
-        assert!(places(0, 5, Uneven::Exact, 0).is_empty());
+        assert!(positions(0, 5, Uneven::Drop, 2).is_empty());
+        assert!(positions(0, 5, Uneven::Exact, 0).is_empty());
     }
 
     #[test]

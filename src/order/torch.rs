@@ -44,17 +44,17 @@ pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, OrderError>
 
 /// Shuffles `rows`, of which there are `count`, by one word per draw.
 fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
-    let mut place = 0;
-    while place + 1 < count {
-        let left = (count - 1 - place).min(WORDS as u32);
+    let mut index = 0;
+    while index + 1 < count {
+        let left = (count - 1 - index).min(WORDS as u32);
         let mut draws = words.block();
-        for (place, draw) in (place..place + left).zip(&mut draws) {
-            *draw = place + *draw % (count - place);
+        for (index, draw) in (index..index + left).zip(&mut draws) {
+            *draw = index + *draw % (count - index);
         }
-        for (place, &other) in (place..place + left).zip(&draws) {
-            rows.swap(place as usize, other as usize);
+        for (index, &other) in (index..index + left).zip(&draws) {
+            rows.swap(index as usize, other as usize);
         }
-        place += left;
+        index += left;
     }
 }
 
@@ -64,9 +64,9 @@ fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
 fn shuffle_many(words: &mut Mt19937, rows: &mut [u32]) {
     let mut halves = std::iter::from_fn(|| Some(words.block())).flatten();
     let mut half = || u64::from(halves.next().unwrap_or_default());
-    for place in 0..rows.len() {
+    for index in 0..rows.len() {
         let word = half() << 32 | half();
-        rows.swap(place, (word % (place as u64 + 1)) as usize);
+        rows.swap(index, (word % (index as u64 + 1)) as usize);
     }
 }
 
@@ -78,10 +78,10 @@ struct Mt19937 {
 impl Mt19937 {
     fn new(seed: u32) -> Self {
         let mut state = [seed; WORDS];
-        for place in 1..WORDS {
-            let before = state[place - 1];
-            state[place] =
-                1_812_433_253u32.wrapping_mul(before ^ before >> 30).wrapping_add(place as u32);
+        for index in 1..WORDS {
+            let before = state[index - 1];
+            state[index] =
+                1_812_433_253u32.wrapping_mul(before ^ before >> 30).wrapping_add(index as u32);
         }
         Self { state }
     }
@@ -90,11 +90,11 @@ impl Mt19937 {
     fn block(&mut self) -> [u32; WORDS] {
         // Three loops, so that no index needs a modulo: the compiler vectorizes them.
         let state = &mut self.state;
-        for place in 0..WORDS - MIDDLE {
-            state[place] = state[place + MIDDLE] ^ twist(state[place], state[place + 1]);
+        for index in 0..WORDS - MIDDLE {
+            state[index] = state[index + MIDDLE] ^ twist(state[index], state[index + 1]);
         }
-        for place in WORDS - MIDDLE..WORDS - 1 {
-            state[place] = state[place + MIDDLE - WORDS] ^ twist(state[place], state[place + 1]);
+        for index in WORDS - MIDDLE..WORDS - 1 {
+            state[index] = state[index + MIDDLE - WORDS] ^ twist(state[index], state[index + 1]);
         }
         state[WORDS - 1] = state[MIDDLE - 1] ^ twist(state[WORDS - 1], state[0]);
         state.map(tempered)
@@ -133,9 +133,9 @@ mod tests {
             let mut words = Mt19937::new(count);
             let mut words = std::iter::from_fn(|| Some(words.block())).flatten();
             let mut plainly = counted(count).unwrap();
-            for place in 0..count.saturating_sub(1) {
-                let other = place + words.next().unwrap() % (count - place);
-                plainly.swap(place as usize, other as usize);
+            for index in 0..count.saturating_sub(1) {
+                let other = index + words.next().unwrap() % (count - index);
+                plainly.swap(index as usize, other as usize);
             }
             assert!(permutation(u64::from(count), count).unwrap() == plainly, "{count} rows");
         }

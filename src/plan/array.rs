@@ -32,9 +32,9 @@ impl ArrayPlan {
             return Err(PlanError::TooLong { found: ops.len() });
         }
         let mut current = Type::Tensor { dtype: input, shape };
-        for (place, op) in ops.iter().enumerate() {
-            batch_ops::check_last(&ops, place)?;
-            let refused = |error| PlanError::Type { place, error };
+        for (op_index, op) in ops.iter().enumerate() {
+            batch_ops::check_last(&ops, op_index)?;
+            let refused = |error| PlanError::Type { op_index, error };
             let after = op.output(&current).map_err(refused)?;
             if !is_taken(op.class(), &current, &after) {
                 return Err(refused(not_taken(op.name(), &current)));

@@ -21,10 +21,10 @@ pub struct Mixer<'a> {
 
 /// Returns the ops on whole batches of a list, in order.
 pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
-    ops.iter().enumerate().filter_map(|(place, op)| {
+    ops.iter().enumerate().filter_map(|(op_index, op)| {
         let OpClass::Batch(batch_op) = op.class() else { return None };
         let name = op.name();
-        let occurrence = ops[..place].iter().filter(|before| before.name() == name).count();
+        let occurrence = ops[..op_index].iter().filter(|before| before.name() == name).count();
         Some(Mixer { op: batch_op, name, occurrence })
     })
 }
@@ -57,14 +57,14 @@ fn check_partners(name: &str, mixed: &[RowMix], rows: usize) {
     assert!(partners.into_iter().eq(0..rows), "{name} drew no permutation of {rows} rows");
 }
 
-/// Refuses the op at `place` if it works on one sample and the op before it on batches.
-pub(super) fn check_last(ops: &Ops, place: usize) -> Result<(), PlanError> {
-    let Some(before) = place.checked_sub(1).map(|before| &ops[before]) else { return Ok(()) };
+/// Refuses the op at `op_index` if it works on one sample and the op before it on batches.
+pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
+    let Some(before) = op_index.checked_sub(1).map(|before| &ops[before]) else { return Ok(()) };
     let mixes = |class: OpClass<'_>| matches!(class, OpClass::Batch(_));
-    if mixes(before.class()) && !mixes(ops[place].class()) {
+    if mixes(before.class()) && !mixes(ops[op_index].class()) {
         let expected = "one sample at a time (put it before the ops that mix samples)";
-        let (op, found) = (ops[place].name(), "a mixed batch".to_owned());
-        return Err(PlanError::Type { place, error: TypeError { op, expected, found } });
+        let (op, found) = (ops[op_index].name(), "a mixed batch".to_owned());
+        return Err(PlanError::Type { op_index, error: TypeError { op, expected, found } });
     }
     Ok(())
 }

@@ -211,15 +211,15 @@ impl Block {
             return Ok(self);
         }
         fold::tables(&mut self, leaves, rule);
-        let place = |leaf: usize| leaves[leaf].place;
+        let op_index = |leaf: usize| leaves[leaf].op_index;
         let (found, most) = (self.code_steps(leaves), MAX_STEPS);
         if found > most {
-            let (first, last) = (place(self.ops.start), place(self.ops.end - 1));
+            let (first, last) = (op_index(self.ops.start), op_index(self.ops.end - 1));
             return Err(PlanError::TooManySteps { first, last, found, most });
         }
         let (found, most) = (self.variants(leaves), MAX_VARIANTS);
         if found > most {
-            let (first, last) = (place(self.ops.start), place(self.ops.end - 1));
+            let (first, last) = (op_index(self.ops.start), op_index(self.ops.end - 1));
             return Err(PlanError::TooManyVariants { first, last, found, most });
         }
         Ok(self)
@@ -267,7 +267,7 @@ impl Block {
         });
         let (link, param) = shared.unwrap_or_else(|| {
             let param = self.take_params(kind.param_count);
-            let map = kind.uses_place.then(|| {
+            let map = kind.uses_position.then(|| {
                 self.position_ops.push(leaf);
                 self.position_ops.len() - 1
             });

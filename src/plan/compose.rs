@@ -264,18 +264,18 @@ mod tests {
 
     #[test]
     fn a_frame_leaves_the_picture() {
-        let made = composed(ops![Pad::new(2).unwrap()]);
-        assert_eq!(made.output, Size::new(24, 34));
-        assert_eq!(made.passes[0].reads(), Rect { top: -2, bottom: 22, left: -2, right: 32 });
-        assert_eq!(made.frame, Some((Rect::of(Size::new(20, 30)), [0; 3])));
+        let composed = composed(ops![Pad::new(2).unwrap()]);
+        assert_eq!(composed.output, Size::new(24, 34));
+        assert_eq!(composed.passes[0].reads(), Rect { top: -2, bottom: 22, left: -2, right: 32 });
+        assert_eq!(composed.frame, Some((Rect::of(Size::new(20, 30)), [0; 3])));
     }
 
     #[test]
     fn rectangles_and_places_move_with_what_comes_after() {
         let noise = GaussianNoise::new(0.0, 0.1, true).unwrap();
         let crop = CenterCrop::new(20, 10).unwrap();
-        let made = composed(ops![Cutout::new(30, [0; 3]).unwrap(), noise, crop, mirror()]);
-        let pass = &made.passes[0];
+        let composed = composed(ops![Cutout::new(30, [0; 3]).unwrap(), noise, crop, mirror()]);
+        let pass = &composed.passes[0];
         let whole = Rect { top: 0, bottom: 20, left: -10, right: 20 };
         assert_eq!(pass.regions, [(0, whole)]);
         assert_eq!(pass.maps, [(0, [AxisMap::IDENTITY, AxisMap { sign: -1, offset: 19 }])]);
@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn what_comes_after_made_rows_maps_to_them() {
-        let made = composed(ops![mirror(), Resize::new(8, 16).unwrap(), mirror()]);
-        let (stage, _) = made.resampled.unwrap();
+        let composed = composed(ops![mirror(), Resize::new(8, 16).unwrap(), mirror()]);
+        let (stage, _) = composed.resampled.unwrap();
         assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
-        assert_eq!(made.passes[0].columns, AxisMap { sign: -1, offset: 15 });
+        assert_eq!(composed.passes[0].columns, AxisMap { sign: -1, offset: 15 });
     }
 }

@@ -54,7 +54,7 @@ pub struct OpDescription {
     /// The op's index in the flat ops.
     pub flat_op: usize,
     /// The index, in the user's list, of the op or of the container that it is in.
-    pub place: usize,
+    pub op_index: usize,
     /// The op's name.
     pub name: &'static str,
     /// How the op is executed.
@@ -86,7 +86,7 @@ impl ImagePlan {
         let after = block.ops.clone().last().map_or(before, |leaf| leaves[leaf].output);
         let describe_op = |flat_op: usize| OpDescription {
             flat_op,
-            place: leaves[flat_op].place,
+            op_index: leaves[flat_op].op_index,
             name: leaves[flat_op].op.name(),
             role: block.role(leaves, flat_op),
             output: leaves[flat_op].output,

@@ -234,8 +234,8 @@ fn framed(from: Size, top: i32, left: i32, to: Size) -> String {
 
 /// Describes a shift: a frame that begins at `start` shows the image shifted in the opposite direction.
 fn toward(start: i32, positive: &str, negative: &str) -> String {
-    let way = if start > 0 { positive } else { negative };
-    format!("{} {way}", start.unsigned_abs())
+    let direction = if start > 0 { positive } else { negative };
+    format!("{} {direction}", start.unsigned_abs())
 }
 
 fn filtered(filter: &RowFilter, from: Size) -> String {

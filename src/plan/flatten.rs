@@ -35,7 +35,7 @@ pub struct FlatOp {
     /// The op's own description, as queried when the list was planned.
     pub kind: OpKind,
     /// The index, in the user's list, of the op or of the container that it is in.
-    pub place: usize,
+    pub op_index: usize,
     /// The op runs if all of these guards allow it.
     pub guards: Vec<Guard>,
     /// The random stream of the op's draws.
@@ -104,7 +104,7 @@ impl FlatList {
         else {
             return Ok(());
         };
-        let FlatOp { op, input, place, .. } = &self.flat_ops[at];
+        let FlatOp { op, input, op_index, .. } = &self.flat_ops[at];
         let expected = if input.size().is_none() {
             "images of one size (put it after the crop or resize)"
         } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
@@ -113,7 +113,10 @@ impl FlatList {
             return Ok(());
         };
         let found = Type::Image(*input).to_string();
-        Err(PlanError::Type { place: *place, error: TypeError { op: op.name(), expected, found } })
+        Err(PlanError::Type {
+            op_index: *op_index,
+            error: TypeError { op: op.name(), expected, found },
+        })
     }
 }
 
@@ -130,15 +133,15 @@ pub(super) fn flatten(
 ) -> Result<FlatList, PlanError> {
     let mut walk = Flattening {
         flat: FlatList::default(),
-        place: 0,
+        op_index: 0,
         seen: HashMap::new(),
         rule,
         viewed: false,
     };
     let mut current = input;
-    for (place, op) in ops.iter().enumerate() {
-        walk.place = place;
-        batch_ops::check_last(ops, place)?;
+    for (op_index, op) in ops.iter().enumerate() {
+        walk.op_index = op_index;
+        batch_ops::check_last(ops, op_index)?;
         current = walk.add_op(op, &[], current, 0)?;
         walk.flat.types.push(current);
     }
@@ -150,7 +153,7 @@ pub(super) fn flatten(
 struct Flattening {
     flat: FlatList,
     /// The index of the current op in the user's list.
-    place: usize,
+    op_index: usize,
     /// How often each op name occurred.
     seen: HashMap<&'static str, usize>,
     rule: NumberRule,
@@ -202,28 +205,28 @@ impl Flattening {
         }
         self.viewed |= is_view;
         let before = Type::Image(input);
-        let place = self.place;
-        let after = op.output(&before).map_err(|error| PlanError::Type { place, error })?;
+        let op_index = self.op_index;
+        let after = op.output(&before).map_err(|error| PlanError::Type { op_index, error })?;
         let Type::Image(after) = after else {
             return Err(self.refuse(op.as_ref(), "a label or an array", input));
         };
         if op.does_nothing(&before) {
-            self.flat.removed.push((place, op.name()));
+            self.flat.removed.push((op_index, op.name()));
             return Ok(after);
         }
         if self.flat.flat_ops.len() == MAX_FLAT_OPS {
-            return Err(PlanError::TooManyFlatOps { place, op: op.name(), most: MAX_FLAT_OPS });
+            return Err(PlanError::TooManyFlatOps { op_index, op: op.name(), most: MAX_FLAT_OPS });
         }
         let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
         let kind = OpKind::of(op.class(), &input, self.rule);
-        let kind = kind.map_err(|error| PlanError::Op { place, op: op.name(), error })?;
+        let kind = kind.map_err(|error| PlanError::Op { op_index, op: op.name(), error })?;
         let guards = guards.to_vec();
         let step = self.plan_chain_step(op.as_ref(), input)?;
         let (output, first_param) = (after, 0);
         self.flat.flat_ops.push(FlatOp {
             op,
             kind,
-            place,
+            op_index,
             guards,
             stream,
             input,
@@ -249,8 +252,8 @@ impl Flattening {
             return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
         }
         let index = self.flat.choices.len();
-        let made = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
-        self.flat.choices.push(made);
+        let planned = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
+        self.flat.choices.push(planned);
         let mut types = vec![input; outcomes];
         for member in choice.branches() {
             let runs = |outcome: &usize| member.when >> outcome & 1 == 1;
@@ -294,11 +297,11 @@ impl Flattening {
 
     fn refuse(&self, op: &dyn Op, expected: &'static str, input: ImageType) -> PlanError {
         let error = TypeError { op: op.name(), expected, found: Type::Image(input).to_string() };
-        PlanError::Type { place: self.place, error }
+        PlanError::Type { op_index: self.op_index, error }
     }
 
     fn uneven(&self, op: &dyn Op, a: ImageType, b: ImageType) -> PlanError {
         let [one, other] = [a, b].map(|t| Type::Image(t).to_string());
-        PlanError::Uneven { place: self.place, op: op.name(), one, other }
+        PlanError::Uneven { op_index: self.op_index, op: op.name(), one, other }
     }
 }

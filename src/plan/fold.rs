@@ -62,7 +62,7 @@ fn lone<'a>(leaves: &'a [FlatOp], step: &OpGroup) -> Option<&'a OpKind> {
 fn is_per_channel(leaves: &[FlatOp], step: &OpGroup) -> bool {
     match lone(leaves, step) {
         Some(OpKind::Pixel(op)) => {
-            op.is_per_channel && !op.needs_mean && !op.uses_place && !op.may_skip
+            op.is_per_channel && !op.needs_mean && !op.uses_position && !op.may_skip
         }
         Some(OpKind::Table { may_skip, counted, .. }) => !counted && !may_skip,
         _ => false,
@@ -111,7 +111,7 @@ fn is_whole_after(
         }
         FusedOp::Table { .. } | FusedOp::Value { .. } => {
             let kind = leaves[step.flat_ops[0]].kind.pixel(None);
-            let exact = kind.is_none_or(|kind| !kind.uses_place);
+            let exact = kind.is_none_or(|kind| !kind.uses_position);
             rule == NumberRule::Exact && exact && stays_u8(last)
         }
         FusedOp::Matrix { .. } => false,

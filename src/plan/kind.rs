@@ -69,7 +69,7 @@ pub struct PixelKind {
     /// True if the last parameter is the mean of the grey.
     pub needs_mean: bool,
     /// True if the op uses a pixel's position.
-    pub uses_place: bool,
+    pub uses_position: bool,
     /// True if a draw may skip the op.
     pub may_skip: bool,
     /// True if the op may become part of a table.
@@ -86,7 +86,7 @@ pub struct PixelKind {
 pub(super) struct PixelCode<'a> {
     param_count: usize,
     needs_mean: bool,
-    uses_place: bool,
+    uses_position: bool,
     /// The bits of the factors.
     normalizes: Option<[[u32; 4]; 3]>,
     program: &'a Program,
@@ -136,7 +136,7 @@ impl OpKind {
             OpClass::Shuffled(parts) => {
                 let parts = parts.iter().map(|part| PixelKind::of(part.as_ref(), rule));
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
-                if parts.iter().any(|part| part.uses_place) {
+                if parts.iter().any(|part| part.uses_position) {
                     return Err(OpError::PlacedPart);
                 }
                 Self::Shuffled(parts)
@@ -217,12 +217,12 @@ impl PixelKind {
         if needs_mean && param_count == 0 {
             return Err(OpError::NoParamForMean);
         }
-        let uses_place = op.uses_position();
-        let grant = Grant { rule, param_count, place: uses_place };
+        let uses_position = op.uses_position();
+        let grant = Grant { rule, param_count, uses_position };
         Ok(Self {
             param_count,
             needs_mean,
-            uses_place,
+            uses_position,
             may_skip: op.may_skip(),
             is_per_channel: op.is_per_channel(),
             normalizes: op.normalizes(),
@@ -233,8 +233,8 @@ impl PixelKind {
     /// Returns everything that the op's code depends on: ops for which it is equal have equal code.
     pub(super) fn code(&self) -> PixelCode<'_> {
         let normalizes = self.normalizes.map(|channels| channels.map(|row| row.map(f32::to_bits)));
-        let Self { param_count, needs_mean, uses_place, .. } = *self;
-        PixelCode { param_count, needs_mean, uses_place, normalizes, program: &self.program }
+        let Self { param_count, needs_mean, uses_position, .. } = *self;
+        PixelCode { param_count, needs_mean, uses_position, normalizes, program: &self.program }
     }
 }
 

@@ -59,9 +59,9 @@ impl LabelPlan {
         }
         let mut current = Type::Tensor { dtype: input, shape: vec![1] };
         let mut mixes_classes = false;
-        for (place, op) in ops.iter().enumerate() {
-            batch_ops::check_last(&ops, place)?;
-            let refused = |error| PlanError::Type { place, error };
+        for (op_index, op) in ops.iter().enumerate() {
+            batch_ops::check_last(&ops, op_index)?;
+            let refused = |error| PlanError::Type { op_index, error };
             if mixes_classes {
                 return Err(refused(mixed_twice(op.name())));
             }
@@ -120,10 +120,10 @@ impl LabelPlan {
             _ => None,
         };
         let device = self.ops.iter().position(|op| matches!(op.class(), OpClass::Device(_)))?;
-        let place = self.ops.iter().position(|op| classes(op.class()).is_some())?;
-        let classes = classes(self.ops[place].class()).filter(|_| device < place)?;
+        let index = self.ops.iter().position(|op| classes(op.class()).is_some())?;
+        let classes = classes(self.ops[index].class()).filter(|_| device < index)?;
         let first = one_hot(0, classes).ok()?;
-        let last = self.ops[place + 1..].iter().try_fold(first, |hot, op| hot.after(op.class(), 0));
+        let last = self.ops[index + 1..].iter().try_fold(first, |hot, op| hot.after(op.class(), 0));
         let Ok(Elements::Hot(elements, ..)) = last else { return None };
         let bits = |element: ElementValue| {
             let bytes = element.bytes().enumerate().take(4);
@@ -227,21 +227,21 @@ impl Elements {
     fn each(self, f: impl Fn(ElementValue) -> ElementValue) -> Self {
         match self {
             Self::One(element) => Self::One(f(element)),
-            Self::Hot(elements, place, classes) => Self::Hot(elements.map(f), place, classes),
+            Self::Hot(elements, class, classes) => Self::Hot(elements.map(f), class, classes),
         }
     }
 
     fn store(self, out: &mut [u8]) {
         let (element, hot) = match self {
             Self::One(element) => (element, None),
-            Self::Hot([cold, hot], place, _) => (cold, Some((hot, place))),
+            Self::Hot([cold, hot], class, _) => (cold, Some((hot, class))),
         };
         let width = element.bytes().count();
         for to in out.chunks_exact_mut(width) {
             write(element, to);
         }
-        if let Some((hot, place)) = hot {
-            write(hot, &mut out[place * width..][..width]);
+        if let Some((hot, class)) = hot {
+            write(hot, &mut out[class * width..][..width]);
         }
     }
 }

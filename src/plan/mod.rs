@@ -53,18 +53,18 @@ pub const MAX_OPS: usize = 256;
 #[non_exhaustive]
 pub enum PlanError {
     /// An op does not accept the type that it gets.
-    #[error("op {place} of the list: {error}")]
+    #[error("op {op_index} of the list: {error}")]
     Type {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The type that the op takes and the type that it gets.
         error: TypeError,
     },
     /// An op can't be compiled, whatever ops are around it.
-    #[error("op {place} of the list ({op}): {error}")]
+    #[error("op {op_index} of the list ({op}): {error}")]
     Op {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The op.
         op: &'static str,
         /// The reason.
@@ -87,10 +87,10 @@ pub enum PlanError {
         found: usize,
     },
     /// Images that are too large for every sample.
-    #[error("op {place} of the list: {error}")]
+    #[error("op {op_index} of the list: {error}")]
     Pixels {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The size of the image that the op produces.
         error: TooManyPixels,
     },
@@ -109,11 +109,11 @@ pub enum PlanError {
     },
     /// Too many ops, counting those in containers.
     #[error(
-        "op {place} of the list ({op}): with the ops in containers, the list has more than {most} ops"
+        "op {op_index} of the list ({op}): with the ops in containers, the list has more than {most} ops"
     )]
     TooManyFlatOps {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The op.
         op: &'static str,
         /// The limit.
@@ -121,11 +121,11 @@ pub enum PlanError {
     },
     /// Alternatives of different types, which can't share a batch.
     #[error(
-        "op {place} of the list: {op} produces {one} or {other}, depending on its draw; both must be equal"
+        "op {op_index} of the list: {op} produces {one} or {other}, depending on its draw; both must be equal"
     )]
     Uneven {
         /// The op's index in the list, from 0.
-        place: usize,
+        op_index: usize,
         /// The container.
         op: &'static str,
         /// The type after one outcome.

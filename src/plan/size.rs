@@ -44,7 +44,7 @@ impl ImagePlan {
             let after = leaf.output;
             let smallest = Size::new(after.height.min, after.width.min);
             check(leaf.op.name(), smallest, limits)
-                .map_err(|error| PlanError::Pixels { place: leaf.place, error })?;
+                .map_err(|error| PlanError::Pixels { op_index: leaf.op_index, error })?;
             leaf.step.as_ref().map_or(Ok(()), |step| step.check_size(limits))?;
         }
         let Some(_) = self.output().size() else { return Ok(()) };
@@ -169,9 +169,9 @@ mod tests {
             (ops![CenterCrop::new(201, 200).unwrap(), crop()], "CenterCrop", "201x200", 40_200),
             (ops![crop(), Pad::new(90).unwrap(), crop()], "Pad", "210x210", 44_100),
         ] {
-            let place = ops.iter().position(|found| found.name() == op).unwrap();
+            let op_index = ops.iter().position(|found| found.name() == op).unwrap();
             let expected = format!(
-                "op {place} of the list: {op} produces an image of {size}, which is {pixels} pixels; the limit is 40000, and 1048576 for a side: {cure}"
+                "op {op_index} of the list: {op} produces an image of {size}, which is {pixels} pixels; the limit is 40000, and 1048576 for a side: {cure}"
             );
             assert_eq!(refused(ops), Err(expected));
         }

@@ -42,8 +42,8 @@ fn gather(bytes: &[u8], parts: &JpegSegments) -> Result<Coefficients, Unchanged>
         let scan = ScanSegments { tables: tables.clone(), ..scan.clone() };
         let frame = frame_of(&parts.frame, &scan.components);
         let found = read_picture(bytes, &frame, std::slice::from_ref(&scan))?;
-        for (&place, component) in scan.components.iter().zip(found) {
-            if blocks[place].replace(component).is_some() {
+        for (&index, component) in scan.components.iter().zip(found) {
+            if blocks[index].replace(component).is_some() {
                 return Err(Unchanged::damaged(&"a component in two scans"));
             }
         }

@@ -177,8 +177,8 @@ impl ClassTable {
     #[cfg(any(test, feature = "write"))]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{BEGIN}\"version\":{VERSION},\"classes\":[\n");
-        for (place, ClassEntry { number, name, folder }) in self.0.iter().enumerate() {
-            let separator = if place == 0 { "" } else { ",\n" };
+        for (index, ClassEntry { number, name, folder }) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ",\n" };
             text.push_str(&format!("{separator}{{\"number\":{number}"));
             for (key, value) in [("name", name), ("folder", folder)] {
                 if let Some(value) = value {
@@ -275,10 +275,10 @@ fn templates(shard: &Path) -> Vec<PathBuf> {
     let all = names.flat_map(|name| {
         let runs = digits(name);
         let mut found = vec![name.to_owned()];
-        for (place, &(start, end)) in runs.iter().enumerate() {
+        for (index, &(start, end)) in runs.iter().enumerate() {
             for zeros in widths(&name[start..end]) {
                 found.push(format!("{}{{{zeros}}}{}", &name[..start], &name[end..]));
-                for &(of, last) in &runs[place + 1..] {
+                for &(of, last) in &runs[index + 1..] {
                     let between = &name[end..of];
                     found.push(format!(
                         "{}{{{zeros}}}{between}{{N}}{}",

@@ -122,9 +122,9 @@ mod tests {
         let source: &dyn Source = &named;
         let names = (0..fields.len()).map(|k| source.field_name(k).to_owned());
         let names: Vec<String> = names.collect();
-        for (place, (name, stored)) in names.iter().zip(fields).enumerate() {
+        for (index, (name, stored)) in names.iter().zip(fields).enumerate() {
             let stored = source.field_index(&stored[1..]);
-            assert_eq!((source.field_index(name), stored), (Some(place), Some(place)));
+            assert_eq!((source.field_index(name), stored), (Some(index), Some(index)));
         }
         assert_eq!(source.field_index("nothing"), None);
         names

@@ -244,9 +244,9 @@ impl Upcoming for ComponentRun {
         self.of.of(self.part).len() as u64
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
         let all = self.of.of(self.part);
-        let places = places.start as usize..(places.end as usize).min(all.len());
-        samples.extend(all.get(places).into_iter().flatten());
+        let positions = positions.start as usize..(positions.end as usize).min(all.len());
+        samples.extend(all.get(positions).into_iter().flatten());
     }
 }

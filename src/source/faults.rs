@@ -93,10 +93,10 @@ fn assert_faults_are_met(name: &str, bytes: Vec<u8>, least_calls: u64, open: Ope
                 (Ok(found), Fault::Short | Fault::Interrupted) => {
                     assert!(found == clean, "{name}, call {nth}, {fault:?}");
                 }
-                (Err(told), Fault::Failed | Fault::Ended) => {
-                    assert!(told.contains(name), "{name}, call {nth}, {fault:?}: {told}");
-                    let is_io = told.contains("os error 5");
-                    assert_eq!(is_io, fault == Fault::Failed, "{name}, call {nth}: {told}");
+                (Err(error), Fault::Failed | Fault::Ended) => {
+                    assert!(error.contains(name), "{name}, call {nth}, {fault:?}: {error}");
+                    let is_io = error.contains("os error 5");
+                    assert_eq!(is_io, fault == Fault::Failed, "{name}, call {nth}: {error}");
                 }
                 (found, _) => {
                     panic!("{name}, call {nth}, {fault:?}: {:?}", found.map(|all| all.len()))

@@ -224,8 +224,8 @@ impl FileBytes {
                 rest.and_then(|rest| rest.get(..count)).ok_or(short)
             }
             Self::Read { from, .. } => {
-                let place = read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer)?;
-                Ok(&buffer[place])
+                let range = read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer)?;
+                Ok(&buffer[range])
             }
         }
     }
@@ -249,8 +249,8 @@ impl FileBytes {
             let count = self.count(start, size)?;
             check.note(from, start, size)?;
             let read = |bytes: &mut [u8], at| read_unchecked(file, bytes, at);
-            let place = read_into(read, start, count, buffer)?;
-            return Ok(&buffer[place]);
+            let range = read_into(read, start, count, buffer)?;
+            return Ok(&buffer[range]);
         }
         self.get(start, size, buffer)
     }
@@ -434,13 +434,13 @@ fn read_into(
         buffer.resize(room, 0);
     }
     let skew = skew(buffer, start);
-    let place = skew..skew + count;
-    let (found, outcome) = fill(read, &mut buffer[place.clone()], start);
+    let range = skew..skew + count;
+    let (found, outcome) = fill(read, &mut buffer[range.clone()], start);
     outcome.map_err(|error| failed(start, size, &error))?;
     if found < count {
         return Err(ReadErrorKind::Short { ptr: start, size, found: found as u64 });
     }
-    Ok(place)
+    Ok(range)
 }
 
 /// The size in bytes of a line of the processor's caches. `PAGE` is the size of a page of the system's
@@ -631,8 +631,8 @@ pub(super) mod tests {
         let mut moved = 0;
         for start in (0..4200).step_by(3) {
             let want = &content[start..start + 9000];
-            let lent = bytes.get(start as u64, 9000, &mut buffer).unwrap();
-            assert_eq!((lent, lent.as_ptr().addr() % LINE), (want, start % LINE));
+            let borrowed = bytes.get(start as u64, 9000, &mut buffer).unwrap();
+            assert_eq!((borrowed, borrowed.as_ptr().addr() % LINE), (want, start % LINE));
             let mut own = vec![7; 5];
             own.reserve_exact(9000 + LINE);
             moved += usize::from(is_misaligned(&own, 5, start as u64));
@@ -655,8 +655,8 @@ pub(super) mod tests {
             File::options().write(true).open(dir.path().join(name)).unwrap().set_len(len).unwrap();
         };
         let (mut check, mut buffer) = (LengthCheck::default(), vec![]);
-        let mut read = |file: usize, place, check: &mut LengthCheck| {
-            files[file].get_with(place, &mut buffer, Some(check)).map(<[u8]>::to_vec)
+        let mut read = |file: usize, extent, check: &mut LengthCheck| {
+            files[file].get_with(extent, &mut buffer, Some(check)).map(<[u8]>::to_vec)
         };
         assert_eq!(check.pass(), Ok(()), "nothing was read");
         assert_eq!(read(0, (3000, 1000), &mut check), Ok(vec![7; 1000]));
@@ -686,9 +686,9 @@ pub(super) mod tests {
         file.write_all(&[7; 5000]).unwrap();
         let outcome = |before, read| refuse_cut(file.as_file(), before, read);
         assert!(outcome(5000, 5000).is_ok() && outcome(4000, 5000).is_ok());
-        let told = outcome(5000, 4000).unwrap_err().to_string();
+        let message = outcome(5000, 4000).unwrap_err().to_string();
         assert_eq!(
-            told,
+            message,
             "the file was cut short while it was read: 5000 bytes when it was opened, 4000 were \
              read, now it has 5000"
         );

@@ -253,24 +253,24 @@ mod tests {
 
     #[test]
     fn what_names_nothing_is_refused() {
-        let told = |spec: &str| Location::parse(spec).unwrap_err().to_string();
+        let message = |spec: &str| Location::parse(spec).unwrap_err().to_string();
         assert_eq!(
-            told("pipe:cat x"),
+            message("pipe:cat x"),
             "pipe:cat x: programs are not run: write their output to a file first"
         );
         assert_eq!(
-            told("ftp://x"),
+            message("ftp://x"),
             "ftp://x: ftp:// is not supported; available: s3, gs, http, https and file"
         );
-        assert_eq!(told("a-{1..x}"), "a-{1..x}: a range needs two numbers");
-        assert_eq!(told("a-{3..1}"), "a-{3..1}: a range that runs backwards");
-        assert_eq!(told("a-{1"), "a-{1: a { without its }");
+        assert_eq!(message("a-{1..x}"), "a-{1..x}: a range needs two numbers");
+        assert_eq!(message("a-{3..1}"), "a-{3..1}: a range that runs backwards");
+        assert_eq!(message("a-{1"), "a-{1: a { without its }");
         assert_eq!(
-            told("{0..999}{0..999}{0..9}"),
+            message("{0..999}{0..999}{0..9}"),
             "{0..999}{0..999}{0..9}: more than 1048576 files"
         );
-        assert_eq!(told("nowhere/*.tar"), "nowhere/*.tar: no file matches");
-        assert_eq!(told(""), ": no file matches");
+        assert_eq!(message("nowhere/*.tar"), "nowhere/*.tar: no file matches");
+        assert_eq!(message(""), ": no file matches");
     }
 
     #[test]

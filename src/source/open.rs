@@ -242,10 +242,10 @@ mod tests {
         ] {
             let path = dir.path().join(name);
             std::fs::write(&path, "a.jpg,0").unwrap();
-            let told = Dataset::open(&path).map(drop).map_err(|error| error.to_string());
-            let is_named = told.is_err_and(|told| {
-                told.contains(name)
-                    && told.ends_with(&format!("build fuseloop with the feature `{feature}`"))
+            let outcome = Dataset::open(&path).map(drop).map_err(|error| error.to_string());
+            let is_named = outcome.is_err_and(|message| {
+                message.contains(name)
+                    && message.ends_with(&format!("build fuseloop with the feature `{feature}`"))
             });
             assert_eq!(is_named, !is_built, "{name}");
         }

@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn other_owners_and_writers_are_refused() {
         assert!(check_ids(7, 0o40755, 7).is_ok());
-        let told = check_ids(8, 0o40755, 7).unwrap_err().to_string();
+        let message = check_ids(8, 0o40755, 7).unwrap_err().to_string();
         assert!(
-            told.starts_with("it belongs to user 8, and this process runs as user 7"),
-            "{told}"
+            message.starts_with("it belongs to user 8, and this process runs as user 7"),
+            "{message}"
         );
         for mode in [0o777, 0o770, 0o707, 0o702, 0o720] {
-            let told = check_ids(7, 0o40000 | mode, 7).unwrap_err().to_string();
-            assert!(told.contains(&format!("its mode is {mode:o}")), "{told}");
+            let message = check_ids(7, 0o40000 | mode, 7).unwrap_err().to_string();
+            assert!(message.contains(&format!("its mode is {mode:o}")), "{message}");
         }
     }
 

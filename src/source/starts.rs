@@ -45,9 +45,9 @@ mod tests {
     fn samples_are_of_the_part_that_has_them() {
         let starts: Starts = [0, 3, 0, 2].into_iter().collect();
         assert_eq!((starts.samples(), starts.parts()), (5, 4));
-        let places: Vec<_> = (0..6).map(|sample| starts.locate(SampleId(sample))).collect();
+        let located: Vec<_> = (0..6).map(|sample| starts.locate(SampleId(sample))).collect();
         let at = |part, sample| Some((part, SampleId(sample)));
-        assert_eq!(places, [at(1, 0), at(1, 1), at(1, 2), at(3, 0), at(3, 1), None]);
+        assert_eq!(located, [at(1, 0), at(1, 1), at(1, 2), at(3, 0), at(3, 1), None]);
         let none: Starts = [].into_iter().collect();
         assert_eq!((none.samples(), none.locate(SampleId(0))), (0, None));
     }

@@ -227,8 +227,8 @@ impl Upcoming for InOrder {
         self.0
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        samples.extend(places.map(SampleId));
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        samples.extend(positions.map(SampleId));
     }
 }
 
@@ -331,8 +331,8 @@ fn items_side_by_side_are_where_each_was() {
     let zip = StreamSource::new(Stream::zip([Stream::of(probe(0)), renamed("other")]).unwrap());
     let plain = probe(0);
     assert_eq!(zip.locate(SampleId(3), 1), plain.locate(SampleId(3), 1));
-    let made = zip.locate(SampleId(3), 2).unwrap();
-    assert_eq!(made, plain.locate(SampleId(3), 0).unwrap().of_sample());
+    let found = zip.locate(SampleId(3), 2).unwrap();
+    assert_eq!(found, plain.locate(SampleId(3), 0).unwrap().of_sample());
 }
 
 #[test]
@@ -354,8 +354,9 @@ fn pages_answer_as_their_file() {
 #[test]
 fn a_run_of_made_records_answers_as_their_source() {
     let fields = vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
-    let made = |_, sample: u64| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
-    let source: Arc<dyn Source> = Arc::new(Generator::new(1, 4).source(fields, 5, made).unwrap());
+    let generated = |_, sample: u64| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+    let source: Arc<dyn Source> =
+        Arc::new(Generator::new(1, 4).source(fields, 5, generated).unwrap());
     let run = begun(&source);
     for sample in 0..5 {
         assert_answers_as("Generated", (&*run, sample), (&*source, sample), &[]);

@@ -7,12 +7,12 @@ use std::path::Path;
 
 /// Why a file is not a pipeline file.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}: {cause}", .path.display(), suffix(.place))]
+#[error("{}{}: {cause}", .path.display(), suffix(.position))]
 pub struct ParseError {
     /// The path of the file, as given.
     pub path: Box<Path>,
     /// The position in the file, if the error has one.
-    pub place: Option<TextPosition>,
+    pub position: Option<TextPosition>,
     pub(crate) cause: ParseCause,
 }
 
@@ -58,6 +58,6 @@ pub struct TextPosition {
 }
 
 /// Formats `:7:14`, or nothing.
-fn suffix(place: &Option<TextPosition>) -> String {
-    place.map_or_else(String::new, |TextPosition { line, column }| format!(":{line}:{column}"))
+fn suffix(position: &Option<TextPosition>) -> String {
+    position.map_or_else(String::new, |TextPosition { line, column }| format!(":{line}:{column}"))
 }

@@ -23,15 +23,15 @@ impl From<SpecError> for SpecFault {
 impl SpecFault {
     /// Returns the error that a user sees.
     pub(super) fn in_text(self, text: &str, path: &Path) -> ParseError {
-        let place = self.at.map(|at| place(text, at));
-        ParseError { path: path.into(), place, cause: self.cause }
+        let position = self.at.map(|at| position(text, at));
+        ParseError { path: path.into(), position, cause: self.cause }
     }
 }
 
 /// Returns the line and character of a byte. The text has at most [`MAX_BYTES`] bytes, so no count is
 /// truncated.
 #[expect(clippy::cast_possible_truncation, reason = "as the comment says")]
-fn place(text: &str, at: usize) -> TextPosition {
+fn position(text: &str, at: usize) -> TextPosition {
     let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     TextPosition {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn lines_and_columns_count_from_1_and_in_characters() {
         let at = |text, at| {
-            let TextPosition { line, column } = place(text, at);
+            let TextPosition { line, column } = position(text, at);
             (line, column)
         };
         assert_eq!(at("", 0), (1, 1));

@@ -182,8 +182,8 @@ fn check_extents(extents: &[Extent], layout: &mut LayoutReport) {
 /// Counts records whose pointer is not the start of a value.
 fn check_references(records: &[Allocation], extents: &[Extent], layout: &mut LayoutReport) {
     for record in records {
-        let place = extents.partition_point(|extent| extent.start < record.ptr);
-        if extents.get(place).is_none_or(|extent| extent.start != record.ptr) {
+        let index = extents.partition_point(|extent| extent.start < record.ptr);
+        if extents.get(index).is_none_or(|extent| extent.start != record.ptr) {
             layout.unreferenced.add(record.size, *record);
         }
     }

@@ -21,14 +21,14 @@ use std::path::Path;
 /// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
 /// changes.
 ///
-/// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::kept`]. A sample that
+/// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::unchanged`]. A sample that
 /// can't be read is an error, or is left out: see [`RecutOptions::damaged`].
 ///
 /// ```no_run
 /// use fuseloop::write::{RecutOptions, recut_beton};
 ///
 /// let report = recut_beton("train.beton", "tiled.beton", &RecutOptions::default())?;
-/// println!("{} re-cut, {} kept as they are", report.recut, report.kept.count);
+/// println!("{} re-cut, {} kept as they are", report.recut, report.unchanged.count);
 /// # Ok::<(), fuseloop::write::RecutError>(())
 /// ```
 ///
@@ -90,10 +90,10 @@ impl Samples for StoredSamples<'_> {
 
 /// Reads a sample's values, to be written as stored.
 pub(super) fn stored_values(beton: &Beton, id: SampleId) -> Result<Vec<FieldValue>, String> {
-    let value = |(place, field): (usize, &FieldSpec)| {
+    let value = |(index, field): (usize, &FieldSpec)| {
         // Only the kind of the error: the writer adds the sample.
-        let told = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
-        Ok(FieldValue::from_stored(beton.owned(id, place).map_err(told)?, &field.kind))
+        let message = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
+        Ok(FieldValue::from_stored(beton.owned(id, index).map_err(message)?, &field.kind))
     };
     beton.fields().iter().enumerate().map(value).collect()
 }

@@ -91,7 +91,7 @@ pub struct RecutFolderReport {
     /// The bytes of the re-cut JPEGs, before and after.
     pub recut_bytes: SizeChange,
     /// The JPEGs that can't be re-cut, and were copied unchanged.
-    pub kept: CountedList<UnchangedFile>,
+    pub unchanged: CountedList<UnchangedFile>,
     /// The number of other files, copied unchanged.
     pub copied: u64,
     /// The bytes of all files, before and after.
@@ -108,7 +108,7 @@ pub struct RecutFolderReport {
 
 /// Copies a folder and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel changes.
 ///
-/// A JPEG that can't be re-cut is copied unchanged and listed in [`RecutFolderReport::kept`].
+/// A JPEG that can't be re-cut is copied unchanged and listed in [`RecutFolderReport::unchanged`].
 ///
 /// ```no_run
 /// use fuseloop::write::{RecutOptions, recut_folder};
@@ -184,13 +184,13 @@ impl FolderCopy<'_> {
             let mut share = CopyCounts::default();
             let mut recutter = Recutter::new(self.options.tile, self.options.limits);
             while !over.load(Ordering::Relaxed) {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                if place >= self.files.len() {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.files.len() {
                     break;
                 }
-                if let Err(error) = self.one(place, &mut recutter, &mut share.report) {
+                if let Err(error) = self.one(index, &mut recutter, &mut share.report) {
                     over.store(true, Ordering::Relaxed);
-                    share.failed = Some((place, error));
+                    share.failed = Some((index, error));
                 }
                 progress.add(0);
             }
@@ -203,12 +203,12 @@ impl FolderCopy<'_> {
     /// Copies a file and counts it.
     fn one(
         &self,
-        place: usize,
+        index: usize,
         recutter: &mut Recutter,
         report: &mut RecutFolderReport,
     ) -> Result<(), RecutErrorKind> {
-        let (path, name) = &self.files[place];
-        let done = match self.copy(place as u64, path, &self.dst.join(name), recutter) {
+        let (path, name) = &self.files[index];
+        let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
             Err(RecutErrorKind::File { cause, .. })
                 if self.options.damaged == OnUnreadable::Skip =>
             {
@@ -216,14 +216,14 @@ impl FolderCopy<'_> {
             }
             done => done?,
         };
-        report.add(place as u64, path, done);
+        report.add(index as u64, path, done);
         Ok(())
     }
 
     /// Copies a file; a JPEG is re-cut if it can be.
     fn copy(
         &self,
-        place: u64,
+        index: u64,
         from: &Path,
         to: &Path,
         recutter: &mut Recutter,
@@ -232,7 +232,7 @@ impl FolderCopy<'_> {
         let mut source =
             SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
         let cut = source.recut(recutter);
-        let (mut file, staged) = self.staging.file(place)?;
+        let (mut file, staged) = self.staging.file(index)?;
         let bytes = cut.as_ref().ok().and_then(Option::as_deref).unwrap_or(&source.bytes);
         file.write_all(bytes).map_err(TargetError::io("write", &staged))?;
         let mut before = source.bytes.len() as u64;
@@ -273,26 +273,26 @@ fn on_threads(
 /// Merges the work of all threads.
 fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutErrorKind> {
     let failed = shares.iter_mut().filter_map(|share| share.failed.take());
-    if let Some((_, error)) = failed.min_by_key(|(place, _)| *place) {
+    if let Some((_, error)) = failed.min_by_key(|(index, _)| *index) {
         return Err(error);
     }
     let mut all = RecutFolderReport::default();
-    let (mut kept, mut skipped) = (Vec::new(), Vec::new());
+    let (mut unchanged, mut skipped) = (Vec::new(), Vec::new());
     for CopyCounts { report, .. } in shares {
         all.recut += report.recut;
         all.copied += report.copied;
         all.recut_bytes.add(report.recut_bytes);
         all.bytes.add(report.bytes);
-        kept.push(report.kept);
+        unchanged.push(report.unchanged);
         skipped.push(report.skipped);
     }
-    all.kept = CountedList::merge(kept.into_iter(), |file| file.place);
+    all.unchanged = CountedList::merge(unchanged.into_iter(), |file| file.index);
     all.skipped = CountedList::merge(skipped.into_iter(), |file| file.sample);
     Ok(all)
 }
 
 impl RecutFolderReport {
-    fn add(&mut self, place: u64, path: &Path, done: CopyOutcome) {
+    fn add(&mut self, index: u64, path: &Path, done: CopyOutcome) {
         let same = |bytes| SizeChange { before: bytes, after: bytes };
         let path = path.to_owned();
         match done {
@@ -306,12 +306,12 @@ impl RecutFolderReport {
                 self.bytes.add(same(bytes));
             }
             CopyOutcome::Kept(cause, bytes) => {
-                self.kept.add(UnchangedFile { place, path, cause });
+                self.unchanged.add(UnchangedFile { index, path, cause });
                 self.bytes.add(same(bytes));
             }
             CopyOutcome::Skipped(cause) => {
                 self.skipped.add(SkippedSample {
-                    sample: SampleId(place),
+                    sample: SampleId(index),
                     path: Some(path),
                     cause: cause.to_string(),
                 });

@@ -142,12 +142,12 @@ impl SimulatedDisk {
 
         let mut pieces = since.iter().flat_map(sectors).collect::<Vec<_>>();
         shuffle(&mut pieces, dice);
-        let kept = dice.below(pieces.len() as u64 + 1) as usize;
-        let torn = pieces.get(kept).map(|(at, bytes)| {
+        let whole = dice.below(pieces.len() as u64 + 1) as usize;
+        let torn = pieces.get(whole).map(|(at, bytes)| {
             let len = dice.below(bytes.len() as u64 + 1) as usize;
             (*at, bytes[..len].to_vec())
         });
-        pieces.truncate(kept);
+        pieces.truncate(whole);
         let stale = if dice.coin() { 0 } else { 0xa5 };
         for (at, bytes) in pieces.into_iter().chain(torn) {
             put(&mut partial, at, &bytes, stale);

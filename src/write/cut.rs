@@ -56,7 +56,7 @@ impl StoredImage {
         let Some(tile) = tile else { return self };
         match pixels.recut(&self.bytes, tile) {
             Ok(cut) => self.replace(cut),
-            Err(kept) => self.cut = RecutResult::Unchanged(kept.into()),
+            Err(unchanged) => self.cut = RecutResult::Unchanged(unchanged.into()),
         }
         self
     }

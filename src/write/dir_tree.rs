@@ -56,7 +56,7 @@ pub(super) fn make_dirs(
     dst: &Path,
     tree: &DirTree,
 ) -> Result<Vec<PathBuf>, RecutErrorKind> {
-    let mut made = Vec::with_capacity(tree.dirs.len());
+    let mut created = Vec::with_capacity(tree.dirs.len());
     for dir in &tree.dirs {
         let is_top = dir.as_os_str().is_empty();
         let dir = if is_top { dst.to_owned() } else { dst.join(dir) };
@@ -65,7 +65,7 @@ pub(super) fn make_dirs(
         if real.ancestors().any(|real| tree.real.contains(real)) {
             return Err(RecutErrorKind::Inside { src: src.to_owned(), dst: dir });
         }
-        made.push(dir);
+        created.push(dir);
     }
-    Ok(made)
+    Ok(created)
 }

@@ -64,7 +64,7 @@ impl EncodeThreads {
             }
             for number in first.. {
                 match queue.take(None, InOrder::take) {
-                    Ok(Taken::Result(made)) => take(SampleId(number), made)?,
+                    Ok(Taken::Result(encoded)) => take(SampleId(number), encoded)?,
                     Ok(Taken::End) => break,
                     // An error of a sample is a result, and so is a panic.
                     Err(_) => panic!("a thread ended without its result"),
@@ -91,9 +91,9 @@ mod tests {
             77 => panic!("on purpose"),
             n => Ok(vec![0_u8; (n as usize * 7919) % 50_000]),
         };
-        let take = |id: SampleId, made: Result<Vec<u8>, WriteSampleError>| {
+        let take = |id: SampleId, encoded: Result<Vec<u8>, WriteSampleError>| {
             taken.push(id.0);
-            made.map(drop).map_err(|error| format!("{id}: {error}"))
+            encoded.map(drop).map_err(|error| format!("{id}: {error}"))
         };
         EncodeThreads { first, end, threads }.run(make, Vec::len, take, |e| e.to_string())?;
         Ok(taken)

@@ -57,7 +57,7 @@ pub(super) struct PlacedValue {
     pub(super) reencoded: Vec<Reencoded>,
     pub(super) recut: u64,
     pub(super) recut_bytes: SizeChange,
-    pub(super) kept: CountedList<UnchangedJpeg>,
+    pub(super) unchanged: CountedList<UnchangedJpeg>,
 }
 
 /// A sample's stored values, or its error.
@@ -189,7 +189,7 @@ impl EncodeEngine<'_> {
                     placed.recut_bytes.add(SizeChange { before, after });
                 }
                 RecutResult::Unchanged(cause) => {
-                    placed.kept.add(UnchangedJpeg {
+                    placed.unchanged.add(UnchangedJpeg {
                         sample,
                         field: field.name.clone(),
                         path,

@@ -37,10 +37,10 @@ pub enum SchemaError {
     #[error(transparent)]
     Field(#[from] FieldError),
     /// A field without a name.
-    #[error("field {place} has no name")]
+    #[error("field {index} has no name")]
     NoName {
         /// The field's index, from 0.
-        place: usize,
+        index: usize,
     },
     /// An array without dimensions, which FFCV can't read back.
     #[error("field {name:?} has no dimensions: give a single element the shape [1]")]
@@ -70,12 +70,12 @@ impl<'a> Schema<'a> {
             return Err(SchemaError::Count { found: fields.len() });
         }
         let mut descriptors = Vec::new();
-        let mut places = HashMap::new();
-        for (place, field) in fields.iter().enumerate() {
-            check_field(field, place)?;
-            if let Some(first) = places.insert(&field.name, place) {
+        let mut indices = HashMap::new();
+        for (index, field) in fields.iter().enumerate() {
+            check_field(field, index)?;
+            if let Some(first) = indices.insert(&field.name, index) {
                 let name = field.name.clone();
-                return Err(FieldError::NameCollision { name, first, second: place }.into());
+                return Err(FieldError::NameCollision { name, first, second: index }.into());
             }
             descriptors.extend_from_slice(&field.to_bytes()?);
         }
@@ -97,11 +97,11 @@ impl<'a> Schema<'a> {
 }
 
 /// Refuses a field that a descriptor can hold but FFCV can't read.
-fn check_field(field: &FieldSpec, place: usize) -> Result<(), SchemaError> {
+fn check_field(field: &FieldSpec, index: usize) -> Result<(), SchemaError> {
     use crate::source::FieldKind::{Custom, NdArray, TorchTensor};
     let FieldSpec { name, kind } = field;
     if name.is_empty() {
-        return Err(SchemaError::NoName { place });
+        return Err(SchemaError::NoName { index });
     }
     match kind {
         NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => {
@@ -148,8 +148,8 @@ impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
         for (field, stored) in sample.iter().enumerate() {
             let (ptr, size) = self.put_value(stored)?;
             let row = &mut self.rows[row_start..];
-            if let Some(place) = self.schema.layout.cell_mut(row, field) {
-                cell(stored, ptr, size).put(place);
+            if let Some(bytes) = self.schema.layout.cell_mut(row, field) {
+                cell(stored, ptr, size).put(bytes);
             }
         }
         self.samples += 1;
@@ -227,14 +227,14 @@ fn shift(schema: &Schema<'_>, rows: &mut [u8], allocations: &mut [Allocation], b
     }
     for row in rows.chunks_exact_mut(schema.layout.size()) {
         for (field, spec) in schema.fields.iter().enumerate() {
-            let Some(place) = schema.layout.cell_mut(row, field) else { continue };
-            let moved = match Cell::parse(&spec.kind, place) {
+            let Some(bytes) = schema.layout.cell_mut(row, field) else { continue };
+            let moved = match Cell::parse(&spec.kind, bytes) {
                 Ok(Cell::Image(image)) => Cell::Image(ImageCell { ptr: image.ptr + by, ..image }),
                 Ok(Cell::Bytes { ptr, size }) => Cell::Bytes { ptr: ptr + by, size },
                 Ok(Cell::Array { ptr }) => Cell::Array { ptr: ptr + by },
                 _ => continue,
             };
-            moved.put(place);
+            moved.put(bytes);
         }
     }
 }

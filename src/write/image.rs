@@ -166,7 +166,7 @@ enum LoadedImage {
 pub(super) fn store(
     input: ImageInput,
     options: &ImageOptions,
-    place: InputPosition,
+    position: InputPosition,
     limits: &Limits,
     pixels: &mut PixelReader,
 ) -> Result<StoredImage, ImageError> {
@@ -191,7 +191,7 @@ pub(super) fn store(
         LoadedImage::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
     let size = options.stored_size(from);
-    let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, place);
+    let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
 
     let loaded = match loaded {
         LoadedImage::Jpeg { bytes, head }

@@ -50,16 +50,16 @@ fn put(out: &mut String, value: &Value) {
         Value::String(text) => put_string(out, text),
         Value::Array(items) => {
             out.push('[');
-            for (place, item) in items.iter().enumerate() {
-                separate(out, place);
+            for (index, item) in items.iter().enumerate() {
+                separate(out, index);
                 put(out, item);
             }
             out.push(']');
         }
         Value::Object(entries) => {
             out.push('{');
-            for (place, (key, item)) in entries.iter().enumerate() {
-                separate(out, place);
+            for (index, (key, item)) in entries.iter().enumerate() {
+                separate(out, index);
                 put_string(out, key);
                 out.push_str(": ");
                 put(out, item);
@@ -69,8 +69,8 @@ fn put(out: &mut String, value: &Value) {
     }
 }
 
-fn separate(out: &mut String, place: usize) {
-    if place > 0 {
+fn separate(out: &mut String, index: usize) {
+    if index > 0 {
         out.push_str(", ");
     }
 }

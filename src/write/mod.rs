@@ -209,7 +209,7 @@ impl Samples for ImageList {
         &self,
         id: SampleId,
     ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
-        let image = usize::try_from(id.0).ok().and_then(|place| self.images.get(place));
+        let image = usize::try_from(id.0).ok().and_then(|index| self.images.get(index));
         let Labelled { path, label } = image.ok_or("no such image in the list")?;
         Ok(vec![FieldValue::Image(ImageInput::Path(path.clone())), FieldValue::Int(*label)])
     }
@@ -265,7 +265,7 @@ fn write_jobs<J: Send>(
         reencoded: placed.reencoded,
         recut: placed.recut,
         recut_bytes: placed.recut_bytes,
-        kept: placed.kept,
+        unchanged: placed.unchanged,
         pages: finished.pages,
         bytes: finished.bytes,
     })

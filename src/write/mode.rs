@@ -74,7 +74,7 @@ pub struct ImageOptions {
     pub verify: bool,
     /// Re-cuts every stored JPEG without loss: the coefficients are the same, with restart markers at
     /// this distance. A JPEG that can't be re-cut is stored as it would be without this option, and
-    /// listed in [`WriteReport::kept`](super::WriteReport::kept). `None` does not re-cut.
+    /// listed in [`WriteReport::unchanged`](super::WriteReport::unchanged). `None` does not re-cut.
     pub tile: Option<Tile>,
     /// The seed of [`WriteMode::Proportion`].
     pub seed: u64,
@@ -159,14 +159,14 @@ impl ImageOptions {
     }
 
     /// Returns true if an image of stored size `size` is stored as a JPEG.
-    pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, place: InputPosition) -> bool {
+    pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, position: InputPosition) -> bool {
         match self.mode {
             WriteMode::Lossless => is_jpeg,
             WriteMode::Raw => false,
             WriteMode::Jpg => true,
             WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
             WriteMode::Proportion { compress_probability } => {
-                uniform(self.seed, place.sample, place.field) < compress_probability
+                uniform(self.seed, position.sample, position.field) < compress_probability
             }
         }
     }

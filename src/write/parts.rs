@@ -411,12 +411,12 @@ mod tests {
         let fields = [FieldSpec { name: "i".to_owned(), kind: FieldKind::Int }];
         write_iter([vec![FieldValue::Int(1)]], &fields, &b, &options()).unwrap();
         let out = dir.path().join("c");
-        let told = |files: &[&PathBuf], out: &Path| {
+        let message = |files: &[&PathBuf], out: &Path| {
             concat_beton(files, out, &options()).unwrap_err().to_string()
         };
-        assert!(told(&[&a, &b], &out).ends_with("1 fields, expected 2"));
-        assert!(told(&[&a, &a], &a).contains("is an input of this command"));
-        assert!(told(&[], &out).contains("no files"));
+        assert!(message(&[&a, &b], &out).ends_with("1 fields, expected 2"));
+        assert!(message(&[&a, &a], &a).contains("is an input of this command"));
+        assert!(message(&[], &out).contains("no files"));
         assert!(!out.exists());
         let split = |split, name| split_beton(&a, &split, dir.path().join(name), false, &options());
         for (how, name) in [

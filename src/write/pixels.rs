@@ -56,11 +56,11 @@ impl PixelReader {
     /// Returns the same JPEG with restart markers every `tile`.
     pub(super) fn recut(&mut self, jpeg: &[u8], tile: Tile) -> Result<Vec<u8>, Unchanged> {
         let known = self.recutters.iter().position(|(of, _)| *of == tile);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.recutters.push((tile, Recutter::new(tile, self.limits)));
             self.recutters.len() - 1
         });
-        self.recutters[place].1.recut(jpeg)
+        self.recutters[index].1.recut(jpeg)
     }
 
     /// Decodes a whole JPEG only to find errors.

@@ -24,7 +24,7 @@ pub struct WriteReport {
     /// The bytes of the re-cut JPEGs, before and after.
     pub recut_bytes: SizeChange,
     /// The JPEGs that should have been re-cut but can't be.
-    pub kept: CountedList<UnchangedJpeg>,
+    pub unchanged: CountedList<UnchangedJpeg>,
     /// The number of pages in the file.
     pub pages: u64,
     /// The size of the file in bytes.
@@ -79,7 +79,7 @@ impl Reencoded {
         for one in more {
             match all.binary_search_by_key(&kind(&one), kind) {
                 Ok(known) => all[known].images += one.images,
-                Err(place) => all.insert(place, one),
+                Err(index) => all.insert(index, one),
             }
         }
     }
@@ -134,17 +134,14 @@ impl<T> CountedList<T> {
         }
     }
 
-    /// Merges the lists of several threads, each sorted by `place`.
-    pub(super) fn merge<P: Ord>(
-        parts: impl Iterator<Item = Self>,
-        place: impl Fn(&T) -> P,
-    ) -> Self {
+    /// Merges the lists of several threads, each sorted by `key`.
+    pub(super) fn merge<P: Ord>(parts: impl Iterator<Item = Self>, key: impl Fn(&T) -> P) -> Self {
         let mut all = Self::default();
         for part in parts {
             all.count += part.count;
             all.first.extend(part.first);
         }
-        all.first.sort_by_key(place);
+        all.first.sort_by_key(key);
         all.first.truncate(KEPT);
         all
     }
@@ -167,7 +164,7 @@ pub struct UnchangedJpeg {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnchangedFile {
     /// The file's index in the list of files.
-    pub place: u64,
+    pub index: u64,
     /// The file's path.
     pub path: PathBuf,
     /// The cause.

@@ -281,11 +281,11 @@ impl Encoding<'_> {
 
     fn value(
         &self,
-        place: InputPosition,
+        position: InputPosition,
         value: FieldValue,
         pixels: &mut PixelReader,
     ) -> Result<StoredValue, WriteSampleError> {
-        let FieldSpec { name, kind } = &self.fields[place.field];
+        let FieldSpec { name, kind } = &self.fields[position.field];
         match (kind, value) {
             (FieldKind::Float, FieldValue::Float(value)) => Ok(StoredValue::Float(value)),
             (FieldKind::Int, FieldValue::Int(value)) => Ok(StoredValue::Int(value)),
@@ -295,7 +295,7 @@ impl Encoding<'_> {
                 .map(StoredValue::Bytes)
                 .ok_or_else(|| WriteSampleError::TooDeep { field: name.clone() }),
             (FieldKind::RgbImage, FieldValue::Image(input)) => {
-                image::store(input, &self.images[place.field], place, &self.limits, pixels)
+                image::store(input, &self.images[position.field], position, &self.limits, pixels)
                     .map(StoredValue::Image)
                     .map_err(|cause| WriteSampleError::Image { field: name.clone(), cause })
             }

@@ -29,15 +29,18 @@ pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
     let (mut next, mut count) = (function.layout.first_inst(entry), 0);
     while let Some(inst) = next {
         count += 1;
-        let place = || function.dfg.display_inst(inst).to_string();
+        let location = || function.dfg.display_inst(inst).to_string();
         if let Some(name) = called(&function, inst) {
             let words = state.words(function.dfg.inst_args(inst));
-            state.run.call(&name, &words).map_err(|refused| format!("{}: {refused:?}", place()))?;
+            state
+                .run
+                .call(&name, &words)
+                .map_err(|refused| format!("{}: {refused:?}", location()))?;
             next = function.layout.next_inst(inst);
             continue;
         }
         let after = step(&mut state, DfgInstructionContext::new(inst, &function.dfg));
-        next = match after.map_err(|error| format!("{}: {error}", place()))? {
+        next = match after.map_err(|error| format!("{}: {error}", location()))? {
             ControlFlow::Assign(values) => {
                 state.frame.set_all(function.dfg.inst_results(inst), values.to_vec());
                 function.layout.next_inst(inst)
@@ -48,7 +51,7 @@ pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
                 function.layout.first_inst(block)
             }
             ControlFlow::Return(_) => return Ok(count),
-            other => return Err(format!("{}: {other:?}", place())),
+            other => return Err(format!("{}: {other:?}", location())),
         };
     }
     Err("a block without an end".to_owned())

@@ -47,10 +47,13 @@ impl Plain {
         let (size, edges) = (plain.size, Edges::of(bytes, plain.size));
         let mut core = Decoder::with_backend(JpegBackend::Core, DecodeOptions::default());
         let Ok(own) = pixels(&mut core, bytes, size.full()) else { return plain };
-        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        let positions = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
         let rgb = plain.rgb.as_chunks_mut::<3>().0.iter_mut();
-        for ((place, zune), own) in places.zip(rgb).zip(own.as_chunks::<3>().0) {
-            assert!(zune == own || edges.has(place), "{place:?} of {size}: {own:?}, not {zune:?}");
+        for ((position, zune), own) in positions.zip(rgb).zip(own.as_chunks::<3>().0) {
+            assert!(
+                zune == own || edges.has(position),
+                "{position:?} of {size}: {own:?}, not {zune:?}"
+            );
             *zune = *own;
         }
         plain

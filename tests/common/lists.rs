@@ -98,11 +98,11 @@ pub fn noise(rng: &mut Rng, size: Size) -> Vec<u8> {
 /// A description of the first difference between two outputs.
 pub fn first_difference(plan: &ImagePlan, got: &[u8], want: &[u8]) -> Option<String> {
     let width = plan.dtype().bytes();
-    let place = got.iter().zip(want).position(|(a, b)| a != b)? / width;
-    let at = place * width..(place + 1) * width;
+    let index = got.iter().zip(want).position(|(a, b)| a != b)? / width;
+    let at = index * width..(index + 1) * width;
     let count = got.chunks(width).zip(want.chunks(width)).filter(|(a, b)| a != b).count();
     Some(format!(
-        "element {place} of {:?} is {:?}, should be {:?} ({count} differ)",
+        "element {index} of {:?} is {:?}, should be {:?} ({count} differ)",
         plan.shape(),
         &got[at.clone()],
         &want[at]

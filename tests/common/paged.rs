@@ -108,9 +108,9 @@ impl Pages {
         for field in Self::fields() {
             bytes.extend(field.to_bytes().unwrap());
         }
-        let place = |(at, size): (u64, u64)| Cell::Bytes { ptr: start + at, size };
+        let bytes_cell = |(at, size): (u64, u64)| Cell::Bytes { ptr: start + at, size };
         for (number, values) in self.rows.iter().enumerate() {
-            let cells = [place(values[0]), Cell::Int(number as i64), place(values[1])];
+            let cells = [bytes_cell(values[0]), Cell::Int(number as i64), bytes_cell(values[1])];
             let mut row = vec![0; layout.size()];
             for (field, cell) in cells.iter().enumerate() {
                 cell.put(layout.cell_mut(&mut row, field).unwrap());
@@ -222,8 +222,8 @@ impl Upcoming for Samples {
         self.0.len() as u64
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        samples.extend(&self.0[places.start as usize..places.end as usize]);
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        samples.extend(&self.0[positions.start as usize..positions.end as usize]);
     }
 }
 

@@ -35,8 +35,8 @@ pub fn random(number: u64) -> (String, CheckBatch) {
             label.push(Arc::new(Convert::to([DType::F16, DType::Bf16][rng.below(2) as usize])));
         }
         label.extend(ops[ops.len() - mixers..].iter().cloned());
-        let place = rng.below(ops.len() as u32 + 1) as usize;
-        ops.insert(place, Arc::new(device()));
+        let index = rng.below(ops.len() as u32 + 1) as usize;
+        ops.insert(index, Arc::new(device()));
         let Ok(plan) = ImagePlan::on_device(ops.clone(), input, rule) else { continue };
         if plan.staged().is_none() {
             continue;

@@ -14,8 +14,8 @@ const MOST: usize = 256;
 
 /// A list of colour ops, which all join one loop.
 fn list(count: usize) -> Result<ImagePlan, PlanError> {
-    let ops = (0..count).map(|place| -> std::sync::Arc<dyn Op> {
-        match place % 3 {
+    let ops = (0..count).map(|index| -> std::sync::Arc<dyn Op> {
+        match index % 3 {
             0 => std::sync::Arc::new(RandomBrightness::new(0.3, 1.0).unwrap()),
             1 => std::sync::Arc::new(RandomSaturation::new(0.3, 1.0).unwrap()),
             _ => std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap()),

@@ -257,8 +257,8 @@ fn every_refused_parameter_says_why() {
         Resize::new(1, 0).map(drop),
         Resize::short_side(65_536).map(drop),
     ];
-    let lines = results.into_iter().enumerate().map(|(place, result)| {
-        let error = result.err().unwrap_or_else(|| panic!("parameters {place} were accepted"));
+    let lines = results.into_iter().enumerate().map(|(index, result)| {
+        let error = result.err().unwrap_or_else(|| panic!("parameters {index} were accepted"));
         format!("{error}\n")
     });
     assert_golden("parameters.txt", &lines.collect::<String>());
@@ -267,8 +267,8 @@ fn every_refused_parameter_says_why() {
 /// The maximum number of ops, the costliest ones first.
 #[test]
 fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
-    let op = |place: usize| -> Arc<dyn Op> {
-        match place % 4 {
+    let op = |index: usize| -> Arc<dyn Op> {
+        match index % 4 {
             0 => Arc::new(RandomBrightness::new(0.4, 0.5).unwrap()),
             1 => Arc::new(RandomSaturation::new(0.4, 0.5).unwrap()),
             2 => Arc::new(Cutout::new(8, [0; 3]).unwrap()),

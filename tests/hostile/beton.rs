@@ -84,8 +84,8 @@ impl Parts {
         }
         for cells in &self.rows {
             let mut row = vec![0; layout.size()];
-            for (place, cell) in cells.iter().enumerate() {
-                cell.put(layout.cell_mut(&mut row, place).unwrap());
+            for (index, cell) in cells.iter().enumerate() {
+                cell.put(layout.cell_mut(&mut row, index).unwrap());
             }
             bytes.extend(row);
         }

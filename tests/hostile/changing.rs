@@ -118,23 +118,23 @@ impl Way {
 
 /// The results of reading every sample in order, until reading can't continue.
 fn read(reader: &Reader) -> Vec<Result<Record, String>> {
-    let told = |error: BoxError| error.to_string();
+    let message = |error: BoxError| error.to_string();
     match reader {
         Reader::Source(source) => {
-            let read = |sample| source.read(SampleId(sample)).map_err(told);
+            let read = |sample| source.read(SampleId(sample)).map_err(message);
             (0..SAMPLES).map(read).collect()
         }
         Reader::Stream(stream) => {
             let mut all = vec![];
             let mut items = match stream.open(&PASS) {
                 Ok(items) => items,
-                Err(error) => return vec![Err(told(error))],
+                Err(error) => return vec![Err(message(error))],
             };
             loop {
                 match items.next() {
                     Ok(None) => return all,
-                    Ok(Some(item)) => all.push(item.read().map_err(told)),
-                    Err(error) => all.push(Err(told(error))),
+                    Ok(Some(item)) => all.push(item.read().map_err(message)),
+                    Err(error) => all.push(Err(message(error))),
                 }
                 assert!(all.len() as u64 <= 2 * SAMPLES, "it does not end");
             }

@@ -54,28 +54,28 @@ fn cut_under(loader: &Loader, path: &Path, len: u64) -> (usize, String) {
         match batch {
             Ok(_) => count += 1,
             Err(error) => {
-                let mut told = error.to_string();
+                let mut message = error.to_string();
                 let mut cause = std::error::Error::source(&error);
                 while let Some(error) = cause {
-                    told.push_str(&format!(": {error}"));
+                    message.push_str(&format!(": {error}"));
                     cause = error.source();
                 }
-                return (count, told);
+                return (count, message);
             }
         }
     }
     panic!("{count} batches of a file that was cut");
 }
 
-fn assert_names_the_sample(told: &str, cut: u64) {
-    assert!(told.contains("the file ends after"), "{told}");
-    assert!(told.contains("sample ") && told.contains("bytes at byte "), "{told}");
+fn assert_names_the_sample(message: &str, cut: u64) {
+    assert!(message.contains("the file ends after"), "{message}");
+    assert!(message.contains("sample ") && message.contains("bytes at byte "), "{message}");
     let number = |after: &str| -> u64 {
-        let rest = told.split(after).nth(1).unwrap();
+        let rest = message.split(after).nth(1).unwrap();
         rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
     };
-    assert!(number("sample ") < SAMPLES as u64, "{told}");
-    assert!(number("bytes at byte ") + 300 > cut, "{told}");
+    assert!(number("sample ") < SAMPLES as u64, "{message}");
+    assert!(number("bytes at byte ") + 300 > cut, "{message}");
 }
 
 #[test]
@@ -85,16 +85,16 @@ fn a_file_cut_under_a_running_loader_is_an_error_that_names_the_sample() {
     for len in lens {
         let (_dir, path) = written(&parts.bytes());
         let plain = Loader::open(&path).unwrap().batch_size(8).workers(2).build().unwrap();
-        let (batches, told) = cut_under(&plain, &path, len);
+        let (batches, message) = cut_under(&plain, &path, len);
         assert!(batches < SAMPLES / 8, "{batches}");
-        assert_names_the_sample(&told, len);
+        assert_names_the_sample(&message, len);
 
         let (_dir, path) = written(&parts.bytes());
         let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
         let source = PagedBeton::new(beton, ProcessCache::default());
         let paged = Loader::from_source(source).batch_size(8).workers(2).build().unwrap();
-        let (_, told) = cut_under(&paged, &path, len);
-        assert_names_the_sample(&told, len);
+        let (_, message) = cut_under(&paged, &path, len);
+        assert_names_the_sample(&message, len);
     }
 }
 
@@ -158,8 +158,11 @@ fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     let (_dir, loader) = build(OnDamaged::Fail);
     let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    let told = format!("{error}: {cause}");
-    assert!(told.contains("sample 0: ") && told.contains("the file ends after 60"), "{told}");
+    let message = format!("{error}: {cause}");
+    assert!(
+        message.contains("sample 0: ") && message.contains("the file ends after 60"),
+        "{message}"
+    );
 
     let (_dir, loader) = build(OnDamaged::Skip);
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
@@ -222,8 +225,8 @@ fn head(kinds: &[FieldKind], num_samples: u64, alloc_table_ptr: u64) -> Vec<u8> 
     let num_fields = kinds.len() as u16;
     let header = Header { num_fields, page_size: 1 << 21, num_samples, alloc_table_ptr };
     let mut bytes = header.to_bytes().to_vec();
-    for (place, kind) in kinds.iter().enumerate() {
-        let name = format!("field {place}");
+    for (index, kind) in kinds.iter().enumerate() {
+        let name = format!("field {index}");
         let field = fuseloop::source::FieldSpec { name, kind: kind.clone() };
         bytes.extend(field.to_bytes().unwrap());
     }
@@ -268,8 +271,8 @@ fn the_limit_of_tables_is_the_callers() {
         Beton::from_bytes(bytes.clone(), &limits.into()).map(|beton| beton.len())
     };
     assert_eq!(open(needed).unwrap(), SAMPLES as u64);
-    let told = open(needed - 1).unwrap_err().to_string();
-    assert_eq!(told, format!("tables of {needed} bytes, the limit is {}", needed - 1));
+    let message = open(needed - 1).unwrap_err().to_string();
+    assert_eq!(message, format!("tables of {needed} bytes, the limit is {}", needed - 1));
 }
 
 /// The pages of a file of 2 TB are read at their offsets; no memory is allocated for the others.

@@ -78,12 +78,12 @@ impl Both {
         match pixels(&mut self.zune, jpeg, window) {
             Ok(expected) => {
                 let edges = Edges::of(jpeg, self.size(jpeg).unwrap());
-                let place = |byte: usize| {
+                let position = |byte: usize| {
                     let (row, column) = ((byte / 3) as u32 / window.width, (byte / 3) as u32);
                     (window.top + row, window.left + column % window.width)
                 };
                 let differs =
-                    |byte: &usize| found[*byte] != expected[*byte] && !edges.has(place(*byte));
+                    |byte: &usize| found[*byte] != expected[*byte] && !edges.has(position(*byte));
                 let first = (0..expected.len()).find(differs);
                 assert_eq!((first, found.len()), (None, expected.len()), "{name}, {window:?}");
             }

@@ -205,7 +205,7 @@ fn assert_photograph(path: &Path, and: &[Tile]) {
 #[test]
 fn windows_of_photographs_are_those_of_the_whole_before_and_after_re_cutting() {
     let others = [Tile::Pixels(64), Tile::Row];
-    photographs().par_iter().enumerate().for_each(|(place, path)| {
-        assert_photograph(path, if place % 4 == 0 { &others } else { &[] });
+    photographs().par_iter().enumerate().for_each(|(index, path)| {
+        assert_photograph(path, if index % 4 == 0 { &others } else { &[] });
     });
 }

@@ -303,7 +303,7 @@ fn a_damaged_picture_is_the_same_error_and_takes_no_room() {
 #[test]
 fn a_sample_that_comes_often_is_kept_once() {
     let (_dir, path) = dataset::write(4, WriteMode::Jpg, varied);
-    let often = || beton(&path).indices((0..200).map(|place| place / 50));
+    let often = || beton(&path).indices((0..200).map(|index| index / 50));
     let expected = epochs(&often().build().unwrap());
     let folder = tempfile::tempdir().unwrap();
     for cache in caches(folder.path(), ENOUGH) {
@@ -333,13 +333,13 @@ fn runs_that_overlap_share_the_cache() {
 #[test]
 fn a_folder_that_is_not_there_is_named() {
     let (dir, path) = dataset::write(2, WriteMode::Raw, varied);
-    let told = |folder: PathBuf| {
+    let message = |folder: PathBuf| {
         let built = beton(&path).cache(Cache::disk(folder, ENOUGH)).build();
         built.err().unwrap().to_string()
     };
-    let missing = told(dir.path().join("none"));
+    let missing = message(dir.path().join("none"));
     assert!(missing.contains("none: ") && missing.starts_with("no cache in "), "{missing}");
-    assert!(told(path.clone()).ends_with("pictures.beton: not a folder"));
+    assert!(message(path.clone()).ends_with("pictures.beton: not a folder"));
 }
 
 /// The files that this process has open in `folder`, on systems that show them.
@@ -460,7 +460,7 @@ fn memory_is_what_the_cache_says_and_stays_so() {
         .env(CHILD, &path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{told}\n{}", String::from_utf8_lossy(&child.stderr));
-    assert!(told.contains("by the cache"), "{told}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}\n{}", String::from_utf8_lossy(&child.stderr));
+    assert!(output.contains("by the cache"), "{output}");
 }

@@ -75,8 +75,8 @@ fn written(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("texts.beton");
     let fields = [field("text", FieldKind::Bytes), field("place", FieldKind::Int)];
-    let row = |(place, text): (usize, &Vec<u8>)| {
-        vec![FieldValue::Bytes(text.clone()), FieldValue::Int(place as i64)]
+    let row = |(index, text): (usize, &Vec<u8>)| {
+        vec![FieldValue::Bytes(text.clone()), FieldValue::Int(index as i64)]
     };
     write_iter(values.iter().enumerate().map(row), &fields, &path, &WriteOptions::default())
         .unwrap();
@@ -350,8 +350,8 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
         refused(unknown().collate("text", Collate::ragged())),
         "output text: the source does not report the length of its longest value: use `to(max)`"
     );
-    let told = unknown().collate("text", Collate::ragged().to(8)).build().unwrap();
-    let batch = told.epoch(0).unwrap().next().unwrap().unwrap();
+    let loader = unknown().collate("text", Collate::ragged().to(8)).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     assert_eq!(batch.ragged::<u8>("text").unwrap().values(), [0; 8]);
 }
 
@@ -421,8 +421,8 @@ impl Source for Pictures {
 }
 
 fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
-    let picture = |(place, &(height, width)): (usize, &(u32, u32))| {
-        let pixels = picture(place as u64, Size::new(height, width));
+    let picture = |(index, &(height, width)): (usize, &(u32, u32))| {
+        let pixels = picture(index as u64, Size::new(height, width));
         OwnedImage::rgb(height, width, pixels)
     };
     let pictures = sizes.iter().enumerate().map(picture).collect();
@@ -436,8 +436,8 @@ fn padded(pixels: &[u8], size: Size, to: Size, pad: u8) -> Vec<u8> {
         let inside = y < size.height && x < size.width;
         if inside { pixels[(y * size.width + x) as usize * 3 + c] } else { pad }
     };
-    let places = (0..to.height).flat_map(|y| (0..to.width).map(move |x| (y, x)));
-    places.flat_map(|(y, x)| (0..3).map(move |c| at(y, x, c))).collect()
+    let positions = (0..to.height).flat_map(|y| (0..to.width).map(move |x| (y, x)));
+    positions.flat_map(|(y, x)| (0..3).map(move |c| at(y, x, c))).collect()
 }
 
 #[test]

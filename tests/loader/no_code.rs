@@ -80,9 +80,9 @@ impl Trap {
 }
 
 /// An error may repeat its input, but never the value that a variable stands for.
-fn assert_is_literal(text: &str, told: &str) {
+fn assert_is_literal(text: &str, message: &str) {
     let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
-    assert!(!told.contains(&value), "{text} was expanded: {told}");
+    assert!(!message.contains(&value), "{text} was expanded: {message}");
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn a_name_of_a_dataset_is_not_a_command() {
         if text.contains("://") && !text.starts_with("file:") {
             continue;
         }
-        let told = match Dataset::open(&text) {
+        let message = match Dataset::open(&text) {
             Err(error) => error.to_string(),
             Ok(_) => panic!("{text} was opened"),
         };
-        assert_is_literal(&text, &told);
+        assert_is_literal(&text, &message);
     }
     trap.assert_untouched(&before);
 }

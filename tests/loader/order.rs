@@ -414,10 +414,10 @@ fn an_order_can_be_entered_at_any_place() {
         let ranks = ranks(1, 2, Uneven::Pad);
         let all = prepared.epoch(7, Epoch(2), Some(&ranks)).unwrap().visits_vec();
         let again = prepared.epoch(7, Epoch(2), Some(&ranks)).unwrap();
-        for place in 0..=all.len() {
+        for position in 0..=all.len() {
             let mut rest = vec![];
-            again.visits(place as u64..u64::MAX, &mut rest);
-            assert_eq!(rest, all[place..], "{}", order.name());
+            again.visits(position as u64..u64::MAX, &mut rest);
+            assert_eq!(rest, all[position..], "{}", order.name());
         }
     }
 }
@@ -511,7 +511,7 @@ fn quasi_random_has_so_many_pages_open_and_opens_each_once() {
             let first = |page| pages.iter().position(|&other| other == page).unwrap();
             let last = |page| pages.iter().rposition(|&other| other == page).unwrap();
             let open_at =
-                |place| (0..63).filter(|&p| first(p) <= place && place <= last(p)).count();
+                |position| (0..63).filter(|&p| first(p) <= position && position <= last(p)).count();
             let most = (0..1003).map(open_at).max().unwrap();
             assert!(most <= open_pages as usize, "{most} of {open_pages} open");
         }

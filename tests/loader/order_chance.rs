@@ -62,7 +62,7 @@ fn counts(orders: &[Vec<usize>], ids: usize) -> Vec<u32> {
     let mut counts = vec![0; ids * ids];
     for order in orders {
         assert_eq!(order.len(), ids);
-        order.iter().enumerate().for_each(|(place, id)| counts[place * ids + id] += 1);
+        order.iter().enumerate().for_each(|(position, id)| counts[position * ids + id] += 1);
     }
     counts
 }
@@ -118,10 +118,10 @@ fn quasi_random_shuffles_pages_and_what_is_in_them() {
 fn quasi_random_favours_no_sample_at_any_place() {
     let orders = of_epochs(&Order::QuasiRandom { open_pages: 3 }, None);
     let counts = counts(&orders, 64);
-    for place in [0, 1, 7, 20, 33, 50, 62, 63] {
-        let counts = &counts[place * 64..][..64];
+    for position in [0, 1, 7, 20, 33, 50, 62, 63] {
+        let counts = &counts[position * 64..][..64];
         let statistic = statistic(counts, orders.len() as f64 / 64.0);
-        assert_chi_square(&format!("place {place}"), statistic, 63.0);
+        assert_chi_square(&format!("position {position}"), statistic, 63.0);
     }
 }
 

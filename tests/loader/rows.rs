@@ -162,8 +162,8 @@ fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
     assert!(batches.next().unwrap().is_ok());
     assert!(batches.next().unwrap().is_ok());
     let error = batches.next().unwrap().expect_err("sample 16 is in batch 2").to_string();
-    let told = ["batch 2", "sample 16", "pictures.beton (image) at byte "];
-    assert!(told.iter().all(|part| error.contains(part)), "{error}");
+    let parts = ["batch 2", "sample 16", "pictures.beton (image) at byte "];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     assert!(batches.next().is_none());
 }
 

@@ -151,7 +151,7 @@ fn every_turn_of_a_number_is_tried_at_once() {
 
 #[test]
 fn a_slip_is_answered_with_its_place_and_the_name_meant() {
-    for (text, told) in [
+    for (text, expected) in [
         (image("'Resise'"), "x.toml:2:10: no op named `Resise`, did you mean `Resize`?"),
         (image("{ op = 'Resise' }"), "x.toml:2:17: no op named `Resise`, did you mean `Resize`?"),
         (
@@ -197,7 +197,7 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
             "x.toml:2:63: a number that follows the epoch: epochs is [0, 0], expected 2 or more, or [first, last] with first < last",
         ),
     ] {
-        assert_eq!(refused(&text), told);
+        assert_eq!(refused(&text), expected);
     }
 }
 
@@ -215,7 +215,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
                 continue;
             };
             refused += 1;
-            let Some(TextPosition { line, column }) = error.place else { continue };
+            let Some(TextPosition { line, column }) = error.position else { continue };
             let text = whole[..end].split('\n').nth(line as usize - 1);
             let text = text.unwrap_or_else(|| panic!("cut at {end}: no line {line}"));
             assert!(column as usize <= text.chars().count() + 1, "cut at {end}: {error}");
@@ -228,7 +228,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
 fn what_is_not_toml_is_refused_at_its_place() {
     let error = parse("[fields]\nimage = [").unwrap_err();
     assert!(matches!(error.kind(), ParseCause::Toml(_)), "{error}");
-    assert_eq!(error.place, Some(TextPosition { line: 2, column: 10 }), "{error}");
+    assert_eq!(error.position, Some(TextPosition { line: 2, column: 10 }), "{error}");
     assert!(refused("a = 1\na = 2").starts_with("x.toml:2:1: not TOML: duplicate key"));
 }
 
@@ -268,8 +268,8 @@ fn what_is_too_much_is_refused() {
         image(&format!("{{ op = '{}' }}", "x".repeat(500_000))),
         " ".repeat(MAX_BYTES + 1),
     ] {
-        let told = refused(&text);
-        assert!(told.len() < 1000, "{told}");
+        let message = refused(&text);
+        assert!(message.len() < 1000, "{message}");
     }
     let turns: Vec<String> = (1..200)
         .map(|n| format!("{{ op = 'Resize', size = {{ from = 1, to = 2, epochs = [0, {n}] }} }}"))

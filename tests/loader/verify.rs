@@ -30,13 +30,13 @@ fn open(path: &Path) -> Beton {
 fn check(source: &dyn Source) -> VerifyReport {
     let run = |jobs| {
         let jobs = NonZeroUsize::new(jobs);
-        let told = AtomicU64::new(0);
+        let reported = AtomicU64::new(0);
         let progress = |samples| {
-            told.fetch_add(samples, Ordering::Relaxed);
+            reported.fetch_add(samples, Ordering::Relaxed);
         };
         let report =
             verify(source, &VerifyOptions { jobs, ..VerifyOptions::default() }, &progress).unwrap();
-        assert_eq!((told.into_inner(), report.samples), (source.len(), source.len()));
+        assert_eq!((reported.into_inner(), report.samples), (source.len(), source.len()));
         report
     };
     let [one, two, seven] = [1, 2, 7].map(run);
@@ -75,7 +75,7 @@ fn cell(path: &Path, sample: u64) -> usize {
     (file.header().sample_table_start() + sample * file.row_bytes() as u64) as usize
 }
 
-fn place(range: Range<u64>) -> Range<usize> {
+fn indices(range: Range<u64>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
@@ -111,7 +111,7 @@ fn an_undamaged_file_is_whole() {
 #[test]
 fn a_picture_cut_short_is_found() {
     let (report, path, _dir) = found_after(WriteMode::Jpg, |path, bytes| {
-        let picture = place(picture(path, 70));
+        let picture = indices(picture(path, 70));
         let half = picture.len() / 2;
         bytes[picture][half..].fill(0);
     });
@@ -124,7 +124,7 @@ fn a_picture_cut_short_is_found() {
 #[test]
 fn what_is_no_picture_is_found() {
     let (report, path, _dir) = found_after(WriteMode::Jpg, |path, bytes| {
-        bytes[place(picture(path, 149))].fill(7);
+        bytes[indices(picture(path, 149))].fill(7);
     });
     let found = only(&report);
     let error = "not a JPEG: it begins with [07, 07], expected [ff, d8]".to_owned();
@@ -209,7 +209,7 @@ fn damage_in_many_samples_is_counted_and_the_first_are_kept() {
     let file = open(&path);
     damage(&path, |bytes| {
         for sample in (0..3000).filter(|sample| sample % 2 == 1) {
-            let at = place(file.locate(SampleId(sample), 0).unwrap().bytes.unwrap());
+            let at = indices(file.locate(SampleId(sample), 0).unwrap().bytes.unwrap());
             bytes[at][0] = b'}';
         }
     });

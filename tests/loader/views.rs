@@ -171,7 +171,7 @@ fn masked(samples: u64) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// The original position of each pixel of a u8 row.
-fn places(row: &[u8]) -> Vec<[u8; 2]> {
+fn positions(row: &[u8]) -> Vec<[u8; 2]> {
     row.as_chunks::<3>().0.iter().map(|&[x, y, _]| [x, y]).collect()
 }
 
@@ -193,7 +193,9 @@ fn a_mask_that_shares_draws_is_cut_and_flipped_as_its_image() {
     let aligned = |builder: &dyn Fn() -> LoaderBuilder| {
         let (images, masks) = (by_sample(builder(), "image"), by_sample(builder(), "mask"));
         let pairs = images.iter().zip(&masks);
-        pairs.filter(|((a, image), (b, mask))| a == b && places(image) == places(mask)).count()
+        pairs
+            .filter(|((a, image), (b, mask))| a == b && positions(image) == positions(mask))
+            .count()
     };
     assert!(aligned(&unshared) < 5, "fields draw apart");
     assert_eq!(aligned(&|| unshared().share_draws("mask", "image")), 30);
@@ -206,7 +208,7 @@ fn a_mask_that_shares_draws_is_cut_and_flipped_as_its_image() {
     };
     let (images, masks) = (by_sample(resized(), "uncoloured"), by_sample(resized(), "mask"));
     for ((_, image), (_, mask)) in images.iter().zip(&masks) {
-        assert_eq!(places(image), places(mask), "the same rectangle, resized");
+        assert_eq!(positions(image), positions(mask), "the same rectangle, resized");
     }
 }
 
@@ -222,7 +224,7 @@ fn a_view_can_share_the_draws_of_a_view_of_another_field() {
             .share_draws("b", "a")
     };
     for ((_, a), (_, b)) in by_sample(both(), "a").iter().zip(&by_sample(both(), "b")) {
-        assert_eq!(places(a), places(b));
+        assert_eq!(positions(a), positions(b));
     }
 }
 

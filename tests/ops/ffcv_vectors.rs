@@ -175,7 +175,7 @@ fn formula(size: Size, seed: u32) -> Image {
     let value = |y: u32, x: u32, c: u32| {
         (3 * y + 5 * x * (c + 1) + 17 * seed) ^ ((y / 7) * (x / 5) * (c + 3))
     };
-    let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-    let pixels = places.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect();
+    let positions = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+    let pixels = positions.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect();
     Image { pixels, size }
 }

@@ -67,7 +67,7 @@ fn compile_and_drop(times: usize) {
 /// Runs a sample through a kernel; the result is a function of the sample's number alone.
 fn sample(kernel: &Kernel, scratch: &mut Scratch, number: u64) -> Vec<u8> {
     let size = Size::new(40 + number as u32 % 50, 120 - number as u32 % 70);
-    let byte = |place: u64| (place.wrapping_mul(number | 1).wrapping_mul(0x9e37_79b9) >> 13) as u8;
+    let byte = |index: u64| (index.wrapping_mul(number | 1).wrapping_mul(0x9e37_79b9) >> 13) as u8;
     let pixels: Vec<u8> = (0..size.pixels() * 3).map(byte).collect();
     let mut draws = Draws::default();
     kernel.plan().draw(SampleKey::new(5, 0, number), size, &mut draws);

@@ -206,7 +206,7 @@ fn as_many_threads_as_the_limit_may_be_asked_for_and_no_more() {
     let path = dir.path().join("a.beton");
     let write = |threads| write_iter((0..10).map(row), &fields(), &path, &options(threads));
     assert_eq!(write(1024).unwrap().samples, 10);
-    let told = write(usize::MAX).unwrap_err().to_string();
-    assert!(told.contains("the limit is 1024"), "{told}");
+    let message = write(usize::MAX).unwrap_err().to_string();
+    assert!(message.contains("the limit is 1024"), "{message}");
     assert_no_threads_left();
 }

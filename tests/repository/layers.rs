@@ -232,12 +232,12 @@ fn code(text: &str) -> String {
 /// both `a` and `c`.
 fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for (place, _) in code.match_indices(prefix) {
+    for (offset, _) in code.match_indices(prefix) {
         // After a quote it is a text.
-        let before = code[..place].chars().next_back();
+        let before = code[..offset].chars().next_back();
         let begins = before.is_none_or(|c| !is_word(c) && !matches!(c, ':' | '"'));
         if begins {
-            names.extend(heads(&code[place + prefix.len()..]));
+            names.extend(heads(&code[offset + prefix.len()..]));
         }
     }
     names
@@ -273,8 +273,8 @@ fn is_word(c: char) -> bool {
 fn allowed(path: &str) -> Option<&'static [&'static str]> {
     let (module, is_engine) = (module(path), path.starts_with("engine/"));
     let layers: &[&str] = if is_engine { &ENGINE } else { &LAYERS };
-    if let Some(place) = layers.iter().position(|layer| *layer == module) {
-        return Some(&layers[..place]);
+    if let Some(index) = layers.iter().position(|layer| *layer == module) {
+        return Some(&layers[..index]);
     }
     let beside = BESIDE.iter().find(|(name, _)| *name == module && !is_engine);
     beside.map(|(_, allowed)| *allowed)
@@ -331,7 +331,7 @@ fn wrong_inner_arrows(
     (path, text): (&str, &str),
 ) -> Vec<String> {
     let Some((own, depth)) = inner_file(module, path) else { return vec![] };
-    let Some(place) = layers.iter().position(|layer| *layer == own) else {
+    let Some(offset) = layers.iter().position(|layer| *layer == own) else {
         return vec![format!("{path}: `{own}` has no place in tests/repository/layers.rs")];
     };
     let code = code(before_tests(text));
@@ -345,7 +345,7 @@ fn wrong_inner_arrows(
         let defined = || names.get(name).and_then(|file| find(file));
         find(name).or_else(defined).or_else(|| find("mod")).unwrap()
     };
-    let wrong = used.iter().filter(|name| place_of(name) > place);
+    let wrong = used.iter().filter(|name| place_of(name) > offset);
     wrong
         .map(|name| {
             format!("{path}: `{own}` uses `{module}::{name}`, which does not lie before it")
@@ -578,12 +578,12 @@ fn unsafe_code_is_counted() {
 
 /// The words that follow the keyword; an unsafe block has none.
 fn words_after_unsafe(code: &str) -> Vec<String> {
-    let uses = code.match_indices("unsafe").filter(|(place, found)| {
-        let before = code[..*place].chars().next_back();
-        let after = code[place + found.len()..].chars().next();
+    let uses = code.match_indices("unsafe").filter(|(offset, found)| {
+        let before = code[..*offset].chars().next_back();
+        let after = code[offset + found.len()..].chars().next();
         before.is_none_or(|c| !is_word(c)) && after.is_some_and(char::is_whitespace)
     });
-    uses.map(|(place, found)| word(code[place + found.len()..].trim_start())).collect()
+    uses.map(|(offset, found)| word(code[offset + found.len()..].trim_start())).collect()
 }
 
 #[test]

@@ -21,12 +21,12 @@ type Bad = fn(u64) -> bool;
 const BADS: [(&str, Bad); 8] = [
     ("none", |_| false),
     ("all", |_| true),
-    ("the first row", |place| place == 0),
-    ("the last row", |place| place == SAMPLES - 1),
-    ("the ends of batches", |place| matches!(place % SIZE as u64, 0 | 6)),
-    ("the first batch", |place| place < SIZE as u64),
-    ("two batches and the last", |place| (14..28).contains(&place) || place >= 49),
-    ("every third", |place| place % 3 == 1),
+    ("the first row", |position| position == 0),
+    ("the last row", |position| position == SAMPLES - 1),
+    ("the ends of batches", |position| matches!(position % SIZE as u64, 0 | 6)),
+    ("the first batch", |position| position < SIZE as u64),
+    ("two batches and the last", |position| (14..28).contains(&position) || position >= 49),
+    ("every third", |position| position % 3 == 1),
 ];
 
 /// An expected batch: number, rows, skipped, replaced.
@@ -71,14 +71,14 @@ enum Policy {
     TryThrice,
 }
 
-fn place_of(sample: SampleId) -> u64 {
+fn position_of(sample: SampleId) -> u64 {
     ids(SAMPLES).iter().position(|&id| id == sample).unwrap() as u64
 }
 
 fn stage(chunk: usize, bad: Bad, policy: Policy) -> Numbers {
     let at = move |visit: SampleRef| {
         let is_bad = match (visit.sample.0.checked_sub(1000), policy) {
-            (None, _) => bad(place_of(visit.sample)),
+            (None, _) => bad(position_of(visit.sample)),
             (Some(stand_in), Policy::TryThrice) => stand_in % 10 != 2 || stand_in / 10 % 2 == 1,
             (Some(_), _) => false,
         };
@@ -234,10 +234,11 @@ impl fuseloop::internals::run::RunOrder for Twice {
         4
     }
 
-    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
+    fn visits(&self, positions: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
         let sample = SampleId(5);
-        visits.extend(
-            places.map(|place| SampleRef { repeat: (place % 2) as u32, ..SampleRef::once(sample) }),
-        );
+        visits.extend(positions.map(|position| SampleRef {
+            repeat: (position % 2) as u32,
+            ..SampleRef::once(sample)
+        }));
     }
 }

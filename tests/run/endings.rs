@@ -26,13 +26,13 @@ fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) -> 
     let engine = engine(workers);
     let stage = Arc::new(Numbers::new(3).at(only(bad, at)));
     let mut batches = engine.start(pass(&stage, ROWS, 7)).unwrap();
-    let place = ids(ROWS).iter().position(|id| id.0 == bad).unwrap() as u64;
-    for _ in 0..place / 7 {
+    let position = ids(ROWS).iter().position(|id| id.0 == bad).unwrap() as u64;
+    for _ in 0..position / 7 {
         assert_right(&batches.next().unwrap().unwrap(), ROWS, 7);
     }
     let error = batches.next().unwrap().unwrap_err();
     assert_eq!(error.sample(), Some(SampleId(bad)));
-    assert_eq!(error.to_string(), format!("batch {}: sample {bad}: {message}", place / 7));
+    assert_eq!(error.to_string(), format!("batch {}: sample {bad}: {message}", position / 7));
     assert!(batches.next().is_none() && batches.next().is_none());
     assert_eq!(run(&engine, Numbers::new(1), 20, 5).map(Result::unwrap).count(), 4, "reuse");
     drop(batches);
@@ -55,17 +55,17 @@ fn assert_nearly_all_within_a_second(mut times: Vec<Duration>) {
 fn a_panic_at_any_sample_arrives_at_its_batch() {
     quiet_panics();
     for workers in WORKERS {
-        let told =
+        let time =
             |bad| assert_told_at_its_batch(workers, bad, At::Panic, &format!("panic: no {bad}"));
-        assert_nearly_all_within_a_second((0..ROWS).map(told).collect());
+        assert_nearly_all_within_a_second((0..ROWS).map(time).collect());
     }
 }
 
 #[test]
 fn an_error_at_any_sample_arrives_at_its_batch() {
     for workers in WORKERS {
-        let told = |bad| assert_told_at_its_batch(workers, bad, At::Error, "it is bad");
-        assert_nearly_all_within_a_second((0..ROWS).map(told).collect());
+        let time = |bad| assert_told_at_its_batch(workers, bad, At::Error, "it is bad");
+        assert_nearly_all_within_a_second((0..ROWS).map(time).collect());
     }
 }
 

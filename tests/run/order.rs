@@ -96,10 +96,10 @@ impl RunOrder for Liar {
         20
     }
 
-    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
-        assert!(places.start < 10 || !self.0, "no order");
-        visits.extend((places.start..places.end).map(|id| SampleRef::once(SampleId(id))));
-        if places.start >= 10 {
+    fn visits(&self, positions: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
+        assert!(positions.start < 10 || !self.0, "no order");
+        visits.extend((positions.start..positions.end).map(|id| SampleRef::once(SampleId(id))));
+        if positions.start >= 10 {
             visits.pop();
         }
     }

@@ -63,7 +63,7 @@ fn an_error_comes_after_all_batches_before_it() {
         for bad in 0..60 {
             let stage = Arc::new(Numbers::new(2).at(only(bad, At::Error)));
             let mut run = engine.start(unordered(&stage, 60, 6)).unwrap();
-            let place = ids(60).iter().position(|id| id.0 == bad).unwrap() as u64;
+            let position = ids(60).iter().position(|id| id.0 == bad).unwrap() as u64;
             let mut before = Vec::new();
             let error = loop {
                 match run.next().unwrap() {
@@ -71,10 +71,10 @@ fn an_error_comes_after_all_batches_before_it() {
                     Err(error) => break error.to_string(),
                 }
             };
-            assert_eq!(error, format!("batch {}: sample {bad}: it is bad", place / 6));
+            assert_eq!(error, format!("batch {}: sample {bad}: it is bad", position / 6));
             assert!(run.next().is_none());
-            assert!((0..place / 6).all(|index| before.contains(&index)), "{before:?}");
-            assert!(!before.contains(&(place / 6)));
+            assert!((0..position / 6).all(|index| before.contains(&index)), "{before:?}");
+            assert!(!before.contains(&(position / 6)));
         }
     }
 }

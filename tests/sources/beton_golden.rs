@@ -73,12 +73,12 @@ fn headers_fields_and_layouts_are_as_written() {
 
         let layout = RowLayout::new(beton.fields().iter().map(|field| &field.kind)).unwrap();
         assert_eq!(beton.fields().len(), want["fields"].as_array().unwrap().len(), "{name}");
-        for (place, (field, want)) in
+        for (index, (field, want)) in
             beton.fields().iter().zip(want["fields"].as_array().unwrap()).enumerate()
         {
             assert_eq!(field.name, want["name"], "{name}");
             assert_eq!(field.kind.type_id(), want["type_id"], "{name} {}", field.name);
-            assert_eq!(layout.offset(place).unwrap(), want["row_offset"], "{name} {}", field.name);
+            assert_eq!(layout.offset(index).unwrap(), want["row_offset"], "{name} {}", field.name);
             if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
                 &field.kind
             {
@@ -109,8 +109,8 @@ fn every_value_is_as_written() {
     for name in FILES {
         let (beton, want) = open(name);
         for (id, want) in beton.samples().zip(want["samples"].as_array().unwrap()) {
-            for (place, field) in beton.fields().iter().enumerate() {
-                let value = beton.owned(id, place).unwrap();
+            for (index, field) in beton.fields().iter().enumerate() {
+                let value = beton.owned(id, index).unwrap();
                 assert_value(
                     &beton,
                     value.borrowed(),

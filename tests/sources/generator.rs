@@ -151,11 +151,16 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
         thread::yield_now();
     }
     let error = queue.next_timeout(ms(30)).unwrap().unwrap_err();
-    let told = error.to_string();
-    assert!(told.starts_with("queue validation: ticket 1 is not ready after "), "{told}");
-    assert!(told.contains("; 1 of 2 producers are inside the function: ticket 1 for "), "{told}");
+    let message = error.to_string();
+    assert!(message.starts_with("queue validation: ticket 1 is not ready after "), "{message}");
+    assert!(
+        message.contains("; 1 of 2 producers are inside the function: ticket 1 for "),
+        "{message}"
+    );
     assert!(error.is_timeout());
-    let GenerateErrorKind::TimedOut { waited, busy, .. } = error.kind() else { panic!("{told}") };
+    let GenerateErrorKind::TimedOut { waited, busy, .. } = error.kind() else {
+        panic!("{message}")
+    };
     assert!(*waited >= ms(30) && busy[0].elapsed >= ms(30));
     released.send(()).unwrap();
     let items: Vec<u64> = queue.take(20).map(Result::unwrap).collect();
@@ -167,8 +172,8 @@ fn no_producer_or_no_room_is_refused() {
     for (threads, capacity) in [(0, 1), (1, 0)] {
         let generator = Generator::new(threads, capacity).name("test");
         let error = generator.clone().start(|_| Ok::<_, BoxError>(Some(1))).unwrap_err();
-        let told = format!("queue test: {threads} producers and room for {capacity} items");
-        assert!(error.to_string().starts_with(&told), "{error}");
+        let start = format!("queue test: {threads} producers and room for {capacity} items");
+        assert!(error.to_string().starts_with(&start), "{error}");
         let error = generator.source(fields(), 4, |_, sample| Ok::<_, BoxError>(record(sample)));
         assert!(error.is_err());
     }
@@ -300,8 +305,8 @@ fn queues_do_not_disturb_each_other() {
     let mut train = numbers(3, 4, 300);
     let items: Vec<u64> = train.by_ref().take(100).map(Result::unwrap).collect();
     assert_eq!(items, (0..100).collect::<Vec<_>>());
-    let told = broken.as_mut().unwrap().filter_map(Result::err).map(|error| error.to_string());
-    assert_eq!(told.collect::<Vec<_>>(), ["queue validation: ticket 3: gone"]);
+    let errors = broken.as_mut().unwrap().filter_map(Result::err).map(|error| error.to_string());
+    assert_eq!(errors.collect::<Vec<_>>(), ["queue validation: ticket 3: gone"]);
     drop(broken);
     assert_eq!(train.count(), 200, "the others go on");
     drop(released);
@@ -461,9 +466,9 @@ impl Upcoming for Rows {
         self.0.len() as u64
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        let places = places.start as usize..places.end as usize;
-        samples.extend(self.0[places].iter().map(|&sample| SampleId(sample)));
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        let positions = positions.start as usize..positions.end as usize;
+        samples.extend(self.0[positions].iter().map(|&sample| SampleId(sample)));
     }
 }
 
@@ -532,7 +537,7 @@ fn any_order_of_requests_is_served() {
 
 #[test]
 fn records_are_made_ahead_in_the_order_of_the_run_and_no_further() {
-    let rows: Vec<u64> = (0..100).map(|place| place * 37 % 100).collect();
+    let rows: Vec<u64> = (0..100).map(|index| index * 37 % 100).collect();
     let (source, calls) = fives(2, 6);
     let run = source.begin(&plan(&rows, 10, 2)).unwrap().unwrap();
     let settles_at = |wanted: u64| {

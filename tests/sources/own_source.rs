@@ -98,12 +98,12 @@ fn jpegs_of_unknown_size_are_cropped_as_those_of_a_file() {
         let size = varied(sample);
         OwnedImage { width: size.width, height: size.height, ..jpeg(sample) }
     };
-    let told = set_up(Loader::from_source(own(move |sample| Ok(record(sample, sized(sample))))));
-    let untold = set_up(Loader::from_source(own(|sample| Ok(record(sample, jpeg(sample))))));
-    let (told, untold) = (told.build().unwrap(), untold.build().unwrap());
-    let rows = bytes(&untold);
+    let counted = set_up(Loader::from_source(own(move |sample| Ok(record(sample, sized(sample))))));
+    let uncounted = set_up(Loader::from_source(own(|sample| Ok(record(sample, jpeg(sample))))));
+    let (counted, uncounted) = (counted.build().unwrap(), uncounted.build().unwrap());
+    let rows = bytes(&uncounted);
     assert_eq!(rows.iter().map(|(ids, ..)| ids.len() as u64).sum::<u64>(), 2 * SAMPLES);
-    assert!(rows == bytes(&told), "the header says the same");
+    assert!(rows == bytes(&counted), "the header says the same");
 }
 
 /// The error at sample 11, from a loader that reads in the order of the dataset.
@@ -130,8 +130,8 @@ fn what_the_users_code_says_comes_with_batch_sample_and_field() {
         error_at_11(|| Err("the server is down".into())),
         "batch 2: sample 11: my store (image): the server is down"
     );
-    let told = error_at_11(|| Err(Box::new(std::io::Error::other("reset"))));
-    assert_eq!(told, "batch 2: sample 11: my store (image): reset");
+    let message = error_at_11(|| Err(Box::new(std::io::Error::other("reset"))));
+    assert_eq!(message, "batch 2: sample 11: my store (image): reset");
     assert_eq!(error_at_11(|| panic!("an index")), "batch 2: sample 11: panic: an index");
 }
 
@@ -146,9 +146,9 @@ fn a_record_that_is_not_as_the_fields_say_is_refused() {
             "is Int, the record has a float",
         ),
     ] {
-        let told = error_at_11(read);
-        assert!(told.starts_with("batch 2: sample 11: my store (image): "), "{told}");
-        assert!(told.contains(wanted), "{told}");
+        let message = error_at_11(read);
+        assert!(message.starts_with("batch 2: sample 11: my store (image): "), "{message}");
+        assert!(message.contains(wanted), "{message}");
     }
 }
 
@@ -174,8 +174,8 @@ fn a_jpeg_that_is_none_is_an_error_of_its_sample() {
         });
         let builder = set_up(Loader::from_source(source)).order(Order::Sequential);
         let error = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap_err();
-        let told = error.to_string();
-        assert!(told.starts_with("batch 0: sample 2: my store (image): "), "{told}");
+        let message = error.to_string();
+        assert!(message.starts_with("batch 0: sample 2: my store (image): "), "{message}");
     }
 }
 
@@ -186,8 +186,8 @@ fn pictures_of_unknown_size_need_an_op_that_gives_them_one() {
     let loader = Loader::from_source(source()).without("image").build().unwrap();
     assert_eq!(loader.tensors().len(), 1);
     let index = Loader::from_source(source()).without("image").indices([SAMPLES]).build();
-    let told = index.err().unwrap().to_string();
-    assert_eq!(told, format!("index {SAMPLES}: the dataset has {SAMPLES} samples"));
+    let message = index.err().unwrap().to_string();
+    assert_eq!(message, format!("index {SAMPLES}: the dataset has {SAMPLES} samples"));
 }
 
 /// A source may hold what it opened; it is dropped with the loader and its batches.

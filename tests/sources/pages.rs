@@ -239,10 +239,10 @@ fn each_page_is_read_once_where_the_budget_allows() {
             let (stats, mut reads) = read_through(&pages, budget, workers, |beton| {
                 quasi_random(beton, open, &mut Rng::new(3))
             });
-            let told = format!("{workers} workers, {open} open: {stats:?}");
-            assert_eq!((stats.pages_read, stats.pages_read_again), (40, 0), "{told}");
-            assert_eq!((stats.values_read_directly, stats.bytes_needed), (0, 160_000), "{told}");
-            assert_eq!(stats.bytes_read, 160_000, "{told}");
+            let case = format!("{workers} workers, {open} open: {stats:?}");
+            assert_eq!((stats.pages_read, stats.pages_read_again), (40, 0), "{case}");
+            assert_eq!((stats.values_read_directly, stats.bytes_needed), (0, 160_000), "{case}");
+            assert_eq!(stats.bytes_read, 160_000, "{case}");
             reads.sort_by_key(|read| read.start);
             assert!(reads.is_sorted_by(|a, b| a.end <= b.start), "{reads:?}");
         }
@@ -350,9 +350,9 @@ fn a_page_that_cannot_be_read_fails_for_its_own_samples_alone() {
     let samples: Vec<usize> = failed.iter().map(|&(sample, ..)| sample).collect();
     assert_eq!(samples, (12..20).collect::<Vec<_>>());
     let ptr = pages.start() + 4096 + 800;
-    let told =
+    let text =
         format!("400 bytes at byte {ptr}: page 1 can't be read from byte {at} on: a bad sector");
-    assert_eq!(failed[0], (12, 0, told));
+    assert_eq!(failed[0], (12, 0, text));
     assert_eq!(disk.take_reads().iter().filter(|read| read.start == at).count(), 0);
 }
 

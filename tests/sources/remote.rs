@@ -124,9 +124,9 @@ fn the_environment_names_an_endpoint_of_s3() {
     run(&mut command).unwrap();
     assert!(!server.take_log().is_empty());
     server.answer(|_| Answer::Status(403));
-    let told = run(&mut command).unwrap_err();
+    let message = run(&mut command).unwrap_err();
     let want = "s3://bucket/a b/c.tar: bytes 0..70000: refused (403): set AWS_ACCESS_KEY_ID";
-    assert!(told.contains(want), "{told}");
+    assert!(message.contains(want), "{message}");
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn that_there_are_no_credentials_is_told() {
         command.env_remove(name);
     }
     command.env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1");
-    let told = run(&mut command).unwrap_err();
+    let message = run(&mut command).unwrap_err();
     let want = "s3://bucket/a: no credentials found: set AWS_ACCESS_KEY_ID";
-    assert!(told.contains(want), "{told}");
+    assert!(message.contains(want), "{message}");
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn the_environment_names_an_endpoint_of_google() {
 fn the_environment_lists_the_hosts_that_redirects_may_lead_to() {
     let (here, there, file) = (Server::start(), Server::start(), file(300_000));
     let url = here.redirect("/a", &there.put("/b", std::fs::read(file.path()).unwrap()));
-    let told = run(&mut child(&url, file.path())).unwrap_err();
+    let message = run(&mut child(&url, file.path())).unwrap_err();
     let host = there.base()["http://".len()..].to_owned();
-    assert!(told.contains(&format!("set FUSELOOP_ALLOW_REDIRECTS={host}")), "{told}");
+    assert!(message.contains(&format!("set FUSELOOP_ALLOW_REDIRECTS={host}")), "{message}");
     assert!(there.heads() == 0 && there.take_log().is_empty());
     run(child(&url, file.path()).env("FUSELOOP_ALLOW_REDIRECTS", host)).unwrap();
     assert!(there.heads() > 0 && !there.take_log().is_empty());
@@ -170,10 +170,10 @@ fn settings_that_are_not_supported_are_told() {
     let file = file(10);
     let mut command = child("s3://bucket/a", file.path());
     command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ALLOW_INVALID_CERTIFICATES", "true");
-    let told = run(&mut command).unwrap_err();
+    let message = run(&mut command).unwrap_err();
     let want = "s3://bucket/a: invalid settings: allow_invalid_certificates is not supported: \
                 name the certificate to trust in SSL_CERT_FILE";
-    assert!(told.contains(want), "{told}");
+    assert!(message.contains(want), "{message}");
 }
 
 #[test]
@@ -184,10 +184,17 @@ fn without_the_environment_no_file_is_made_and_half_of_it_is_an_error() {
     run(child(&url, file.path()).current_dir(&here).env("HOME", here.path())).unwrap();
     assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0);
     let mut command = child(&url, file.path());
-    let told = run(command.env("FUSELOOP_CACHE_DIR", here.path())).unwrap_err();
-    assert!(told.contains("FUSELOOP_CACHE_BYTES is \"\", expected a number of bytes"), "{told}");
-    let told = run(command.env("FUSELOOP_CACHE_BYTES", "1").env("FUSELOOP_CACHE_DIR", file.path()));
-    assert!(told.as_ref().is_err_and(|told| told.contains("FUSELOOP_CACHE_DIR \"")), "{told:?}");
+    let refusal = run(command.env("FUSELOOP_CACHE_DIR", here.path())).unwrap_err();
+    assert!(
+        refusal.contains("FUSELOOP_CACHE_BYTES is \"\", expected a number of bytes"),
+        "{refusal}"
+    );
+    let outcome =
+        run(command.env("FUSELOOP_CACHE_BYTES", "1").env("FUSELOOP_CACHE_DIR", file.path()));
+    assert!(
+        outcome.as_ref().is_err_and(|message| message.contains("FUSELOOP_CACHE_DIR \"")),
+        "{outcome:?}"
+    );
 }
 
 /// Processes that are killed at many moments while they fill one folder together leave a folder that the

@@ -112,12 +112,12 @@ fn claim(dir: &Path) -> Result<(), Problem> {
 /// Returns the ops of an epoch whose result a person can look at.
 fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
     let last = SIDES.len() - 1;
-    let place = (epoch.index() as usize).min(last);
+    let index = (epoch.index() as usize).min(last);
     let mut list = ops![
-        RandomResizedCrop::new(SIDES[place], RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomResizedCrop::new(SIDES[index], RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
         RandomHorizontalFlip::new(0.5)?,
     ];
-    if place == last {
+    if index == last {
         list.push(std::sync::Arc::new(ColorJitter::new(0.4, 0.4, 0.4)?));
     }
     Ok(list)
@@ -139,8 +139,8 @@ fn draw_all(dir: &Path) -> Result<u64, Problem> {
     }
     let all = CLASSES.len() as u32 * PER_CLASS;
     let bar = bar(all.into(), BAR).with_message("drawing");
-    let sizes = (0..all).into_par_iter().map(|place| {
-        let (class, number) = ((place / PER_CLASS) as usize, place % PER_CLASS);
+    let sizes = (0..all).into_par_iter().map(|index| {
+        let (class, number) = ((index / PER_CLASS) as usize, index % PER_CLASS);
         let path = dir.join(CLASSES[class]).join(format!("{}_{number:02}.jpg", CLASSES[class]));
         let jpeg = encode(&pictures::draw(class, number))?;
         fs::write(&path, &jpeg).map_err(Problem::io(&path))?;

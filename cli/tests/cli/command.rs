@@ -12,7 +12,7 @@ pub(crate) fn fuseloop(dir: &Path, args: &[&str]) -> Output {
 }
 
 /// Runs the command and returns its stdout.
-pub(crate) fn told(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn stdout_of(dir: &Path, args: &[&str]) -> String {
     let output = fuseloop(dir, args);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {:?}\n{errors}", output.status);

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
-use crate::command::{fuseloop, told};
+use crate::command::{fuseloop, stdout_of};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::registry;
@@ -48,14 +48,14 @@ fn folder(dir: &Path) -> PathBuf {
 fn dataset() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     folder(dir.path());
-    told(dir.path(), &["write", "photos", "photos.beton"]);
+    stdout_of(dir.path(), &["write", "photos", "photos.beton"]);
     dir
 }
 
 #[test]
 fn a_demo_needs_nothing_and_leaves_a_contact_sheet() {
     let dir = tempfile::tempdir().unwrap();
-    let text = told(dir.path(), &["demo"]);
+    let text = stdout_of(dir.path(), &["demo"]);
     for word in ["images/s", "first batch after", "code of epoch 0 reused", "recompiled in"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
@@ -69,8 +69,8 @@ fn a_demo_needs_nothing_and_leaves_a_contact_sheet() {
 #[test]
 fn a_demo_keeps_its_files_in_an_empty_folder_only() {
     let dir = tempfile::tempdir().unwrap();
-    told(dir.path(), &["demo", "--keep", "kept", "--out", "sheet.png"]);
-    assert!(told(dir.path(), &["info", "kept/demo.beton"]).contains("as JPEG"));
+    stdout_of(dir.path(), &["demo", "--keep", "kept", "--out", "sheet.png"]);
+    assert!(stdout_of(dir.path(), &["info", "kept/demo.beton"]).contains("as JPEG"));
     let (code, errors) = refused(dir.path(), &["demo", "--keep", "kept"]);
     assert_eq!(code, 1);
     assert!(errors.contains("error: kept is not empty\nhelp: "), "{errors}");
@@ -86,7 +86,8 @@ fn write_reports_images_classes_and_what_it_left_out() {
     assert!(errors.contains("9.jpg") && errors.contains("help: `--damaged skip`"), "{errors}");
     assert!(!dir.path().join("x.beton").exists());
 
-    let text = told(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
+    let text =
+        stdout_of(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
     for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
@@ -99,9 +100,9 @@ fn write_stores_as_it_is_told() {
     let dir = tempfile::tempdir().unwrap();
     folder(dir.path());
     let stored = |mode: &[&str]| {
-        told(dir.path(), &[&["write", "photos", "x.beton"], mode].concat());
+        stdout_of(dir.path(), &[&["write", "photos", "x.beton"], mode].concat());
         let info: Value =
-            serde_json::from_str(&told(dir.path(), &["info", "x.beton", "--json"])).unwrap();
+            serde_json::from_str(&stdout_of(dir.path(), &["info", "x.beton", "--json"])).unwrap();
         let stats = &info["fields"][0]["stats"];
         let number = |name: &str| stats[name].as_u64().unwrap();
         (number("jpeg"), number("raw"), number("max_width"))
@@ -122,7 +123,7 @@ fn plain_png(path: &Path, shade: u8) {
 
 /// The output of a command without its first line, which has the elapsed time.
 fn summary(dir: &Path, args: &[&str]) -> String {
-    told(dir, args).split_once('\n').unwrap().1.to_owned()
+    stdout_of(dir, args).split_once('\n').unwrap().1.to_owned()
 }
 
 #[test]
@@ -174,7 +175,8 @@ fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
     let photos = folder(dir.path());
     let whole = fs::read(photos.join("dog/5.jpg")).unwrap();
     fs::write(photos.join("dog/9.jpg"), &whole[..whole.len() / 2]).unwrap();
-    let write = |more: &[&str]| told(dir.path(), &[&["write", "photos", "x.beton"], more].concat());
+    let write =
+        |more: &[&str]| stdout_of(dir.path(), &[&["write", "photos", "x.beton"], more].concat());
     let text = write(&["--write-mode", "tiled"]);
     for word in ["x.beton: 7 images", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
         assert!(text.contains(word), "{word}:\n{text}");
@@ -197,7 +199,7 @@ fn recut_writes_a_folder_or_a_file_again() {
     let dir = tempfile::tempdir().unwrap();
     let photos = folder(dir.path());
     fs::write(photos.join("dog/9.jpg"), "no JPEG").unwrap();
-    let text = told(dir.path(), &["recut", "photos", "new/tiled", "-j", "2"]);
+    let text = stdout_of(dir.path(), &["recut", "photos", "new/tiled", "-j", "2"]);
     for word in [
         "new/tiled: 7 JPEGs, ",
         " images/s\n6 JPEGs re-cut: ",
@@ -209,15 +211,15 @@ fn recut_writes_a_folder_or_a_file_again() {
     assert!(dir.path().join("new/tiled/cat/notes.txt").is_file());
 
     fs::remove_file(photos.join("dog/9.jpg")).unwrap();
-    told(dir.path(), &["write", "photos", "plain.beton"]);
-    told(dir.path(), &["write", "photos", "tiled.beton", "--write-mode", "tiled"]);
-    let text = told(dir.path(), &["recut", "plain.beton", "again.beton"]);
+    stdout_of(dir.path(), &["write", "photos", "plain.beton"]);
+    stdout_of(dir.path(), &["write", "photos", "tiled.beton", "--write-mode", "tiled"]);
+    let text = stdout_of(dir.path(), &["recut", "plain.beton", "again.beton"]);
     for word in ["again.beton: 6 JPEGs, ", "6 samples in 1 page\n6 JPEGs re-cut: "] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
     let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
     assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
-    told(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row"]);
+    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row"]);
     assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
 }
 
@@ -255,7 +257,7 @@ fn a_killed_recut_leaves_whole_files_only() {
         fs::create_dir_all(photos.join(format!("{}", n % 3))).unwrap();
         fs::write(photos.join(format!("{}/{n}.jpg", n % 3)), jpeg(200 + n, 150, 1)).unwrap();
     }
-    told(dir.path(), &["recut", "photos", "whole"]);
+    stdout_of(dir.path(), &["recut", "photos", "whole"]);
     let whole = dir.path().join("whole");
     for kill in 0..kills {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
@@ -269,7 +271,7 @@ fn a_killed_recut_leaves_whole_files_only() {
         child.wait().unwrap();
         assert!(whole_files(&dir.path().join("killed"), &whole) <= 60);
     }
-    told(dir.path(), &["recut", "photos", "killed"]);
+    stdout_of(dir.path(), &["recut", "photos", "killed"]);
     assert_eq!(whole_files(&dir.path().join("killed"), &whole), 60);
     assert_eq!(fs::read_dir(dir.path().join("killed")).unwrap().count(), 3, "nothing is left over");
 }
@@ -277,14 +279,14 @@ fn a_killed_recut_leaves_whole_files_only() {
 #[test]
 fn info_tells_fields_sizes_and_labels() {
     let dir = dataset();
-    let text = told(dir.path(), &["info", "photos.beton"]);
+    let text = stdout_of(dir.path(), &["info", "photos.beton"]);
     assert!(text.contains("photos.beton: 6 samples"), "{text}");
     assert!(text.contains("6 as JPEG, 47 to 97 wide, 40 to 90 high"), "{text}");
     assert!(text.contains("0 to 1"), "{text}");
     assert!(!text.contains("row functions"), "{text}");
 
     let json: Value =
-        serde_json::from_str(&told(dir.path(), &["info", "photos.beton", "--json"])).unwrap();
+        serde_json::from_str(&stdout_of(dir.path(), &["info", "photos.beton", "--json"])).unwrap();
     assert_eq!(json["samples"], 6);
     assert_eq!(json["bytes"], fs::metadata(dir.path().join("photos.beton")).unwrap().len());
     assert_eq!(json["page_size"], 1 << 23);
@@ -296,7 +298,7 @@ fn info_tells_fields_sizes_and_labels() {
 fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beton");
     let file = "custom_field_p4k.beton";
-    let text = told(&golden, &["info", file]);
+    let text = stdout_of(&golden, &["info", file]);
     for word in [
         "3 samples",
         "2 fields, 3 stored values",
@@ -306,11 +308,11 @@ fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(text.contains("`--custom a_name_longer_th=BYTES:ALIGN`"), "{text}");
-    let json: Value = serde_json::from_str(&told(&golden, &["info", file, "--json"])).unwrap();
+    let json: Value = serde_json::from_str(&stdout_of(&golden, &["info", file, "--json"])).unwrap();
     assert_eq!((&json["samples"], &json["fields"][0]["type"]), (&3.into(), &"custom".into()));
     assert_eq!(json["fields"][1]["name"], "i");
 
-    let text = told(&golden, &["info", file, "--custom", "a_name_longer_th=8:8"]);
+    let text = stdout_of(&golden, &["info", file, "--custom", "a_name_longer_th=8:8"]);
     assert!(text.contains("custom of 8 bytes") && text.contains(" to "), "{text}");
     let (code, errors) = refused(&golden, &["info", file, "--custom", "a_name_longer_th=8"]);
     assert!(code == 2 && errors.contains("expected NAME=BYTES:ALIGN"), "{errors}");
@@ -324,7 +326,7 @@ fn padded_images_are_as_large_as_the_largest_of_their_batch() {
     let dir = dataset();
     fs::write(dir.path().join("pad.toml"), "[collate]\nimage = \"pad\"\n").unwrap();
     let args = ["dump", "photos.beton", "--pipeline", "pad.toml", "--out", "padded"];
-    told(dir.path(), &[&args[..], &["-b", "3", "-n", "2", "--sequential"]].concat());
+    stdout_of(dir.path(), &[&args[..], &["-b", "3", "-n", "2", "--sequential"]].concat());
     let shape = |name: &str| {
         let npy = fs::read(dir.path().join("padded").join(name)).unwrap();
         let header = String::from_utf8_lossy(&npy[..128]).into_owned();
@@ -341,7 +343,7 @@ fn each_rank_dumps_its_own_share() {
     let dir = dataset();
     let dump = |out: &str, more: &[&str]| {
         let args = ["dump", "photos.beton", "--out", out, "-b", "3", "-n", "9", "--sequential"];
-        told(dir.path(), &[&args[..], more].concat());
+        stdout_of(dir.path(), &[&args[..], more].concat());
         let labels = |batch: u64| fs::read(dir.path().join(format!("{out}/label_{batch:04}.npy")));
         let numbers =
             (0..9).map_while(|batch| labels(batch).ok()).flat_map(|npy| npy[128..].to_vec());
@@ -351,7 +353,7 @@ fn each_rank_dumps_its_own_share() {
     assert_eq!(dump("even", &["--rank", "0", "--world", "2"]), [0, 0, 1]);
     assert_eq!(dump("odd", &["--rank", "1", "--world", "2"]), [0, 1, 1]);
 
-    let json = told(
+    let json = stdout_of(
         dir.path(),
         &["bench", "photos.beton", "-e", "1", "--rank", "1", "--world", "3", "--json"],
     );
@@ -389,13 +391,14 @@ fn a_rank_in_the_environment_is_said_not_to_be_read() {
 fn bench_measures_every_epoch() {
     let dir = dataset();
     let args = ["bench", "photos.beton", "--epochs", "3", "--batch-size", "4", "--workers", "2"];
-    let text = told(dir.path(), &args);
+    let text = stdout_of(dir.path(), &args);
     for word in
         ["epoch 0 ", "(warm-up)", "epoch 2 ", "median", "first batch", "workers  ", "bottleneck  "]
     {
         assert!(text.contains(word), "{word}:\n{text}");
     }
-    let json = told(dir.path(), &[&args[..], &["--json", "--recompile", "-w", "jitter"]].concat());
+    let json =
+        stdout_of(dir.path(), &[&args[..], &["--json", "--recompile", "-w", "jitter"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["workload"], &json["samples"]), (&"W3".into(), &6.into()));
     assert_eq!(json["epochs"].as_array().unwrap().len(), 3);
@@ -413,7 +416,7 @@ fn bench_measures_every_epoch() {
 fn bench_stops_after_the_batches_asked_for() {
     let dir = dataset();
     let args = ["bench", "photos.beton", "--batch-size", "2", "-n", "1", "-e", "1", "--json"];
-    let json: Value = serde_json::from_str(&told(dir.path(), &args)).unwrap();
+    let json: Value = serde_json::from_str(&stdout_of(dir.path(), &args)).unwrap();
     assert_eq!((&json["epochs"][0]["images"], &json["warm_up_epochs"]), (&2.into(), &0.into()));
 }
 
@@ -432,7 +435,7 @@ fn spans(trace: &Value) -> std::collections::BTreeMap<u64, Vec<(f64, f64, &Value
 fn a_trace_of_an_epoch_is_json_whose_spans_do_not_overlap() {
     let dir = dataset();
     let args = ["bench", "photos.beton", "-b", "2", "-j", "2", "-e", "1", "--trace", "t.json"];
-    let text = told(dir.path(), &args);
+    let text = stdout_of(dir.path(), &args);
     assert!(text.contains("trace        t.json: ") && text.contains("ui.perfetto.dev"), "{text}");
 
     let trace = fs::read_to_string(dir.path().join("t.json")).unwrap();
@@ -472,7 +475,7 @@ fn a_trace_of_an_epoch_is_json_whose_spans_do_not_overlap() {
 #[test]
 fn verify_finds_nothing_in_a_whole_file() {
     let dir = dataset();
-    let text = told(dir.path(), &["verify", "photos.beton", "--write-indices", "good.txt"]);
+    let text = stdout_of(dir.path(), &["verify", "photos.beton", "--write-indices", "good.txt"]);
     for word in [
         "photos.beton: 6 samples checked in ",
         " samples/s, ",
@@ -483,7 +486,7 @@ fn verify_finds_nothing_in_a_whole_file() {
     }
     assert!(!text.contains("note"), "{text}");
     assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n2\n3\n4\n5\n");
-    let part = told(dir.path(), &["verify", "photos.beton", "--limit", "2"]);
+    let part = stdout_of(dir.path(), &["verify", "photos.beton", "--limit", "2"]);
     assert!(part.contains("2 samples checked of 6 in "), "{part}");
 }
 
@@ -559,7 +562,7 @@ fn dumped_batches_are_those_of_the_loader() {
     let dir = dataset();
     let args =
         ["dump", "photos.beton", "-w", "W3", "-n", "9", "-b", "4", "--seed", "5", "--epoch", "2"];
-    let text = told(dir.path(), &[&args[..], &["--out", "new/dump"]].concat());
+    let text = stdout_of(dir.path(), &[&args[..], &["--out", "new/dump"]].concat());
     assert!(text.contains("2 batches") && text.contains("no more batches"), "{text}");
 
     let loader = Loader::open(dir.path().join("photos.beton")).unwrap();
@@ -582,7 +585,7 @@ fn dumped_batches_are_those_of_the_loader() {
 fn a_dump_overwrites_only_by_force() {
     let dir = dataset();
     let dump = ["dump", "photos.beton", "--out", "dump"];
-    told(dir.path(), &dump);
+    stdout_of(dir.path(), &dump);
     let label = dir.path().join("dump/label_0000.npy");
     fs::remove_file(dir.path().join("dump/image_0000.npy")).unwrap();
     fs::write(&label, "mine").unwrap();
@@ -591,7 +594,7 @@ fn a_dump_overwrites_only_by_force() {
     assert!(errors.contains("label_0000.npy already exists\nhelp: `--force`"), "{errors}");
     assert_eq!(fs::read(&label).unwrap(), b"mine");
     assert!(!dir.path().join("dump/image_0000.npy").exists(), "nothing was written before");
-    told(dir.path(), &[&dump[..], &["--force"]].concat());
+    stdout_of(dir.path(), &[&dump[..], &["--force"]].concat());
     assert_eq!(npy(&label).1, "6, 1, ");
 }
 
@@ -599,7 +602,7 @@ fn a_dump_overwrites_only_by_force() {
 fn explain_shows_the_plan_its_costs_and_its_code() {
     let dir = dataset();
     let explain = ["explain", "photos.beton", "-w", "W3"];
-    let text = told(dir.path(), &[&explain[..], &["-n", "2"]].concat());
+    let text = stdout_of(dir.path(), &[&explain[..], &["-n", "2"]].concat());
     for word in [
         "block 0: u8 [40..=90, 47..=97, 3] -> f32 [3, 224, 224]: rows resized",
         "ColorJitter",
@@ -612,9 +615,9 @@ fn explain_shows_the_plan_its_costs_and_its_code() {
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
-    let unmeasured = told(dir.path(), &[&explain[..], &["-n", "0"]].concat());
+    let unmeasured = stdout_of(dir.path(), &[&explain[..], &["-n", "0"]].concat());
     assert!(!unmeasured.contains("predicted") && !unmeasured.contains("bottleneck"));
-    let with_code = |flag| told(dir.path(), &[&explain[..], &["-n", "0", flag]].concat());
+    let with_code = |flag| stdout_of(dir.path(), &[&explain[..], &["-n", "0", flag]].concat());
     if text.contains("bytes of code") {
         assert!(text.contains("measured"), "{text}");
         for flag in ["--clif", "--ir"] {
@@ -628,7 +631,8 @@ fn explain_shows_the_plan_its_costs_and_its_code() {
 fn explain_as_json_has_every_op_and_its_nanoseconds() {
     let dir = dataset();
     fs::write(dir.path().join("p.toml"), "[fields]\nimage = ['RandomHorizontalFlip', { op = 'Resize', size = 32 }, { op = 'RandomBrightness', magnitude = 0.4 }, { op = 'RandomResizedCrop', size = 24 }]\nlabel = [{ op = 'OneHot', classes = 2 }]").unwrap();
-    let text = told(dir.path(), &["explain", "photos.beton", "-p", "p.toml", "--json", "-n", "1"]);
+    let text =
+        stdout_of(dir.path(), &["explain", "photos.beton", "-p", "p.toml", "--json", "-n", "1"]);
     let json: Value = serde_json::from_str(&text).unwrap();
     let image = &json["images"][0];
     let blocks = image["blocks"].as_array().unwrap();
@@ -658,7 +662,7 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     let dir = dataset();
     let path = dir.path();
     let preview = |args: &[&str]| {
-        told(path, &[&["preview", "photos.beton", "-w", "W3", "--seed", "3"], args].concat())
+        stdout_of(path, &[&["preview", "photos.beton", "-w", "W3", "--seed", "3"], args].concat())
     };
     let text = preview(&["-n", "2", "-m", "3", "-o", "a.png"]);
     assert!(text.contains("2 samples of W3") && text.contains("epochs 0 to 2"), "{text}");
@@ -694,7 +698,7 @@ fn a_replayed_sample_is_the_loader_s_row() {
         let sample_text = sample.to_string();
         let out = format!("replayed/{sample}");
         let more = ["--sample", &sample_text, "--out", &out];
-        let text = told(path, &[&args[..], &more].concat());
+        let text = stdout_of(path, &[&args[..], &more].concat());
         assert!(text.contains("are the same bits") || text.contains("not compiled"), "{text}");
         assert!(text.contains(" to 48x48\n") && text.contains("stored label "), "{text}");
         let (_, shape, bytes) = npy(&path.join(&out).join("image.npy"));
@@ -729,7 +733,7 @@ fn compiled_loops_are_named_for_perf_if_asked() {
 #[test]
 fn ops_lists_every_op_and_explains_one() {
     let dir = tempfile::tempdir().unwrap();
-    let text = told(dir.path(), &["ops"]);
+    let text = stdout_of(dir.path(), &["ops"]);
     for line in [
         "\ngeometry\n",
         "  RandomHorizontalFlip(p = 0.5): mirrors a share p of the images left to right\n",
@@ -738,20 +742,20 @@ fn ops_lists_every_op_and_explains_one() {
     ] {
         assert!(format!("\n{text}").contains(line), "{line}:\n{text}");
     }
-    let json: Value = serde_json::from_str(&told(dir.path(), &["ops", "--json"])).unwrap();
+    let json: Value = serde_json::from_str(&stdout_of(dir.path(), &["ops", "--json"])).unwrap();
     let listed: Vec<&str> =
         json.as_array().unwrap().iter().map(|op| op["name"].as_str().unwrap()).collect();
     let known: Vec<&str> = registry().iter().map(|info| info.name).collect();
     assert_eq!(listed, known);
 
-    let text = told(dir.path(), &["ops", "OneHot"]);
+    let text = stdout_of(dir.path(), &["ops", "OneHot"]);
     assert!(
         text.contains("classes          a whole number, 0 or more (required): elements"),
         "{text}"
     );
     assert!(text.contains("label = [{ op = \"OneHot\", classes = 1000 }]"), "{text}");
     let json: Value =
-        serde_json::from_str(&told(dir.path(), &["ops", "Cutout", "--json"])).unwrap();
+        serde_json::from_str(&stdout_of(dir.path(), &["ops", "Cutout", "--json"])).unwrap();
     assert_eq!((&json["class"], &json["params"][1]["default"]), (&"overwrite".into(), &0.into()));
 }
 
@@ -760,7 +764,7 @@ fn ops_lists_every_op_and_explains_one() {
 fn what_ops_shows_can_be_pasted() {
     let dir = tempfile::tempdir().unwrap();
     for info in registry() {
-        let text = told(dir.path(), &["ops", info.name]);
+        let text = stdout_of(dir.path(), &["ops", info.name]);
         let example = &text[text.find("[fields]").unwrap()..];
         let spec: Spec = example.parse().unwrap_or_else(|error| panic!("{example}: {error}"));
         assert_eq!(spec.fields().count(), 1);
@@ -825,21 +829,21 @@ fn a_pipeline_file_runs_in_place_of_a_workload() {
         'ToChannelsFirst']\nlabel = [{ op = 'OneHot', classes = 2 }]";
     fs::write(path.join("p.toml"), file).unwrap();
 
-    let text = told(path, &["explain", "photos.beton", "--pipeline", "p.toml", "--ir"]);
+    let text = stdout_of(path, &["explain", "photos.beton", "--pipeline", "p.toml", "--ir"]);
     assert!(text.contains("p.toml: ops for image, label, changing with the epoch"), "{text}");
     assert!(text.contains("RandomResizedCrop"), "{text}");
 
     let args = ["bench", "photos.beton", "-p", "p.toml", "--json", "-e", "2"];
-    let json: Value = serde_json::from_str(&told(path, &args)).unwrap();
+    let json: Value = serde_json::from_str(&stdout_of(path, &args)).unwrap();
     assert_eq!((&json["workload"], &json["pipeline"]), (&Value::Null, &"p.toml".into()));
     assert_eq!((&json["batch_size"], &json["seed"]), (&4.into(), &5.into()));
     assert_eq!(json["epochs"][1]["images"], 6, "a short last batch counts");
     let json: Value =
-        serde_json::from_str(&told(path, &[&args[..], &["-b", "2"]].concat())).unwrap();
+        serde_json::from_str(&stdout_of(path, &[&args[..], &["-b", "2"]].concat())).unwrap();
     assert_eq!(json["batch_size"], 2, "what is given holds against the file");
 
     let dump = ["dump", "photos.beton", "-p", "p.toml", "--epoch", "2", "--out", "out"];
-    told(path, &dump);
+    stdout_of(path, &dump);
     assert_eq!(npy(&path.join("out/image_0000.npy")).1, "4, 3, 64, 64, ");
     assert_eq!(npy(&path.join("out/label_0000.npy")).1, "4, 2, ");
     let both = ["bench", "photos.beton", "-p", "p.toml", "-w", "W1"];
@@ -951,7 +955,7 @@ fn every_command_has_help_with_examples() {
     for command in
         ["demo", "write", "recut", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
     {
-        let help = told(dir.path(), &[command, "--help"]);
+        let help = stdout_of(dir.path(), &[command, "--help"]);
         assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
     }
 }
@@ -967,7 +971,7 @@ fn a_hostile_name_does_not_reach_the_terminal() {
 
     let photos = folder(dir.path());
     fs::write(photos.join("cat/\u{1b}[2J.txt"), "").unwrap();
-    let text = told(dir.path(), &["write", "photos", "x.beton"]);
+    let text = stdout_of(dir.path(), &["write", "photos", "x.beton"]);
     assert!(!text.contains('\u{1b}') && text.contains("\\u{1b}[2J.txt"), "{text:?}");
 }
 
@@ -991,8 +995,8 @@ fn a_reader_that_has_gone_is_no_error() {
 fn the_command_is_called_fuseloop_whatever_its_crate_is_called() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(
-        told(dir.path(), &["--version"]),
+        stdout_of(dir.path(), &["--version"]),
         format!("fuseloop {}\n", env!("CARGO_PKG_VERSION"))
     );
-    assert!(told(dir.path(), &["--help"]).contains("Usage: fuseloop <COMMAND>"));
+    assert!(stdout_of(dir.path(), &["--help"]).contains("Usage: fuseloop <COMMAND>"));
 }

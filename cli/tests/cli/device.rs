@@ -314,8 +314,8 @@ fn info_tells_what_there_is_or_why_there_is_nothing() {
     let (code, text, _) = command(&path, &["info", "--gpu"]);
     assert!(code == 0 && text.starts_with("no GPU: ") && text.contains("libcuda.so.1"), "{text}");
     let (code, text, _) = command(&path, &["info", "--gpu", "--json"]);
-    let told: Value = serde_json::from_str(&text).unwrap();
-    assert!(code == 0 && told["gpus"] == Value::Array(vec![]) && told["no_gpu"].is_string());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["gpus"] == Value::Array(vec![]) && report["no_gpu"].is_string());
     assert_eq!(command(&path, &["info"]).0, 2);
     assert_eq!(command(&path, &["info", "FILE", "--gpu"]).0, 2);
 }
@@ -337,10 +337,10 @@ fn bench_and_explain_say_where_they_run() {
         let reason = "device: cpu, since a GPU was requested, but";
         assert_eq!(on("auto").matches(reason).count(), 1, "{}", on("auto"));
         assert!(!on("cpu").contains("device:") && !says(&args).contains("device:"));
-        let told: Value =
+        let report: Value =
             serde_json::from_str(&says(&[&args[..], &["--device", "auto", "--json"]].concat()))
                 .unwrap();
-        assert!(told["device"] == "cpu" && told["device_fallback"].is_string(), "{told}");
+        assert!(report["device"] == "cpu" && report["device_fallback"].is_string(), "{report}");
         let (code, _, errors) = command(&path, &[&args[..], &["--device", "cuda:0"]].concat());
         assert!(code == 1 && errors.contains("help: `fuseloop info --gpu`"), "{errors}");
         assert_eq!(command(&path, &[&args[..], &["--device", "gpu"]].concat()).0, 2);

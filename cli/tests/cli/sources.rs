@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
-use crate::command::{fuseloop, told};
+use crate::command::{fuseloop, stdout_of};
 use crate::files::files;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::OnDamaged;
@@ -75,9 +75,9 @@ fn every_kind_of_dataset_gives_the_same_batches() {
     let dir = dir.path();
     photos(dir);
     let kinds = ["s-{000}.tar", "one.tar", "t-{0}-of-{N}.tfrecord"];
-    told(dir, &["convert", "photos", kinds[0], "--max-samples", "9"]);
-    told(dir, &["convert", "s-{000..002}.tar", kinds[1]]);
-    told(dir, &["convert", "photos", kinds[2], "--shards", "2"]);
+    stdout_of(dir, &["convert", "photos", kinds[0], "--max-samples", "9"]);
+    stdout_of(dir, &["convert", "s-{000..002}.tar", kinds[1]]);
+    stdout_of(dir, &["convert", "photos", kinds[2], "--shards", "2"]);
     let names = ["s-{000..002}.tar", "s-*.tar", "one.tar", "t-*-of-2.tfrecord"];
     let (pixels, labels) = epoch(opened(dir, "photos"), Order::Random, 2);
     assert_eq!(labels.len(), IMAGES);
@@ -88,9 +88,9 @@ fn every_kind_of_dataset_gives_the_same_batches() {
         }
     }
     // With an index, the result is the same; a damaged index is then reported, and rebuilt.
-    told(dir, &["index", "s-*.tar"]);
-    told(dir, &["index", "t-*-of-2.tfrecord"]);
-    told(dir, &["index", "photos"]);
+    stdout_of(dir, &["index", "s-*.tar"]);
+    stdout_of(dir, &["index", "t-*-of-2.tfrecord"]);
+    stdout_of(dir, &["index", "photos"]);
     for name in names.into_iter().chain(["photos"]) {
         assert!(epoch(opened(dir, name), Order::Random, 2).0 == pixels, "{name}, with an index");
     }
@@ -100,7 +100,7 @@ fn every_kind_of_dataset_gives_the_same_batches() {
     fs::write(&index, bytes).unwrap();
     let error = Loader::open(dir.join("s-*.tar")).err().unwrap().to_string();
     assert!(error.contains("s-001.tar.fidx"), "{error}");
-    told(dir, &["index", "s-*.tar"]);
+    stdout_of(dir, &["index", "s-*.tar"]);
     assert!(epoch(opened(dir, "s-*.tar"), Order::Random, 2).0 == pixels);
 }
 
@@ -109,8 +109,8 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
-    told(dir, &["convert", "photos", "t.tfrecord"]);
+    stdout_of(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
+    stdout_of(dir, &["convert", "photos", "t.tfrecord"]);
     for name in ["s-0.tar", "s-1.tar", "s-2.tar", "t.tfrecord"] {
         let file = fs::File::create(dir.join(format!("{name}.gz"))).unwrap();
         let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
@@ -122,7 +122,7 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
         let found = epoch(opened(dir, name), Order::Sequential, 3);
         assert!(found == want, "{name}");
     }
-    let found = told(dir, &["bench", "s-{0..2}.tar.gz", "-e", "1", "-b", "4"]);
+    let found = stdout_of(dir, &["bench", "s-{0..2}.tar.gz", "-e", "1", "-b", "4"]);
     assert!(found.contains("images/s"), "{found}");
     let refused = fuseloop(dir, &["verify", "t.tfrecord.gz"]);
     let errors = String::from_utf8(refused.stderr).unwrap();
@@ -131,7 +131,10 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
     for (src, to) in [("s-{0..2}.tar", "plain"), ("s-{0..2}.tar.gz", "packed")] {
         fs::create_dir(dir.join(to)).unwrap();
         for dst in ["x-{000}.tar", "x.beton", "x-{0}.tfrecord", "x"] {
-            told(dir, &["convert", src, &format!("{to}/{dst}"), "--max-samples", "6", "-j", "3"]);
+            stdout_of(
+                dir,
+                &["convert", src, &format!("{to}/{dst}"), "--max-samples", "6", "-j", "3"],
+            );
         }
     }
     let plain = files(&dir.join("plain"));
@@ -151,13 +154,13 @@ fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
-    let info = told(dir, &["info", "s-{0..2}.tar"]);
+    stdout_of(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
+    let info = stdout_of(dir, &["info", "s-{0..2}.tar"]);
     assert!(info.contains("23 samples") && info.contains("2 fields"), "{info}");
     let json: serde_json::Value =
-        serde_json::from_str(&told(dir, &["info", "photos", "--json"])).unwrap();
+        serde_json::from_str(&stdout_of(dir, &["info", "photos", "--json"])).unwrap();
     assert_eq!((&json["samples"], &json["fields"][0]["name"]), (&23.into(), &"image".into()));
-    assert!(told(dir, &["verify", "s-{0..2}.tar"]).contains("no damage found"));
+    assert!(stdout_of(dir, &["verify", "s-{0..2}.tar"]).contains("no damage found"));
     fs::write(dir.join("photos/ape/000.jpg"), b"\xff\xd8\xffno picture").unwrap();
     let refused = fuseloop(dir, &["verify", "photos"]);
     assert_eq!(refused.status.code(), Some(1));
@@ -179,8 +182,8 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
     let torn = dir.join("photos/ape/006.jpg");
     let jpeg = fs::read(&torn).unwrap();
     fs::write(&torn, &jpeg[..jpeg.len() / 2]).unwrap();
-    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "5"]);
-    told(dir, &["convert", "photos", "t-{0}.tfrecord", "--max-samples", "5"]);
+    stdout_of(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "5"]);
+    stdout_of(dir, &["convert", "photos", "t-{0}.tfrecord", "--max-samples", "5"]);
     for shard in 0..5 {
         let file = fs::File::create(dir.join(format!("s-{shard}.tar.gz"))).unwrap();
         let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
@@ -248,21 +251,21 @@ fn one_pipeline_file_does_for_every_kind_of_dataset() {
     photos(dir);
     // The pixels of a PNG need not be the same in every format.
     fs::remove_file(dir.join("photos/ape/005.png")).unwrap();
-    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "9"]);
-    told(dir, &["convert", "photos", "t.tfrecord"]);
-    told(dir, &["convert", "photos", "x.beton"]);
+    stdout_of(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "9"]);
+    stdout_of(dir, &["convert", "photos", "t.tfrecord"]);
+    stdout_of(dir, &["convert", "photos", "x.beton"]);
     fs::write(dir.join("p.toml"), PIPELINE).unwrap();
     fs::write(dir.join("stored.toml"), PIPELINE.replace("image", "jpg").replace("label", "cls"))
         .unwrap();
     let dump = |name: &str, pipeline: &str, out: &str| {
-        told(dir, &["dump", name, "--pipeline", pipeline, "--out", out, "-n", "9"]);
+        stdout_of(dir, &["dump", name, "--pipeline", pipeline, "--out", out, "-n", "9"]);
         files(&dir.join(out))
     };
     let want = dump("photos", "p.toml", "of_photos");
     assert!(want.keys().any(|name| name.contains("image_0000.npy")), "{:?}", want.keys());
     for (k, name) in ["s-{0..2}.tar", "t.tfrecord", "x.beton"].into_iter().enumerate() {
         assert!(dump(name, "p.toml", &format!("out{k}")) == want, "{name}");
-        told(dir, &["explain", name, "--pipeline", "p.toml"]);
+        stdout_of(dir, &["explain", name, "--pipeline", "p.toml"]);
     }
     assert!(dump("s-{0..2}.tar", "stored.toml", "stored") == want, "by the stored names");
 
@@ -295,8 +298,8 @@ fn betons_are_put_together_split_and_cut_down() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    told(dir, &["convert", "photos", "all.beton"]);
-    told(dir, &["split", "all.beton", "--parts", "2"]);
+    stdout_of(dir, &["convert", "photos", "all.beton"]);
+    stdout_of(dir, &["split", "all.beton", "--parts", "2"]);
     let mut parts: Vec<String> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -304,7 +307,7 @@ fn betons_are_put_together_split_and_cut_down() {
         .collect();
     parts.sort();
     let [first, second] = &parts[..] else { panic!("{parts:?}") };
-    told(dir, &["concat", first, second, "again.beton"]);
+    stdout_of(dir, &["concat", first, second, "again.beton"]);
     let want = epoch(opened(dir, "all.beton"), Order::Random, 2);
     assert!(epoch(opened(dir, "again.beton"), Order::Random, 2) == want);
     let source = |name: &str| match Dataset::open(dir.join(name)).unwrap() {
@@ -313,7 +316,7 @@ fn betons_are_put_together_split_and_cut_down() {
     };
     let both = Concat::new([source(first), source(second)]).unwrap();
     assert!(epoch(Loader::from_source(both), Order::Random, 2) == want);
-    told(dir, &["subset", "all.beton", "few.beton", "--every", "10"]);
+    stdout_of(dir, &["subset", "all.beton", "few.beton", "--every", "10"]);
     let (few, all) = (source("few.beton"), source("all.beton"));
     assert_eq!(few.len(), 3);
     assert_eq!(few.read(SampleId(2)).unwrap(), all.read(SampleId(20)).unwrap());
@@ -326,7 +329,7 @@ fn a_dataset_may_have_more_shards_than_a_process_files() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    told(dir, &["convert", "photos", "one.tar"]);
+    stdout_of(dir, &["convert", "photos", "one.tar"]);
     let shard = fs::read(dir.join("one.tar")).unwrap();
     (0..400).for_each(|k| fs::write(dir.join(format!("s-{k:03}.tar")), &shard).unwrap());
     let run = |command: &str| {
@@ -406,11 +409,11 @@ fn folders_in_classes_are_numbered_as_torchvision_numbers_them_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let jpegs = nested(&dir.join("photos"));
-    told(dir, &["write", "photos", "w.beton"]);
-    told(dir, &["convert", "photos", "c.beton"]);
-    told(dir, &["convert", "photos", "c.tar"]);
-    told(dir, &["convert", "photos", "c.tfrecord"]);
-    told(dir, &["recut", "photos", "recut"]);
+    stdout_of(dir, &["write", "photos", "w.beton"]);
+    stdout_of(dir, &["convert", "photos", "c.beton"]);
+    stdout_of(dir, &["convert", "photos", "c.tar"]);
+    stdout_of(dir, &["convert", "photos", "c.tfrecord"]);
+    stdout_of(dir, &["recut", "photos", "recut"]);
     let labels = NESTED.iter().map(|(_, label)| *label);
     let want: Vec<_> = jpegs.into_iter().zip(labels).collect();
     let stream = epoch(opened(dir, "photos"), Order::Random, 2);
@@ -456,7 +459,7 @@ fn links_are_followed_by_every_command_and_loops_are_left_out() {
         (&["index", "photos"], "photos"),
         (&["info", "photos"], "photos"),
     ] {
-        let text = told(dir, command);
+        let text = stdout_of(dir, command);
         assert!(text.contains(said), "{command:?}: {text}");
         assert!(samples(&dir.join(out)) == want, "{out}");
     }
@@ -513,7 +516,7 @@ fn class_numbers_survive_every_form() {
         ("h", "deep/er/b.beton"),
     ] {
         let limit = if to.contains("{N}") { &["--shards", "2"][..] } else { &[] };
-        told(dir, &[&["convert", from, to], limit].concat());
+        stdout_of(dir, &[&["convert", from, to], limit].concat());
         let shard = to.replace("{000}", "*").replace("{00000}-of-{N}", "*-of-*");
         assert!(samples(&dir.join(shard)) == want, "{from} to {to}");
     }
@@ -559,7 +562,7 @@ fn class_names_survive_every_form() {
             _ => &[],
         };
         let command = if to == "r" { "recut" } else { "convert" };
-        let text = told(dir, &[&[command, &from, to], limit].concat());
+        let text = stdout_of(dir, &[&[command, &from, to], limit].concat());
         let is_said =
             text.contains("note: the numbers and names of the classes are in classes.json");
         assert_eq!(is_said, ["f", "g", "h"].contains(&to), "{text}");
@@ -573,11 +576,11 @@ fn class_names_survive_every_form() {
     }
     // Some of the shards, and files derived from .beton files.
     assert_eq!(names(&dir.join("s-{001..002}.tar")), classes);
-    told(dir, &["concat", "a.beton", "b.beton", "both.beton"]);
-    told(dir, &["subset", "both.beton", "few.beton", "--every", "3"]);
-    told(dir, &["split", "both.beton", "--parts", "2"]);
-    told(dir, &["recut", "both.beton", "cut.beton"]);
-    told(dir, &["write", "r", "w.beton"]);
+    stdout_of(dir, &["concat", "a.beton", "b.beton", "both.beton"]);
+    stdout_of(dir, &["subset", "both.beton", "few.beton", "--every", "3"]);
+    stdout_of(dir, &["split", "both.beton", "--parts", "2"]);
+    stdout_of(dir, &["recut", "both.beton", "cut.beton"]);
+    stdout_of(dir, &["write", "r", "w.beton"]);
     for name in ["both.beton", "few.beton", "cut.beton", "w.beton"] {
         assert_eq!(names(&dir.join(name)), classes, "{name}");
     }
@@ -594,8 +597,8 @@ fn a_folder_of_named_classes_comes_back_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     photos(dir);
-    told(dir, &["convert", "photos", "a.beton"]);
-    told(dir, &["convert", "a.beton", "new"]);
+    stdout_of(dir, &["convert", "photos", "a.beton"]);
+    stdout_of(dir, &["convert", "a.beton", "new"]);
     let classes = [(0, "ape".to_owned()), (1, "bee".to_owned()), (2, "cow".to_owned())];
     assert_eq!(names(&dir.join("a.beton")), classes);
     assert_eq!(names(&dir.join("new")), classes);
@@ -603,9 +606,9 @@ fn a_folder_of_named_classes_comes_back_as_it_was() {
     assert!(found.len() == IMAGES && found.contains_key("ape/00000000.jpg"));
     // If someone adds a class folder, its number is not guessed.
     beton_of(&dir.join("gaps.beton"), &[4, 9]);
-    told(dir, &["convert", "gaps.beton", "gaps"]);
+    stdout_of(dir, &["convert", "gaps.beton", "gaps"]);
     fs::create_dir(dir.join("gaps/new")).unwrap();
-    assert!(told(dir, &["info", "gaps"]).contains("2 samples"));
+    assert!(stdout_of(dir, &["info", "gaps"]).contains("2 samples"));
     fs::copy(dir.join("photos/ape/000.jpg"), dir.join("gaps/new/0.jpg")).unwrap();
     let refused = String::from_utf8(fuseloop(dir, &["info", "gaps"]).stderr).unwrap();
     assert!(refused.contains("no number for the class folder \"new\""), "{refused}");
@@ -627,7 +630,7 @@ fn a_folder_with_a_table_keeps_class_names() {
     let list =
         "{\"fuseloop\":\"classes\",\"version\":1,\"classes\":[{\"number\":601,\"name\":\"ape\"}]}";
     fs::write(dir.join("a.beton.classes.json"), list).unwrap();
-    told(dir, &["convert", "a.beton", "t"]);
-    told(dir, &["convert", "t/metadata.jsonl", "b.beton"]);
+    stdout_of(dir, &["convert", "a.beton", "t"]);
+    stdout_of(dir, &["convert", "t/metadata.jsonl", "b.beton"]);
     assert_eq!(names(&dir.join("b.beton")), [(601, "ape".to_owned())]);
 }

@@ -152,8 +152,8 @@ impl Upcoming for All {
         40
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        samples.extend(places.map(SampleId));
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        samples.extend(positions.map(SampleId));
     }
 }
 

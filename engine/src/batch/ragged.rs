@@ -133,13 +133,13 @@ fn largest(sizes: impl Iterator<Item = [usize; 2]>) -> [usize; 2] {
 /// Pads image `i` of `bytes`, stored at the start of its range, to the largest size, and moves it to the
 /// end of image `i - 1`.
 fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8) {
-    let place = bytes.len() / sizes.len().max(1);
+    let sample_len = bytes.len() / sizes.len().max(1);
     let [height, width] = largest(sizes.iter().copied());
     let wide = width * channels;
     for (i, &[rows, columns]) in sizes.iter().enumerate() {
         let (start, line) = (i * height * wide, columns * channels);
         // No range is smaller than the largest image, so the image stays in front of the next one.
-        bytes.copy_within(i * place..i * place + rows * line, start);
+        bytes.copy_within(i * sample_len..i * sample_len + rows * line, start);
         let picture = &mut bytes[start..start + height * wide];
         // From the last row to the first: each row moves to where only rows were that have moved
         // already.
@@ -179,9 +179,9 @@ impl HostBatch {
                 return Err(TensorError::Even { name: name.to_owned() });
             }
         };
-        let (elements, place) = (self.slot().elements::<T>(k), spec.shape.iter().product());
+        let (elements, sample_len) = (self.slot().elements::<T>(k), spec.shape.iter().product());
         let is_packed = matches!(spec.rows, TensorRows::Ragged { .. });
-        let step = if is_packed { 0 } else { place };
+        let step = if is_packed { 0 } else { sample_len };
         let (mut row, mut packed) = (0_usize, 0);
         Ok(self.sizes(sizes).map(move |sizes| {
             let (start, count) = (row * step + packed, spec.elements(sizes));
@@ -362,11 +362,11 @@ mod tests {
     #[test]
     fn pictures_are_padded_to_the_largest_of_the_batch() {
         let sizes = [[1, 3], [2, 1], [0, 0], [2, 2]];
-        let (place, channels) = (4 * 5 * 2, 2);
-        let mut bytes = vec![99; sizes.len() * place];
+        let (sample_len, channels) = (4 * 5 * 2, 2);
+        let mut bytes = vec![99; sizes.len() * sample_len];
         for (i, [h, w]) in sizes.into_iter().enumerate() {
             let picture = (0..h * w * channels).map(|k| (10 * i + k) as u8);
-            bytes[i * place..].iter_mut().zip(picture).for_each(|(to, value)| *to = value);
+            bytes[i * sample_len..].iter_mut().zip(picture).for_each(|(to, value)| *to = value);
         }
         pad_together(&mut bytes, &sizes, channels, 7);
         let want = [
@@ -391,23 +391,23 @@ mod tests {
 
     #[test]
     fn what_lies_behind_a_sample_is_not_lent() {
-        let told = |error: TensorError| error.to_string();
+        let message = |error: TensorError| error.to_string();
         let one = batch(list, &[1]);
         assert_eq!(
-            told(one.tensor::<i16>("text").unwrap_err()),
+            message(one.tensor::<i16>("text").unwrap_err()),
             "the samples of 'text' differ in size: use `list`"
         );
         assert!(one.bytes("text").is_err() && one.ragged::<i16>("text").is_err());
         assert_eq!(
-            told(batch(ragged, &[1]).tensor::<i16>("text").unwrap_err()),
+            message(batch(ragged, &[1]).tensor::<i16>("text").unwrap_err()),
             "the samples of 'text' differ in size: use `ragged`"
         );
         assert_eq!(
-            told(one.ragged::<i64>("text.length").unwrap_err()),
+            message(one.ragged::<i64>("text.length").unwrap_err()),
             "the samples of 'text.length' all have one size: use `tensor`"
         );
         assert_eq!(
-            told(one.list::<i32>("text").err().unwrap()),
+            message(one.list::<i32>("text").err().unwrap()),
             "tensor 'text' holds i16, but was requested as i32"
         );
     }

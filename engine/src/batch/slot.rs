@@ -192,20 +192,20 @@ impl Slot {
 
     /// Removes the rows `gone`, which are ascending and distinct; the later rows move up.
     pub(crate) fn remove_rows(&mut self, gone: &[usize]) {
-        let kept = |row: &usize| gone.binary_search(row).is_err();
+        let is_left = |row: &usize| gone.binary_search(row).is_err();
         let count = self.visits.len();
         for tensor in 0..self.tensors.len() {
             let row_bytes = self.tensors[tensor].row_bytes;
             let mut rows = self.rows_mut();
             let bytes = rows.output(tensor);
             for (to, from) in
-                (0..count).filter(kept).enumerate().skip_while(|(to, from)| to == from)
+                (0..count).filter(is_left).enumerate().skip_while(|(to, from)| to == from)
             {
                 bytes.copy_within(from * row_bytes..(from + 1) * row_bytes, to * row_bytes);
             }
         }
         let mut row = 0..;
-        self.visits.retain(|_| row.next().is_some_and(|row| kept(&row)));
+        self.visits.retain(|_| row.next().is_some_and(|row| is_left(&row)));
     }
 
     /// Returns the rows in use of tensor `k`.
@@ -427,8 +427,8 @@ mod tests {
             });
             let slot = filling.into_slot();
             assert!(slot.bytes(0).iter().all(|&b| b == 1), "{rows} by {chunk}");
-            let place = slot.bytes(1).iter().step_by(3).map(|&b| usize::from(b));
-            assert!(place.eq((0..rows).map(|i| i % chunk)), "{rows} by {chunk}");
+            let indices = slot.bytes(1).iter().step_by(3).map(|&b| usize::from(b));
+            assert!(indices.eq((0..rows).map(|i| i % chunk)), "{rows} by {chunk}");
         }
     }
 
@@ -468,11 +468,11 @@ mod tests {
                 rows.row(i).outputs().for_each(|row| row.fill(i as u8));
             }
             slot.remove_rows(gone);
-            let kept: Vec<u8> = (0..5).filter(|i| !gone.contains(&usize::from(*i))).collect();
+            let left: Vec<u8> = (0..5).filter(|i| !gone.contains(&usize::from(*i))).collect();
             let ids: Vec<u8> = slot.visits().iter().map(|visit| visit.sample.0 as u8).collect();
-            assert_eq!(ids, kept);
+            assert_eq!(ids, left);
             for tensor in [0, 1] {
-                assert!(slot.bytes(tensor).iter().copied().eq(kept.iter().flat_map(|&i| [i; 3])));
+                assert!(slot.bytes(tensor).iter().copied().eq(left.iter().flat_map(|&i| [i; 3])));
             }
         }
     }

@@ -172,8 +172,8 @@ impl<S: Stage> Engine<S> {
     /// Returns the slots of the last run if they fit, otherwise an empty pool.
     fn pool(&self, spec: BatchSpec) -> Result<Arc<SlotPool>, RunError> {
         let cap = self.cap(&spec)?;
-        let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pool) = kept.as_ref().filter(|pool| **pool.spec() == spec) {
+        let mut last = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = last.as_ref().filter(|pool| **pool.spec() == spec) {
             return Ok(Arc::clone(pool));
         }
         let shared: Weak<EngineShared<S>> = Arc::downgrade(&self.shared);
@@ -184,7 +184,7 @@ impl<S: Stage> Engine<S> {
         };
         let keep = self.options.batches_ahead.get().saturating_add(HELD_USUALLY);
         let pool = Arc::new(SlotPool::new(Arc::new(spec), cap, keep, Box::new(returned)));
-        Ok(kept.insert(pool).clone())
+        Ok(last.insert(pool).clone())
     }
 
     /// Returns the maximum number of slots for batches of `spec`.

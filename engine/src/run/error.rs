@@ -139,27 +139,27 @@ mod tests {
     fn messages_say_what_happened_where() {
         let waited = Duration::from_millis(1500);
         let sample = SampleId(7);
-        let told = |error: RunError, text: &str| assert_eq!(error.to_string(), text);
-        told(
+        let assert_text = |error: RunError, text: &str| assert_eq!(error.to_string(), text);
+        assert_text(
             RunError::Fill { batch: 2, sample, source: "bad JPEG".into() },
             "batch 2: sample 7: bad JPEG",
         );
-        told(
+        assert_text(
             RunError::Panicked { batch: 2, sample, message: "oh".into() },
             "batch 2: sample 7: panic: oh",
         );
         let source = "sizes differ".into();
-        told(RunError::Finish { batch: 2, source }, "batch 2: sizes differ");
+        assert_text(RunError::Finish { batch: 2, source }, "batch 2: sizes differ");
         let message = "oh".into();
-        told(
+        assert_text(
             RunError::FinishPanicked { batch: 2, message },
             "batch 2: panic after its last sample: oh",
         );
-        told(
+        assert_text(
             RunError::Schedule { batch: 3, message: "returned 1 of 2 samples".into() },
             "batch 3: the order of samples: returned 1 of 2 samples",
         );
-        told(
+        assert_text(
             RunError::SlotsHeld { batch: 4, max_slots: 2, waited },
             "no slot for batch 4 in 1.5s: all 2 are held by batches in use",
         );
@@ -167,18 +167,21 @@ mod tests {
             WorkerActivity { sample, phase: Phase::Read },
             WorkerActivity { sample: SampleId(9), phase: Phase::Decode },
         ];
-        told(
+        assert_text(
             RunError::Stalled { batch: 4, waited, filling },
             "batch 4 is not ready after 1.5s; being filled: sample 7: read, sample 9: decode",
         );
-        told(
+        assert_text(
             RunError::Budget { slot_bytes: 600, needed: 2, max_bytes: 1000 },
             "the budget is 1000 bytes, but 2 batches of 600 bytes must fit: raise it, or use smaller batches",
         );
-        told(RunError::Stopped, "the engine has stopped");
+        assert_text(RunError::Stopped, "the engine has stopped");
         let error = RunError::from(SlotError::NoMemory { bytes: 12 });
-        told(error, "no memory for a tensor of 12 bytes");
+        assert_text(error, "no memory for a tensor of 12 bytes");
         let source = io::Error::other("too many");
-        told(RunError::Spawn { worker: 3, source }, "cannot start a thread for worker 3: too many");
+        assert_text(
+            RunError::Spawn { worker: 3, source },
+            "cannot start a thread for worker 3: too many",
+        );
     }
 }

@@ -181,9 +181,9 @@ impl<S: Stage> BatchInFlight<S> {
     /// rows are already being filled: any failure among them is recorded before the batch is finished.
     fn fail(&self, failure: RunFailure) {
         self.filling.cancel();
-        let mut kept = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.as_ref().is_none_or(|kept| failure.row < kept.row) {
-            *kept = Some(failure);
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|first| failure.row < first.row) {
+            *first = Some(failure);
         }
     }
 
@@ -237,13 +237,13 @@ impl<S: Stage> BatchInFlight<S> {
 
 /// The state that a thread keeps between chunks: the stage's worker, as long as the stage is the same.
 pub(super) struct WorkerState<S: Stage> {
-    kept: Option<(Arc<S>, S::Worker)>,
+    worker: Option<(Arc<S>, S::Worker)>,
     pub(super) meter: Arc<WorkerTimer>,
 }
 
 impl<S: Stage> WorkerState<S> {
     pub(super) fn new(meter: Arc<WorkerTimer>) -> Self {
-        Self { kept: None, meter }
+        Self { worker: None, meter }
     }
 
     pub(super) fn fill(
@@ -278,7 +278,7 @@ impl<S: Stage> WorkerState<S> {
         match catch_unwind(AssertUnwindSafe(|| call(self.worker(stage)))) {
             Ok(done) => done.map_err(StageFailure::Refused),
             Err(panic) => {
-                let broken = self.kept.take();
+                let broken = self.worker.take();
                 // A second panic, in the drop, adds no information.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
                 Err(StageFailure::Panicked(message(&*panic)))
@@ -287,9 +287,9 @@ impl<S: Stage> WorkerState<S> {
     }
 
     fn worker(&mut self, stage: &Arc<S>) -> &mut S::Worker {
-        let kept = self.kept.take().filter(|(kept, _)| Arc::ptr_eq(kept, stage));
-        let kept =
-            kept.unwrap_or_else(|| (Arc::clone(stage), stage.worker(Progress::on(&self.meter))));
-        &mut self.kept.insert(kept).1
+        let worker = self.worker.take().filter(|(last, _)| Arc::ptr_eq(last, stage));
+        let worker =
+            worker.unwrap_or_else(|| (Arc::clone(stage), stage.worker(Progress::on(&self.meter))));
+        &mut self.worker.insert(worker).1
     }
 }

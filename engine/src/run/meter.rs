@@ -218,12 +218,12 @@ mod tests {
         let born = Instant::now();
         let meter = WorkerTimer::new(born);
         // The timer starts when it is created, which may be some time after `born`.
-        let made = Instant::now();
+        let created = Instant::now();
         for phase in [Phase::Open, Phase::Read, Phase::Decode, Phase::Read] {
             meter.phase(phase);
             std::thread::sleep(Duration::from_millis(2));
         }
-        let before = made.elapsed();
+        let before = created.elapsed();
         let times = meter.times();
         assert!(times.total() >= before && times.total() <= born.elapsed(), "{times:?}");
         assert!(times.of(Phase::Read) >= Duration::from_millis(4));

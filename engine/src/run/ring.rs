@@ -125,8 +125,8 @@ impl<S: Stage> Ring<S> {
             job.filling.cancel();
             return 0;
         }
-        let place = state.listed.partition_point(|before| before.batch < job.batch);
-        state.listed.insert(place, Arc::clone(job));
+        let index = state.listed.partition_point(|before| before.batch < job.batch);
+        state.listed.insert(index, Arc::clone(job));
         state.note_oldest();
         job.filling.chunks() - 1
     }
@@ -160,8 +160,8 @@ impl<S: Stage> Ring<S> {
         }
         // A batch after an error or after the end has no entry.
         match state.ahead.entry(batch) {
-            Entry::Occupied(mut place) => {
-                place.insert(Some(outcome));
+            Entry::Occupied(mut entry) => {
+                entry.insert(Some(outcome));
                 settled.news = state.deliverable().is_some();
             }
             Entry::Vacant(_) => {
@@ -201,9 +201,9 @@ impl<S: Stage> Ring<S> {
 
     /// Removes run `id`, if it is closed and no worker holds a batch of it.
     pub(super) fn forget(&mut self, id: u64) -> Option<RunState<S>> {
-        let place = self.runs.iter().position(|state| state.run.id == id)?;
-        let state = &self.runs[place];
-        (state.closed && state.under_way == 0).then(|| self.runs.remove(place))
+        let index = self.runs.iter().position(|state| state.run.id == id)?;
+        let state = &self.runs[index];
+        (state.closed && state.under_way == 0).then(|| self.runs.remove(index))
     }
 
     /// Returns true if run `id` is in the ring.

@@ -48,8 +48,8 @@ impl RowFixes {
         row: &mut RowsMut<'_>,
         mut trouble: StageFailure<FillError<S::Error>>,
     ) -> Result<(), RunFailure> {
-        let (place, mut tried) = (row.first_row(), visit);
-        let failed = |error| Err(RunFailure { row: place, reason: EndReason::Error(error) });
+        let (first_row, mut tried) = (row.first_row(), visit);
+        let failed = |error| Err(RunFailure { row: first_row, reason: EndReason::Error(error) });
         let panicked = |sample, message| RunError::Panicked { batch: job.batch, sample, message };
         for attempt in 0.. {
             let error = match trouble {
@@ -58,11 +58,11 @@ impl RowFixes {
             };
             match ask(job, visit, attempt, &error) {
                 Ok(OnFailure::Skip) => {
-                    self.note(place, None);
+                    self.note(first_row, None);
                     break;
                 }
                 Ok(OnFailure::End) => {
-                    return Err(RunFailure { row: place, reason: EndReason::End });
+                    return Err(RunFailure { row: first_row, reason: EndReason::End });
                 }
                 Ok(OnFailure::Substitute(other)) if attempt + 1 < MAX_ATTEMPTS => tried = other,
                 Ok(OnFailure::Fail | OnFailure::Substitute(_)) => {
@@ -73,7 +73,7 @@ impl RowFixes {
             }
             match worker_state.fill(&job.run, &[tried], row) {
                 Ok(()) => {
-                    self.note(place, Some(tried));
+                    self.note(first_row, Some(tried));
                     break;
                 }
                 Err(again) => trouble = again,

@@ -120,9 +120,9 @@ pub trait RunOrder: Send + Sync + 'static {
     /// finds the end, by [`OnFailure::End`].
     fn samples(&self) -> u64;
 
-    /// Appends the samples at the positions `places` to `visits`. `places` ends at or before
+    /// Appends the samples at `positions` to `visits`. `positions` ends at or before
     /// `samples()`.
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>);
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>);
 }
 
 /// Each sample once.
@@ -131,8 +131,8 @@ impl RunOrder for Vec<SampleId> {
         self.len() as u64
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
-        let places = places.start as usize..places.end as usize;
-        visits.extend(self[places].iter().map(|&sample| SampleRef::once(sample)));
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        let positions = positions.start as usize..positions.end as usize;
+        visits.extend(self[positions].iter().map(|&sample| SampleRef::once(sample)));
     }
 }

@@ -89,7 +89,7 @@ impl<'a> OpArgs<'a> {
         let left = Cell::new(MAX_OPS);
         let args = OpArgs { owner, params, table, at, bounds: Bounds { depth: 0, left: &left } };
         args.check(table.0.iter())?;
-        read(&args).map_err(|error| args.place(error))
+        read(&args).map_err(|error| args.with_offset(error))
     }
 
     /// Refuses unknown names and missing required parameters.
@@ -127,7 +127,7 @@ impl<'a> OpArgs<'a> {
 
     /// Adds an offset to an error of a constructor: of the value of the parameter that the error
     /// names, else of the op.
-    pub(super) fn place(&self, error: SpecError) -> SpecError {
+    pub(super) fn with_offset(&self, error: SpecError) -> SpecError {
         let value = match &error.cause {
             SpecCause::Param(error) => self.table.get(error.param),
             _ => None,

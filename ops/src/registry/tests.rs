@@ -58,8 +58,8 @@ fn every_parameter_is_read_and_its_kind_is_checked() {
             table.0.retain(|entry| entry.name != param.name);
             table.0.extend(SpecTable::from_iter([(param.name, SpecTable::default().into())]).0);
             let error = build(table).expect_err(param.name);
-            let told = error.to_string();
-            assert!(told.contains("a table"), "{} {}: {told}", info.name, param.name);
+            let message = error.to_string();
+            assert!(message.contains("a table"), "{} {}: {message}", info.name, param.name);
         }
     }
 }
@@ -129,7 +129,7 @@ fn exported(text: &str) -> BTreeSet<String> {
 #[test]
 fn a_slip_is_answered_with_the_name_meant() {
     let (size, scale) = (SpecValue::from(224), SpecValue::from(0.5));
-    for (table, told) in [
+    for (table, expected) in [
         (
             op_of("RandomResizeCrop", &[]),
             "no op named `RandomResizeCrop`, did you mean `RandomResizedCrop`?",
@@ -176,7 +176,7 @@ fn a_slip_is_answered_with_the_name_meant() {
             "expected an op (a name, or a table with the key `op`), found a table",
         ),
     ] {
-        assert_eq!(message(table), told);
+        assert_eq!(message(table), expected);
     }
 }
 
@@ -228,11 +228,11 @@ fn sizes_are_read_as_torchvision_reads_them() {
     let exact = op(numbers([100, 50]));
     assert_eq!(exact, format!("[{:?}]", crate::Resize::new(100, 50).unwrap()));
     let most = shown("Resize", &[("size", 256.into()), ("max_size", 500.into())]);
-    let twin = crate::Resize::short_side(256).unwrap().max_size(500).unwrap();
-    assert_eq!(most, format!("[{twin:?}]"));
+    let expected = crate::Resize::short_side(256).unwrap().max_size(500).unwrap();
+    assert_eq!(most, format!("[{expected:?}]"));
     let long = [("size", 256.into()), ("side", "long".into())];
-    let twin = crate::Resize::long_side(256).unwrap();
-    assert_eq!(shown("Resize", &long), format!("[{twin:?}]"));
+    let expected = crate::Resize::long_side(256).unwrap();
+    assert_eq!(shown("Resize", &long), format!("[{expected:?}]"));
     assert_eq!(
         message(op_of("Resize", &[("size", numbers([100, 50])), ("side", "long".into())])),
         "Resize: side is long, expected a size of one number beside it"
@@ -257,12 +257,13 @@ fn a_frame_is_as_torchvision_gives_it() {
         (numbers([1, 2, 3, 4]), [1, 2, 3, 4]),
     ] {
         let frame = [("padding", padding), ("padding_mode", "reflect".into())];
-        let twin = Pad::new(sides).unwrap().padding_mode(PaddingMode::Reflect);
-        assert_eq!(shown("Pad", &frame), format!("[{twin:?}]"));
+        let expected = Pad::new(sides).unwrap().padding_mode(PaddingMode::Reflect);
+        assert_eq!(shown("Pad", &frame), format!("[{expected:?}]"));
         let crop = [frame.to_vec(), vec![("size", 32.into()), ("pad_if_needed", true.into())]];
-        let twin = RandomCrop::new(32, 32).unwrap().padding(sides, PaddingMode::Reflect).unwrap();
-        let twin = twin.pad_if_needed();
-        assert_eq!(shown("RandomCrop", &crop.concat()), format!("[{twin:?}]"));
+        let expected =
+            RandomCrop::new(32, 32).unwrap().padding(sides, PaddingMode::Reflect).unwrap();
+        let expected = expected.pad_if_needed();
+        assert_eq!(shown("RandomCrop", &crop.concat()), format!("[{expected:?}]"));
     }
     let three = [("padding", numbers([1, 2, 3]))];
     assert!(message(op_of("Pad", &three)).starts_with("Pad: padding is [1, 2, 3], expected"));
@@ -275,12 +276,12 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
     let range =
         |low: f64, high: f64| SpecValue::from(vec![SpecValue::from(low), SpecValue::from(high)]);
     let jitter = [("brightness", 1.5.into()), ("hue", 0.25.into())];
-    let twin = ColorJitter::new(1.5, 0.0, 0.0).unwrap().hue(0.25).unwrap();
-    assert_eq!(shown("ColorJitter", &jitter), format!("[{twin:?}]"));
+    let expected = ColorJitter::new(1.5, 0.0, 0.0).unwrap().hue(0.25).unwrap();
+    assert_eq!(shown("ColorJitter", &jitter), format!("[{expected:?}]"));
     let jitter = [("contrast", range(0.5, 0.75)), ("hue", range(-0.125, 0.25))];
     let (one, contrast, hue) = ((1.0, 1.0), (0.5, 0.75), (-0.125, 0.25));
-    let twin = ColorJitter::ranges(one, contrast, one, hue).unwrap();
-    assert_eq!(shown("ColorJitter", &jitter), format!("[{twin:?}]"));
+    let expected = ColorJitter::ranges(one, contrast, one, hue).unwrap();
+    assert_eq!(shown("ColorJitter", &jitter), format!("[{expected:?}]"));
 
     let brightness = shown("RandomBrightness", &[("magnitude", range(0.5, 0.75))]);
     assert_eq!(brightness, format!("[{:?}]", RandomBrightness::range(0.5, 0.75, 0.5).unwrap()));
@@ -288,13 +289,13 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
     assert_eq!(hue, format!("[{:?}]", RandomHue::new(-0.25, 0.25, 0.5).unwrap()));
 
     let affine = || RandomAffine::new(-30.0..=30.0).unwrap();
-    for (shear, twin) in [
+    for (shear, expected) in [
         (SpecValue::from(5), affine().shear(-5.0..=5.0)),
         (numbers([1, 2]), affine().shear(1.0..=2.0)),
         (numbers([1, 2, 3, 4]), affine().shear_both(1.0..=2.0, 3.0..=4.0)),
     ] {
         let given = shown("RandomAffine", &[("degrees", 30.into()), ("shear", shear)]);
-        assert_eq!(given, format!("[{:?}]", twin.unwrap()));
+        assert_eq!(given, format!("[{:?}]", expected.unwrap()));
     }
 }
 
@@ -311,20 +312,20 @@ fn what_is_optional_reaches_the_op() {
 
     let mixed =
         [("alpha", 0.5.into()), ("partner", "permuted".into()), ("per_sample", true.into())];
-    let twin = MixUp::new(0.5).unwrap().partner(Partner::Permuted).per_sample();
-    assert_eq!(shown("LabelMixup", &mixed), format!("[{twin:?}]"));
-    let twin = CutMix::new(0.5).unwrap().partner(Partner::Permuted).per_sample();
-    assert_eq!(shown("CutMix", &mixed), format!("[{twin:?}]"));
+    let expected = MixUp::new(0.5).unwrap().partner(Partner::Permuted).per_sample();
+    assert_eq!(shown("LabelMixup", &mixed), format!("[{expected:?}]"));
+    let expected = CutMix::new(0.5).unwrap().partner(Partner::Permuted).per_sample();
+    assert_eq!(shown("CutMix", &mixed), format!("[{expected:?}]"));
 
     let center = ("center", numbers([3, 4]));
     let turned = [("degrees", 30.into()), ("expand", true.into()), center.clone()];
-    let twin = RandomRotation::new(-30.0..=30.0).unwrap().expand().center(3.0, 4.0).unwrap();
-    assert_eq!(shown("RandomRotation", &turned), format!("[{twin:?}]"));
+    let expected = RandomRotation::new(-30.0..=30.0).unwrap().expand().center(3.0, 4.0).unwrap();
+    assert_eq!(shown("RandomRotation", &turned), format!("[{expected:?}]"));
     let (shift, scale) = (("translate", numbers([0, 1])), ("scale", numbers([1, 2])));
-    let twin = RandomAffine::new(-30.0..=30.0).and_then(|op| op.translate(0.0, 1.0));
-    let twin = twin.and_then(|op| op.scale(1.0..=2.0)?.center(3.0, 4.0)).unwrap();
+    let expected = RandomAffine::new(-30.0..=30.0).and_then(|op| op.translate(0.0, 1.0));
+    let expected = expected.and_then(|op| op.scale(1.0..=2.0)?.center(3.0, 4.0)).unwrap();
     let affine = shown("RandomAffine", &[("degrees", 30.into()), center, shift, scale]);
-    assert_eq!(affine, format!("[{twin:?}]"));
+    assert_eq!(affine, format!("[{expected:?}]"));
 }
 
 /// A table is one for all channels, or three in sequence; `Debug` does not show the contents.

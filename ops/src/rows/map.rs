@@ -92,46 +92,46 @@ impl Map {
     /// definition.
     pub(super) fn position(&self, y: u32, x: u32) -> [f32; 2] {
         let (x, y) = (x as f32 + self.origin[0], y as f32 + self.origin[1]);
-        let mut place = [self.x.at(x, y), self.y.at(x, y)];
+        let mut position = [self.x.at(x, y), self.y.at(x, y)];
         if let Some(depth) = self.depth {
-            place = place.map(|g| g / depth.at(x, y) - 1.0);
+            position = position.map(|g| g / depth.at(x, y) - 1.0);
         }
-        [pixels(place[0], self.half[0]), pixels(place[1], self.half[1])]
+        [pixels(position[0], self.half[0]), pixels(position[1], self.half[1])]
     }
 
     /// Writes the positions of output pixels `(y, first..first + BLOCK)`, with columns and rows in
     /// separate arrays. The bits are those of [`position`](Self::position).
     #[inline(always)]
-    pub(super) fn positions(&self, y: u32, first: u32, places: &mut Coordinates) {
+    pub(super) fn positions(&self, y: u32, first: u32, out: &mut Coordinates) {
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
         for (i, x) in xs.iter_mut().enumerate() {
             *x = (first as i32 + i as i32) as f32 + self.origin[0];
         }
-        let [place_x, place_y] = places;
-        self.x.block(&xs, y, place_x);
-        self.y.block(&xs, y, place_y);
+        let [out_x, out_y] = out;
+        self.x.block(&xs, y, out_x);
+        self.y.block(&xs, y, out_y);
         if let Some(plane) = &self.depth {
             let mut depth = [0.0; BLOCK];
             plane.block(&xs, y, &mut depth);
-            divide(place_x, &depth);
-            divide(place_y, &depth);
+            divide(out_x, &depth);
+            divide(out_y, &depth);
         }
-        to_pixels(place_x, self.half[0]);
-        to_pixels(place_y, self.half[1]);
+        to_pixels(out_x, self.half[0]);
+        to_pixels(out_y, self.half[1]);
     }
 }
 
 #[inline(always)]
-fn divide(place: &mut [f32; BLOCK], depth: &[f32; BLOCK]) {
-    for (g, depth) in place.iter_mut().zip(depth) {
+fn divide(coordinates: &mut [f32; BLOCK], depth: &[f32; BLOCK]) {
+    for (g, depth) in coordinates.iter_mut().zip(depth) {
         *g = *g / depth - 1.0;
     }
 }
 
 #[inline(always)]
-fn to_pixels(place: &mut [f32; BLOCK], half: f32) {
-    for g in place {
+fn to_pixels(coordinates: &mut [f32; BLOCK], half: f32) {
+    for g in coordinates {
         *g = pixels(*g, half);
     }
 }
@@ -317,11 +317,11 @@ mod tests {
     use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
     fn assert_blocks_are_positions(map: &Map, size: Size) {
-        let mut places = [[0.0; BLOCK]; 2];
+        let mut positions = [[0.0; BLOCK]; 2];
         for y in 0..size.height {
             for first in (0..size.width).step_by(BLOCK) {
-                map.positions(y, first, &mut places);
-                let [xs, ys] = &places;
+                map.positions(y, first, &mut positions);
+                let [xs, ys] = &positions;
                 for i in 0..BLOCK {
                     let expected = map.position(y, first + i as u32).map(f32::to_bits);
                     assert_eq!([xs[i], ys[i]].map(f32::to_bits), expected, "{map:?} {y} {i}");

@@ -48,8 +48,8 @@ impl PadMode {
                 last - (i.rem_euclid(2 * last) - last).abs()
             }
             Self::Symmetric => {
-                let place = i.rem_euclid(2 * side);
-                place.min(2 * side - 1 - place)
+                let offset = i.rem_euclid(2 * side);
+                offset.min(2 * side - 1 - offset)
             }
         };
         inside as u32

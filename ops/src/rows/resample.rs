@@ -160,15 +160,15 @@ fn taps(n: u32, m: u32, interpolation: Resampling, i: u32, weights: &mut Vec<f64
         Resampling::BilinearAntialias => wide_taps(n, scale, center, (1.0, triangle), weights),
         Resampling::BicubicAntialias => wide_taps(n, scale, center, (2.0, cubic), weights),
         Resampling::Bilinear => {
-            let place = (center - 0.5).max(0.0);
-            let first = place.floor().min(f64::from(n - 1));
-            let share = (place - first).clamp(0.0, 1.0);
+            let position = (center - 0.5).max(0.0);
+            let first = position.floor().min(f64::from(n - 1));
+            let share = (position - first).clamp(0.0, 1.0);
             edge_taps(n, first as i64, [1.0 - share, share], weights)
         }
         Resampling::Bicubic => {
-            let place = center - 0.5;
-            let first = place.floor();
-            edge_taps(n, first as i64 - 1, four_taps(place - first), weights)
+            let position = center - 0.5;
+            let first = position.floor();
+            edge_taps(n, first as i64 - 1, four_taps(position - first), weights)
         }
     }
 }
@@ -194,8 +194,8 @@ fn wide_taps(
     let first = ((center - support + 0.5) as i64).max(0);
     let end = ((center + support + 0.5) as i64).min(i64::from(n));
     let begin = weights.len();
-    let place = |j: i64| (j as f64 - center + 0.5) * inverse;
-    weights.extend((first..end).map(|j| filter(place(j))));
+    let distance = |j: i64| (j as f64 - center + 0.5) * inverse;
+    weights.extend((first..end).map(|j| filter(distance(j))));
     let own = &mut weights[begin..];
     let sum: f64 = own.iter().sum();
     for weight in own {

@@ -74,11 +74,11 @@ impl Warp {
         let mut pixels = Vec::with_capacity(self.size.pixels() as usize * RGB);
         for y in 0..self.size.height {
             for x in 0..self.size.width {
-                let place = self.map.position(y, x);
+                let position = self.map.position(y, x);
                 pixels.extend(match self.interpolation {
-                    WarpInterpolation::Nearest => self.nearest(input, place),
-                    WarpInterpolation::Bilinear => self.bilinear(input, place),
-                    WarpInterpolation::Bicubic => self.bicubic(input, place),
+                    WarpInterpolation::Nearest => self.nearest(input, position),
+                    WarpInterpolation::Bilinear => self.bilinear(input, position),
+                    WarpInterpolation::Bicubic => self.bicubic(input, position),
                 });
             }
         }
@@ -93,8 +93,8 @@ impl Warp {
     fn bilinear(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
         let (x0, y0) = (x.floor(), y.floor());
         let weights = bilinear_weights(x - x0, y - y0);
-        let places = [(y0, x0), (y0, x0 + 1.0), (y0 + 1.0, x0), (y0 + 1.0, x0 + 1.0)];
-        let taps = places.map(|(y, x)| pixel(input, y, x));
+        let positions = [(y0, x0), (y0, x0 + 1.0), (y0 + 1.0, x0), (y0 + 1.0, x0 + 1.0)];
+        let taps = positions.map(|(y, x)| pixel(input, y, x));
         let cover = covered(weights, taps.map(|tap| tap.is_some()));
         std::array::from_fn(|c| {
             let values = taps.map(|tap| tap.map_or(0, |tap| tap[c]));
@@ -200,13 +200,13 @@ impl<'a> WarpRows<'a> {
 
     #[inline(always)]
     pub(super) fn row(&self, y: u32, out: &mut [u8]) {
-        let mut places = [[0.0; BLOCK]; 2];
+        let mut positions = [[0.0; BLOCK]; 2];
         for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * RGB)) {
-            self.warp.map.positions(y, first, &mut places);
+            self.warp.map.positions(y, first, &mut positions);
             match self.warp.interpolation {
-                WarpInterpolation::Nearest => self.nearest(&places, out),
-                WarpInterpolation::Bilinear => self.bilinear(&places, out),
-                WarpInterpolation::Bicubic => self.bicubic(&places, out),
+                WarpInterpolation::Nearest => self.nearest(&positions, out),
+                WarpInterpolation::Bilinear => self.bilinear(&positions, out),
+                WarpInterpolation::Bicubic => self.bicubic(&positions, out),
             }
         }
     }
@@ -407,9 +407,9 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    fn checked_taps(&self, places: [(i32, i32); 4]) -> (Taps, [bool; 4]) {
+    fn checked_taps(&self, positions: [(i32, i32); 4]) -> (Taps, [bool; 4]) {
         let (mut taps, mut inside) = ([[0; 4]; 4], [false; 4]);
-        for ((tap, inside), (y, x)) in taps.iter_mut().zip(&mut inside).zip(places) {
+        for ((tap, inside), (y, x)) in taps.iter_mut().zip(&mut inside).zip(positions) {
             if let Some(pixel) = self.checked(y, x) {
                 (*tap, *inside) = (pixel, true);
             }
@@ -466,9 +466,9 @@ fn reach(pixels: &[i32; BLOCK], first: i32, last: i32) -> [i32; 2] {
 
 /// Rounds a block of positions to the nearest integers.
 #[inline(always)]
-fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
-    for (out, &place) in integers.iter_mut().zip(places) {
-        *out = integer(place);
+fn integers(positions: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
+    for (out, &position) in integers.iter_mut().zip(positions) {
+        *out = integer(position);
     }
 }
 
@@ -533,11 +533,11 @@ struct Cells {
 
 impl Cells {
     #[inline(always)]
-    fn fill(&mut self, places: &[f32; BLOCK]) {
-        for (i, &place) in places.iter().enumerate() {
-            let floor = floor(place);
+    fn fill(&mut self, positions: &[f32; BLOCK]) {
+        for (i, &position) in positions.iter().enumerate() {
+            let floor = floor(position);
             self.first[i] = integer(floor);
-            self.share[i] = place - floor;
+            self.share[i] = position - floor;
         }
     }
 }

@@ -83,8 +83,8 @@ impl<T: Copy + Default> Vec4<T> {
     /// Takes the first four of `items` at most.
     fn collect(items: impl Iterator<Item = T>) -> Self {
         let mut all = Self::default();
-        for (place, item) in all.items.iter_mut().zip(items) {
-            *place = item;
+        for (entry, item) in all.items.iter_mut().zip(items) {
+            *entry = item;
             all.len += 1;
         }
         all

@@ -121,9 +121,9 @@ impl JpegSegments {
         let (at, end) = (segment.at, segment.body.end);
         let scan = Scan::parse(&bytes[segment.body.clone()], at, end)?;
         let unknown = DecodeError::Header { what: "a scan of an undeclared component", at };
-        let place =
+        let index_of =
             |id: &u8| self.frame.components.iter().position(|component| component[0] == *id);
-        let components: Option<Vec<usize>> = scan.ids.iter().map(place).collect();
+        let components: Option<Vec<usize>> = scan.ids.iter().map(index_of).collect();
         let components = components.ok_or(unknown)?;
         Ok(ScanSegments { tables, header, components, data: end..end })
     }

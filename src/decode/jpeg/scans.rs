@@ -82,11 +82,11 @@ impl<'a> Scans<'a> {
             return Ok(Self::Several);
         }
         let start = headers.scan.data;
-        let told = match markers {
+        let end_in_index = match markers {
             Markers::FromIndex => index::read(bytes, headers, restarts),
             Markers::FromScan => None,
         };
-        let (end, markers) = match told {
+        let (end, markers) = match end_in_index {
             Some(end) => (end, Markers::FromIndex),
             None => (end_of_data(bytes, start, restarts)?, Markers::FromScan),
         };

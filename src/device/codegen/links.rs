@@ -66,7 +66,7 @@ impl ImageCode<'_> {
         if number.is_some() {
             return Ok(Some(name));
         }
-        let made = match link {
+        let translated = match link {
             FusedOp::Value { leaf, part, .. } => {
                 let Some(op) = self.plan.flat_ops()[leaf].kind.pixel(part) else { return Ok(None) };
                 let constants = op.normalizes.map(|_| to.constants.len());
@@ -82,7 +82,7 @@ impl ImageCode<'_> {
             let reason = format!("it emits `{what}`, which no kernel has: put it before ToDevice");
             Untranslatable { leaf: step.flat_ops[0], reason }
         };
-        let (text, words) = made.map_err(refused)?;
+        let (text, words) = translated.map_err(refused)?;
         to.text.push_str(&text);
         to.constants.extend(words);
         written.push(link);
@@ -101,15 +101,15 @@ impl ImageCode<'_> {
         };
         match link {
             FusedOp::Value { param, map, .. } => {
-                let (place, row, column) = match map {
+                let (position, row, column) = match map {
                     None => (String::new(), "y", "x + i".to_owned()),
                     Some(map) => {
-                        (self.place(map), "own_row", "own_column + column_step * i".into())
+                        (self.position(map), "own_row", "own_column + column_step * i".into())
                     }
                 };
                 let params = 4 * self.param(param);
                 format!(
-                    "{mean}{place}        EACH_PIXEL {name}(a, record + {params}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                    "{mean}{position}        EACH_PIXEL {name}(a, record + {params}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
                 )
             }
             FusedOp::Matrix { param } => {
@@ -133,7 +133,7 @@ impl ImageCode<'_> {
 
     /// Returns the text of the pixels' position in an op's coordinates. Integers wrap, as in compiled
     /// code.
-    fn place(&self, map: usize) -> String {
+    fn position(&self, map: usize) -> String {
         let at = 4 * (self.layout.map(0, map));
         format!(
             "        const u8* own = pass + {at};\n        \

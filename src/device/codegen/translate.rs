@@ -52,7 +52,7 @@ impl<'a> Translation<'a> {
         rule: NumberRule,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Program {
-        let grant = Grant { rule, param_count: self.param_count, place: false };
+        let grant = Grant { rule, param_count: self.param_count, uses_position: false };
         Program::record(grant, emit).expect("the device's compiler reads only its own parameters")
     }
 }
@@ -103,13 +103,14 @@ fn ir(frame: Translation<'_>, program: &Program) -> (Function, Constants) {
     let mut context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut context);
     let entry = builder.create_block();
-    let places = if program.takes_place() { 2 } else { 0 };
-    let types = [I64; 2].into_iter().chain([F32X4; 3]).chain([I32X4; 2].into_iter().take(places));
+    let coordinates = if program.uses_position() { 2 } else { 0 };
+    let types =
+        [I64; 2].into_iter().chain([F32X4; 3]).chain([I32X4; 2].into_iter().take(coordinates));
     let params: Vec<Value> = types.map(|ty| builder.append_block_param(entry, ty)).collect();
     builder.switch_to_block(entry);
     let mut constants =
         if frame.constants.is_some() { Constants::distinct() } else { Constants::default() };
-    let place = program.takes_place().then(|| [params[5], params[6]]);
+    let position = program.uses_position().then(|| [params[5], params[6]]);
     let mut code = BlockCode {
         builder: &mut builder,
         constants: &mut constants,
@@ -117,7 +118,7 @@ fn ir(frame: Translation<'_>, program: &Program) -> (Function, Constants) {
         record: params[1],
         x86: false,
     };
-    let pixels = lower(&mut code, program, 0, [params[2], params[3], params[4]], place);
+    let pixels = lower(&mut code, program, 0, [params[2], params[3], params[4]], position);
     builder.ins().return_(&pixels);
     builder.seal_all_blocks();
     (function, constants)

@@ -282,7 +282,7 @@ pub struct Resident<'a> {
 /// The memory that kernels read, and the memory that they write.
 struct BufferSet {
     staged: Vec<DeviceMemory>,
-    made: Vec<DeviceMemory>,
+    outputs: Vec<DeviceMemory>,
 }
 
 impl<'a> Resident<'a> {
@@ -316,9 +316,9 @@ impl<'a> Resident<'a> {
     pub fn check(&self) -> Result<(), CheckFailure> {
         self.sets[0].poison(&self.bench.queue).map_err(failed)?;
         self.run(0).map_err(failed)?;
-        for (tensor, made) in self.sets[0].made.iter().enumerate() {
-            let mut bytes = vec![0; made.bytes()];
-            self.bench.queue.download(made, 0, &mut bytes).map_err(failed)?;
+        for (tensor, output) in self.sets[0].outputs.iter().enumerate() {
+            let mut bytes = vec![0; output.bytes()];
+            self.bench.queue.download(output, 0, &mut bytes).map_err(failed)?;
             let (before, rest) = bytes.split_at(AROUND);
             let (own, after) = rest.split_at(rest.len() - AROUND);
             if before.iter().chain(after).any(|byte| *byte != GUARD) {
@@ -346,7 +346,7 @@ impl<'a> Resident<'a> {
         }
         let set = &self.sets[turn % self.sets.len()];
         let staged: Vec<u64> = set.staged.iter().map(DeviceMemory::address).collect();
-        let tensors: Vec<u64> = set.made.iter().map(|m| m.address() + AROUND as u64).collect();
+        let tensors: Vec<u64> = set.outputs.iter().map(|m| m.address() + AROUND as u64).collect();
         let scratch = self.scratch.address();
         let at = Addresses { rows: rows as u32, staged: &staged, tensors: &tensors, scratch };
         let arguments = program.arguments(&at);
@@ -370,12 +370,12 @@ impl BufferSet {
             bench.queue.zero(&memory, bytes.len(), AROUND)?;
             Ok(memory)
         });
-        let made = trial.program().tensors.iter().map(|tensor| {
+        let outputs = trial.program().tensors.iter().map(|tensor| {
             DeviceMemory::new(context, trial.rows() * tensor.row_bytes() + 2 * AROUND, "a tensor")
         });
         let set = Self {
             staged: staged.collect::<Result<_, _>>()?,
-            made: made.collect::<Result<_, _>>()?,
+            outputs: outputs.collect::<Result<_, _>>()?,
         };
         bench.queue.synchronize()?;
         Ok(set)
@@ -383,10 +383,10 @@ impl BufferSet {
 
     /// Fills the tensors with poison bytes, and the memory around them with guard bytes.
     fn poison(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
-        for made in &self.made {
-            let mut bytes = vec![GUARD; made.bytes()];
-            bytes[AROUND..made.bytes() - AROUND].fill(POISON);
-            put(queue, &bytes, made, 0)?;
+        for output in &self.outputs {
+            let mut bytes = vec![GUARD; output.bytes()];
+            bytes[AROUND..output.bytes() - AROUND].fill(POISON);
+            put(queue, &bytes, output, 0)?;
         }
         Ok(())
     }

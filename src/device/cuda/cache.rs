@@ -214,11 +214,11 @@ mod tests {
         folder.store(&key("a"), b"image");
         let whole = fs::read(folder.file(&key("a"))).unwrap();
         assert_eq!(parse(&whole, &key("a")), Some(&b"image"[..]));
-        for place in 0..whole.len() {
+        for offset in 0..whole.len() {
             let mut changed = whole.clone();
-            changed[place] ^= 1;
-            assert_eq!(parse(&changed, &key("a")), None, "byte {place}");
-            assert_eq!(parse(&whole[..place], &key("a")), None, "cut at {place}");
+            changed[offset] ^= 1;
+            assert_eq!(parse(&changed, &key("a")), None, "byte {offset}");
+            assert_eq!(parse(&whole[..offset], &key("a")), None, "cut at {offset}");
         }
         assert_eq!(parse(&[&whole[..], b"x"].concat(), &key("a")), None);
         let mut endless = whole;

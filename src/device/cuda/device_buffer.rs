@@ -36,7 +36,7 @@ pub(super) struct BufferPool {
 #[derive(Default)]
 struct State {
     free: VecDeque<DeviceBuffer>,
-    made: usize,
+    allocated: usize,
 }
 
 /// The memory of one batch.
@@ -107,17 +107,17 @@ impl BufferPool {
         if let Some(buffer) = state.free.remove(known.unwrap_or(0)) {
             return Ok(buffer);
         }
-        if state.made >= self.limit {
+        if state.allocated >= self.limit {
             return Err(DeviceError::AllHeld { limit: self.limit });
         }
         let buffer = DeviceBuffer::new(&self.context, self.bytes)?;
-        state.made += 1;
+        state.allocated += 1;
         Ok(buffer)
     }
 
     /// Returns the number of batches that memory is allocated for.
-    pub(super) fn made(&self) -> usize {
-        lock(&self.state).made
+    pub(super) fn allocated(&self) -> usize {
+        lock(&self.state).allocated
     }
 }
 
@@ -150,8 +150,8 @@ impl DeviceBuffer {
     fn record_reader(&self, reader: StreamReader) -> Result<(), DeviceError> {
         let users = &mut *lock(&self.users);
         let known = users.released.iter().position(|(known, _)| *known == reader);
-        let place = match known {
-            Some(place) => place,
+        let index = match known {
+            Some(index) => index,
             None => {
                 let event = match users.spare.pop() {
                     Some(event) => event,
@@ -163,7 +163,7 @@ impl DeviceBuffer {
         };
         // SAFETY: the stream lives until its reader ends, by the promise of `StreamHandle::new`, or is
         // one of CUDA's own.
-        unsafe { users.released[place].1.record_on(reader.stream) }
+        unsafe { users.released[index].1.record_on(reader.stream) }
     }
 }
 

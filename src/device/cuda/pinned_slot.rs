@@ -37,8 +37,8 @@ pub(crate) struct PinnedSlot {
 /// A batch on the device.
 pub(super) struct DeviceBatch {
     pub(super) held: Arc<SharedBuffer>,
-    pub(super) places: Arc<[TensorRange]>,
-    /// The index in the batch of each tensor in `places`.
+    pub(super) ranges: Arc<[TensorRange]>,
+    /// The index in the batch of each tensor in `ranges`.
     pub(super) outputs: Vec<usize>,
     pub(super) rows: usize,
     pub(super) uses: Mutex<Vec<ReaderGuard>>,
@@ -145,14 +145,14 @@ impl PinnedSlot {
     pub(crate) fn find(&self, output: usize) -> Option<LocatedTensor> {
         let batch = self.batch.as_ref()?;
         let k = batch.outputs.iter().position(|of| *of == output)?;
-        let place = &batch.places[k];
+        let range = &batch.ranges[k];
         Some(LocatedTensor {
-            address: batch.held.buffer().memory.address() + place.offset as u64,
-            shape: std::iter::once(batch.rows).chain(place.shape.iter().copied()).collect(),
-            dtype: place.dtype,
+            address: batch.held.buffer().memory.address() + range.offset as u64,
+            shape: std::iter::once(batch.rows).chain(range.shape.iter().copied()).collect(),
+            dtype: range.dtype,
             device: self.ordinal,
-            offset: place.offset,
-            bytes: batch.rows * place.row_bytes,
+            offset: range.offset,
+            bytes: batch.rows * range.row_bytes,
         })
     }
 

@@ -27,16 +27,16 @@ fn program(kernel: bool) -> DeviceProgram {
         "    for (u32 i = first_group(); i < 1001; i += group_step()) to[i] = (u8)(from[i] + 1);\n",
         "}\n"
     );
-    let tensor = |staged, dtype, shape: &[usize], made| {
+    let tensor = |staged, dtype, shape: &[usize], origin| {
         let shape = shape.to_vec();
-        Tensor { staged, dtype, shape, made }
+        Tensor { staged, dtype, shape, origin }
     };
-    let made = if kernel { TensorOrigin::Computed } else { TensorOrigin::Copied };
+    let origin = if kernel { TensorOrigin::Computed } else { TensorOrigin::Copied };
     let kernels = vec![KernelLaunch { entry: "grow".to_owned(), parts: 2 }];
     DeviceProgram {
         source: source.to_owned(),
         tensors: vec![
-            tensor(IMAGE, DType::U8, &[7, 143], made),
+            tensor(IMAGE, DType::U8, &[7, 143], origin),
             tensor(8, DType::I64, &[], TensorOrigin::Copied),
         ],
         kernels: kernels.into_iter().filter(|_| kernel).collect(),

@@ -57,7 +57,7 @@ pub(crate) struct Uploader {
     scratch: DeviceMemory,
     buffers: Arc<BufferPool>,
     /// The range of each tensor in the memory of a batch.
-    places: Arc<[TensorRange]>,
+    ranges: Arc<[TensorRange]>,
     /// The index of the next ring entry. Only the thread that holds this lock may submit.
     next_entry: Mutex<usize>,
     counts: TransferCounts,
@@ -102,12 +102,12 @@ impl Uploader {
     ) -> Result<Arc<Self>, DeviceError> {
         let context = &gpu.context;
         let none = |what| DeviceError::NoMemory { bytes: u64::MAX, what };
-        let computed = |made| if made == TensorOrigin::Computed { rows } else { 0 };
+        let computed = |origin| if origin == TensorOrigin::Computed { rows } else { 0 };
         let tensors = &program.tensors;
-        let staged = tensors.iter().map(|t| t.staged.checked_mul(computed(t.made)));
+        let staged = tensors.iter().map(|t| t.staged.checked_mul(computed(t.origin)));
         let (staged, staged_end) = lay_out(staged).ok_or_else(|| none("staged batches"))?;
-        let made = tensors.iter().map(|t| t.row_bytes().checked_mul(rows));
-        let (offsets, end) = lay_out(made).ok_or_else(|| none("a batch"))?;
+        let sizes = tensors.iter().map(|t| t.row_bytes().checked_mul(rows));
+        let (offsets, end) = lay_out(sizes).ok_or_else(|| none("a batch"))?;
         let scratch = program.scratch.checked_mul(rows).ok_or_else(|| none("scratch"))?;
         let ring = (0..RING).map(|_| RingEntry::new(context, staged_end + SLACK));
         Ok(Arc::new(Self {
@@ -118,7 +118,7 @@ impl Uploader {
             staged,
             scratch: DeviceMemory::new(context, scratch, "scratch")?,
             buffers: BufferPool::new(context, end, device_batches),
-            places: places(&program, &offsets),
+            ranges: ranges(&program, &offsets),
             next_entry: Mutex::default(),
             counts: TransferCounts::default(),
             gpu: Arc::clone(gpu),
@@ -171,9 +171,9 @@ impl Uploader {
     /// device.
     fn pinned_slot(&self, rows: &mut RowsMut<'_>) -> Result<Box<PinnedSlot>, DeviceError> {
         let context = &self.gpu.context;
-        let kept = rows.extension().and_then(Option::take);
-        let kept = kept.and_then(|kept| (kept as Box<dyn Any>).downcast::<PinnedSlot>().ok());
-        if let Some(mut pinned) = kept.filter(|kept| Arc::ptr_eq(&kept.context, context)) {
+        let last = rows.extension().and_then(Option::take);
+        let last = last.and_then(|last| (last as Box<dyn Any>).downcast::<PinnedSlot>().ok());
+        if let Some(mut pinned) = last.filter(|last| Arc::ptr_eq(&last.context, context)) {
             pinned.reclaim();
             return Ok(pinned);
         }
@@ -204,7 +204,7 @@ impl Uploader {
         self.counts.batches.fetch_add(1, Ordering::Relaxed);
         pinned.set_batch(Some(DeviceBatch {
             held,
-            places: Arc::clone(&self.places),
+            ranges: Arc::clone(&self.ranges),
             outputs: outputs.to_vec(),
             rows: rows.len(),
             uses: Mutex::default(),
@@ -224,10 +224,10 @@ impl Uploader {
         pinned.begin_copies();
         // First the tensors that need not wait for readers.
         self.upload(rows, outputs, TensorOrigin::Computed, &stage.memory, |k| self.staged[k])?;
-        if self.program.tensors.iter().any(|tensor| tensor.made == TensorOrigin::Copied) {
+        if self.program.tensors.iter().any(|tensor| tensor.origin == TensorOrigin::Copied) {
             buffer.wait_for_users(&self.copy)?;
             self.upload(rows, outputs, TensorOrigin::Copied, &buffer.memory, |k| {
-                self.places[k].offset
+                self.ranges[k].offset
             })?;
         }
         pinned.end_copies(&self.copy)
@@ -243,7 +243,7 @@ impl Uploader {
         at: impl Fn(usize) -> usize,
     ) -> Result<(), DeviceError> {
         for (k, tensor) in self.program.tensors.iter().enumerate() {
-            if tensor.made == origin {
+            if tensor.origin == origin {
                 let from = rows.output(outputs[k]);
                 // SAFETY: the slot is written again only after `PinnedSlot::reclaim`, which waits for
                 // `copied`, recorded after this copy; and the slot drops its `PinnedSlot`, which also
@@ -286,7 +286,7 @@ impl Uploader {
     fn arguments(&self, rows: usize, stage: &RingEntry, buffer: &DeviceBuffer) -> Vec<u8> {
         let from = |start: u64, offset: usize| start + offset as u64;
         let staged = self.staged.iter().map(|&at| from(stage.memory.address(), at));
-        let tensors = self.places.iter().map(|place| from(buffer.memory.address(), place.offset));
+        let tensors = self.ranges.iter().map(|range| from(buffer.memory.address(), range.offset));
         self.program.arguments(&Addresses {
             rows: rows as u32,
             staged: &staged.collect::<Vec<_>>(),
@@ -303,7 +303,7 @@ impl Uploader {
 
     /// Returns the statistics of this uploader.
     pub(crate) fn stats(&self) -> DeviceStats {
-        let buffers = self.buffers.made();
+        let buffers = self.buffers.allocated();
         let own = self.ring.iter().map(|stage| stage.memory.bytes()).sum::<usize>();
         let bytes = own + self.scratch.bytes() + buffers * self.buffers.bytes;
         DeviceStats {
@@ -318,14 +318,14 @@ impl Uploader {
     }
 }
 
-fn places(program: &DeviceProgram, offsets: &[usize]) -> Arc<[TensorRange]> {
-    let places = program.tensors.iter().zip(offsets).map(|(tensor, &offset)| TensorRange {
+fn ranges(program: &DeviceProgram, offsets: &[usize]) -> Arc<[TensorRange]> {
+    let ranges = program.tensors.iter().zip(offsets).map(|(tensor, &offset)| TensorRange {
         offset,
         row_bytes: tensor.row_bytes(),
         dtype: tensor.dtype,
         shape: tensor.shape.clone(),
     });
-    places.collect()
+    ranges.collect()
 }
 
 impl RingEntry {

@@ -37,16 +37,16 @@ pub(super) fn entered_from(e: &BlockCode<'_, '_>) -> Block {
 pub(super) fn hoist(e: &mut BlockCode<'_, '_>, outside: Block) {
     let bases = [e.table, e.record];
     let mut words = vec![];
-    for (loaded, places) in
+    for (loaded, loads) in
         most_loaded(e, outside, WORDS, |loaded, _| loaded.ty == I64 && bases.contains(&loaded.base))
     {
-        words.push(load_before(e, outside, loaded, &places));
+        words.push(load_before(e, outside, loaded, &loads));
     }
-    for (loaded, places) in most_loaded(e, outside, VECTORS, |loaded, never_changes| {
+    for (loaded, loads) in most_loaded(e, outside, VECTORS, |loaded, never_changes| {
         let is_known = bases.contains(&loaded.base);
         loaded.ty.is_vector() && (is_known || never_changes && words.contains(&loaded.base))
     }) {
-        load_before(e, outside, loaded, &places);
+        load_before(e, outside, loaded, &loads);
     }
 }
 
@@ -74,30 +74,25 @@ fn most_loaded(
                 continue;
             }
             match found.iter_mut().find(|(known, _)| *known == loaded) {
-                Some((_, places)) => places.push(inst),
+                Some((_, loads)) => loads.push(inst),
                 None => found.push((loaded, vec![inst])),
             }
         }
         block = func.layout.next_block(this);
     }
-    found.sort_by_key(|(_, places)| std::cmp::Reverse(places.len()));
+    found.sort_by_key(|(_, loads)| std::cmp::Reverse(loads.len()));
     found.truncate(most);
     found
 }
 
-/// Emits one load before the last instruction of `outside` and removes the loads at `places`.
-fn load_before(
-    e: &mut BlockCode<'_, '_>,
-    outside: Block,
-    loaded: Loaded,
-    places: &[Inst],
-) -> Value {
+/// Emits one load before the last instruction of `outside` and removes `loads`.
+fn load_before(e: &mut BlockCode<'_, '_>, outside: Block, loaded: Loaded, loads: &[Inst]) -> Value {
     let func = &mut *e.builder.func;
     let last = func.layout.last_inst(outside).expect("a block that was left ends in a jump");
     let Loaded { ty, base, offset } = loaded;
     let flags = MemFlagsData::new().with_notrap();
     let once = FuncCursor::new(func).at_inst(last).ins().load(ty, flags, base, offset);
-    for &inst in places {
+    for &inst in loads {
         let each = func.dfg.first_result(inst);
         func.dfg.detach_inst_results(inst);
         func.layout.remove_inst(inst);

@@ -29,8 +29,8 @@ pub(super) fn pass(
         1 + index,
         links,
         |e, _| vec![e.header(HeaderWord::ByteRow)],
-        |e, place, halves, row| {
-            let offset = e.times(place.x, 3);
+        |e, position, halves, row| {
+            let offset = e.times(position.x, 3);
             let to = e.plus(row[0], offset);
             store::bytes_interleaved(e, to, halves);
             row.to_vec()

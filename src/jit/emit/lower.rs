@@ -15,22 +15,22 @@ use fuseloop_ops::internals::program::{
 };
 
 /// Emits a program's code for four pixels. `param_count` is the offset of its first op parameter in the
-/// parameter block; `place` holds the row and the columns, if the program uses them. Returns red, green
+/// parameter block; `position` holds the row and the columns, if the program uses them. Returns red, green
 /// and blue.
 ///
 /// # Panics
 ///
-/// If the program uses the coordinates of its pixels and `place` is `None`.
+/// If the program uses the coordinates of its pixels and `position` is `None`.
 pub(crate) fn lower(
     code: &mut BlockCode<'_, '_>,
     program: &Program,
     params: i32,
     pixels: [Value; 3],
-    place: Option<[Value; 2]>,
+    position: Option<[Value; 2]>,
 ) -> [Value; 3] {
     let mut values = pixels.to_vec();
-    if program.takes_place() {
-        values.extend(place.expect("a map was planned for an op that uses its place"));
+    if program.uses_position() {
+        values.extend(position.expect("a map was planned for an op that uses its position"));
     }
     let mut open = vec![];
     for instruction in program.instructions() {
@@ -54,7 +54,7 @@ pub(super) fn lower_own(
 
 /// The grant of code that reads only the pixels.
 pub(super) const fn no_params(rule: NumberRule) -> Grant {
-    Grant { rule, param_count: 0, place: false }
+    Grant { rule, param_count: 0, uses_position: false }
 }
 
 /// Lowers one instruction. `open` holds, for each `Begin` that has not ended, the block after its end

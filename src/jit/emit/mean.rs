@@ -40,7 +40,7 @@ pub(super) fn pass(
             let zero = e.splat_i32(0);
             vec![zero, zero]
         },
-        |e, place, halves, sums| add_greys(e, spec, at, (place, halves), sums),
+        |e, position, halves, sums| add_greys(e, spec, at, (position, halves), sums),
         |e, _, sums| {
             let so_far = e.builder.use_var(total);
             let sum = sums.iter().fold(so_far, |sum, lanes| add_lanes(e, sum, *lanes));
@@ -59,12 +59,12 @@ fn add_greys(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     pass: i32,
-    (place, halves): (GroupPosition, Halves<'_>),
+    (position, halves): (GroupPosition, Halves<'_>),
     sums: &[Value],
 ) -> Vec<Value> {
     // The mask starts one lane earlier for each column that an earlier group has covered.
     let address = e.pass_word(pass, PassWord::Shuffles);
-    let repeated = e.builder.ins().isub(place.x, place.fresh);
+    let repeated = e.builder.ins().isub(position.x, position.fresh);
     let repeated = e.times(repeated, 4);
     let masks = e.plus(address, repeated);
     let mut out = vec![];

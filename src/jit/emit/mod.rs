@@ -162,8 +162,8 @@ fn make_row(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports, y: 
 /// Emits code that a sample runs only if rows are produced for it.
 fn if_rows_are_produced(e: &mut BlockCode<'_, '_>, code: impl FnOnce(&mut BlockCode<'_, '_>)) {
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
-    let made = e.header(HeaderWord::ProducesRows);
-    e.builder.ins().brif(made, run, &[], done, &[]);
+    let produces_rows = e.header(HeaderWord::ProducesRows);
+    e.builder.ins().brif(produces_rows, run, &[], done, &[]);
     e.builder.switch_to_block(run);
     code(e);
     e.builder.ins().jump(done, &[]);

@@ -112,11 +112,11 @@ pub(super) fn store(
             before_row(e, y);
             vec![sink.row_start(e, y)]
         },
-        |e, place, halves, carried| {
+        |e, position, halves, carried| {
             if sink.passes_bytes_on(links) {
-                sink.bytes(e, carried[0], place);
+                sink.bytes(e, carried[0], position);
             } else {
-                sink.group(e, carried[0], place.x, halves);
+                sink.group(e, carried[0], position.x, halves);
             }
             carried.to_vec()
         },
@@ -201,8 +201,8 @@ fn apply_links(
             FusedOp::Value { leaf, part, param, map } => {
                 if let Some(kind) = spec.leaves[leaf].kind.pixel(part) {
                     let map = map.and_then(|map| state.maps[map]);
-                    let place = map.map(|map| op_coordinates(e, map, at));
-                    pixels = lower(e, &kind.program, spec.param(param), pixels, place);
+                    let position = map.map(|map| op_coordinates(e, map, at));
+                    pixels = lower(e, &kind.program, spec.param(param), pixels, position);
                 }
             }
             FusedOp::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),

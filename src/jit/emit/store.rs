@@ -132,12 +132,12 @@ impl Sink {
     }
 
     /// Copies a group's bytes.
-    pub(super) fn bytes(self, e: &mut BlockCode<'_, '_>, row: Value, place: GroupPosition) {
-        let offset = e.times(place.x, self.pixel_bytes());
+    pub(super) fn bytes(self, e: &mut BlockCode<'_, '_>, row: Value, position: GroupPosition) {
+        let offset = e.times(position.x, self.pixel_bytes());
         let to = e.plus(row, offset);
         let address = e.pass_word(HEADER, PassWord::Shuffles);
         let first = if self.planar { shuffles::PLANAR } else { shuffles::INTERLEAVED };
-        let loads = place.from.map(|from| e.load(I8X16, from, 0));
+        let loads = position.from.map(|from| e.load(I8X16, from, 0));
         let [low, high] = [0, 2].map(|vector| {
             let masks = [0, 16].map(|mask| e.load_mask(address, first + 16 * vector + mask));
             let parts = [e.pshufb(loads[0], masks[0]), e.pshufb(loads[1], masks[1])];

@@ -3,17 +3,17 @@
 use super::disk::FileExtent;
 use crate::source::{EncodedImage, OwnedValue, Value};
 
-/// A cached value of one field. Its bytes are in the cache file if `place` is set.
+/// A cached value of one field. Its bytes are in the cache file if `extent` is set.
 pub(super) struct CachedField {
     pub(super) field: usize,
     pub(super) value: OwnedValue,
-    pub(super) place: Option<FileExtent>,
+    pub(super) extent: Option<FileExtent>,
 }
 
 impl CachedField {
     /// Creates an entry with its value in memory.
     pub(super) fn held(field: usize, value: OwnedValue) -> Self {
-        Self { field, value, place: None }
+        Self { field, value, extent: None }
     }
 
     /// Returns the value, with its bytes replaced by `bytes`.

@@ -92,8 +92,12 @@ impl CacheFile {
 
     /// Reads a piece into `buffer`, which grows to the largest piece and never shrinks. Returns `None`
     /// if the piece is not as it was written, and from then on for every piece.
-    pub(super) fn read<'a>(&self, place: &FileExtent, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        let FileExtent { start, len, .. } = *place;
+    pub(super) fn read<'a>(
+        &self,
+        extent: &FileExtent,
+        buffer: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
+        let FileExtent { start, len, .. } = *extent;
         if self.is_closed() {
             return None;
         }
@@ -104,7 +108,7 @@ impl CacheFile {
         let bytes = &mut buffer[..len];
         let problem = match read_exact_at(&self.file, bytes, start) {
             Err(error) => error.to_string(),
-            Ok(()) if checksum(bytes) != place.checksum => "not what was written".to_owned(),
+            Ok(()) if checksum(bytes) != extent.checksum => "not what was written".to_owned(),
             Ok(()) => return Some(bytes),
         };
         self.is_closed.store(true, Ordering::Relaxed);
@@ -198,11 +202,11 @@ mod tests {
     fn pieces_come_back_as_they_were_written() {
         let (_dir, disk) = disk();
         let pieces: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; n]).collect();
-        let places: Vec<FileExtent> =
+        let extents: Vec<FileExtent> =
             pieces.iter().map(|piece| disk.write(piece).unwrap()).collect();
         let mut buffer = vec![];
-        for (piece, place) in pieces.iter().zip(&places).rev() {
-            assert_eq!(disk.read(place, &mut buffer), Some(&piece[..]));
+        for (piece, extent) in pieces.iter().zip(&extents).rev() {
+            assert_eq!(disk.read(extent, &mut buffer), Some(&piece[..]));
         }
         assert_eq!((disk.failures(), disk.trouble()), (0, None));
     }
@@ -210,12 +214,12 @@ mod tests {
     #[test]
     fn a_file_cut_short_is_read_no_more() {
         let (_dir, disk) = disk();
-        let places = [(); 3].map(|()| disk.write(&[5; 100]).unwrap());
+        let extents = [(); 3].map(|()| disk.write(&[5; 100]).unwrap());
         disk.file.set_len(150).unwrap();
         let mut buffer = vec![];
-        assert_eq!(disk.read(&places[0], &mut buffer), Some(&[5; 100][..]));
-        assert_eq!(disk.read(&places[1], &mut buffer), None);
-        assert!(disk.is_closed() && disk.read(&places[0], &mut buffer).is_none());
+        assert_eq!(disk.read(&extents[0], &mut buffer), Some(&[5; 100][..]));
+        assert_eq!(disk.read(&extents[1], &mut buffer), None);
+        assert!(disk.is_closed() && disk.read(&extents[0], &mut buffer).is_none());
         assert!(disk.write(&[1]).is_none());
         assert_eq!(disk.failures(), 1);
         let trouble = disk.trouble().unwrap();
@@ -225,9 +229,9 @@ mod tests {
     #[test]
     fn bytes_written_over_are_found_out() {
         let (_dir, disk) = disk();
-        let place = disk.write(&[5; 1000]).unwrap();
+        let extent = disk.write(&[5; 1000]).unwrap();
         write_all_at(&disk.file, &[4], 700).unwrap();
-        assert_eq!(disk.read(&place, &mut vec![]), None);
+        assert_eq!(disk.read(&extent, &mut vec![]), None);
         assert_eq!(disk.trouble().unwrap(), "reading 1000 bytes at 0: not what was written");
     }
 
@@ -247,10 +251,10 @@ mod tests {
         for len in [1, 7, 8, 63, 64, 65, 200] {
             let bytes: Vec<u8> = (0..len).map(|n: u32| n as u8).collect();
             let sum = checksum(&bytes);
-            for place in 0..bytes.len() {
+            for offset in 0..bytes.len() {
                 let mut changed = bytes.clone();
-                changed[place] ^= 1 << (place % 8);
-                assert_ne!(checksum(&changed), sum, "byte {place} of {len}");
+                changed[offset] ^= 1 << (offset % 8);
+                assert_ne!(checksum(&changed), sum, "byte {offset} of {len}");
             }
             assert_ne!(checksum(&bytes[1..]), sum);
             assert_ne!(checksum(&[&bytes[..], &[0]].concat()), sum, "one zero more");
@@ -267,8 +271,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_none_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let told = |path: &Path| CacheFile::create(path).err().unwrap().to_string();
-        assert_eq!(told(file.path()), "not a folder");
-        assert!(told(&file.path().with_extension("gone")).contains("No such file"));
+        let message = |path: &Path| CacheFile::create(path).err().unwrap().to_string();
+        assert_eq!(message(file.path()), "not a folder");
+        assert!(message(&file.path().with_extension("gone")).contains("No such file"));
     }
 }

@@ -134,12 +134,12 @@ impl SampleCache {
         }
         match self.table.find(sample) {
             SampleState::Kept(parts) => CacheLookup {
-                kept: Some(CachedSample { parts, disk: self.disk.as_ref() }),
+                found: Some(CachedSample { parts, disk: self.disk.as_ref() }),
                 keeper: None,
             },
             SampleState::Pending => CacheLookup::EMPTY,
             SampleState::Nothing => {
-                CacheLookup { kept: None, keeper: Some(PendingEntry::new(self, sample)) }
+                CacheLookup { found: None, keeper: Some(PendingEntry::new(self, sample)) }
             }
         }
     }
@@ -157,13 +157,13 @@ impl SampleCache {
 
 /// The result of a lookup; at most one of the two is set.
 pub(super) struct CacheLookup<'a> {
-    pub(super) kept: Option<CachedSample<'a>>,
+    pub(super) found: Option<CachedSample<'a>>,
     pub(super) keeper: Option<PendingEntry<'a>>,
 }
 
 impl CacheLookup<'_> {
     /// There is no cache, its file is closed, or another worker is storing this sample.
-    pub(super) const EMPTY: Self = Self { kept: None, keeper: None };
+    pub(super) const EMPTY: Self = Self { found: None, keeper: None };
 
     /// Stores the sample, after all its fields were read.
     pub(super) fn end(self) {
@@ -184,8 +184,8 @@ impl CachedSample<'_> {
     /// cached or can't be read any more.
     pub(super) fn value<'b>(&'b self, field: usize, buffer: &'b mut Vec<u8>) -> Option<Value<'b>> {
         let part = self.parts.iter().find(|part| part.field == field)?;
-        match (&part.place, self.disk) {
-            (Some(place), Some(disk)) => Some(part.with_bytes(disk.read(place, buffer)?)),
+        match (&part.extent, self.disk) {
+            (Some(extent), Some(disk)) => Some(part.with_bytes(disk.read(extent, buffer)?)),
             _ => Some(part.value.borrowed()),
         }
     }

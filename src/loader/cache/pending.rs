@@ -48,13 +48,13 @@ impl<'a> PendingEntry<'a> {
         if !self.keep_picture(field, image, is_coded) {
             return image.decode(wanted);
         }
-        let kept = self.parts.last().map(|part| &part.value);
-        match kept.map(OwnedValue::borrowed) {
+        let last = self.parts.last().map(|part| &part.value);
+        match last.map(OwnedValue::borrowed) {
             Some(Value::Image(EncodedImage { bytes, .. })) => {
                 let view = ImageView::packed(bytes, size).expect("it was copied from such a view");
                 Ok(Decoded { view, top: 0, left: 0 })
             }
-            _ => unreachable!("a picture was kept last"),
+            _ => unreachable!("a picture was added last"),
         }
     }
 
@@ -144,8 +144,8 @@ impl Drop for PendingEntry<'_> {
 fn move_to(disk: &CacheFile, part: &mut CachedField) -> bool {
     let Some(bytes) = part.bytes_mut() else { return true };
     let bytes = std::mem::take(bytes);
-    part.place = disk.write(&bytes);
-    part.place.is_some()
+    part.extent = disk.write(&bytes);
+    part.extent.is_some()
 }
 
 /// Returns an image's pixels, packed; `None` if there is not enough memory.
@@ -177,16 +177,16 @@ mod tests {
         keeper.store();
     }
 
-    fn kept(cache: &SampleCache) -> Option<OwnedValue> {
+    fn cached(cache: &SampleCache) -> Option<OwnedValue> {
         let lookup = cache.look(SAMPLE_3);
-        lookup.kept?.value(1, &mut vec![]).map(OwnedValue::from)
+        lookup.found?.value(1, &mut vec![]).map(OwnedValue::from)
     }
 
     #[test]
     fn a_stored_sample_takes_its_bytes_and_the_bookkeeping() {
         let cache = cache(10_000, None);
         keep_two(&cache);
-        assert_eq!(kept(&cache), Some(OwnedValue::Bytes(vec![5; 1000])));
+        assert_eq!(cached(&cache), Some(OwnedValue::Bytes(vec![5; 1000])));
         assert_eq!(cache.stats().bytes, SAMPLE + 2 * (VALUE + allocated(1000)));
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn a_sample_is_kept_whole_or_not_at_all() {
         let cache = cache(2000, None);
         keep_two(&cache);
-        assert_eq!(kept(&cache), None);
+        assert_eq!(cached(&cache), None);
         let stats = cache.stats();
         assert_eq!((stats.bytes, stats.stored, stats.refused), (0, 0, 1));
     }
@@ -206,7 +206,7 @@ mod tests {
         keeper.keep(0, Value::Int(1));
         assert!(cache.stats().bytes > 0);
         drop(keeper);
-        assert_eq!((cache.stats().bytes, kept(&cache)), (0, None));
+        assert_eq!((cache.stats().bytes, cached(&cache)), (0, None));
     }
 
     #[test]
@@ -234,6 +234,6 @@ mod tests {
         keep_two(&cache);
         let stats = cache.stats();
         assert_eq!((stats.bytes, stats.stored, stats.failures), (0, 0, 1));
-        assert_eq!(kept(&cache), None);
+        assert_eq!(cached(&cache), None);
     }
 }

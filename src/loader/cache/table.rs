@@ -26,7 +26,7 @@ const SHARDS: usize = 64;
 /// for each of their buckets. Right after a map has grown it is at least 7/32 full (it grows when 7/8
 /// are full or were, with half of these in use), and during the growth the smaller map exists too: 1.5 *
 /// 32 / 7 buckets per sample.
-const PLACE: u64 = 128;
+const TABLE_ENTRY: u64 = 128;
 
 /// The two reference counts of an `Arc`, stored before the fields.
 const COUNTS: u64 = 16;
@@ -46,7 +46,7 @@ pub(super) const fn allocated(bytes: u64) -> u64 {
 }
 
 /// The memory of a sample without its values.
-pub(super) const SAMPLE: u64 = PLACE + allocated(COUNTS);
+pub(super) const SAMPLE: u64 = TABLE_ENTRY + allocated(COUNTS);
 
 /// The memory of a value in addition to its bytes.
 pub(super) const VALUE: u64 = (size_of::<CachedField>() as u64).next_multiple_of(HEADER);
@@ -245,13 +245,13 @@ mod tests {
         assert_eq!((stats.stored, stats.bytes, stats.hits + stats.misses), (1000, 5000, 8000));
     }
 
-    /// Checks `PLACE` for every count: a map has 8/7 as many buckets as its capacity, at least 4.
+    /// Checks `TABLE_ENTRY` for every count: a map has 8/7 as many buckets as its capacity, at least 4.
     #[test]
     fn a_place_in_the_table_takes_no_more_than_is_reckoned() {
         let mut map: HashMap<u64, EntryState> = HashMap::new();
         let bytes = |capacity: usize| {
-            let places = (capacity * 8 / 7).next_power_of_two().max(4);
-            (places * (size_of::<(u64, EntryState)>() + 1) + 16) as u64
+            let buckets = (capacity * 8 / 7).next_power_of_two().max(4);
+            (buckets * (size_of::<(u64, EntryState)>() + 1) + 16) as u64
         };
         for count in 1..=50_000u64 {
             let before = bytes(map.capacity());
@@ -260,7 +260,7 @@ mod tests {
             let most = if now > before && before > 0 { now + before } else { now };
             // An empty map takes nothing, though the formula yields 4 buckets.
             let most = if count == 1 { now } else { most };
-            assert!(most <= count * PLACE, "{count} samples take {most} bytes");
+            assert!(most <= count * TABLE_ENTRY, "{count} samples take {most} bytes");
         }
     }
 

@@ -50,9 +50,9 @@ fn staging(loader: &Loader) -> LoaderStage {
     let outputs = loader.compiled().outputs.clone();
     let lists: Vec<Ops> = outputs.iter().map(|output| output.ops(Epoch(0)).unwrap()).collect();
     let (source, setup, cache) = (&loader.source, &loader.setup, &mut KernelCache::default());
-    let made =
+    let plans =
         compile::plan_outputs(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
-    LoaderStage::new(Arc::clone(source), (made, None), Epoch(0), setup, loader.shared.clone())
+    LoaderStage::new(Arc::clone(source), (plans, None), Epoch(0), setup, loader.shared.clone())
 }
 
 /// Runs all samples through a stage and returns the rows of each output.

@@ -131,11 +131,11 @@ pub fn parse_fields(
     custom: &CustomRows,
 ) -> Result<Vec<FieldSpec>, FieldError> {
     let mut fields: Vec<FieldSpec> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut indices: HashMap<String, usize> = HashMap::new();
     let offsets = (at..).step_by(FieldSpec::SIZE);
     for (descriptor, at) in descriptors.chunks(FieldSpec::SIZE).zip(offsets) {
         let field = FieldSpec::parse(descriptor, at, custom)?;
-        if let Some(first) = places.insert(field.name.clone(), fields.len()) {
+        if let Some(first) = indices.insert(field.name.clone(), fields.len()) {
             let (name, second) = (field.name, fields.len());
             return Err(FieldError::NameCollision { name, first, second });
         }
@@ -204,8 +204,8 @@ fn parse_descr(json: &[u8]) -> Option<NdType> {
 }
 
 fn put_array(arguments: &mut [u8], dtype: NdType, shape: &[u64]) {
-    for (place, dim) in arguments.as_chunks_mut().0.iter_mut().zip(shape) {
-        *place = dim.to_le_bytes();
+    for (bytes, dim) in arguments.as_chunks_mut().0.iter_mut().zip(shape) {
+        *bytes = dim.to_le_bytes();
     }
     let descr = format!("[[\"\", \"{dtype}\"]]");
     arguments[MAX_DIMS * 8..DTYPE_OFFSET].copy_from_slice(&(descr.len() as u64).to_le_bytes());

@@ -44,10 +44,10 @@ impl SizeIndex {
             // which this sort merges.
             sizes.sort_by_key(|&(ptr, _)| ptr);
         }
-        sizes.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
+        sizes.dedup_by(|next, before| {
+            let same = next.0 == before.0;
             if same {
-                kept.1 = kept.1.max(next.1);
+                before.1 = before.1.max(next.1);
             }
             same
         });

@@ -285,8 +285,8 @@ impl Beton {
         let value = self.located(sample, field).and_then(|located| match located {
             ValueLocation::InRow(value) => Ok(value),
             ValueLocation::InPages(stored) => {
-                let (place, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
-                Ok(stored.value(self.bytes.get_with(place, bytes, check.as_mut())?))
+                let (extent, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
+                Ok(stored.value(self.bytes.get_with(extent, bytes, check.as_mut())?))
             }
         });
         value.map_err(|kind| self.read_error(sample, field, kind))

@@ -212,18 +212,18 @@ impl<'r> Cell<'r> {
     /// # Panics
     ///
     /// Panics if the bytes do not have the cell's size, because the cell is not of its field's kind.
-    pub fn put(&self, place: &mut [u8]) {
+    pub fn put(&self, out: &mut [u8]) {
         match self {
-            Self::Float(value) => place.copy_from_slice(&value.to_le_bytes()),
-            Self::Int(value) => place.copy_from_slice(&value.to_le_bytes()),
-            Self::Image(image) => place.copy_from_slice(&image.to_bytes()),
+            Self::Float(value) => out.copy_from_slice(&value.to_le_bytes()),
+            Self::Int(value) => out.copy_from_slice(&value.to_le_bytes()),
+            Self::Image(image) => out.copy_from_slice(&image.to_bytes()),
             Self::Bytes { ptr, size } => {
-                let (first, second) = place.split_at_mut(8);
+                let (first, second) = out.split_at_mut(8);
                 first.copy_from_slice(&ptr.to_le_bytes());
                 second.copy_from_slice(&size.to_le_bytes());
             }
-            Self::Array { ptr } => place.copy_from_slice(&ptr.to_le_bytes()),
-            Self::Custom(bytes) => place.copy_from_slice(bytes),
+            Self::Array { ptr } => out.copy_from_slice(&ptr.to_le_bytes()),
+            Self::Custom(bytes) => out.copy_from_slice(bytes),
         }
     }
 }

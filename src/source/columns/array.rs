@@ -173,7 +173,7 @@ fn dims(text: &str) -> Option<Vec<u64>> {
 fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, ColumnError> {
     let bad = |error: zip::result::ZipError| wrong(format!("a .npz file: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(bad)?;
-    let place = match inside {
+    let index = match inside {
         Some(name) => archive
             .index_for_name(&format!("{name}.npy"))
             .ok_or_else(|| wrong(format!("a .npz file without an array {}", Escaped(name))))?,
@@ -183,7 +183,7 @@ fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Co
             return Err(wrong(message));
         }
     };
-    let file = archive.by_index(place).map_err(bad)?;
+    let file = archive.by_index(index).map_err(bad)?;
     let over = |found: String| {
         let limit = format!("the limit is {most} (`Limits::max_unpacked_bytes`)");
         wrong(format!(
@@ -222,7 +222,7 @@ mod tests {
         [b"\x93NUMPY\x01\0", &len[..], header.as_bytes(), elements].concat()
     }
 
-    fn told(header: &str, elements: &[u8]) -> Result<String, String> {
+    fn parsed(header: &str, elements: &[u8]) -> Result<String, String> {
         let file = file(header, elements);
         let array = Array::parse(&file, None, 1 << 20).map_err(|error| error.to_string())?;
         assert_eq!(array.elements, elements);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_numpy_writes_is_read() {
         let ok = |header, bytes: usize, wanted: &str| {
-            assert_eq!(told(header, &vec![7; bytes]).as_deref(), Ok(wanted));
+            assert_eq!(parsed(header, &vec![7; bytes]).as_deref(), Ok(wanted));
         };
         ok("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", 24, "<f4 [2, 3]");
         ok("{'descr': '|u1', 'fortran_order': False, 'shape': (5,), }\n", 5, "|u1 [5]");
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_no_tensor_holds_is_refused() {
         let not = |header, bytes: usize, part: &str| {
-            let error = told(header, &vec![7; bytes]).unwrap_err();
+            let error = parsed(header, &vec![7; bytes]).unwrap_err();
             assert!(error.contains(part), "{header}: {error}");
         };
         not("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 8, "pickle");

@@ -287,11 +287,11 @@ mod tests {
             (As::Json, b"\0"),
         ] {
             let column = column(how);
-            let lent = column.cell(0, bytes).map(|cell| match cell {
+            let borrowed = column.cell(0, bytes).map(|cell| match cell {
                 ColumnValue::Borrowed(value) => OwnedValue::from(value),
                 _ => unreachable!(),
             });
-            assert_eq!(column.owned(0, bytes.to_vec()), lent);
+            assert_eq!(column.owned(0, bytes.to_vec()), borrowed);
         }
         assert_eq!(column(As::Json).cell(0, b"{}"), Ok(ColumnValue::Text(b"{}")));
         assert_eq!(

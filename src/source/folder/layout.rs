@@ -145,8 +145,8 @@ pub(super) fn of_pattern(
         list.add(dir, &name.to_owned(), 0)?;
     }
     let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
-    for (place, label) in list.labels.iter_mut().enumerate() {
-        let dir = list.names.dir_and_name(place).map_or(0, |(dir, _)| dir);
+    for (index, label) in list.labels.iter_mut().enumerate() {
+        let dir = list.names.dir_and_name(index).map_or(0, |(dir, _)| dir);
         *label = numbers[&classes[dir]];
     }
     list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();

@@ -104,7 +104,7 @@ impl ImageList {
             layout::of_folder(dir, &rules)?;
         let numbered = ClassNumbers::in_folder(dir, &classes, &labels)?;
         numbered.relabel(&mut labels);
-        let paths = (0..names.len()).filter_map(|place| names.path(place));
+        let paths = (0..names.len()).filter_map(|index| names.path(index));
         let images = paths
             .zip(labels)
             .map(|(path, label)| Labelled { path: dir.join(path), label })

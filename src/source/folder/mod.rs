@@ -103,7 +103,7 @@ impl FolderOptions {
 /// | a pattern: `data/**/*.jpg`              | `image`, `label`: the folder a file is in    |
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 ///
-/// Images are JPEG and PNG files, told by their first bytes. Classes are numbered in the byte order of
+/// Images are JPEG and PNG files, recognized by their first bytes. Classes are numbered in the byte order of
 /// their names. A file of a folder is a sample if its
 /// extension is jpg, jpeg or png in any case and its name does not begin with a dot; the order within a
 /// class is torchvision's: directory by directory.
@@ -228,8 +228,8 @@ impl Folder {
         let mut print = Fingerprint::default();
         print.text("folder");
         print.fields(&fields);
-        for place in 0..names.len() {
-            if let Some((dir, name)) = names.dir_and_name(place) {
+        for index in 0..names.len() {
+            if let Some((dir, name)) = names.dir_and_name(index) {
                 print.number(dir as u64);
                 print.bytes(name);
             }
@@ -288,10 +288,10 @@ impl Folder {
         let Scanned { begun, links, classes } = scanned;
         // The labels are numbers from `classes.json`, which may change while no directory does, so the
         // listing stores the indices of classes.
-        let places =
-            (0..).zip(classes).filter_map(|(place, (_, number))| Some(((*number)?, place)));
-        let places: HashMap<i64, u32> = places.collect();
-        let labels = labels.iter().map(|label| places.get(label).copied().unwrap_or_default());
+        let indices =
+            (0..).zip(classes).filter_map(|(index, (_, number))| Some(((*number)?, index)));
+        let indices: HashMap<i64, u32> = indices.collect();
+        let labels = labels.iter().map(|label| indices.get(label).copied().unwrap_or_default());
         let names = classes.iter().map(|(name, _)| &**name);
         let bytes = saved::bytes(
             &root,
@@ -312,14 +312,14 @@ impl Folder {
 
     /// Returns a value of a field that is not the image.
     fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
-        let place = usize::try_from(sample.0).unwrap_or(usize::MAX);
+        let index = usize::try_from(sample.0).unwrap_or(usize::MAX);
         let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
         let column = column.ok_or_else(|| format!("field {field} does not exist"))?;
         let value = match column {
-            TableColumn::Int(values) => values.get(place).copied().map(Value::Int),
-            TableColumn::Float(values) => values.get(place).copied().map(Value::Float),
-            TableColumn::Bytes(texts) => texts.get(place).map(Value::Bytes),
-            TableColumn::Json(texts) => texts.get(place).map(Value::Json),
+            TableColumn::Int(values) => values.get(index).copied().map(Value::Int),
+            TableColumn::Float(values) => values.get(index).copied().map(Value::Float),
+            TableColumn::Bytes(texts) => texts.get(index).map(Value::Bytes),
+            TableColumn::Json(texts) => texts.get(index).map(Value::Json),
         };
         value.ok_or_else(|| format!("sample {sample} does not exist").into())
     }
@@ -365,7 +365,7 @@ impl Source for Folder {
 
     /// Returns the folder or the table, then every image.
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        let images = (0..self.len()).filter_map(|place| self.file(SampleId(place)));
+        let images = (0..self.len()).filter_map(|index| self.file(SampleId(index)));
         Box::new(self.origin.clone().into_iter().chain(images))
     }
 

@@ -25,9 +25,9 @@ impl Packed {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
-        let end = usize::try_from(*self.ends.get(place)?).ok()?;
-        let before = place.checked_sub(1).and_then(|before| self.ends.get(before));
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = usize::try_from(*self.ends.get(index)?).ok()?;
+        let before = index.checked_sub(1).and_then(|before| self.ends.get(before));
         let start = usize::try_from(*before.unwrap_or(&0)).ok()?;
         self.bytes.get(start..end)
     }
@@ -74,13 +74,13 @@ impl Names {
     }
 
     /// Returns the number of a file's directory, and the file's name in it.
-    pub(super) fn dir_and_name(&self, place: usize) -> Option<(usize, &[u8])> {
-        Some((*self.dir_of.get(place)? as usize, self.names.get(place)?))
+    pub(super) fn dir_and_name(&self, index: usize) -> Option<(usize, &[u8])> {
+        Some((*self.dir_of.get(index)? as usize, self.names.get(index)?))
     }
 
     /// Returns a file's path, relative to the root.
-    pub(super) fn path(&self, place: usize) -> Option<PathBuf> {
-        let (dir, name) = self.dir_and_name(place)?;
+    pub(super) fn path(&self, index: usize) -> Option<PathBuf> {
+        let (dir, name) = self.dir_and_name(index)?;
         Some(self.dirs.get(dir)?.path.join(name_of(name)?))
     }
 }

@@ -51,12 +51,12 @@ impl ClassNumbers {
         let unknown = (0..)
             .zip(classes)
             .zip(&numbers)
-            .find(|((place, _), number)| number.is_none() && used.contains(place));
+            .find(|((index, _), number)| number.is_none() && used.contains(index));
         if let Some(((_, class), _)) = unknown {
             let (path, class) = (path.to_string_lossy(), Escaped(class));
-            let told = "no number for the class folder";
+            let message = "no number for the class folder";
             let help = "add it there, or delete the file to number classes by their names";
-            let reason = format!("{}: {told} \"{class}\": {help}", Escaped(&path));
+            let reason = format!("{}: {message} \"{class}\": {help}", Escaped(&path));
             return Err(ListError::Classes { reason });
         }
         let names = table.names();
@@ -70,8 +70,8 @@ impl ClassNumbers {
     /// Replaces indices in the list of classes by the numbers of the classes.
     pub(super) fn relabel(&self, labels: &mut [i64]) {
         for label in labels {
-            let place = usize::try_from(*label).ok();
-            let number = place.and_then(|place| self.numbers.get(place).copied().flatten());
+            let index = usize::try_from(*label).ok();
+            let number = index.and_then(|index| self.numbers.get(index).copied().flatten());
             *label = number.unwrap_or(*label);
         }
     }

@@ -146,8 +146,8 @@ pub(super) fn bytes(
         out.extend(dir.modified.to_le_bytes());
     }
     out.extend((names.len() as u64).to_le_bytes());
-    for (place, label) in labels.iter().enumerate() {
-        let (dir, name) = names.dir_and_name(place).unwrap_or_default();
+    for (index, label) in labels.iter().enumerate() {
+        let (dir, name) = names.dir_and_name(index).unwrap_or_default();
         out.extend((dir as u32).to_le_bytes());
         out.extend(label.to_le_bytes());
         put(&mut out, name);

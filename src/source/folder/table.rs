@@ -91,8 +91,8 @@ impl PathTable {
         let known = heads.iter().position(|name| name == "path" || name == "file_name");
         let path_column = known.unwrap_or(0);
         heads.remove(path_column);
-        for (place, name) in heads.iter().enumerate() {
-            if name.is_empty() || name == "image" || heads[..place].contains(name) {
+        for (index, name) in heads.iter().enumerate() {
+            if name.is_empty() || name == "image" || heads[..index].contains(name) {
                 return Err(bad(
                     1,
                     format!("column name {name:?} is empty, repeated, or reserved for the image"),
@@ -108,8 +108,8 @@ impl PathTable {
                 .ok_or_else(|| bad(*line, format!("{path:?} is not the path of a file")))?;
         }
         let mut classes = ClassNumbers::default();
-        let columns = heads.into_iter().enumerate().map(|(place, name)| {
-            let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[place]).collect();
+        let columns = heads.into_iter().enumerate().map(|(index, name)| {
+            let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[index]).collect();
             let column = match numbered(&cells).filter(|_| name == "label") {
                 Some((labels, names)) => {
                     classes = names;
@@ -135,12 +135,12 @@ pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
 pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
     let rows = records(table, &Limits::DEFAULT)?;
     let mut pairs = Vec::with_capacity(rows.len());
-    for (place, (line, mut row)) in rows.into_iter().enumerate() {
+    for (index, (line, mut row)) in rows.into_iter().enumerate() {
         let found = row.len();
         let (Some(label), Some(path), 2) = (row.pop(), row.pop(), found) else {
             return Err(ListError::Columns { path: table.to_owned(), line, found });
         };
-        let is_header = place == 0 && !path.contains('.');
+        let is_header = index == 0 && !path.contains('.');
         if !is_header {
             pairs.push((path, label));
         }

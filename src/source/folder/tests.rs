@@ -71,10 +71,10 @@ fn the_order_is_that_of_torchvision() {
     assert_eq!(folder.classes().len(), 7);
     assert_eq!(folder.ignored().count, 4);
     // Names that begin with a dot are counted; torchvision takes them for classes and samples.
-    let told: Vec<String> = folder.ignored().first.iter().map(said(dir.path())).collect();
+    let reasons: Vec<String> = folder.ignored().first.iter().map(said(dir.path())).collect();
     let dot = "its name begins with a dot";
-    assert!(told.contains(&format!(".git: {dot}")), "{told:?}");
-    assert!(told.contains(&format!("a/.hidden.jpg: {dot}")), "{told:?}");
+    assert!(reasons.contains(&format!(".git: {dot}")), "{reasons:?}");
+    assert!(reasons.contains(&format!("a/.hidden.jpg: {dot}")), "{reasons:?}");
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn a_file_that_is_gone_or_too_long_is_its_samples_error() {
     let folder = Folder::open(dir.path(), &FolderOptions::default().limits(limits)).unwrap();
     fs::remove_file(dir.path().join("a/1.jpg")).unwrap();
     fs::write(dir.path().join("a/2.jpg"), [0; 11]).unwrap();
-    let told = |sample| folder.read(SampleId(sample)).unwrap_err().to_string();
-    assert!(told(0).contains("a/1.jpg: No such file"), "{}", told(0));
-    assert!(told(1).ends_with("a/2.jpg: 11 bytes, the limit is 10"), "{}", told(1));
+    let message = |sample| folder.read(SampleId(sample)).unwrap_err().to_string();
+    assert!(message(0).contains("a/1.jpg: No such file"), "{}", message(0));
+    assert!(message(1).ends_with("a/2.jpg: 11 bytes, the limit is 10"), "{}", message(1));
     assert!(folder.read(SampleId(2)).is_ok());
     let few = Limits { max_samples: 1, ..Limits::SMALL };
     let error = Folder::open(dir.path(), &FolderOptions::default().limits(few));
@@ -150,10 +150,10 @@ mod unix {
         let folder = links(dir.path(), Links::Within);
         let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
         assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);
-        let told: BTreeSet<_> = reasons(&folder).into_iter().collect();
+        let found: BTreeSet<_> = reasons(&folder).into_iter().collect();
         let (out, lost) = ("a link out of the folder", "unreadable, or a link to nothing");
         let again = "a directory that holds itself: a loop of links";
-        assert_eq!(told, BTreeSet::from([out, lost, again]));
+        assert_eq!(found, BTreeSet::from([out, lost, again]));
         // `b` is read in `a` as well: its links count twice.
         assert_eq!(folder.links(), LinkCounts { outside: 2, ..counts(2, 2, 4) });
 
@@ -240,8 +240,8 @@ mod unix {
     fn pipes_sockets_and_devices_are_never_opened() {
         let dir = tree(&["a/1.jpg", "a/2.jpg"]);
         let pipe = |name: &str| {
-            let made = Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap();
-            assert!(made.success());
+            let status = Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap();
+            assert!(status.success());
         };
         pipe("a/3.jpg");
         let _socket = UnixListener::bind(dir.path().join("a/4.jpg")).unwrap();
@@ -290,9 +290,9 @@ fn patterns_take_the_class_from_the_folder() {
     let folder = open(spec("{b,a}/*/*.jpg")).unwrap();
     assert_eq!(rows(&folder)[0].0, spec("b/x/1.jpg"));
     assert!(folder.read(SampleId(0)).is_ok());
-    let told = |pattern: &str| open(pattern).unwrap_err().to_string();
-    assert!(told(&spec("*.jpg")).ends_with("no file matches"));
-    assert!(told("s3://bucket/{0..1}.jpg").contains("only be read from local files"));
+    let message = |pattern: &str| open(pattern).unwrap_err().to_string();
+    assert!(message(&spec("*.jpg")).ends_with("no file matches"));
+    assert!(message("s3://bucket/{0..1}.jpg").contains("only be read from local files"));
     assert!(folder.save_listing(dir.path().join("saved")).is_err());
 }
 
@@ -344,12 +344,12 @@ fn lines_of_json_are_a_table() {
     let want = [Value::Float(1.0), Value::Int(1), Value::Json(b"[1,2]\0"), Value::Bytes(b"7")];
     assert_eq!(values, want);
     assert_eq!(folder.classes(), ["cat", "dog"]);
-    let told = |text: &str| table("t.jsonl", text).unwrap_err().to_string();
-    assert!(told("{\"path\": 1}").ends_with("line 1: the path is not a text"));
-    assert!(told("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: key \"path\""));
-    assert!(told("[]").ends_with("line 1: not a JSON object"));
-    assert!(told("{").contains("line 1: EOF"));
-    assert!(told("{\"path\": \"..\"}").contains("\"..\" is not the path of a file"));
+    let message = |text: &str| table("t.jsonl", text).unwrap_err().to_string();
+    assert!(message("{\"path\": 1}").ends_with("line 1: the path is not a text"));
+    assert!(message("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: key \"path\""));
+    assert!(message("[]").ends_with("line 1: not a JSON object"));
+    assert!(message("{").contains("line 1: EOF"));
+    assert!(message("{\"path\": \"..\"}").contains("\"..\" is not the path of a file"));
 }
 
 #[cfg(feature = "tables")]
@@ -359,11 +359,11 @@ fn a_table_without_a_header_is_path_and_label() {
     assert_eq!(rows(&folder), [row("a.jpg", 7), row("b.jpg", 8)]);
     let folder = table("t.tsv", "a.jpg\tdog\nb.jpg\tcat\n").unwrap();
     assert_eq!(rows(&folder), [row("a.jpg", 1), row("b.jpg", 0)]);
-    let told = |text: &str| table("t.csv", text).unwrap_err().to_string();
-    assert!(told("a.jpg,1\nb.jpg\n").ends_with("line 2: 1 columns, expected 2"));
-    assert!(told("path,image\na.jpg,1\n").contains("column name \"image\""));
-    assert!(told("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
-    assert!(told("").contains("no .jpg"));
+    let message = |text: &str| table("t.csv", text).unwrap_err().to_string();
+    assert!(message("a.jpg,1\nb.jpg\n").ends_with("line 2: 1 columns, expected 2"));
+    assert!(message("path,image\na.jpg,1\n").contains("column name \"image\""));
+    assert!(message("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
+    assert!(message("").contains("no .jpg"));
 }
 
 /// Sets the times of a folder's directories to an hour ago.
@@ -441,8 +441,8 @@ fn a_listing_that_is_cut_or_changed_is_refused() {
         let check = crc32c::crc32c(&changed[..end]).to_le_bytes();
         changed[end..].copy_from_slice(&check);
         if let Ok(Some(saved)) = read(&changed) {
-            for place in 0..saved.list.names.len() {
-                let path = saved.list.names.path(place).unwrap();
+            for index in 0..saved.list.names.len() {
+                let path = saved.list.names.path(index).unwrap();
                 assert!(!path.is_absolute() && !path.starts_with(".."), "{path:?}");
             }
         }

@@ -97,23 +97,23 @@ pub(crate) struct Listing {
 impl PendingDir {
     /// Returns the folder that a walk begins at, given its path without links.
     pub(crate) fn root(real: PathBuf) -> Self {
-        let way = DirChain { real, is_linked: false, parent: None };
-        Self { path: PathBuf::new(), chain: Arc::new(way) }
+        let chain = DirChain { real, is_linked: false, parent: None };
+        Self { path: PathBuf::new(), chain: Arc::new(chain) }
     }
 
     /// Returns the directory called `name` in this one. `real` is its real path if it is a link.
     fn below(&self, name: &OsString, real: Option<PathBuf>) -> Self {
         let is_linked = self.chain.is_linked || real.is_some();
         let real = real.unwrap_or_else(|| self.chain.real.join(name));
-        let way = DirChain { real, is_linked, parent: Some(Arc::clone(&self.chain)) };
-        Self { path: self.path.join(name), chain: Arc::new(way) }
+        let chain = DirChain { real, is_linked, parent: Some(Arc::clone(&self.chain)) };
+        Self { path: self.path.join(name), chain: Arc::new(chain) }
     }
 
     /// Returns whether the directory is one of those that it was reached through.
     fn is_loop(&self) -> bool {
-        let above = |way: &Arc<DirChain>| way.parent.clone();
-        let mut ways = std::iter::successors(above(&self.chain), above);
-        self.chain.is_linked && ways.any(|way| way.real == self.chain.real)
+        let above = |chain: &Arc<DirChain>| chain.parent.clone();
+        let mut ancestors = std::iter::successors(above(&self.chain), above);
+        self.chain.is_linked && ancestors.any(|chain| chain.real == self.chain.real)
     }
 }
 

@@ -120,19 +120,20 @@ mod tests {
 
     #[test]
     fn messages_name_the_queue_and_say_what_to_do() {
-        let told = |error: GenerateErrorKind, text: &str| assert_eq!(error.to_string(), text);
+        let assert_text =
+            |error: GenerateErrorKind, text: &str| assert_eq!(error.to_string(), text);
         let queue = || "train".to_owned();
-        told(
+        assert_text(
             GenerateErrorKind::Failed { queue: queue(), ticket: 7, source: "no row".into() },
             "queue train: ticket 7: no row",
         );
-        told(
+        assert_text(
             GenerateErrorKind::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
             "queue train: ticket 7: panic: oh",
         );
         let busy = |ticket, ms| Busy { ticket, elapsed: Duration::from_millis(ms) };
         let waited = Duration::from_millis(1500);
-        told(
+        assert_text(
             GenerateErrorKind::TimedOut {
                 queue: queue(),
                 ticket: Some(7),
@@ -144,21 +145,21 @@ mod tests {
              function: ticket 7 for 1.6s, ticket 9 for 200.0ms",
         );
         let (ticket, busy) = (None, vec![]);
-        told(
+        assert_text(
             GenerateErrorKind::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
             "queue train: an item is not ready after 1.5s; 0 of 1 producers are inside the \
              function",
         );
-        told(
+        assert_text(
             GenerateErrorKind::Settings { queue: queue(), producers: 0, capacity: 3 },
             "queue train: 0 producers and room for 3 items: give 1 or more of both",
         );
         let source = io::Error::other("too many");
-        told(
+        assert_text(
             GenerateErrorKind::Spawn { queue: queue(), producer: 3, source },
             "queue train: can't start a thread for producer 3: too many",
         );
-        told(
+        assert_text(
             GenerateErrorKind::Stopped { queue: queue() },
             "queue train: all producers have ended",
         );

@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn the_one_who_does_not_wait_is_the_bottleneck() {
-        let told = |flow: QueueStats, start: &str| {
+        let assert_bottleneck = |flow: QueueStats, start: &str| {
             assert!(flow.bottleneck().starts_with(start), "{}", flow.bottleneck());
         };
-        told(flow(0, 60), "the producers (the consumer waited 60 % of the time)");
-        told(flow(300, 6), "the consumer (the producers waited 75 % of their time)");
-        told(flow(10, 1), "none:");
-        told(QueueStats { elapsed: Duration::ZERO, ..flow(0, 0) }, "none:");
+        assert_bottleneck(flow(0, 60), "the producers (the consumer waited 60 % of the time)");
+        assert_bottleneck(flow(300, 6), "the consumer (the producers waited 75 % of their time)");
+        assert_bottleneck(flow(10, 1), "none:");
+        assert_bottleneck(QueueStats { elapsed: Duration::ZERO, ..flow(0, 0) }, "none:");
     }
 
     #[test]

@@ -106,13 +106,13 @@ impl Source for GeneratedRun {
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let mut surplus = vec![];
         // A forked process has no producers: the record is generated on this thread.
-        let place = self.producers.with(|window| window.ask(sample, &mut surplus)).flatten();
+        let position = self.producers.with(|window| window.ask(sample, &mut surplus)).flatten();
         drop(surplus);
-        let taken =
-            place.and_then(|place| self.producers.take(None, |w| w.take(place)).ok().flatten());
+        let taken = position
+            .and_then(|position| self.producers.take(None, |w| w.take(position)).ok().flatten());
         let ticket = sample.0;
         let product =
-            taken.unwrap_or_else(|| self.producers.make(ProducerTask { place: ticket, ticket }));
+            taken.unwrap_or_else(|| self.producers.make(ProducerTask { position: ticket, ticket }));
         // A record is never missing: `begin_run` wraps each record in `Some`.
         product?.ok_or_else(|| "no record".into())
     }

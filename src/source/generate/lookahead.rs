@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   taken | in work, ready, listed ...   | not yet looked at
-//!         base                           listed_to = the furthest place asked for or begun + horizon
+//!         base                           listed_to = the furthest position asked for or begun + horizon
 //! ```
 //!
 //! | state of the record | what happens when a worker asks for it                               |
@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub(super) struct Lookahead {
     upcoming: Arc<dyn Upcoming>,
     /// The number of positions of the run.
-    places: u64,
+    len: u64,
     /// The largest number of records in progress or ready, not counting those that were asked for while
     /// only listed.
     bound: usize,
@@ -80,7 +80,7 @@ impl Lookahead {
             (run.batch_size.max(1) as u64, run.batches_ahead.max(1) as u64);
         Self {
             upcoming: Arc::clone(&run.upcoming),
-            places: run.upcoming.samples(),
+            len: run.upcoming.samples(),
             bound,
             batch_size,
             batches_ahead,
@@ -105,20 +105,20 @@ impl Lookahead {
         surplus: &mut Vec<Product<Record>>,
     ) -> Option<u64> {
         self.list();
-        let place = self.unlist(sample)?;
-        self.furthest = self.furthest.max(place);
-        let entry = self.entry(place)?;
+        let position = self.unlist(sample)?;
+        self.furthest = self.furthest.max(position);
+        let entry = self.entry(position)?;
         entry.is_asked_for = true;
         if matches!(entry.state, State::Listed) {
-            self.urgent.push_back(place);
+            self.urgent.push_back(position);
         }
-        self.forget_before(place, surplus);
-        Some(place)
+        self.forget_before(position, surplus);
+        Some(position)
     }
 
     /// The record of a position that was [asked](Self::ask) for.
-    pub(super) fn take(&mut self, place: u64) -> TakeOutcome<Option<Product<Record>>> {
-        let Some(entry) = self.entry(place) else { return TakeOutcome::None(None) };
+    pub(super) fn take(&mut self, position: u64) -> TakeOutcome<Option<Product<Record>>> {
+        let Some(entry) = self.entry(position) else { return TakeOutcome::None(None) };
         match mem::replace(&mut entry.state, State::Taken) {
             State::Ready(product) => {
                 self.held -= 1;
@@ -137,15 +137,15 @@ impl Lookahead {
     /// Lists the positions up to the horizon.
     fn list(&mut self) {
         let listed_to = self.base + self.listed.len() as u64;
-        let wanted = self.furthest.saturating_add(self.horizon).min(self.places);
+        let wanted = self.furthest.saturating_add(self.horizon).min(self.len);
         if listed_to >= wanted {
             return;
         }
-        let wanted = wanted.saturating_add(LISTED_AT_ONCE).min(self.places);
+        let wanted = wanted.saturating_add(LISTED_AT_ONCE).min(self.len);
         let mut samples = vec![];
         self.upcoming.at(listed_to..wanted, &mut samples);
-        for (place, sample) in (listed_to..wanted).zip(samples) {
-            self.unasked.entry(sample).or_default().push_back(place);
+        for (position, sample) in (listed_to..wanted).zip(samples) {
+            self.unasked.entry(sample).or_default().push_back(position);
             let (state, is_asked_for) = (State::Listed, false);
             self.listed.push_back(Entry { sample, state, is_asked_for });
         }
@@ -153,22 +153,22 @@ impl Lookahead {
 
     /// Removes and returns the first position of `sample` that no worker has asked for.
     fn unlist(&mut self, sample: SampleId) -> Option<u64> {
-        let places = self.unasked.get_mut(&sample)?;
-        let place = places.pop_front();
-        if places.is_empty() {
+        let positions = self.unasked.get_mut(&sample)?;
+        let position = positions.pop_front();
+        if positions.is_empty() {
             self.unasked.remove(&sample);
         }
-        place
+        position
     }
 
-    fn entry(&mut self, place: u64) -> Option<&mut Entry> {
-        let at = usize::try_from(place.checked_sub(self.base)?).ok()?;
+    fn entry(&mut self, position: u64) -> Option<&mut Entry> {
+        let at = usize::try_from(position.checked_sub(self.base)?).ok()?;
         self.listed.get_mut(at)
     }
 
-    /// Drops the positions that the loader is done with when it asks for `place`.
-    fn forget_before(&mut self, place: u64, surplus: &mut Vec<Product<Record>>) {
-        let done = (place / self.batch_size + 1).saturating_sub(self.batches_ahead);
+    /// Drops the positions that the loader is done with when it asks for `position`.
+    fn forget_before(&mut self, position: u64, surplus: &mut Vec<Product<Record>>) {
+        let done = (position / self.batch_size + 1).saturating_sub(self.batches_ahead);
         let kept_from = done * self.batch_size;
         self.drop_taken();
         while self.base < kept_from && self.listed.front().is_some_and(|e| !e.is_asked_for) {
@@ -194,20 +194,20 @@ impl Lookahead {
     }
 
     /// Marks a position as begun, if it is only listed.
-    fn begin(&mut self, place: u64) -> Option<ProducerTask> {
-        let entry = self.entry(place)?;
+    fn begin(&mut self, position: u64) -> Option<ProducerTask> {
+        let entry = self.entry(position)?;
         if !matches!(entry.state, State::Listed) {
             return None;
         }
         entry.state = State::Making;
         let ticket = entry.sample.0;
         self.held += 1;
-        self.furthest = self.furthest.max(place);
-        Some(ProducerTask { place, ticket })
+        self.furthest = self.furthest.max(position);
+        Some(ProducerTask { position, ticket })
     }
 
     fn is_over(&self) -> bool {
-        self.cursor >= self.places && self.urgent.is_empty()
+        self.cursor >= self.len && self.urgent.is_empty()
     }
 }
 
@@ -215,8 +215,8 @@ impl QueueState for Lookahead {
     type Item = Record;
 
     fn claim(&mut self) -> Claim<ProducerTask> {
-        while let Some(place) = self.urgent.pop_front() {
-            if let Some(job) = self.begin(place) {
+        while let Some(position) = self.urgent.pop_front() {
+            if let Some(job) = self.begin(position) {
                 return Claim::Task(job);
             }
         }
@@ -227,9 +227,9 @@ impl QueueState for Lookahead {
         self.cursor = self.cursor.max(self.base);
         let listed_to = self.base + self.listed.len() as u64;
         while self.cursor < listed_to {
-            let place = self.cursor;
+            let position = self.cursor;
             self.cursor += 1;
-            if let Some(job) = self.begin(place) {
+            if let Some(job) = self.begin(position) {
                 return Claim::Task(job);
             }
         }
@@ -244,7 +244,7 @@ impl QueueState for Lookahead {
     }
 
     fn enter(&mut self, job: ProducerTask, product: Product<Record>) -> Vec<Product<Record>> {
-        let Some(entry) = self.entry(job.place) else {
+        let Some(entry) = self.entry(job.position) else {
             self.held -= 1;
             return vec![product];
         };

@@ -30,7 +30,7 @@ pub(super) struct OrderedQueue<T> {
     /// The items ready, by position.
     ready: BTreeMap<u64, T>,
     /// The number of items generated: the next position in an unordered queue.
-    made: u64,
+    generated: u64,
     /// The positions `0..delivered` are delivered to the consumer.
     delivered: u64,
     /// The lowest ticket that returned `None`.
@@ -48,7 +48,7 @@ impl<T> OrderedQueue<T> {
             limit: u64::MAX,
             making: vec![],
             ready: BTreeMap::new(),
-            made: 0,
+            generated: 0,
             delivered: 0,
             ended: None,
             failed: None,
@@ -107,7 +107,7 @@ impl<T: Send + 'static> QueueState for OrderedQueue<T> {
         let ticket = self.begun;
         self.begun += 1;
         self.making.push(ticket);
-        Claim::Task(ProducerTask { place: ticket, ticket })
+        Claim::Task(ProducerTask { position: ticket, ticket })
     }
 
     fn openings(&self) -> usize {
@@ -120,9 +120,9 @@ impl<T: Send + 'static> QueueState for OrderedQueue<T> {
         match product {
             Ok(Some(item)) if self.in_order && ticket > self.limit => vec![Ok(Some(item))],
             Ok(Some(item)) => {
-                let place = if self.in_order { ticket } else { self.made };
-                self.made += 1;
-                self.ready.insert(place, item);
+                let position = if self.in_order { ticket } else { self.generated };
+                self.generated += 1;
+                self.ready.insert(position, item);
                 vec![]
             }
             Ok(None) => {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn job(ticket: u64) -> ProducerTask {
-        ProducerTask { place: ticket, ticket }
+        ProducerTask { position: ticket, ticket }
     }
 
     fn line(in_order: bool, begun: u64) -> OrderedQueue<u64> {
@@ -173,11 +173,11 @@ mod tests {
 
     /// The next item or end, in words.
     fn taken(line: &mut OrderedQueue<u64>) -> Vec<String> {
-        let mut told = vec![];
+        let mut outcomes = vec![];
         loop {
-            told.push(match line.take() {
+            outcomes.push(match line.take() {
                 TakeOutcome::Item(Ok(Some(item))) => {
-                    told.push(item.to_string());
+                    outcomes.push(item.to_string());
                     continue;
                 }
                 TakeOutcome::None(Ok(None)) => "end".to_owned(),
@@ -185,7 +185,7 @@ mod tests {
                 TakeOutcome::Wait | TakeOutcome::Item(Ok(None)) => "wait".to_owned(),
                 TakeOutcome::None(Ok(Some(_))) => "an item as the end".to_owned(),
             });
-            return told;
+            return outcomes;
         }
     }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProducerTask {
     /// The task's position in the stream, from 0.
-    pub(super) place: u64,
+    pub(super) position: u64,
     /// The argument of the user's function.
     pub(super) ticket: u64,
 }

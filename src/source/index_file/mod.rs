@@ -181,21 +181,21 @@ mod tests {
         let (dir, shard) = shard(200_000);
         save(&shard, Kind::Tar, &index()).unwrap();
         let path = dir.path().join("a.tar");
-        let told = || {
+        let loaded = || {
             let again = Shard::open(Location::Path(path.clone())).unwrap();
             load(&again, Kind::Tar).map(drop).map_err(|error| error.to_string())
         };
-        assert_eq!(told(), Ok(()));
+        assert_eq!(loaded(), Ok(()));
         for at in [0, 199_999] {
             let mut bytes = vec![7; 200_000];
             bytes[at] = 8;
             fs::write(&path, bytes).unwrap();
-            assert!(told().unwrap_err().ends_with(
+            assert!(loaded().unwrap_err().ends_with(
                 "a.tar.fidx: the index belongs to another file: run `fuseloop index` again"
             ));
         }
         fs::write(&path, vec![7; 200_001]).unwrap();
-        assert!(told().unwrap_err().contains("belongs to another file"));
+        assert!(loaded().unwrap_err().contains("belongs to another file"));
     }
 
     #[test]
@@ -213,8 +213,8 @@ mod tests {
             assert!(decode(&bytes, &shard, Kind::Tar).is_err(), "bit {bit}");
         }
         fs::write(&path, vec![0; 100_000]).unwrap();
-        let told = load(&shard, Kind::Tar).unwrap_err().to_string();
-        assert!(told.contains("the index has 100000 bytes, at most "), "{told}");
+        let message = load(&shard, Kind::Tar).unwrap_err().to_string();
+        assert!(message.contains("the index has 100000 bytes, at most "), "{message}");
         assert!(decode(&whole, &shard, Kind::Tar).is_ok());
     }
 

@@ -70,8 +70,8 @@ type Parsed = (StoreAt, Result<Path, object_store::path::Error>);
 
 fn of_http(scheme: &str, rest: &str) -> Result<Parsed, &'static str> {
     let rest = rest.split('#').next().unwrap_or(rest);
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let (before_query, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (host, path) = before_query.split_once('/').unwrap_or((before_query, ""));
     if host.contains('@') {
         return Err("a name and password in an address are not sent: take them out");
     }
@@ -83,15 +83,15 @@ fn of_http(scheme: &str, rest: &str) -> Result<Parsed, &'static str> {
 /// Returns the address without the parts that may be secret.
 fn shown(url: &str) -> String {
     let is_web = url.starts_with("http://") || url.starts_with("https://");
-    let (place, is_cut) = match url.find(['?', '#']) {
+    let (before_query, is_cut) = match url.find(['?', '#']) {
         Some(end) if is_web => (&url[..end], true),
         _ => (url, false),
     };
-    let (scheme, rest) = place.split_once("://").unwrap_or(("", place));
+    let (scheme, rest) = before_query.split_once("://").unwrap_or(("", before_query));
     let host = rest.find('/').unwrap_or(rest.len());
     let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
     let mark = if is_cut { "?.." } else { "" };
-    let sign = if place.contains("://") { "://" } else { "" };
+    let sign = if before_query.contains("://") { "://" } else { "" };
     format!("{scheme}{sign}{}{mark}", &rest[begin..])
 }
 
@@ -118,14 +118,17 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
-        let told = |url: &str| Address::parse(url).err().unwrap();
-        assert_eq!(told("s3://b"), "s3://b: the address names no object");
-        assert_eq!(told("s3:///a"), "s3:///a: the address names no object");
-        assert_eq!(told("s3://b/a/../c"), "s3://b/a/../c: an empty part, `.` or `..` in its path");
-        assert_eq!(told("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
-        assert_eq!(told("a\x1b"), "a\\u{1b}: not an address");
+        let message = |url: &str| Address::parse(url).err().unwrap();
+        assert_eq!(message("s3://b"), "s3://b: the address names no object");
+        assert_eq!(message("s3:///a"), "s3:///a: the address names no object");
+        assert_eq!(
+            message("s3://b/a/../c"),
+            "s3://b/a/../c: an empty part, `.` or `..` in its path"
+        );
+        assert_eq!(message("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
+        assert_eq!(message("a\x1b"), "a\\u{1b}: not an address");
         for url in ["https://me:secret@h/a", "https://h/%ff?secret", "https://me:secret@h?secret"] {
-            assert!(!told(url).contains("secret"), "{}", told(url));
+            assert!(!message(url).contains("secret"), "{}", message(url));
         }
     }
 }

@@ -75,11 +75,11 @@ impl Cause {
     }
 
     fn of_any(error: &object_store::Error, store: &StoreAt) -> Self {
-        let told = error.to_string();
+        let message = error.to_string();
         // The addresses that a cloud machine asks for its own credentials.
         if ["/latest/api/token", "/latest/meta-data", "/computeMetadata/"]
             .iter()
-            .any(|path| told.contains(path))
+            .any(|path| message.contains(path))
         {
             let text = format!("no credentials found: {}", credentials(store));
             return Self::lasting(io::ErrorKind::PermissionDenied, text);
@@ -90,13 +90,13 @@ impl Cause {
         if let Some(error) = find::<HttpError>(error) {
             return Self::of_http(error);
         }
-        if let Some(status) = status_in(&told) {
+        if let Some(status) = status_in(&message) {
             return Self::status(status, store);
         }
-        if told.contains("non-partial response") {
+        if message.contains("non-partial response") {
             return Self::no_ranges();
         }
-        if told.contains("Requested ") && told.contains(", got ") {
+        if message.contains("Requested ") && message.contains(", got ") {
             return Self::lasting(io::ErrorKind::InvalidData, "the server returned another range");
         }
         let text = format!("invalid answer from the server: {}", innermost(error));
@@ -171,8 +171,8 @@ fn credentials(store: &StoreAt) -> &'static str {
 }
 
 /// The status that a store's error message names: the error's type is private to the store.
-fn status_in(told: &str) -> Option<u16> {
-    let (_, rest) = told.split_once("status code: ")?;
+fn status_in(message: &str) -> Option<u16> {
+    let (_, rest) = message.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 

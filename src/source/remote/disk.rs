@@ -162,8 +162,8 @@ impl DiskCache {
             let bytes = number * BLOCK..(next * BLOCK).min(size);
             let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
             let part = (wanted.start - bytes.start) as usize..(wanted.end - bytes.start) as usize;
-            if let [Some(kept)] = run {
-                all.extend_from_slice(&kept[part]);
+            if let [Some(block)] = run {
+                all.extend_from_slice(&block[part]);
             } else {
                 let fetched = fetcher.get(bytes).await?;
                 all.extend_from_slice(&fetched[part]);

@@ -27,7 +27,7 @@ struct ObjectInner {
     /// Identifies the object within this process.
     number: u64,
     fetcher: Fetcher,
-    kept: Option<(Arc<DiskCache>, disk::ObjectKey)>,
+    cache: Option<(Arc<DiskCache>, disk::ObjectKey)>,
 }
 
 impl Object {
@@ -47,9 +47,9 @@ impl Object {
         let fetcher = fetcher.map_err(|error| named(&shown, &error))?;
         let fetcher = fetcher.map_err(io::Error::from)?;
         let identity = fetcher.identity(url);
-        let kept = disk.zip(identity.map(|identity| disk::ObjectKey::new(&identity)));
+        let cache = disk.zip(identity.map(|identity| disk::ObjectKey::new(&identity)));
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self(Arc::new(ObjectInner { number, fetcher, kept })))
+        Ok(Self(Arc::new(ObjectInner { number, fetcher, cache })))
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -62,7 +62,7 @@ impl Object {
 
     /// Returns exactly the bytes of `range`, which must lie within the object.
     pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, FetchError> {
-        match &self.0.kept {
+        match &self.0.cache {
             Some((disk, key)) => disk.get(&self.0.fetcher, key, range).await,
             None => self.0.fetcher.get(range).await,
         }

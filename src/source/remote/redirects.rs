@@ -75,10 +75,10 @@ impl Allowed {
 
     fn lists(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        let place = host_and_port(url);
+        let with_port = host_and_port(url);
         self.0.iter().any(|listed| match listed.strip_prefix('*') {
             Some(end) => end.starts_with('.') && host.ends_with(end),
-            None => *listed == host || *listed == place,
+            None => *listed == host || *listed == with_port,
         })
     }
 }
@@ -136,16 +136,16 @@ mod tests {
 
     #[test]
     fn a_refusal_names_both_hosts_and_no_secrets() {
-        let told = check("", &["http://a:81/x?secret"], "https://b/y?secret").unwrap_err();
+        let error = check("", &["http://a:81/x?secret"], "https://b/y?secret").unwrap_err();
         let want = "a redirect from a:81 to b is not followed without consent: \
                     set FUSELOOP_ALLOW_REDIRECTS=b to allow it";
-        assert_eq!(told, want);
+        assert_eq!(error, want);
         let loop_of = ["http://a/x"; MOST + 1];
         assert!(check("", &loop_of[1..], "http://a/x").is_ok());
-        let told = check("", &loop_of, "http://a/x").unwrap_err();
+        let error = check("", &loop_of, "http://a/x").unwrap_err();
         assert!(
-            told.ends_with("exceeds the limit of 10: the server at a redirects in a loop"),
-            "{told}"
+            error.ends_with("exceeds the limit of 10: the server at a redirects in a loop"),
+            "{error}"
         );
     }
 }

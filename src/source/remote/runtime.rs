@@ -33,12 +33,12 @@ pub(super) fn check() -> Result<(), ThreadsError> {
 pub(super) fn runtime() -> io::Result<&'static Runtime> {
     PROCESS.get_or_init(Process::current).check().map_err(io::Error::other)?;
     static RUNTIME: OnceLock<Result<Runtime, (io::ErrorKind, String)>> = OnceLock::new();
-    let made = RUNTIME.get_or_init(|| {
+    let runtime = RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).thread_name("fuseloop-remote").enable_all();
         builder.build().map_err(|error| (error.kind(), error.to_string()))
     });
-    made.as_ref().map_err(|(kind, error)| {
+    runtime.as_ref().map_err(|(kind, error)| {
         io::Error::new(*kind, format!("can't start the threads for requests: {error}"))
     })
 }

@@ -127,53 +127,55 @@ fn a_body_that_breaks_off_is_gone_on_with_and_not_begun_anew() {
 }
 
 /// The message of a read that fails, and the number of requests that it made.
-fn told(answer: Answer) -> (String, usize) {
+fn failed_read(answer: Answer) -> (String, usize) {
     let server = Server::start();
     let object = open(&format!("{}?sig=secret", server.put("/b/a", bytes(200_000, 4))));
     server.answer(move |_| answer);
     let error = read(&object, 1000..101_000).unwrap_err().to_string();
     let port = server.base();
-    let told = error.strip_prefix(&format!("{port}/b/a?..: bytes 1000..101000: "));
-    let told = told.unwrap_or_else(|| panic!("{error}"));
+    let message = error.strip_prefix(&format!("{port}/b/a?..: bytes 1000..101000: "));
+    let message = message.unwrap_or_else(|| panic!("{error}"));
     let log = server.take_log();
     assert!(log.iter().all(|asked| asked.query == "sig=secret"));
-    (without_time(told), log.len())
+    (without_time(message), log.len())
 }
 
 /// An error without the seconds that its tries took.
-fn without_time(told: &str) -> String {
-    let Some((before, seconds)) = told.rsplit_once(" times in ") else { return told.to_owned() };
+fn without_time(message: &str) -> String {
+    let Some((before, seconds)) = message.rsplit_once(" times in ") else {
+        return message.to_owned();
+    };
     let number = seconds.strip_suffix(" s").and_then(|seconds| seconds.parse::<f32>().ok());
-    assert!(number.is_some(), "{told}");
+    assert!(number.is_some(), "{message}");
     format!("{before} times")
 }
 
 #[test]
 fn what_can_not_be_had_is_an_error_with_its_cause() {
     let busy = "the server is busy or broken (503), tried 6 times";
-    assert_eq!(told(Answer::Status(503)), (busy.into(), 6));
+    assert_eq!(failed_read(Answer::Status(503)), (busy.into(), 6));
     let refused = "refused (403): use an address that is signed, and has not expired";
-    assert_eq!(told(Answer::Status(403)), (refused.into(), 1));
+    assert_eq!(failed_read(Answer::Status(403)), (refused.into(), 1));
     let gone = "not found (404): check the name and the endpoint";
-    assert_eq!(told(Answer::Status(404)), (gone.into(), 1));
+    assert_eq!(failed_read(Answer::Status(404)), (gone.into(), 1));
     let wrong = "the server returned another range";
-    assert_eq!(told(Answer::WrongRange), (wrong.into(), 1));
+    assert_eq!(failed_read(Answer::WrongRange), (wrong.into(), 1));
     let whole = "the server does not support range requests: use a server that does";
-    assert_eq!(told(Answer::Whole), (whole.into(), 1));
+    assert_eq!(failed_read(Answer::Whole), (whole.into(), 1));
     let much = "the server returned more bytes than were requested";
-    assert_eq!(told(Answer::Endless), (much.into(), 1));
-    assert_eq!(told(Answer::Status(418)), ("the server answered with status 418".into(), 1));
-    let (cut, tries) = told(Answer::Cut(0));
+    assert_eq!(failed_read(Answer::Endless), (much.into(), 1));
+    assert_eq!(failed_read(Answer::Status(418)), ("the server answered with status 418".into(), 1));
+    let (cut, tries) = failed_read(Answer::Cut(0));
     // A try may be lost to a connection that the server has closed.
     assert!(cut.contains("the connection broke") && (3..=6).contains(&tries), "{cut}, {tries}");
 }
 
 #[test]
 fn headers_without_end_are_an_error_after_three_tries() {
-    let (told, tries) = told(Answer::Headers);
+    let (message, tries) = failed_read(Answer::Headers);
     assert!(
-        told.starts_with("the connection broke (") && told.ends_with("tried 3 times"),
-        "{told}"
+        message.starts_with("the connection broke (") && message.ends_with("tried 3 times"),
+        "{message}"
     );
     // A try may be lost to a connection that the server has closed.
     assert!((1..=3).contains(&tries), "{tries}");
@@ -188,10 +190,10 @@ fn a_server_that_drips_is_an_error_after_the_time_that_is_stated() {
     let object = Object::open_with(&url, patience, None).unwrap();
     server.answer(|_| Answer::Drip);
     let error = read(&object, 0..100_000).unwrap_err();
-    let told = error.to_string();
-    assert!(told.starts_with(&format!("{url}: bytes 0..100000: ")), "{told}");
+    let message = error.to_string();
+    assert!(message.starts_with(&format!("{url}: bytes 0..100000: ")), "{message}");
     let rate = " bytes arrived in 1 s, expected at least 65536";
-    assert!(told.contains(rate), "{told}");
+    assert!(message.contains(rate), "{message}");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     // A short range can end within the period.
     assert_eq!(object.fetched(200..210).unwrap(), bytes(200_000, 4)[200..210]);
@@ -208,8 +210,9 @@ fn a_server_that_is_broken_for_good_is_given_up_after_the_time_that_is_stated() 
     server.answer(|_| Answer::Status(500));
     let error = read(&object, 0..100_000).unwrap_err().to_string();
     let broken = "the server is busy or broken (500), tried ";
-    let told = error.strip_prefix(&format!("{url}: bytes 0..100000: {broken}"));
-    let seconds = told.and_then(|told| told.strip_suffix(" s")?.rsplit(' ').next()?.parse().ok());
+    let message = error.strip_prefix(&format!("{url}: bytes 0..100000: {broken}"));
+    let seconds =
+        message.and_then(|message| message.strip_suffix(" s")?.rsplit(' ').next()?.parse().ok());
     assert!(seconds.is_some_and(|seconds: f32| seconds < 8.0), "{error}");
     server.answer_head(500);
     let error = Object::open_with(&url, patience, None).err().unwrap().to_string();
@@ -251,7 +254,7 @@ fn a_redirect_in_a_loop_is_an_error_at_once() {
 #[test]
 fn a_server_that_hangs_is_not_waited_for_for_ever() {
     let begun = Instant::now();
-    let (hung, tries) = told(Answer::Hang);
+    let (hung, tries) = failed_read(Answer::Hang);
     assert_eq!((&*hung, tries), ("no bytes arrived for 0.3 s, tried 6 times", 6));
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
@@ -528,8 +531,8 @@ fn a_block_is_a_regular_file_that_nobody_else_may_write_to() {
     let aside = folder.dir.path().join("aside");
     let in_the_way: [&dyn Fn(); 3] = [
         &|| {
-            let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
-            assert!(made.success());
+            let status = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+            assert!(status.success());
         },
         // A complete block, but not at its own path.
         &|| symlink(&aside, &file).unwrap(),
@@ -559,9 +562,9 @@ fn a_folder_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new(1 << 30);
     std::fs::set_permissions(folder.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let told = DiskCache::open(folder.dir.path(), 1).err().unwrap().to_string();
+    let message = DiskCache::open(folder.dir.path(), 1).err().unwrap().to_string();
     let want = "others may write to it (its mode is 777): remove that right with `chmod go-w`";
-    assert_eq!(told, want);
+    assert_eq!(message, want);
 }
 
 #[test]

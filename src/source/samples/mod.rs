@@ -226,7 +226,7 @@ pub trait Upcoming: Send + Sync {
     fn samples(&self) -> u64;
 
     /// Appends the samples at these positions, which end at or before `samples()`.
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>);
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>);
 }
 
 /// Returns the address of a source, which distinguishes the sources that share one buffer.
@@ -443,12 +443,12 @@ mod tests {
 
     #[test]
     fn a_record_that_is_not_as_the_fields_say_is_refused() {
-        let told = |record| {
+        let message = |record| {
             let mut buffer = Buffer::default();
             two(record).value(SampleId(0), 0, &mut buffer).unwrap_err().to_string()
         };
-        assert_eq!(told(vec![]), "the record has 0 values, expected 2 (one per field)");
-        let error = told(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
+        assert_eq!(message(vec![]), "the record has 0 values, expected 2 (one per field)");
+        let error = message(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
         assert_eq!(error, "field b is Bytes, the record has an int");
     }
 

@@ -98,11 +98,11 @@ impl ShardIndex {
     }
 }
 
-/// Returns the range of element `place`, from the ends of all elements.
-fn span(ends: &[u32], place: usize) -> Range<usize> {
-    let end = ends.get(place).map_or(0, |&end| end as usize);
+/// Returns the range of element `index`, from the ends of all elements.
+fn span(ends: &[u32], index: usize) -> Range<usize> {
+    let end = ends.get(index).map_or(0, |&end| end as usize);
     let start =
-        place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |&end| end as usize);
+        index.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |&end| end as usize);
     start..end.max(start)
 }
 

@@ -139,8 +139,8 @@ impl ItemFile {
     /// The items of an open file whose frames are known.
     fn of(path: &Path, bytes: FileBytes, fields: &[FieldSpec], frames: Frames) -> Arc<[Item]> {
         let Frames { starts, parts } = frames;
-        let kept = Self { path: path.to_owned(), bytes, fields: fields.into(), starts };
-        let source: Arc<dyn Source> = Arc::new(kept);
+        let file = Self { path: path.to_owned(), bytes, fields: fields.into(), starts };
+        let source: Arc<dyn Source> = Arc::new(file);
         let items = parts.iter().zip(0..).map(|(&part, sample)| {
             let item = Item::At { source: Arc::clone(&source), sample: SampleId(sample) };
             if part == NO_PART { item } else { item.of_component(part as usize) }
@@ -155,7 +155,7 @@ impl ItemFile {
 
     /// Returns the offset of an item's frame and its payload, after a check of the payload's CRC.
     fn payload(&self, sample: SampleId) -> Result<(u64, Vec<u8>), String> {
-        let start = usize::try_from(sample.0).ok().and_then(|place| self.starts.get(place));
+        let start = usize::try_from(sample.0).ok().and_then(|index| self.starts.get(index));
         let start = *start.ok_or_else(|| format!("item {sample} does not exist"))?;
         let frame = self.bytes.copy(start, FRAME).map_err(|error| error.to_string())?;
         let payload = self.bytes.copy(start + FRAME, word(&frame));
@@ -335,8 +335,8 @@ mod tests {
     }
 
     fn stream(samples: u64) -> Stream {
-        let made = |_, sample| Ok::<_, BoxError>(record(sample));
-        Stream::of(Arc::new(Generator::new(1, 4).source(kinds(), samples, made).unwrap()))
+        let generated = |_, sample| Ok::<_, BoxError>(record(sample));
+        Stream::of(Arc::new(Generator::new(1, 4).source(kinds(), samples, generated).unwrap()))
     }
 
     fn all(stream: &Stream) -> Result<Vec<Record>, BoxError> {

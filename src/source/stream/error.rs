@@ -15,12 +15,12 @@ pub enum StreamError {
         what: &'static str,
     },
     /// The streams have different fields, and one is to follow or replace another.
-    #[error("{what}: stream {place} ({}) has {found}, stream 0 has {wanted}", Escaped(name))]
+    #[error("{what}: stream {index} ({}) has {found}, stream 0 has {wanted}", Escaped(name))]
     Fields {
         /// The combinator.
         what: &'static str,
         /// The index of the stream, from 0.
-        place: usize,
+        index: usize,
         /// The name of the stream.
         name: String,
         /// The fields of the stream.
@@ -36,11 +36,11 @@ pub enum StreamError {
     },
     /// A weight is negative or not finite, or all are 0.
     #[error(
-        "mix: stream {place} has weight {weight}: weights must be finite, at least 0 and not all 0"
+        "mix: stream {index} has weight {weight}: weights must be finite, at least 0 and not all 0"
     )]
     Weight {
         /// The index of the stream, from 0.
-        place: usize,
+        index: usize,
         /// The weight of the stream.
         weight: f64,
     },
@@ -70,9 +70,9 @@ pub(in crate::source) fn check_equal(
     let Some(first) = parts.first() else { return Err(StreamError::None { what }) };
     match parts.iter().enumerate().find(|(_, part)| part.fields() != first.fields()) {
         None => Ok(()),
-        Some((place, part)) => Err(StreamError::Fields {
+        Some((index, part)) => Err(StreamError::Fields {
             what,
-            place,
+            index,
             name: part.name(),
             found: listed(part.fields()),
             wanted: listed(first.fields()),

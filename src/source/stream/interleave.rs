@@ -145,7 +145,7 @@ struct Cycle {
 /// An open stream and its index among all streams.
 struct OpenStream {
     part: usize,
-    way: ReadMode,
+    mode: ReadMode,
 }
 
 /// How a stream is read.
@@ -156,7 +156,7 @@ enum ReadMode {
 
 impl OpenStream {
     fn items(&mut self) -> &mut dyn Items {
-        match &mut self.way {
+        match &mut self.mode {
             ReadMode::Plain(items) => &mut **items,
             ReadMode::Ahead(lane) => lane,
         }
@@ -170,7 +170,7 @@ impl OpenStream {
 
     /// Begins to read the stream ahead.
     fn begin(&mut self) -> Result<(), BoxError> {
-        if let ReadMode::Ahead(lane) = &mut self.way {
+        if let ReadMode::Ahead(lane) = &mut self.mode {
             lane.begin()?;
         }
         Ok(())
@@ -182,11 +182,11 @@ impl Cycle {
     fn fill(&mut self, slot: usize) -> Result<(), BoxError> {
         let Some(&part) = self.order.get(self.next) else { return Ok(()) };
         let items = self.parts[part].open(&self.pass.for_component(part))?;
-        let way = match &self.lanes {
+        let mode = match &self.lanes {
             None => ReadMode::Plain(items),
             Some(lanes) => ReadMode::Ahead(ReadAheadPass::new(lanes, items)),
         };
-        self.slots[slot] = Some(OpenStream { part, way });
+        self.slots[slot] = Some(OpenStream { part, mode });
         self.next += 1;
         Ok(())
     }
@@ -307,7 +307,7 @@ impl Loose {
     /// Returns an entry whose stream has an item ready or has ended; `None` if no stream is open.
     fn ready(&self) -> Result<Option<usize>, BoxError> {
         let lanes = self.0.slots.iter().enumerate().filter_map(|(slot, open)| match open {
-            Some(OpenStream { way: ReadMode::Ahead(lane), .. }) => Some((slot, lane)),
+            Some(OpenStream { mode: ReadMode::Ahead(lane), .. }) => Some((slot, lane)),
             _ => None,
         });
         let (slots, lanes): (Vec<usize>, Vec<&ReadAheadPass>) = lanes.unzip();

@@ -80,8 +80,8 @@ impl Items for Mapped {
         let part = if self.has_parts { Some(item.component()?) } else { None };
         let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
         let source = Arc::new(LazyItem { item, fields, function });
-        let made = Item::At { source, sample: SampleId(0) };
-        Ok(Some(if let Some(part) = part { made.of_component(part) } else { made }))
+        let mapped = Item::At { source, sample: SampleId(0) };
+        Ok(Some(if let Some(part) = part { mapped.of_component(part) } else { mapped }))
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {

@@ -39,11 +39,11 @@ impl Stream {
         let (parts, weights): (Vec<Self>, Vec<f64>) = streams.into_iter().unzip();
         check_equal("mix", &parts)?;
         let is_none = |weight: f64| !(weight.is_finite() && weight >= 0.0);
-        if let Some(place) = weights.iter().position(|&weight| is_none(weight)) {
-            return Err(StreamError::Weight { place, weight: weights[place] });
+        if let Some(index) = weights.iter().position(|&weight| is_none(weight)) {
+            return Err(StreamError::Weight { index, weight: weights[index] });
         }
         if weights.iter().all(|&weight| weight == 0.0) {
-            return Err(StreamError::Weight { place: 0, weight: 0.0 });
+            return Err(StreamError::Weight { index: 0, weight: 0.0 });
         }
         Ok(Self::new(Mix { parts, weights, end }))
     }
@@ -78,7 +78,7 @@ impl Streamed for Mix {
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
-            parts.map(|(place, part)| part.open(&pass.for_component(place))).collect();
+            parts.map(|(index, part)| part.open(&pass.for_component(index))).collect();
         let draws = StreamRng::new(pass, self.fingerprint());
         Ok(Box::new(Mixed { items: items?, weights: self.weights.clone(), end: self.end, draws }))
     }
@@ -116,9 +116,9 @@ impl Mixed {
         let sum: f64 = self.weights.iter().sum();
         let mut left = self.draws.share() * sum;
         let mut drawn = None;
-        for (place, &weight) in self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0)
+        for (index, &weight) in self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0)
         {
-            drawn = Some(place);
+            drawn = Some(index);
             if left < weight {
                 break;
             }
@@ -132,13 +132,13 @@ impl Mixed {
         &mut self,
         take: impl Fn(&mut dyn Items, usize) -> Result<Option<T>, BoxError>,
     ) -> Result<Option<T>, BoxError> {
-        while let Some(place) = self.draw() {
-            if let Some(taken) = take(&mut *self.items[place], place)? {
+        while let Some(index) = self.draw() {
+            if let Some(taken) = take(&mut *self.items[index], index)? {
                 return Ok(Some(taken));
             }
             match self.end {
                 MixEnd::First => self.weights.fill(0.0),
-                MixEnd::Last => self.weights[place] = 0.0,
+                MixEnd::Last => self.weights[index] = 0.0,
             }
         }
         Ok(None)

@@ -29,9 +29,9 @@ impl PassCursor {
         &mut self,
         stream: &Stream,
         pass: &Pass,
-        place: u64,
+        position: u64,
     ) -> Result<Item, StreamEnd> {
-        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull(stream, pass, place)));
+        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull(stream, pass, position)));
         let said =
             pulled.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
         match said {
@@ -41,12 +41,17 @@ impl PassCursor {
         }
     }
 
-    fn pull(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Option<Item>, BoxError> {
+    fn pull(
+        &mut self,
+        stream: &Stream,
+        pass: &Pass,
+        position: u64,
+    ) -> Result<Option<Item>, BoxError> {
         let items = match &mut self.items {
             Some(items) => items,
             none => none.insert(stream.open(pass)?),
         };
-        let wanted = place - self.next;
+        let wanted = position - self.next;
         if wanted > 0 {
             let passed = items.skip(wanted)?;
             self.next += passed;

@@ -1,7 +1,7 @@
 //! Repeat: a stream several times, each time as a separate turn.
 //!
 //! ```text
-//! a b c ─▶ repeat(2) ─▶ a b c a b c        what shuffles before it shuffles each turn anew
+//! a b c ─▶ repeat(2) ─▶ a b c a b c        a shuffle before it differs in each turn
 //! ```
 //!
 //! A stream without items can't be repeated forever: that is an error.

@@ -110,10 +110,10 @@ impl PassState {
         }
         let next = self.cursor.next();
         let first = if number - next > FAR { number - BEFORE } else { next };
-        for place in first..=number {
-            let item = self.cursor.at(stream, &PASS, place);
+        for position in first..=number {
+            let item = self.cursor.at(stream, &PASS, position);
             let item = item.inspect_err(|halt| self.halt = Some(halt.clone()))?;
-            self.given.insert(place, item);
+            self.given.insert(position, item);
         }
         while self.given.len() > WAITING {
             self.given.pop_first();
@@ -160,12 +160,12 @@ impl SequentialSource {
         if number >= self.len {
             return Err(format!("sample {number} of {}", self.len).into());
         }
-        let mut place = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = found(&mut place) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = found(&mut state) {
             return Ok(found);
         }
-        place.reach(&self.stream, number).map_err(read_error)?;
-        found(&mut place).ok_or_else(|| format!("sample {number} was passed over").into())
+        state.reach(&self.stream, number).map_err(read_error)?;
+        found(&mut state).ok_or_else(|| format!("sample {number} was passed over").into())
     }
 }
 
@@ -179,7 +179,7 @@ impl Source for SequentialSource {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let item = self.at(sample, |place| place.take(sample.0))?;
+        let item = self.at(sample, |state| state.take(sample.0))?;
         item.check(self.fields())?;
         item.into_record()
     }
@@ -197,7 +197,7 @@ impl Source for SequentialSource {
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
-        self.at(sample, |place| place.get(sample.0).map(|item| item.locate(field))).ok().flatten()
+        self.at(sample, |state| state.get(sample.0).map(|item| item.locate(field))).ok().flatten()
     }
 
     fn components(&self) -> usize {
@@ -205,7 +205,7 @@ impl Source for SequentialSource {
     }
 
     fn component(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
-        self.at(sample, |place| place.get(sample.0).map(Item::component))?
+        self.at(sample, |state| state.get(sample.0).map(Item::component))?
     }
 
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn threads_that_go_in_order_share_one_pass() {
         let (stream, passes) = numbers([5003; 2]);
-        let mut told = vec![];
-        let source = stream.counted(|n| told.push(n)).unwrap();
-        assert_eq!((source.len(), told), (5003, vec![1000, 2000, 3000, 4000, 5000, 5003]));
+        let mut reported = vec![];
+        let source = stream.counted(|n| reported.push(n)).unwrap();
+        assert_eq!((source.len(), reported), (5003, vec![1000, 2000, 3000, 4000, 5000, 5003]));
         let next = AtomicU64::new(2000);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -297,8 +297,8 @@ mod tests {
             }
         });
         assert_eq!(passes.load(Ordering::Relaxed), 2, "one that counts, one that is read");
-        let place = source.state.lock().unwrap();
-        assert!(place.given.keys().all(|&n| n < 2000), "what was read is kept");
+        let state = source.state.lock().unwrap();
+        assert!(state.given.keys().all(|&n| n < 2000), "what was read is kept");
     }
 
     #[test]

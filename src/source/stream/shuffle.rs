@@ -118,23 +118,23 @@ impl Shuffled {
     /// `count` items.
     fn pull(&mut self, slots: Vec<BufferEntry>, count: u64) -> Result<(), BoxError> {
         let ahead = |slot: &BufferEntry| {
-            if let BufferEntry::Ahead(place) = slot { Some(*place) } else { None }
+            if let BufferEntry::Ahead(position) = slot { Some(*position) } else { None }
         };
         let mut wanted: Vec<u64> = slots.iter().filter_map(ahead).collect();
         wanted.sort_unstable();
         let mut items = Vec::with_capacity(wanted.len());
         let mut at = 0;
-        for &place in &wanted {
-            self.items.skip(place - at)?;
+        for &position in &wanted {
+            self.items.skip(position - at)?;
             let item = self.items.next()?;
             items.push(Some(item.ok_or("the stream ended before its known length")?));
-            at = place + 1;
+            at = position + 1;
         }
         self.items.skip(count - at)?;
         self.left = self.left.map(|left| left - count);
         self.buffer.extend(slots.into_iter().filter_map(|slot| match slot {
             BufferEntry::Pulled(item) => Some(item),
-            BufferEntry::Ahead(place) => items[wanted.binary_search(&place).ok()?].take(),
+            BufferEntry::Ahead(position) => items[wanted.binary_search(&position).ok()?].take(),
         }));
         Ok(())
     }
@@ -142,6 +142,6 @@ impl Shuffled {
 
 /// Removes a random entry; the last entry takes its index.
 fn draw<T>(buffer: &mut Vec<T>, draws: &mut StreamRng) -> Option<T> {
-    let place = draws.below(buffer.len() as u64) as usize;
-    (!buffer.is_empty()).then(|| buffer.swap_remove(place))
+    let index = draws.below(buffer.len() as u64) as usize;
+    (!buffer.is_empty()).then(|| buffer.swap_remove(index))
 }

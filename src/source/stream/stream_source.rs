@@ -3,7 +3,7 @@
 //! ```text
 //! pass     0 1 2 3 4 5 6 7 8 9 | not pulled yet
 //! of this rank:  * . * . * . * . * .   the others are passed over
-//! kept             2   4   6   8     until their batches are surely past
+//! pulled           2   4   6   8     until their batches are surely past
 //! ```
 //!
 //! A thread that asks for a position pulls the items up to it, under a lock. That is cheap: an item is a
@@ -68,15 +68,15 @@ struct PlayedState {
     listed: u64,
     wanted: VecDeque<u64>,
     /// The pulled items of the run in order, from row `base` on.
-    kept: VecDeque<KeptItem>,
+    pulled: VecDeque<PulledItem>,
     base: u64,
     /// A second pass, for positions behind the first.
     again: Option<PassCursor>,
     halt: Option<(u64, StreamEnd)>,
 }
 
-struct KeptItem {
-    place: u64,
+struct PulledItem {
+    position: u64,
     item: Item,
     is_asked_for: bool,
 }
@@ -93,7 +93,7 @@ impl StreamSource {
             cursor: PassCursor::default(),
             listed: 0,
             wanted: VecDeque::new(),
-            kept: VecDeque::new(),
+            pulled: VecDeque::new(),
             base: 0,
             again: None,
             halt: None,
@@ -101,9 +101,9 @@ impl StreamSource {
         Self { stream, pass, state: Mutex::new(books) }
     }
 
-    fn item(&self, place: u64) -> Result<Item, BoxError> {
+    fn item(&self, position: u64) -> Result<Item, BoxError> {
         let mut books = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let item = books.item(&self.stream, &self.pass, place)?;
+        let item = books.item(&self.stream, &self.pass, position)?;
         drop(books);
         item.check(self.stream.fields())?;
         Ok(item)
@@ -111,18 +111,18 @@ impl StreamSource {
 }
 
 impl PlayedState {
-    fn item(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, StreamEnd> {
+    fn item(&mut self, stream: &Stream, pass: &Pass, position: u64) -> Result<Item, StreamEnd> {
         self.list();
-        while self.wanted.front().is_some_and(|&wanted| wanted <= place) {
+        while self.wanted.front().is_some_and(|&wanted| wanted <= position) {
             self.pull(stream, pass)?;
             self.list();
         }
-        if let Some(item) = self.take(place) {
+        if let Some(item) = self.take(position) {
             return Ok(item);
         }
         match &self.halt {
-            Some((from, halt)) if place >= *from => Err(halt.clone()),
-            _ => self.once_more(stream, pass, place),
+            Some((from, halt)) if position >= *from => Err(halt.clone()),
+            _ => self.once_more(stream, pass, position),
         }
     }
 
@@ -136,27 +136,27 @@ impl PlayedState {
         let mut samples = vec![];
         plan.upcoming.at(self.listed..upto, &mut samples);
         self.listed = upto;
-        let last = self.kept.back().map_or(self.cursor.next(), |kept| kept.place + 1);
+        let last = self.pulled.back().map_or(self.cursor.next(), |pulled| pulled.position + 1);
         // A padded rank repeats its first positions at its end: they come from the second pass.
         let mut next = last.max(self.cursor.next());
-        for SampleId(place) in samples {
-            if place < next {
+        for SampleId(position) in samples {
+            if position < next {
                 self.listed = plan.upcoming.samples();
                 break;
             }
-            next = place + 1;
-            self.wanted.push_back(place);
+            next = position + 1;
+            self.wanted.push_back(position);
         }
     }
 
     /// Pulls the next item of the run.
     fn pull(&mut self, stream: &Stream, pass: &Pass) -> Result<(), StreamEnd> {
-        let Some(place) = self.wanted.pop_front() else { return Ok(()) };
+        let Some(position) = self.wanted.pop_front() else { return Ok(()) };
         let is_first = self.cursor.next() == 0;
-        let pulled = self.cursor.at(stream, pass, place);
-        match if is_first { self.check_begin(place, pulled) } else { pulled } {
+        let pulled = self.cursor.at(stream, pass, position);
+        match if is_first { self.check_begin(position, pulled) } else { pulled } {
             Ok(item) => {
-                self.kept.push_back(KeptItem { place, item, is_asked_for: false });
+                self.pulled.push_back(PulledItem { position, item, is_asked_for: false });
                 Ok(())
             }
             Err(halt) => {
@@ -170,15 +170,19 @@ impl PlayedState {
 
     /// Refuses a run that begins beyond the stream's last batch: the stream had more items when the
     /// cursor was saved.
-    fn check_begin(&self, place: u64, pulled: Result<Item, StreamEnd>) -> Result<Item, StreamEnd> {
+    fn check_begin(
+        &self,
+        position: u64,
+        pulled: Result<Item, StreamEnd>,
+    ) -> Result<Item, StreamEnd> {
         let batch = self.plan.as_ref().map_or(1, |plan| plan.batch_size.max(1) as u64);
         match pulled {
             // A position inside the last batch is valid: that batch was short.
             Err(StreamEnd::End { items: item })
-                if place > 0 && place - item.min(place) >= batch =>
+                if position > 0 && position - item.min(position) >= batch =>
             {
                 let message = format!(
-                    "the cursor is at row {place}, but the stream ends after {item} items: it belongs to another dataset or is damaged; start the epoch again"
+                    "the cursor is at row {position}, but the stream ends after {item} items: it belongs to another dataset or is damaged; start the epoch again"
                 );
                 Err(StreamEnd::Broke { item, message })
             }
@@ -187,17 +191,18 @@ impl PlayedState {
     }
 
     /// Returns the stored item of a position, and drops the items that the loader is done with.
-    fn take(&mut self, place: u64) -> Option<Item> {
-        let at = self.kept.binary_search_by_key(&place, |kept| kept.place).ok()?;
-        let kept = &mut self.kept[at];
-        kept.is_asked_for = true;
-        let item = kept.item.clone();
+    fn take(&mut self, position: u64) -> Option<Item> {
+        let at = self.pulled.binary_search_by_key(&position, |pulled| pulled.position).ok()?;
+        let pulled = &mut self.pulled[at];
+        pulled.is_asked_for = true;
+        let item = pulled.item.clone();
         if let Some(RunPlan { batch_size, batches_ahead, .. }) = &self.plan {
             let (batch_size, ahead) = ((*batch_size).max(1) as u64, (*batches_ahead).max(1) as u64);
             let batch = (self.base + at as u64) / batch_size;
             let done = (batch + 1).saturating_sub(ahead) * batch_size;
-            while self.base < done && self.kept.front().is_some_and(|kept| kept.is_asked_for) {
-                self.kept.pop_front();
+            while self.base < done && self.pulled.front().is_some_and(|pulled| pulled.is_asked_for)
+            {
+                self.pulled.pop_front();
                 self.base += 1;
             }
         }
@@ -205,14 +210,19 @@ impl PlayedState {
     }
 
     /// Reads an item behind the run's position from the second pass.
-    fn once_more(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, StreamEnd> {
+    fn once_more(
+        &mut self,
+        stream: &Stream,
+        pass: &Pass,
+        position: u64,
+    ) -> Result<Item, StreamEnd> {
         if !stream.is_exact() {
             let message = "it can't be read again: the interleave is not deterministic".to_owned();
-            return Err(StreamEnd::Broke { item: place, message });
+            return Err(StreamEnd::Broke { item: position, message });
         }
         let mut cursor =
-            self.again.take().filter(|cursor| cursor.next() <= place).unwrap_or_default();
-        let item = cursor.at(stream, pass, place)?;
+            self.again.take().filter(|cursor| cursor.next() <= position).unwrap_or_default();
+        let item = cursor.at(stream, pass, position)?;
         self.again = Some(cursor);
         Ok(item)
     }

@@ -60,7 +60,7 @@ impl Streamed for Zip {
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
-            parts.map(|(place, part)| part.open(&pass.for_component(place))).collect();
+            parts.map(|(index, part)| part.open(&pass.for_component(index))).collect();
         let widths = self.parts.iter().map(|part| part.fields().len()).collect();
         let fields = Arc::clone(&self.fields);
         Ok(Box::new(SideBySide { items: items?, fields, widths, is_over: false }))

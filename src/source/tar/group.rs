@@ -104,7 +104,7 @@ mod tests {
         let rows = table.as_array().unwrap();
         assert!(rows.len() >= 1000);
         for row in rows {
-            let text = |place: usize| row[place].as_str().map(str::as_bytes);
+            let text = |column: usize| row[column].as_str().map(str::as_bytes);
             let name = text(0).unwrap();
             let ours = split(name).filter(|_| !is_meta(name));
             let ext = ours.map(|(_, ext)| String::from_utf8_lossy(ext).to_lowercase());
@@ -116,18 +116,18 @@ mod tests {
     #[test]
     fn neighbours_of_one_key_are_a_sample() {
         let mut grouper = Grouper::default();
-        let mut place = |name: &str| grouper.role(name.as_bytes());
+        let mut role = |name: &str| grouper.role(name.as_bytes());
         let begins = |ext: &str, ended: Option<&str>| {
             Ok(MemberRole::Begins(ext.into(), ended.map(|key| key.into())))
         };
-        assert_eq!(place("d/1.JPG"), begins("jpg", None));
-        assert_eq!(place("__meta__"), Ok(MemberRole::Outside));
-        assert_eq!(place("README"), Ok(MemberRole::Outside));
-        assert_eq!(place("d/1.cls"), Ok(MemberRole::Here("cls".into())));
+        assert_eq!(role("d/1.JPG"), begins("jpg", None));
+        assert_eq!(role("__meta__"), Ok(MemberRole::Outside));
+        assert_eq!(role("README"), Ok(MemberRole::Outside));
+        assert_eq!(role("d/1.cls"), Ok(MemberRole::Here("cls".into())));
         let twice = TarDamage::Duplicate { key: "d/1".into(), ext: "jpg".into() };
-        assert_eq!(place("d/1.jpg"), Err(twice));
-        assert_eq!(place("d/2.jpg"), begins("jpg", Some("d/1")));
-        assert_eq!(place("d/1.jpg"), begins("jpg", Some("d/2")));
+        assert_eq!(role("d/1.jpg"), Err(twice));
+        assert_eq!(role("d/2.jpg"), begins("jpg", Some("d/1")));
+        assert_eq!(role("d/1.jpg"), begins("jpg", Some("d/2")));
         assert_eq!(grouper.end().as_deref(), Some(&b"d/1"[..]));
     }
 }

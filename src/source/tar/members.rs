@@ -84,8 +84,8 @@ impl Members {
 
     /// Returns the next file; `None` at the end and on every later call.
     pub(super) fn next(&mut self) -> Result<Option<Member>, LocatedDamage> {
-        let mut told = NextMember::default();
-        while let Some((at, header)) = self.header(&told)? {
+        let mut next_member = NextMember::default();
+        while let Some((at, header)) = self.header(&next_member)? {
             let found = |kind| LocatedDamage { at, kind };
             let size = match header.kind {
                 MemberKind::LongName
@@ -93,13 +93,14 @@ impl Members {
                 | MemberKind::Pax
                 | MemberKind::PaxGlobal => {
                     self.begin(at, header.size)?;
-                    self.read_extension(header.kind, header.size, &mut told).map_err(found)?;
+                    self.read_extension(header.kind, header.size, &mut next_member)
+                        .map_err(found)?;
                     continue;
                 }
-                _ => told.pax.as_ref().and_then(|pax| pax.size).unwrap_or(header.size),
+                _ => next_member.pax.as_ref().and_then(|pax| pax.size).unwrap_or(header.size),
             };
-            let is_sparse = told.pax.as_ref().is_some_and(|pax| pax.is_sparse);
-            let name = told.name_or(header.name).map_err(found)?;
+            let is_sparse = next_member.pax.as_ref().is_some_and(|pax| pax.is_sparse);
+            let name = next_member.name_or(header.name).map_err(found)?;
             match header.kind {
                 MemberKind::Empty if size > 0 => return Err(found(TarDamage::HasData { size })),
                 MemberKind::Sparse { more } => self.pass_map(more)?,
@@ -109,7 +110,7 @@ impl Members {
             if header.kind == MemberKind::File && !is_sparse {
                 return Ok(Some(Member { name, offset: self.at, size }));
             }
-            told = NextMember::default();
+            next_member = NextMember::default();
         }
         Ok(None)
     }
@@ -138,7 +139,10 @@ impl Members {
     }
 
     /// Reads the next header; returns its offset too. `None` at the end.
-    fn header(&mut self, told: &NextMember) -> Result<Option<(u64, TarHeader)>, LocatedDamage> {
+    fn header(
+        &mut self,
+        next_member: &NextMember,
+    ) -> Result<Option<(u64, TarHeader)>, LocatedDamage> {
         self.pass_rest()?;
         if self.ended {
             return Ok(None);
@@ -152,7 +156,7 @@ impl Members {
         self.ended = true;
         match filled {
             0 if at == 0 => Err(found(TarDamage::Empty)),
-            _ if !told.is_nothing() => Err(found(TarDamage::Dangling)),
+            _ if !next_member.is_nothing() => Err(found(TarDamage::Dangling)),
             0 => Ok(None),
             BLOCK => self.tail(at).map(|()| None),
             _ => Err(found(TarDamage::HalfHeader { found: filled })),
@@ -164,9 +168,9 @@ impl Members {
         loop {
             let at = self.at;
             let rest = self.feed.at_hand().map_err(|error| read(at, &error))?;
-            if let Some(place) = rest.iter().position(|&byte| byte != 0) {
+            if let Some(offset) = rest.iter().position(|&byte| byte != 0) {
                 return Err(LocatedDamage {
-                    at: at + place as u64,
+                    at: at + offset as u64,
                     kind: TarDamage::Trailing { end },
                 });
             }
@@ -190,20 +194,20 @@ impl Members {
         &mut self,
         kind: MemberKind,
         size: u64,
-        told: &mut NextMember,
+        next_member: &mut NextMember,
     ) -> Result<(), TarDamage> {
         match kind {
             MemberKind::LongName => {
                 // The name ends with a NUL.
                 let name = self.short("a name", size, MOST_NAME + 1)?;
-                let known = told.name.replace(text(&name).to_vec());
+                let known = next_member.name.replace(text(&name).to_vec());
                 known.map_or(Ok(()), |_| Err(TarDamage::Twice))
             }
             MemberKind::Pax => {
                 let pax = Pax::parse(&self.short("a PAX header", size, pax::MOST)?)?;
                 let long = pax.path.as_ref().map_or(0, Vec::len) as u64;
                 bounded("a name", long, MOST_NAME)?;
-                told.pax.replace(pax).map_or(Ok(()), |_| Err(TarDamage::Twice))
+                next_member.pax.replace(pax).map_or(Ok(()), |_| Err(TarDamage::Twice))
             }
             MemberKind::PaxGlobal => {
                 let pax = Pax::parse(&self.short("a PAX header", size, pax::MOST)?)?;
@@ -211,7 +215,7 @@ impl Members {
             }
             // The target of a link is not needed.
             _ => {
-                told.is_link = true;
+                next_member.is_link = true;
                 Ok(())
             }
         }

@@ -1,7 +1,7 @@
 //! WebDataset shards: samples in tar files.
 //!
 //! ```text
-//!             header.rs ─ pax.rs        a block; what is told beside it
+//!             header.rs ─ pax.rs        a block; its extended headers
 //! feed.rs ──▶ members.rs ─▶ group.rs    bytes in sequence ─▶ files ─▶ which files are a sample
 //!                              ├──────▶ scan.rs ─▶ Tar        where samples lie: read in any order
 //!                              └──────▶ walk.rs ─▶ TarStream  samples in sequence, also unpacked
@@ -161,8 +161,8 @@ impl Tar {
 
 /// The offsets of a shard's samples, from its index file or from its headers.
 fn indexed(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
-    let kept = index_file::load(shard, index_file::Kind::Tar).map_err(TarError::Open)?;
-    kept.map_or_else(|| scan(shard, limits), Ok)
+    let index = index_file::load(shard, index_file::Kind::Tar).map_err(TarError::Open)?;
+    index.map_or_else(|| scan(shard, limits), Ok)
 }
 
 impl Source for Tar {
@@ -218,7 +218,7 @@ impl Source for Tar {
 
     /// The index of the shard.
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        self.plan.place(sample).ok().map(|(shard, _)| shard as u64)
+        self.plan.shard_and_index(sample).ok().map(|(shard, _)| shard as u64)
     }
 
     fn fingerprint(&self) -> u64 {

@@ -43,9 +43,9 @@ impl TarOptions {
 
     /// Returns a name that two declared fields share.
     pub(super) fn doubled(&self) -> Option<&str> {
-        let name = |place: usize| self.fields[place].name.as_str();
+        let name = |index: usize| self.fields[index].name.as_str();
         (1..self.fields.len())
-            .find(|&place| (0..place).any(|before| name(before) == name(place)))
+            .find(|&index| (0..index).any(|before| name(before) == name(index)))
             .map(name)
     }
 }

@@ -64,7 +64,7 @@ impl ShardPlan {
     }
 
     /// Returns the shard of a sample and the sample's number in it.
-    pub(super) fn place(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
+    pub(super) fn shard_and_index(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
         let none = || TarError::NoSuchSample { sample: sample.0, samples: self.len() };
         let (shard, sample) = self.starts.locate(sample).ok_or_else(none)?;
         Ok((shard, sample.0 as usize))
@@ -74,7 +74,7 @@ impl ShardPlan {
     /// field.
     pub(super) fn location(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let bytes = self.locate(sample, field).ok().map(|located| located.part.range());
-        let (shard, sample) = self.place(sample).ok()?;
+        let (shard, sample) = self.shard_and_index(sample).ok()?;
         let key = String::from_utf8_lossy(self.indexes[shard].key(sample));
         Some(SampleLocation {
             bytes,
@@ -88,7 +88,7 @@ impl ShardPlan {
         sample: SampleId,
         field: usize,
     ) -> Result<FieldLocation<'_>, TarError> {
-        let (shard, sample) = self.place(sample)?;
+        let (shard, sample) = self.shard_and_index(sample)?;
         let fields = self.fields.len();
         let column = self.columns.get(field).ok_or(TarError::NoSuchField { field, fields })?;
         let parts = self.indexes[shard].members(sample);
@@ -172,7 +172,7 @@ pub(super) fn spec(column: &FieldColumn) -> FieldSpec {
 fn numbers(index: &ShardIndex, columns: &[FieldColumn]) -> Vec<Vec<(u16, usize)>> {
     let of_column = |column: &FieldColumn| {
         let exts = column.wanted.exts.iter().enumerate();
-        exts.filter_map(|(place, (ext, _))| Some((index.name(ext)?, place))).collect()
+        exts.filter_map(|(nth, (ext, _))| Some((index.name(ext)?, nth))).collect()
     };
     columns.iter().map(of_column).collect()
 }
@@ -204,12 +204,12 @@ fn columns(
             if wanted.how == As::NdArray { part.len.min(limits.max_sample_bytes) } else { 0 };
         let shard = &shards.all()[shard];
         let bytes = shard.bytes.copy(part.offset, size);
-        let told = |message: String| {
-            let place = format!("{}, byte {}", shard.location, part.offset);
-            refused(&name, format!("{place}: {message}"))
+        let failed = |message: String| {
+            let location = format!("{}, byte {}", shard.location, part.offset);
+            refused(&name, format!("{location}: {message}"))
         };
-        let bytes = bytes.map_err(|error| told(error.to_string()))?;
-        wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| told(error.to_string()))
+        let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+        wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| failed(error.to_string()))
     };
     options.wanted(exts).into_iter().map(column).collect()
 }
@@ -223,15 +223,15 @@ fn first_with(
     indexes.iter().enumerate().find_map(|(shard, index)| {
         let exts = wanted.exts.iter().enumerate();
         let numbers: Vec<_> =
-            exts.filter_map(|(place, (ext, _))| Some((index.name(ext)?, place))).collect();
+            exts.filter_map(|(nth, (ext, _))| Some((index.name(ext)?, nth))).collect();
         if numbers.is_empty() {
             return None;
         }
         (0..index.len()).find_map(|sample| {
             let parts = index.members(sample);
-            numbers.iter().find_map(|&(number, place)| {
+            numbers.iter().find_map(|&(number, nth)| {
                 let part = parts.iter().find(|part| part.name == number)?;
-                Some((shard, *part, place))
+                Some((shard, *part, nth))
             })
         })
     })

@@ -109,13 +109,13 @@ impl TarInner {
             part,
             message,
         };
-        let value = |place: usize| -> Result<OwnedValue, TarError> {
-            let column = &self.columns[place];
+        let value = |index: usize| -> Result<OwnedValue, TarError> {
+            let column = &self.columns[index];
             let Some((ext, part)) = part_of(column, &mut parts) else {
                 let message = format!("it has no {}", Escaped(&column.wanted.text()));
                 return Err(error(MemberLocation::Whole, message));
             };
-            let (is_last, limit) = (self.is_last(place, &part.ext), self.limits.max_sample_bytes);
+            let (is_last, limit) = (self.is_last(index, &part.ext), self.limits.max_sample_bytes);
             let at = MemberLocation::Member { ext: part.ext.clone(), at: part.at };
             let bytes = if is_last { part.bytes.take() } else { part.bytes.clone() };
             let bytes = bytes.ok_or_else(|| {
@@ -127,8 +127,8 @@ impl TarInner {
     }
 
     /// Returns true if no later column uses the bytes of this extension.
-    fn is_last(&self, place: usize, ext: &str) -> bool {
-        let mut later = self.columns.iter().skip(place + 1);
+    fn is_last(&self, index: usize, ext: &str) -> bool {
+        let mut later = self.columns.iter().skip(index + 1);
         !later.any(|column| column.wanted.exts.iter().any(|(wanted, _)| wanted == ext))
     }
 }
@@ -139,10 +139,10 @@ fn part_of<'a>(
     parts: &'a mut [FoundMember],
 ) -> Option<(usize, &'a mut FoundMember)> {
     let mut exts = column.wanted.exts.iter().enumerate();
-    let (ext, place) = exts.find_map(|(place, (ext, _))| {
-        Some((place, parts.iter().position(|part| part.ext == *ext)?))
+    let (ext, index) = exts.find_map(|(index, (ext, _))| {
+        Some((index, parts.iter().position(|part| part.ext == *ext)?))
     })?;
-    Some((ext, &mut parts[place]))
+    Some((ext, &mut parts[index]))
 }
 
 /// A sample that can't be read: reading it returns the error.

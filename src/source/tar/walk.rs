@@ -89,7 +89,7 @@ impl SampleWalk {
             let at = member.offset;
             match self.grouper.role(&member.name).map_err(|kind| LocatedDamage { at, kind })? {
                 MemberRole::Outside => {}
-                place => return Ok(Some((place, member))),
+                role => return Ok(Some((role, member))),
             }
         }
         Ok(None)

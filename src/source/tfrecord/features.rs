@@ -79,7 +79,7 @@ pub struct TfOptions {
 struct FeatureRequest {
     name: String,
     feature: Feature,
-    place: FeatureLookup,
+    lookup: FeatureLookup,
     /// The field that was written as this feature, if the record marks its type.
     written: Option<FieldKind>,
 }
@@ -122,9 +122,9 @@ impl TfOptions {
         self
     }
 
-    fn with(mut self, name: &str, feature: Feature, place: FeatureLookup) -> Self {
+    fn with(mut self, name: &str, feature: Feature, lookup: FeatureLookup) -> Self {
         let name = name.to_owned();
-        self.wanted.push(FeatureRequest { name, feature, place, written: None });
+        self.wanted.push(FeatureRequest { name, feature, lookup, written: None });
         self
     }
 
@@ -145,8 +145,8 @@ impl FeatureColumns {
     /// The requested features.
     pub(super) fn asked(options: &TfOptions) -> Result<Self, BoxError> {
         let wanted = options.wanted.clone();
-        for (place, FeatureRequest { name, .. }) in wanted.iter().enumerate() {
-            if wanted[..place].iter().any(|other| other.name == *name) {
+        for (index, FeatureRequest { name, .. }) in wanted.iter().enumerate() {
+            if wanted[..index].iter().any(|other| other.name == *name) {
                 return Err(format!("feature {name:?} is declared twice").into());
             }
         }
@@ -156,10 +156,10 @@ impl FeatureColumns {
 
     /// The features of a record.
     pub(super) fn of(example: &Example) -> Result<Self, BoxError> {
-        let wanted = |name: &String, feature, place| FeatureRequest {
+        let wanted = |name: &String, feature, lookup| FeatureRequest {
             name: name.clone(),
             feature,
-            place,
+            lookup,
             written: None,
         };
         let mut all = vec![];
@@ -196,19 +196,19 @@ impl FeatureColumns {
 
     /// Reads the values of a record.
     pub(super) fn record(&self, mut example: Example) -> Result<Record, TfRecordCause> {
-        let value = |FeatureRequest { name, feature, place, written }: &FeatureRequest| {
+        let value = |FeatureRequest { name, feature, lookup, written }: &FeatureRequest| {
             let missing = || TfRecordCause::Missing { feature: name.clone() };
             if let Some(kind) = written {
                 let features = example.context.as_mut().map(|context| &mut context.feature);
                 return as_written(name, kind, features.ok_or_else(missing)?);
             }
-            if *place == FeatureLookup::Feature {
+            if *lookup == FeatureLookup::Feature {
                 let context = example.context.as_mut();
                 let found = context.and_then(|context| context.feature.remove(name));
                 return one(name, *feature, found.ok_or_else(missing)?);
             }
             let lists = example.lists.as_mut().and_then(|lists| lists.list.remove(name));
-            steps(name, *feature, *place, &lists.ok_or_else(missing)?)
+            steps(name, *feature, *lookup, &lists.ok_or_else(missing)?)
         };
         self.wanted.iter().map(value).collect()
     }
@@ -246,10 +246,10 @@ fn order_of(feature: Option<&example::ExampleFeature>) -> Option<&[Vec<u8>]> {
 /// Sorts fields into the order that they were written in, if it is known for all of them.
 fn put_in_order(all: &mut [FeatureRequest], order: Option<&example::ExampleFeature>) {
     let Some(order) = order_of(order) else { return };
-    let place =
+    let position =
         |wanted: &FeatureRequest| order.iter().position(|name| name == wanted.name.as_bytes());
-    if order.len() == all.len() && all.iter().all(|wanted| place(wanted).is_some()) {
-        all.sort_by_key(place);
+    if order.len() == all.len() && all.iter().all(|wanted| position(wanted).is_some()) {
+        all.sort_by_key(position);
     }
 }
 
@@ -312,7 +312,7 @@ fn guess(found: &example::ExampleFeature) -> Option<Feature> {
 
 /// The field that a feature is read into.
 fn field(
-    FeatureRequest { name, feature, place, written }: &FeatureRequest,
+    FeatureRequest { name, feature, lookup, written }: &FeatureRequest,
 ) -> Result<FieldSpec, BoxError> {
     if let Some(kind) = written {
         return Ok(FieldSpec { name: name.clone(), kind: kind.clone() });
@@ -324,20 +324,22 @@ fn field(
         kind.filter(|_| bytes.is_some_and(|bytes| bytes > 0))
             .ok_or_else(|| format!("feature {name:?} is declared with 0 or too many values"))
     };
-    let shape = |len: Option<u64>| match place {
+    let shape = |len: Option<u64>| match lookup {
         FeatureLookup::Steps(count) => [Some(*count), len].into_iter().flatten().collect(),
         _ => len.into_iter().collect(),
     };
-    let is_step = *place != FeatureLookup::Feature;
-    let kind = match (feature, place) {
+    let is_step = *lookup != FeatureLookup::Feature;
+    let kind = match (feature, lookup) {
         (Feature::Ints { len: 0 } | Feature::Floats { len: 0 }, _) => {
             return Err(format!("feature {name:?} is declared with 0 values").into());
         }
         (Feature::Image | Feature::Bytes | Feature::RaggedInts | Feature::RaggedFloats, _)
             if is_step =>
         {
-            let told = "steps must be Int, Float, Ints or Floats";
-            return Err(format!("feature list {name:?} is declared as {feature:?}: {told}").into());
+            let message = "steps must be Int, Float, Ints or Floats";
+            return Err(
+                format!("feature list {name:?} is declared as {feature:?}: {message}").into()
+            );
         }
         (_, FeatureLookup::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
         (Feature::RaggedInts | Feature::RaggedFloats, _) => FieldKind::Bytes,
@@ -402,11 +404,11 @@ fn one(
 fn steps(
     name: &str,
     wanted: Feature,
-    place: FeatureLookup,
+    lookup: FeatureLookup,
     list: &example::FeatureList,
 ) -> Result<OwnedValue, TfRecordCause> {
     let found = list.feature.len() as u64;
-    if let FeatureLookup::Steps(wanted) = place
+    if let FeatureLookup::Steps(wanted) = lookup
         && found != wanted
     {
         return Err(TfRecordCause::Steps { feature: name.to_owned(), found, wanted });
@@ -424,7 +426,7 @@ fn steps(
             return Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted: len });
         }
     }
-    match place {
+    match lookup {
         FeatureLookup::RaggedSteps => Ok(OwnedValue::Bytes(bytes)),
         _ => Ok(OwnedValue::NdArray(bytes)),
     }

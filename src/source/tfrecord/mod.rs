@@ -143,10 +143,10 @@ impl TfRecords {
     }
 
     fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
-        let place =
+        let located =
             self.index.locate(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
-        let (shard, record, data) = place.clone();
-        let example = example_at(&self.shards, place, &self.limits, buffer)?;
+        let (shard, record, data) = located.clone();
+        let example = example_at(&self.shards, located, &self.limits, buffer)?;
         let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
         Ok(self.features.record(example).map_err(at)?)
     }

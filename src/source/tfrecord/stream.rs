@@ -88,8 +88,8 @@ impl TfRecordStream {
             return Err(BoxError::from(reason).into());
         }
         if count < world {
-            let told = "some would have no shard: write more shards";
-            let reason = format!("{count} shards for {world} ranks: {told}");
+            let message = "some would have no shard: write more shards";
+            let reason = format!("{count} shards for {world} ranks: {message}");
             return Err(BoxError::from(reason).into());
         }
         self.rank = (rank, world);
@@ -115,8 +115,8 @@ impl TfRecordStream {
 
     fn begin(&self, shard: usize) -> Result<ShardReader, BoxError> {
         let opened = Shard::open(self.shards[shard].clone())?;
-        let is_place = matches!(opened.location, Location::Path(_));
-        if !is_place || Compression::of_shard(&opened)? != Compression::None {
+        let is_file = matches!(opened.location, Location::Path(_));
+        if !is_file || Compression::of_shard(&opened)? != Compression::None {
             return Ok(ShardReader::Sequence(Sequence::open(&opened, self.limits)?));
         }
         let known = &self.indexes[shard];
@@ -128,7 +128,7 @@ impl TfRecordStream {
             }
         };
         let source = TfRecords::of_indexed(opened, found, Arc::clone(&self.features), self.limits);
-        Ok(ShardReader::Places { source: Arc::new(source), next: 0 })
+        Ok(ShardReader::Indexed { source: Arc::new(source), next: 0 })
     }
 }
 
@@ -194,7 +194,7 @@ struct TfPass {
 
 /// The shard that is being read.
 enum ShardReader {
-    Places { source: Arc<TfRecords>, next: u64 },
+    Indexed { source: Arc<TfRecords>, next: u64 },
     Sequence(Sequence),
 }
 
@@ -234,7 +234,7 @@ impl TfPass {
 impl Items for TfPass {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         self.ask(|stream, shard, reader| match reader {
-            ShardReader::Places { source, next } => {
+            ShardReader::Indexed { source, next } => {
                 let sample = SampleId(*next);
                 *next += 1;
                 let source = Arc::clone(source) as Arc<dyn Source>;
@@ -256,7 +256,7 @@ impl Items for TfPass {
         while done < count {
             let passed = self.ask(|_, _, reader| {
                 let passed = match reader {
-                    ShardReader::Places { source, next } => {
+                    ShardReader::Indexed { source, next } => {
                         let passed = (count - done).min(source.len().saturating_sub(*next));
                         *next += passed;
                         passed

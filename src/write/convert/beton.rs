@@ -160,7 +160,7 @@ fn unit(first: u64, end: u64, report: &WriteReport) -> OutputChunk {
         reencoded: report.reencoded.clone(),
         ..OutputChunk::default()
     };
-    let told = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.clone()));
-    unit.skip(&CountedList { count: report.skipped.count, first: told.collect() });
+    let skipped = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.clone()));
+    unit.skip(&CountedList { count: report.skipped.count, first: skipped.collect() });
     unit
 }

@@ -64,7 +64,7 @@ impl ClassFolders {
         let mut folders: Vec<(String, i64)> =
             present.iter().map(|&number| (self.folder(number), number)).collect();
         folders.sort();
-        let is_in_order = (0..).zip(&folders).all(|(place, (_, number))| place == *number);
+        let is_in_order = (0..).zip(&folders).all(|(index, (_, number))| index == *number);
         let is_named = self.names.is_none() || table.0.iter().all(|class| class.folder.is_none());
         (!is_in_order || !is_named || all.len() > present.len()).then_some(table)
     }
@@ -100,9 +100,9 @@ impl DatasetConversion<'_> {
     ) -> Result<Vec<String>, ConvertErrorKind> {
         let table = folders.table(present);
         put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
-        let told = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
+        let note = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
                     torchvision's ImageFolder numbers the folders by the order of their names";
-        Ok(table.iter().map(|_| told.to_owned()).collect())
+        Ok(table.iter().map(|_| note.to_owned()).collect())
     }
 
     /// Writes `classes.json` beside a folder's table, which has only class numbers.

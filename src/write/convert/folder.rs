@@ -271,8 +271,8 @@ impl ChunkRecorder<'_, '_> {
                 self.progress.add(bytes);
             }
             Err(cause) => {
-                let told = self.job.skipped_entry(id, cause)?;
-                self.open.skipped.add(told);
+                let entry = self.job.skipped_entry(id, cause)?;
+                self.open.skipped.add(entry);
                 self.progress.add(0);
             }
         }

@@ -112,9 +112,9 @@ impl OutputChunk {
 
 /// Parses an entry of `reencoded`.
 fn reencoded_of(entry: &Value) -> Option<Reencoded> {
-    let mode = |place: usize| {
+    let mode = |index: usize| {
         let all = [ImageMode::Jpeg, ImageMode::Raw, ImageMode::Png];
-        all.into_iter().find(|&mode| entry[place] == word(mode))
+        all.into_iter().find(|&mode| entry[index] == word(mode))
     };
     let (from, to) = (mode(0)?, mode(1)?);
     Some(Reencoded { from, to, is_lossy: entry[2].as_bool()?, images: entry[3].as_u64()? })
@@ -359,7 +359,7 @@ pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertErrorKind> {
         match fs::create_dir(dir) {
             // Another process has created it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(ConvertErrorKind::io("create the folder", dir))?,
+            created => created.map_err(ConvertErrorKind::io("create the folder", dir))?,
         }
         let above = folder_of(dir);
         sync_dir(above).map_err(ConvertErrorKind::io("sync", above))?;

@@ -80,16 +80,16 @@ impl ShardLayout {
     /// Lays out a sample for a shard that already has the keys `taken`.
     pub(super) fn lay<'a>(
         &self,
-        made: &'a EncodedSample,
+        encoded: &'a EncodedSample,
         id: SampleId,
         taken: &HashSet<String>,
     ) -> SamplePieces<'a> {
         let Self::Tar(_) = self else {
-            let pieces = made.members.iter().map(|record| (vec![], &*record.bytes, &[][..]));
+            let pieces = encoded.members.iter().map(|record| (vec![], &*record.bytes, &[][..]));
             return SamplePieces { key: String::new(), pieces: pieces.collect() };
         };
-        let key = unique(&made.key, id, taken);
-        let pieces = made.members.iter().map(|Member { extension, bytes }| {
+        let key = unique(&encoded.key, id, taken);
+        let pieces = encoded.members.iter().map(|Member { extension, bytes }| {
             let size = bytes.len() as u64;
             (member_header(&format!("{key}.{extension}"), size), &**bytes, padding(size))
         });

@@ -50,9 +50,9 @@ impl Shape {
         }
         let mut taken = HashMap::new();
         let mut columns = Vec::with_capacity(fields.len());
-        for (place, field) in fields.iter().enumerate() {
+        for (index, field) in fields.iter().enumerate() {
             let column = match &field.kind {
-                _ if place == first => "file_name".to_owned(),
+                _ if index == first => "file_name".to_owned(),
                 FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
                     format!("{}_file_name", field.name)
                 }
@@ -112,15 +112,15 @@ fn class_leaf(
     stem: &str,
 ) -> Result<(OutputFile, i64), WriteSampleError> {
     let (mut class, mut picture) = (None, Vec::new());
-    for (place, (value, field)) in record.into_iter().zip(fields).enumerate() {
+    for (index, (value, field)) in record.into_iter().zip(fields).enumerate() {
         match value {
-            OwnedValue::Int(value) if place == label => class = Some(value),
+            OwnedValue::Int(value) if index == label => class = Some(value),
             value => picture = file_bytes(value, field)?,
         }
     }
     let class = class.filter(|class| (0..MOST_CLASSES).contains(class)).ok_or_else(|| {
-        let told = format!("its class is not from 0 to {}", MOST_CLASSES - 1);
-        WriteSampleError::Source(told.into())
+        let message = format!("its class is not from 0 to {}", MOST_CLASSES - 1);
+        WriteSampleError::Source(message.into())
     })?;
     let name = format!("{stem}.{}", extension(&picture));
     Ok((OutputFile { path: Path::new(&folders.folder(class)).join(name), bytes: picture }, class))
@@ -137,8 +137,9 @@ fn table_leaves(
     let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.0);
     for (((value, field), column), name) in rows {
         let bytes = file_bytes(value, field)?;
-        let wrong =
-            |told: &str| WriteSampleError::Source(format!("field {:?}: {told}", field.name).into());
+        let wrong = |message: &str| {
+            WriteSampleError::Source(format!("field {:?}: {message}", field.name).into())
+        };
         let value = match &field.kind {
             FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
                 let is_picture = field.kind == FieldKind::RgbImage;

@@ -61,7 +61,7 @@ impl<'a> ImageFiles<'a> {
     fn to_file(
         &self,
         image: &mut OwnedImage,
-        place: InputPosition,
+        position: InputPosition,
         field: impl Fn() -> String,
     ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
@@ -69,7 +69,7 @@ impl<'a> ImageFiles<'a> {
         if !self.options.is_untouched() {
             original = (from == ImageMode::Png).then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
-            let stored = self.stored(given, place);
+            let stored = self.stored(given, position);
             let stored =
                 stored.map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
             change = stored.reencoded;
@@ -92,13 +92,17 @@ impl<'a> ImageFiles<'a> {
     }
 
     /// Converts the image to the form that a `.beton` would store.
-    fn stored(&self, image: OwnedImage, place: InputPosition) -> Result<StoredImage, ImageError> {
+    fn stored(
+        &self,
+        image: OwnedImage,
+        position: InputPosition,
+    ) -> Result<StoredImage, ImageError> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pixels = idle.pop().unwrap_or_else(|| PixelReader::new(Limits::DEFAULT));
         drop(idle);
         // After a panic the decoder is not returned to the pool, because its state is unknown.
         let stored =
-            image::store(to_input(image), self.options, place, &Limits::DEFAULT, &mut pixels)?;
+            image::store(to_input(image), self.options, position, &Limits::DEFAULT, &mut pixels)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pixels);
         Ok(stored)
     }

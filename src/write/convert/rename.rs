@@ -44,8 +44,8 @@ pub(super) fn renamed(
             None if all_fit => field.name.clone(),
             None => fitting(&field.name, form)?,
         };
-        if let Some(place) = new.iter().position(|other| other.name == name) {
-            let (first, second) = (&fields[place].name, &field.name);
+        if let Some(index) = new.iter().position(|other| other.name == name) {
+            let (first, second) = (&fields[index].name, &field.name);
             return Err(refused(format!(
                 "fields {first:?} and {second:?} would both be called {name:?}: {}",
                 cure(second)
@@ -67,12 +67,12 @@ fn check_asked(
     form: OutputFormat,
     asked: &[(String, String)],
 ) -> Result<(), ConvertErrorKind> {
-    for (place, (from, to)) in asked.iter().enumerate() {
+    for (index, (from, to)) in asked.iter().enumerate() {
         if !fields.iter().any(|field| field.name == *from) {
             let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
             return Err(refused(format!("no field named {from:?}; available: {known:?}")));
         }
-        if asked[..place].iter().any(|(other, _)| other == from) {
+        if asked[..index].iter().any(|(other, _)| other == from) {
             return Err(refused(format!("field {from:?} is renamed twice")));
         }
         if !fits(form, to) {
@@ -173,24 +173,27 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_the_cure() {
-        let told =
+        let error_of =
             |form, given: &[&str], asked: &[(&str, &str)]| names(form, given, asked).unwrap_err();
         let long = "seventeen_letters";
-        let error = told(OutputFormat::Beton, &[long], &[]);
+        let error = error_of(OutputFormat::Beton, &[long], &[]);
         assert!(
             error.contains("at most 16 ASCII")
                 && error.contains("`--rename seventeen_letters=NAME`"),
             "{error}"
         );
-        let error =
-            told(OutputFormat::Beton, &["a/class_of_the_pixel/x", "b/class_of_the_pixel/x"], &[]);
+        let error = error_of(
+            OutputFormat::Beton,
+            &["a/class_of_the_pixel/x", "b/class_of_the_pixel/x"],
+            &[],
+        );
         assert!(error.contains("would both be called \"x\""), "{error}");
-        let error = told(OutputFormat::Beton, &["a"], &[("b", "c")]);
+        let error = error_of(OutputFormat::Beton, &["a"], &[("b", "c")]);
         assert_eq!(error, r#"no field named "b"; available: ["a"]"#);
-        let error = told(OutputFormat::Beton, &["a"], &[("a", long)]);
+        let error = error_of(OutputFormat::Beton, &["a"], &[("a", long)]);
         assert!(error.contains("field \"a\" can't be called"), "{error}");
-        assert!(told(OutputFormat::Beton, &["a", "b"], &[("a", "b")]).contains("both"));
-        assert!(told(OutputFormat::Beton, &["a"], &[("a", "x"), ("a", "y")]).contains("twice"));
-        assert!(told(OutputFormat::Tar, &["a"], &[("a", "b/c")]).contains("name of a file"));
+        assert!(error_of(OutputFormat::Beton, &["a", "b"], &[("a", "b")]).contains("both"));
+        assert!(error_of(OutputFormat::Beton, &["a"], &[("a", "x"), ("a", "y")]).contains("twice"));
+        assert!(error_of(OutputFormat::Tar, &["a"], &[("a", "b/c")]).contains("name of a file"));
     }
 }

@@ -30,8 +30,8 @@ impl ConvertReport {
     pub(super) fn of(journal: &Journal<'_>, resumed: u64) -> Self {
         let mut skipped = Skipped::default();
         for unit in journal.chunks() {
-            for (sample, told) in &unit.skipped {
-                let cause = told.clone();
+            for (sample, cause_text) in &unit.skipped {
+                let cause = cause_text.clone();
                 skipped.add(SkippedSample { sample: SampleId(*sample), path: None, cause });
             }
             // The journal lists as many skipped samples for each chunk as the report does for all

@@ -153,7 +153,7 @@ impl DatasetConversion<'_> {
         EncodeThreads { first, end, threads }.run(
             |id| layout.make(self.source, &self.fields, &pictures, id),
             EncodedSample::held,
-            |id, made| cutter.take(id, made),
+            |id, encoded| cutter.take(id, encoded),
             |source| WriteErrorKind::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         cutter.finish_all(end)?;
@@ -214,34 +214,34 @@ impl<'a> ShardSplitter<'a, '_> {
     fn take(
         &mut self,
         id: SampleId,
-        made: Result<EncodedSample, WriteSampleError>,
+        encoded: Result<EncodedSample, WriteSampleError>,
     ) -> Result<(), ConvertErrorKind> {
         if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
             self.finish(id.0)?;
         }
-        match made {
-            Ok(made) => self.put(id, &made),
+        match encoded {
+            Ok(encoded) => self.put(id, &encoded),
             Err(cause) => {
-                let told = self.job.skipped_entry(id, cause)?;
-                self.open(id.0)?.skipped.add(told);
+                let entry = self.job.skipped_entry(id, cause)?;
+                self.open(id.0)?.skipped.add(entry);
                 self.progress.add(0);
                 Ok(())
             }
         }
     }
 
-    fn put(&mut self, id: SampleId, made: &EncodedSample) -> Result<(), ConvertErrorKind> {
+    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), ConvertErrorKind> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
-        let mut laid = layout.lay(made, id, &shard.keys);
+        let mut laid = layout.lay(encoded, id, &shard.keys);
         let grown = shard.len() + laid.size() + layout.end().len() as u64;
         if grown > most && shard.unit.samples > 0 {
             self.finish(id.0)?;
-            laid = layout.lay(made, id, &HashSet::new());
+            laid = layout.lay(encoded, id, &HashSet::new());
         }
         self.progress.add(laid.size());
         let shard = self.open(id.0)?;
-        Reencoded::count(&mut shard.unit.reencoded, made.reencoded.iter().copied());
+        Reencoded::count(&mut shard.unit.reencoded, encoded.reencoded.iter().copied());
         shard.add(laid)
     }
 

@@ -510,8 +510,8 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
                 assert!(number > 4, "{dst}: {number} steps only");
                 break;
             };
-            let told = error.to_string();
-            assert!(told.contains("no storage space"), "{dst} {number}: {told}");
+            let message = error.to_string();
+            assert!(message.contains("no storage space"), "{dst} {number}: {message}");
             let report = convert(&source, &path, &options).unwrap();
             assert_eq!(report.samples, source.samples);
             resumed += usize::from(report.resumed > 0);
@@ -530,23 +530,23 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
         refused_at(&classes(40), &path, options, 16).unwrap();
     };
     let five = limits(5, 0, 0);
-    let told = |source: &Drawn, options: &ConvertOptions| {
+    let message = |source: &Drawn, options: &ConvertOptions| {
         convert(source, &path, options).unwrap_err().to_string()
     };
     stop(&five);
     let notes = dir.path().join("x-{000}.tar.fuseloop-convert.json");
     assert!(notes.is_file());
-    assert!(told(&classes(41), &five).contains("another source"));
+    assert!(message(&classes(41), &five).contains("another source"));
     assert!(
-        told(&classes(40), &limits(6, 0, 0))
+        message(&classes(40), &limits(6, 0, 0))
             .contains("an interrupted conversion has other options: Tar of")
     );
     // The refused attempts have changed nothing: the right conversion resumes.
     assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
     assert!(!notes.exists());
 
-    let told = convert(&classes(40), &path, &five).unwrap_err();
-    assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{told}");
+    let error = convert(&classes(40), &path, &five).unwrap_err();
+    assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{error}");
     assert!(!notes.exists(), "notes of nothing");
 
     let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
@@ -575,15 +575,15 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
                 DatasetConversion::new(&source, &path, &options, &die, OutputFormat::of(&path))
                     .unwrap();
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
-            let told = convert(&source, &path, &options).unwrap_err();
-            assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{dst} {step}: {told}");
+            let error = convert(&source, &path, &options).unwrap_err();
+            assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{dst} {step}: {error}");
             assert!(files(dir.path()) == there, "{dst} {step}");
         }
         // The same if the first line was not written yet.
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
-        let told = convert(&source, &path, &options).unwrap_err();
-        assert!(matches!(told.0, ConvertErrorKind::Exists { .. }), "{dst}: {told}");
+        let error = convert(&source, &path, &options).unwrap_err();
+        assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{dst}: {error}");
         assert!(files(dir.path()) == there, "{dst}");
     }
 }
@@ -615,11 +615,11 @@ fn two_conversions_to_one_place_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x-{0}.tar");
     let source = classes(9);
-    let told = Mutex::new(vec![]);
+    let messages = Mutex::new(vec![]);
     let again = |step: FileStep<'_>| {
         if step == FileStep::Rename {
             let error = convert(&source, &path, &limits(3, 0, 0)).unwrap_err();
-            told.lock().unwrap().push(error.to_string());
+            messages.lock().unwrap().push(error.to_string());
         }
         Ok(())
     };
@@ -628,28 +628,28 @@ fn two_conversions_to_one_place_are_refused() {
         .unwrap()
         .run()
         .unwrap();
-    let told = told.into_inner().unwrap();
-    assert_eq!(told.len(), 3);
-    assert!(told.iter().all(|told| told.contains("is being written by another process")));
+    let messages = messages.into_inner().unwrap();
+    assert_eq!(messages.len(), 3);
+    assert!(messages.iter().all(|message| message.contains("is being written by another process")));
     assert_eq!(files(dir.path()).len(), 3);
 }
 
 #[test]
 fn options_and_fields_without_sense_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let told = |source: &Drawn, dst: &str, options: &ConvertOptions| {
+    let message = |source: &Drawn, dst: &str, options: &ConvertOptions| {
         convert(source, dir.path().join(dst), options).unwrap_err().to_string()
     };
-    assert!(told(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("not both"));
+    assert!(message(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("not both"));
     let zero = ConvertOptions { max_samples: Some(0), ..limits(0, 0, 0) };
-    assert!(told(&classes(3), "x-{0}.tar", &zero).contains("at least 1"));
-    assert!(told(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));
+    assert!(message(&classes(3), "x-{0}.tar", &zero).contains("at least 1"));
+    assert!(message(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));
     let no_image = Drawn { fields: vec![field("i", FieldKind::Int)], ..classes(3) };
-    assert!(told(&no_image, "x", &limits(0, 0, 0)).contains("needs an image field"));
+    assert!(message(&no_image, "x", &limits(0, 0, 0)).contains("needs an image field"));
     let kind = FieldKind::Custom { row_size: 3, align: 1 };
     let custom = Drawn { fields: vec![field("c", kind)], ..classes(3) };
     for dst in ["x.beton", "x.tar", "x.tfrecord"] {
-        assert!(told(&custom, dst, &limits(0, 0, 0)).contains("user-defined"), "{dst}");
+        assert!(message(&custom, dst, &limits(0, 0, 0)).contains("user-defined"), "{dst}");
     }
     assert!(files(dir.path()).is_empty());
 }
@@ -740,18 +740,18 @@ fn a_source_that_changed_under_the_same_names_is_another() {
             fs::write(dir.join("labels.csv"), text.replace(",0\n", ",41\n")).unwrap();
         }),
     ];
-    for (place, (name, change)) in changes.into_iter().enumerate() {
+    for (index, (name, change)) in changes.into_iter().enumerate() {
         let dir = photos();
         let out = tempfile::tempdir().unwrap();
         let (src, dst) = (dir.path().join(name), out.path().join("x-{000}.tar"));
         refused_at(&folder(&src), &dst, &limits(5, 0, 0), 20).unwrap();
         change(dir.path());
-        let told = convert(&folder(&src), &dst, &limits(5, 0, 0)).map(drop).unwrap_err();
-        assert!(told.to_string().contains("the source has changed"), "{place}: {told}");
+        let error = convert(&folder(&src), &dst, &limits(5, 0, 0)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("the source has changed"), "{index}: {error}");
     }
 }
 
-/// No conversion writes where it reads, whatever path names the place.
+/// No conversion writes where it reads, whatever path names the destination.
 #[test]
 fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     let dir = photos();
@@ -767,8 +767,11 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     let photos = folder(&path.join("photos"));
     let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
     let refused = |source: &dyn Source, dst: &str| {
-        let told = convert(source, path.join(dst), &options).map(drop).unwrap_err().to_string();
-        assert!(told.contains("separate") || told.contains("another output"), "{dst}: {told}");
+        let message = convert(source, path.join(dst), &options).map(drop).unwrap_err().to_string();
+        assert!(
+            message.contains("separate") || message.contains("another output"),
+            "{dst}: {message}"
+        );
         assert!(files(path) == before, "{dst}");
     };
     let mut same = vec!["photos", "photos/", "photos/cat/..", "photos/cat", "photos/new/x", "./"];
@@ -844,18 +847,18 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("io")).unwrap();
         let failed = |_: FileStep<'_>| Err(io::Error::from_raw_os_error(5));
-        let told = failed_at(&source, &at("io/x-{000}.tar"), &options, number, failed);
-        let told = told.unwrap().to_string();
-        assert!(told.contains(at("io").to_str().unwrap()), "{number}: {told}");
-        assert!(told.contains("os error 5"), "{number}: {told}");
+        let failure = failed_at(&source, &at("io/x-{000}.tar"), &options, number, failed);
+        let message = failure.unwrap().to_string();
+        assert!(message.contains(at("io").to_str().unwrap()), "{number}: {message}");
+        assert!(message.contains("os error 5"), "{number}: {message}");
 
         fs::create_dir(at("cut")).unwrap();
         let interrupted = |step: FileStep<'_>| match step {
             FileStep::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
             _ => Ok(()),
         };
-        let told = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);
-        assert!(told.is_none() && files(&at("cut")) == want, "{number}: {told:?}");
+        let failure = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);
+        assert!(failure.is_none() && files(&at("cut")) == want, "{number}: {failure:?}");
     }
 }
 
@@ -874,8 +877,11 @@ fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
     .unwrap();
     assert_eq!(records.fields(), of(&[2, 3]).fields);
     assert!(records.read(SampleId(1)).is_ok());
-    let told = records.read(SampleId(2)).unwrap_err().to_string();
-    assert!(told.contains("b.tfrecord") && told.ends_with("as in the first record"), "{told}");
+    let message = records.read(SampleId(2)).unwrap_err().to_string();
+    assert!(
+        message.contains("b.tfrecord") && message.ends_with("as in the first record"),
+        "{message}"
+    );
 }
 
 #[test]

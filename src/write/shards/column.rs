@@ -89,10 +89,10 @@ impl Columns {
         let label = label(fields);
         let mut names = Vec::with_capacity(fields.len());
         let mut taken = HashMap::new();
-        for (place, field) in fields.iter().enumerate() {
+        for (index, field) in fields.iter().enumerate() {
             let name = match &field.kind {
-                FieldKind::RgbImage => image(&clean(field)?, Some(place) == first_image, fields),
-                FieldKind::Int if Some(place) == label => "cls".to_owned(),
+                FieldKind::RgbImage => image(&clean(field)?, Some(index) == first_image, fields),
+                FieldKind::Int if Some(index) == label => "cls".to_owned(),
                 kind => other(&clean(field)?, kind)
                     .ok_or_else(|| ShardFieldError::Custom { field: field.name.clone() })?,
             };
@@ -120,7 +120,7 @@ pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
     let named = called("cls").or_else(|| called("label"));
     let mut all = ints();
     let only = all.next().filter(|_| all.next().is_none());
-    named.or(only).map(|(place, _)| place)
+    named.or(only).map(|(index, _)| index)
 }
 
 /// Returns a field's name in lower case, as WebDataset reads it, or an error if it can't be part of a
@@ -164,7 +164,7 @@ fn is_plain_picture(field: &FieldSpec) -> bool {
 
 /// Returns the name of a field that is no image; `None` if the field can't be written.
 fn other(name: &str, kind: &FieldKind) -> Option<String> {
-    let (kept, extension): (&[&str], _) = match kind {
+    let (known, extension): (&[&str], _) = match kind {
         FieldKind::Int => (&KEPT_INTS, "cls"),
         FieldKind::Float => (&["txt", "float"], "txt"),
         FieldKind::Bytes => (&KEPT_BYTES, "bin"),
@@ -173,8 +173,8 @@ fn other(name: &str, kind: &FieldKind) -> Option<String> {
         FieldKind::RgbImage | FieldKind::Custom { .. } => return None,
     };
     let last = name.rsplit('.').next().unwrap_or(name);
-    let is_kept = kept.contains(&last);
-    Some(if is_kept { name.to_owned() } else { format!("{name}.{extension}") })
+    let is_known = known.contains(&last);
+    Some(if is_known { name.to_owned() } else { format!("{name}.{extension}") })
 }
 
 #[cfg(test)]
@@ -230,13 +230,13 @@ mod tests {
     #[test]
     fn what_cannot_be_named_is_refused() {
         use FieldKind::{Bytes, Int};
-        let told = |fields: &[FieldSpec]| Columns::new(fields).unwrap_err().to_string();
-        let error = told(&[field("A", Bytes), field("a", Bytes)]);
+        let message = |fields: &[FieldSpec]| Columns::new(fields).unwrap_err().to_string();
+        let error = message(&[field("A", Bytes), field("a", Bytes)]);
         assert_eq!(error, r#"fields "A" and "a" would both be called "a.bin""#);
         let custom = field("c", FieldKind::Custom { row_size: 8, align: 8 });
-        assert!(told(&[custom]).contains("user-defined"));
+        assert!(message(&[custom]).contains("user-defined"));
         for odd in ["", ".", "a/b", "..", "a\\b", "a\0", "a..b", "x__"] {
-            assert!(told(&[field(odd, Bytes), field("i", Int)]).contains("name"), "{odd}");
+            assert!(message(&[field(odd, Bytes), field("i", Int)]).contains("name"), "{odd}");
         }
     }
 }

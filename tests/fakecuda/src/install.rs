@@ -90,10 +90,10 @@ impl Default for Install {
 fn library() -> PathBuf {
     let binary = env::current_exe().expect("the path of this binary");
     let folders = binary.ancestors().skip(1).take(2);
-    let places: Vec<PathBuf> =
+    let candidates: Vec<PathBuf> =
         folders.map(|folder| folder.join("libfuseloop_fakecuda.so")).collect();
-    let found = places.iter().find(|place| place.exists());
-    found.unwrap_or_else(|| panic!("the fake driver was not built: {places:?}")).clone()
+    let found = candidates.iter().find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("the fake driver was not built: {candidates:?}")).clone()
 }
 
 /// Returns true if kernels can be compiled for the host, so that the fake NVRTC works. Otherwise

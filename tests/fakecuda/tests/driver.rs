@@ -237,8 +237,8 @@ fn what_is_left_behind_is_counted() {
 
 #[test]
 fn calls_fail_as_they_are_told_to() {
-    let told = [("FAKE_CUDA_FAIL", "cuMemAlloc_v2:2:2,cuEventCreate:*:304,cuMemFree_v2:1:700")];
-    on_fake_gpu("calls_fail_as_they_are_told_to", &told, || {
+    let failures = [("FAKE_CUDA_FAIL", "cuMemAlloc_v2:2:2,cuEventCreate:*:304,cuMemFree_v2:1:700")];
+    on_fake_gpu("calls_fail_as_they_are_told_to", &failures, || {
         gpu::open(0).unwrap();
         let memory = gpu::alloc(16).unwrap();
         assert_eq!(gpu::alloc(16), Err(OUT_OF_MEMORY));

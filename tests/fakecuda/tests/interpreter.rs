@@ -139,11 +139,11 @@ fn arithmetic_is_that_of_the_host() {
         let got = without_payloads(&arithmetic().run(ptx.as_bytes(), name));
         let different = expected.iter().zip(&got).position(|(a, b)| a != b);
         let words = pairs();
-        let told = different.map(|at| {
+        let results = different.map(|at| {
             let pair = &words[at / 40 * 2..][..2];
             (at % 40, pair.to_vec(), expected[at], got[at])
         });
-        assert_eq!(told, None, "the result, the pair, the host's, the interpreter's");
+        assert_eq!(results, None, "the result, the pair, the host's, the interpreter's");
     });
 }
 

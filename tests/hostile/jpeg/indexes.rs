@@ -59,17 +59,17 @@ fn a_right_index_is_one() {
 #[test]
 fn wrong_lengths_do_not_change_a_pixel() {
     let (jpeg, lengths) = tiles();
-    for place in 0..lengths.len() {
+    for index in 0..lengths.len() {
         for change in [1, 2, 3, 100, 0x7fff, 0x8000, 0xfffe, 0xffff_u16] {
             let mut wrong = lengths.clone();
-            wrong[place] = wrong[place].wrapping_add(change);
-            let what = format!("length {place} is {change} more");
+            wrong[index] = wrong[index].wrapping_add(change);
+            let what = format!("length {index} is {change} more");
             assert_of_no_account(&what, &jpeg, &with(&jpeg, &wrong, 25));
         }
         // The index points to markers of the right number, but eight segments further on.
         let mut skipping = lengths.clone();
-        let skipped: u16 = lengths[place..].iter().take(9).map(|length| length + 2).sum();
-        skipping[place] = skipped - 2;
+        let skipped: u16 = lengths[index..].iter().take(9).map(|length| length + 2).sum();
+        skipping[index] = skipped - 2;
         assert_of_no_account("eight skipped", &jpeg, &with(&jpeg, &skipping, 25));
     }
     for lengths in [vec![0xffff; 25], vec![0; 25], lengths.iter().rev().copied().collect()] {

@@ -59,10 +59,10 @@ fn frame(jpeg: &[u8]) -> usize {
 fn damage(path: &Path) {
     let beton = Beton::open(path, &OpenOptions::default()).unwrap();
     let mut bytes = std::fs::read(path).unwrap();
-    for place in beton.allocations().unwrap() {
-        let sample = place.sample as usize;
+    for stored in beton.allocations().unwrap() {
+        let sample = stored.sample as usize;
         if !sample.is_multiple_of(3) {
-            let jpeg = &mut bytes[place.ptr as usize..][..place.size as usize];
+            let jpeg = &mut bytes[stored.ptr as usize..][..stored.size as usize];
             WAYS[sample % WAYS.len()](jpeg);
         }
     }

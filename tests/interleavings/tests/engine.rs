@@ -353,8 +353,8 @@ impl RunOrder for Endless {
         UNKNOWN
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
-        visits.extend(places.map(|place| SampleRef::once(SampleId(place))));
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        visits.extend(positions.map(|position| SampleRef::once(SampleId(position))));
     }
 }
 

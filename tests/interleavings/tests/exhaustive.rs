@@ -97,7 +97,7 @@ impl Exhaustive {
     /// choices.
     fn is_of_others(&self) -> bool {
         let first = self.decisions.iter().take(SLICED_BY);
-        let sum = first.zip(1..).map(|(decision, place)| decision.chosen * place).sum::<usize>();
+        let sum = first.zip(1..).map(|(decision, index)| decision.chosen * index).sum::<usize>();
         self.made == SLICED_BY && sum % self.slice.1 != self.slice.0
     }
 }

@@ -159,10 +159,10 @@ fn metadata_of_any_size_costs_no_more_than_a_copy() {
 fn coefficients_out_of_range_are_a_reason_to_keep_the_file() {
     let mut coefficients =
         libjpeg_turbo_rs::read_coefficients(&sources::baseline(COLOR, wide(64, 64))).unwrap();
-    for (place, value) in [(0, 1024), (0, -1025), (5, 1024), (63, -1024)] {
-        let before = std::mem::replace(&mut coefficients.components[1].blocks[3][place], value);
+    for (index, value) in [(0, 1024), (0, -1025), (5, 1024), (63, -1024)] {
+        let before = std::mem::replace(&mut coefficients.components[1].blocks[3][index], value);
         let jpeg = libjpeg_turbo_rs::write_coefficients_optimized(&coefficients).unwrap();
-        assert_eq!(recutter().recut(&jpeg), Err(Unchanged::Coefficient), "{place}: {value}");
-        coefficients.components[1].blocks[3][place] = before;
+        assert_eq!(recutter().recut(&jpeg), Err(Unchanged::Coefficient), "{index}: {value}");
+        coefficients.components[1].blocks[3][index] = before;
     }
 }

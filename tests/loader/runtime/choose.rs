@@ -45,12 +45,12 @@ fn a_filter_that_keeps_nothing_is_an_empty_epoch() {
 #[test]
 fn what_can_not_be_filtered_is_told() {
     let (_dir, path) = pictures(5);
-    let told = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
-    let no_field = told(builder(&path).filter("lable", is_small));
+    let message = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
+    let no_field = message(builder(&path).filter("lable", is_small));
     assert_eq!(no_field, "no field named lable; available: image, label");
     let at = super::damaged::mode_of(&path, 3);
     crate::common::dataset::damage(&path, |bytes| bytes[at] = 9);
-    let unreadable = told(builder(&path).filter("image", |_| true));
+    let unreadable = message(builder(&path).filter("image", |_| true));
     assert!(unreadable.starts_with("filter: sample 3: "), "{unreadable}");
     assert!(unreadable.contains("pictures.beton (image): image mode 9, "), "{unreadable}");
 }
@@ -63,6 +63,6 @@ fn classes_come_as_often_as_each_other() {
     ids(builder(&path).order(order)).iter().for_each(|id| classes[*id as usize % 10] += 1);
     assert_eq!(classes, [3; 10]);
     let order = Order::ClassBalanced { field: "image".to_owned(), replacement: true };
-    let told = builder(&path).order(order).build().err().unwrap().to_string();
-    assert!(told.contains("image"), "{told}");
+    let message = builder(&path).order(order).build().err().unwrap().to_string();
+    assert!(message.contains("image"), "{message}");
 }

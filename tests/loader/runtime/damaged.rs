@@ -16,8 +16,8 @@ pub(crate) fn mode_of(path: &Path, sample: u64) -> usize {
 
 /// Damages the images of these samples.
 fn damage(path: &Path, samples: &[u64]) {
-    let places: Vec<usize> = samples.iter().map(|&sample| mode_of(path, sample)).collect();
-    crate::common::dataset::damage(path, |bytes| places.iter().for_each(|&at| bytes[at] = 9));
+    let offsets: Vec<usize> = samples.iter().map(|&sample| mode_of(path, sample)).collect();
+    crate::common::dataset::damage(path, |bytes| offsets.iter().for_each(|&at| bytes[at] = 9));
 }
 
 /// An epoch of 31 samples in the file's order, in batches of 6.
@@ -36,11 +36,11 @@ fn skipping_leaves_the_rest_as_it_was() {
     let (_dir, path) = pictures(31);
     let whole = epoch(sequential(&path));
     damage(&path, &BAD);
-    let kept = |batch: &Rows| -> Rows {
+    let undamaged = |batch: &Rows| -> Rows {
         batch.iter().filter(|(id, _)| !BAD.contains(&id.0)).cloned().collect()
     };
     // The third batch has lost all its rows, and is not delivered.
-    let want: Vec<Rows> = whole.iter().map(kept).filter(|batch| !batch.is_empty()).collect();
+    let want: Vec<Rows> = whole.iter().map(undamaged).filter(|batch| !batch.is_empty()).collect();
     assert_eq!(want.iter().map(Vec::len).collect::<Vec<_>>(), [4, 5, 6, 6, 1]);
     for workers in [1, 2, 8] {
         let loader = sequential(&path).workers(workers).on_damaged(OnDamaged::Skip);

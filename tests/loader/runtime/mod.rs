@@ -43,15 +43,15 @@ fn builder(path: &Path) -> LoaderBuilder {
 }
 
 fn rows(batch: &Batch) -> Rows {
-    let row = |place: usize| {
+    let row = |index: usize| {
         let of = |name: &str| {
             let bytes = batch.bytes(name).unwrap();
             let size = bytes.len() / batch.len();
-            bytes[place * size..][..size].to_vec()
+            bytes[index * size..][..size].to_vec()
         };
         batch.names().flat_map(of).collect()
     };
-    batch.ids().iter().enumerate().map(|(place, &id)| (id, row(place))).collect()
+    batch.ids().iter().enumerate().map(|(index, &id)| (id, row(index))).collect()
 }
 
 fn all(batches: Batches) -> Vec<Rows> {

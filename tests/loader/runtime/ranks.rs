@@ -102,6 +102,6 @@ fn what_ranks_can_not_do_is_told() {
     }
     let skip = || builder(&path).on_damaged(fuseloop::OnDamaged::Skip);
     assert!(on(skip(), 0, 1, Uneven::Pad).build().is_ok());
-    let told = on(skip(), 0, 2, Uneven::Pad).build().err().unwrap().to_string();
-    assert!(told.contains("OnDamaged::Substitute"), "{told}");
+    let message = on(skip(), 0, 2, Uneven::Pad).build().err().unwrap().to_string();
+    assert!(message.contains("OnDamaged::Substitute"), "{message}");
 }

@@ -66,24 +66,24 @@ fn a_cursor_of_something_else_is_refused_by_name() {
         batches.next().unwrap().unwrap();
         loader.cursor().unwrap()
     };
-    let told = |builder: LoaderBuilder| {
+    let message = |builder: LoaderBuilder| {
         builder.build().unwrap().resume(&cursor).err().unwrap().to_string()
     };
     let is_of = |text: String, what: &str| {
         assert!(text.starts_with(&format!("the cursor belongs to another {what}: ")), "{text}");
     };
-    is_of(told(builder(&other_path)), "dataset");
-    is_of(told(builder(&path).seed(SEED + 1)), "seed");
-    is_of(told(builder(&path).order(Order::Sequential)), "order");
-    is_of(told(builder(&path).indices(0..11)), "order");
-    is_of(told(builder(&path).pipeline("image", |_| crops(17))), "plan");
-    is_of(told(builder(&path).number_rule(NumberRule::Exact)), "plan");
-    is_of(told(builder(&path).without("label")), "plan");
+    is_of(message(builder(&other_path)), "dataset");
+    is_of(message(builder(&path).seed(SEED + 1)), "seed");
+    is_of(message(builder(&path).order(Order::Sequential)), "order");
+    is_of(message(builder(&path).indices(0..11)), "order");
+    is_of(message(builder(&path).pipeline("image", |_| crops(17))), "plan");
+    is_of(message(builder(&path).number_rule(NumberRule::Exact)), "plan");
+    is_of(message(builder(&path).without("label")), "plan");
     assert_eq!(
-        told(builder(&path).batch_size(5)),
+        message(builder(&path).batch_size(5)),
         "the cursor is at row 6 of the epoch, which is not between two batches of 5 rows: keep batch size times ranks as it was"
     );
-    assert!(told(builder(&path).batch_size(4)).contains("batches of 4 rows"));
+    assert!(message(builder(&path).batch_size(4)).contains("batches of 4 rows"));
     // The cursor is between two batches of this size too.
     let loader = builder(&path).batch_size(3).build().unwrap();
     let whole: Rows = all(builder(&path).build().unwrap().epoch(0).unwrap()).concat();
@@ -101,9 +101,9 @@ fn a_cursor_beyond_the_epoch_is_refused() {
     assert_eq!(end.position, 12);
     assert!(all(loader.resume(&end).unwrap()).is_empty());
     for position in [13, 18, u64::MAX] {
-        let told = loader.resume(&Cursor { position, ..end }).err().unwrap().to_string();
+        let message = loader.resume(&Cursor { position, ..end }).err().unwrap().to_string();
         let begin = format!("the cursor is at row {position} of an epoch of 12 rows: ");
-        assert!(told.starts_with(&begin), "{told}");
+        assert!(message.starts_with(&begin), "{message}");
     }
 }
 
@@ -141,11 +141,11 @@ fn damaged_at(path: &Path, sample: u64) -> usize {
 fn there_is_no_place_without_an_epoch_or_without_order() {
     let (_dir, path) = pictures(12);
     let loader = builder(&path).unordered(true).build().unwrap();
-    let told = loader.cursor().unwrap_err().to_string();
-    assert_eq!(told, "no epoch was started: call `epoch` first");
+    let message = loader.cursor().unwrap_err().to_string();
+    assert_eq!(message, "no epoch was started: call `epoch` first");
     let batches = loader.epoch(0).unwrap();
-    let told = batches.cursor().unwrap_err().to_string();
-    assert_eq!(told, "batches are delivered unordered: a cursor needs them in order");
+    let message = batches.cursor().unwrap_err().to_string();
+    assert_eq!(message, "batches are delivered unordered: a cursor needs them in order");
     let mut unordered: Rows = all(batches).concat();
     let mut ordered: Rows = all(builder(&path).build().unwrap().epoch(0).unwrap()).concat();
     unordered.sort();

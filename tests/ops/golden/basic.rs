@@ -135,7 +135,7 @@ fn imagenet_normalization_is_torchvisions_but_for_its_roundings() {
     };
     let (ours, theirs) = (floats(&ours), floats(&golden("normalize.bin")));
     assert_eq!(ours.len(), theirs.len());
-    for (place, (a, b)) in ours.iter().zip(&theirs).enumerate() {
-        assert!((a - b).abs() <= 1e-6, "value {}, channel {}: {a}, {b}", place / 3, place % 3);
+    for (index, (a, b)) in ours.iter().zip(&theirs).enumerate() {
+        assert!((a - b).abs() <= 1e-6, "value {}, channel {}: {a}, {b}", index / 3, index % 3);
     }
 }

@@ -101,8 +101,8 @@ impl Image {
     }
 
     fn filled(size: Size, value: impl Fn(u32, u32, u32) -> u32) -> Vec<u8> {
-        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-        places.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect()
+        let positions = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        positions.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect()
     }
 }
 

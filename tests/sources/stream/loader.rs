@@ -201,14 +201,14 @@ fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
     for (stream, end) in [(numbers(0, 11).stream(), 11), (numbers(0, 11).held().stream(), 12)] {
         let loader = builder(&stream).build().unwrap();
         let begin = loader.epoch(0).unwrap().cursor().unwrap();
-        let told = |position: u64| match loader.resume(&Cursor { position, ..begin }) {
+        let error_at = |position: u64| match loader.resume(&Cursor { position, ..begin }) {
             Err(error) => Some(error.to_string()),
             Ok(mut rest) => rest.find_map(Result::err).map(|error| error.to_string()),
         };
-        assert_eq!((told(8), told(end)), (None, None));
+        assert_eq!((error_at(8), error_at(end)), (None, None));
         for position in [16, 400] {
-            let told = told(position).unwrap_or_default();
-            assert!(told.contains(&format!("the cursor is at row {position}")), "{told}");
+            let message = error_at(position).unwrap_or_default();
+            assert!(message.contains(&format!("the cursor is at row {position}")), "{message}");
         }
     }
 }
@@ -229,15 +229,15 @@ fn items_of_other_fields_are_refused() {
 fn what_asks_for_samples_out_of_turn_is_refused_with_the_cure() {
     let known = numbers(0, 11).stream();
     let unknown = numbers(0, 11).held().stream();
-    let told = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
-    assert!(told(builder(&known).order(Order::Random)).contains("`Stream::shuffle`"));
-    assert!(told(builder(&known).indices([1, 2])).contains("`Stream::filter`"));
-    assert!(told(builder(&known).filter("label", |_| true)).contains("`Stream::filter`"));
-    assert!(told(builder(&known).cache(Cache::memory(1 << 20))).contains("cache_in_memory"));
+    let message = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
+    assert!(message(builder(&known).order(Order::Random)).contains("`Stream::shuffle`"));
+    assert!(message(builder(&known).indices([1, 2])).contains("`Stream::filter`"));
+    assert!(message(builder(&known).filter("label", |_| true)).contains("`Stream::filter`"));
+    assert!(message(builder(&known).cache(Cache::memory(1 << 20))).contains("cache_in_memory"));
     let substitute = builder(&known).on_damaged(OnDamaged::Substitute);
-    assert!(told(substitute).contains("OnDamaged::Skip"));
+    assert!(message(substitute).contains("OnDamaged::Skip"));
     let ranks = Ranks::new(0, 2, Uneven::Drop).unwrap();
-    assert!(told(builder(&unknown).distributed(ranks)).contains("with_epoch"));
+    assert!(message(builder(&unknown).distributed(ranks)).contains("with_epoch"));
 }
 
 #[test]
@@ -261,11 +261,11 @@ fn an_inspector_opens_any_place_of_an_epoch() {
     let wanted: Vec<u8> =
         batches(&loader, 2).into_iter().flat_map(|(_, _, pixels)| pixels).collect();
     let mut inspector = loader.inspect("image", 2).unwrap().unwrap();
-    for place in [3, 4, 30, 0, 39, 39] {
-        let found = inspector.sample(place).unwrap();
-        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, 6, vec![place as u8; 6 * 6 * 3]);
+    for position in [3, 4, 30, 0, 39, 39] {
+        let found = inspector.sample(position).unwrap();
+        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, 6, vec![position as u8; 6 * 6 * 3]);
         assert_eq!(found.pixels, bytes);
-        assert_eq!(found.row, wanted[place as usize * 48..][..48]);
+        assert_eq!(found.row, wanted[position as usize * 48..][..48]);
     }
     let error = inspector.sample(40).err().unwrap().to_string();
     assert!(error.contains("the stream has ended after 40 items"), "{error}");

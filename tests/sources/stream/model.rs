@@ -84,8 +84,8 @@ impl Dice {
     }
 }
 
-fn label(record: &[OwnedValue], place: usize) -> u64 {
-    match record[place] {
+fn label(record: &[OwnedValue], index: usize) -> u64 {
+    match record[index] {
         OwnedValue::Int(label) => label as u64,
         ref other => panic!("{other:?}"),
     }
@@ -155,7 +155,7 @@ pub(crate) fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
     };
     let turn = |turn: u64| Pass { turn: pass.turn.wrapping_mul(STEP).wrapping_add(turn), ..*pass };
     let parts = |trees: &[Tree]| -> Vec<Vec<u64>> {
-        trees.iter().enumerate().map(|(place, tree)| model(tree, &part(place))).collect()
+        trees.iter().enumerate().map(|(index, tree)| model(tree, &part(index))).collect()
     };
     match tree {
         Tree::Numbers { first, count, .. } => (*first..first + count).collect(),
@@ -244,15 +244,15 @@ fn mixed(
     while weights.iter().any(|&weight| weight > 0.0) {
         let sum: f64 = weights.iter().sum();
         let mut left = (word() >> 11) as f64 / 2f64.powi(53) * sum;
-        let place = (0..parts.len()).find(|&place| {
-            left -= weights[place];
+        let index = (0..parts.len()).find(|&index| {
+            left -= weights[index];
             left < 0.0
         });
-        let place = place.unwrap();
-        match (parts[place].next(), end) {
+        let index = index.unwrap();
+        match (parts[index].next(), end) {
             (Some(number), _) => out.push(number),
             (None, MixEnd::First) => return out,
-            (None, MixEnd::Last) => weights[place] = 0.0,
+            (None, MixEnd::Last) => weights[index] = 0.0,
         }
     }
     out

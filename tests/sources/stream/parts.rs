@@ -188,19 +188,19 @@ fn labels_views_and_an_inspector_too() {
         .build()
         .unwrap();
     let wanted = wanted(&|| Loader::from_stream(mix()), 1);
-    let (mut inspector, mut place) = (loader.inspect("image", 1).unwrap().unwrap(), 0);
+    let (mut inspector, mut index) = (loader.inspect("image", 1).unwrap().unwrap(), 0);
     for batch in loader.epoch(1).unwrap() {
         let batch = batch.unwrap();
         assert_eq!(batch.bytes("second").unwrap(), batch.bytes("image").unwrap());
         for (label, row) in rows_of(&batch) {
-            let (own, pixels) = &wanted[place];
+            let (own, pixels) = &wanted[index];
             assert_eq!(label, if *own >= SECOND { 5 } else { *own });
             assert_eq!(row, *pixels);
-            assert_eq!(inspector.sample(place as u64).unwrap().row, row);
-            place += 1;
+            assert_eq!(inspector.sample(index as u64).unwrap().row, row);
+            index += 1;
         }
     }
-    assert_eq!(place, wanted.len());
+    assert_eq!(index, wanted.len());
     assert!(
         loader.explain().contains("field image, samples of component 1:"),
         "{}",
@@ -230,9 +230,9 @@ fn mixing_stays_with_the_outputs_own_list() {
 #[test]
 fn what_does_not_fit_is_refused_with_words() {
     let from_mix = || with_parts(Loader::from_stream(mix()));
-    let told = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
+    let message = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
     let of = |builder: LoaderBuilder, part, ops: fn() -> Ops| {
-        told(builder.pipeline_of(part, "image", move |_| Ok(ops())))
+        message(builder.pipeline_of(part, "image", move |_| Ok(ops())))
     };
     assert_eq!(
         of(from_mix(), 1, || ops![RandomCrop::new(4, 5).unwrap()]),
@@ -255,11 +255,11 @@ fn what_does_not_fit_is_refused_with_words() {
         ops
     });
     assert!(device.contains("component ops run on the CPU only: remove ToDevice"), "{device}");
-    let branch = told(from_mix().branch("more", "image", 1, |_| Ok(vec![])));
+    let branch = message(from_mix().branch("more", "image", 1, |_| Ok(vec![])));
     assert!(branch.contains("a branch and the output it branches from"), "{branch}");
-    let unknown = told(from_mix().pipeline_of(1, "picture", |_| Ok(crop())));
+    let unknown = message(from_mix().pipeline_of(1, "picture", |_| Ok(crop())));
     assert!(unknown.contains("no output named picture"), "{unknown}");
-    let param = told(from_mix().pipeline_of(1, "image", |_| Ok(ops![RandomInvert::new(2.0)?])));
+    let param = message(from_mix().pipeline_of(1, "image", |_| Ok(ops![RandomInvert::new(2.0)?])));
     assert!(param.starts_with("output image of component 1: "), "{param}");
 }
 

@@ -84,16 +84,16 @@ fn readers_end_when_nobody_takes_any_more() {
 
 #[test]
 fn an_error_at_some_item_comes_at_its_place_with_and_without_threads() {
-    let told = |reads| {
+    let observed = |reads| {
         let bad = numbers(100, 50).bad(At::Stream(7)).stream();
         let parts = [numbers(0, 50).stream(), bad, numbers(200, 50).stream()];
         until_error(&Stream::interleave(parts, weave(reads, true)).unwrap())
     };
-    let plain = told(0);
+    let plain = observed(0);
     assert_eq!(plain.1, "the shard is cut off");
     assert_eq!(plain.0.len(), 8 + 7 + 6);
     for reads in [1, 2, 8] {
-        assert_eq!(told(reads), plain);
+        assert_eq!(observed(reads), plain);
     }
     let (seen, error) = until_error(&numbers(0, 9).bad(At::Panic(4)).stream().prefetch(3));
     assert_eq!((seen, error.as_str()), (vec![0, 1, 2, 3], "panic: planted"));
@@ -162,24 +162,24 @@ fn what_does_not_fit_together_is_refused_in_words() {
     let mut other = numbers(0, 3);
     other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
     let other = other.stream();
-    let told = |made: Result<Stream, StreamError>| made.err().unwrap().to_string();
-    assert_eq!(told(Stream::concat([])), "concat: no streams, expected at least 1");
+    let message = |made: Result<Stream, StreamError>| made.err().unwrap().to_string();
+    assert_eq!(message(Stream::concat([])), "concat: no streams, expected at least 1");
     assert_eq!(
-        told(Stream::concat([one.clone(), other.clone()])),
+        message(Stream::concat([one.clone(), other.clone()])),
         "concat: stream 1 (numbers from 0) has [image RgbImage, label Float], stream 0 has \
          [image RgbImage, label Int]"
     );
     assert_eq!(
-        told(Stream::zip([one.clone(), other])),
+        message(Stream::zip([one.clone(), other])),
         "zip: two of the streams have a field image"
     );
     let none = Interleave { block_length: 0, ..Interleave::default() };
     assert_eq!(
-        told(Stream::interleave([one.clone()], none)),
+        message(Stream::interleave([one.clone()], none)),
         "interleave: block_length is 0: give 1 or more"
     );
     for weight in [-1.0, f64::NAN, f64::INFINITY, 0.0] {
-        let error = told(Stream::mix([(one.clone(), weight)], MixEnd::First));
+        let error = message(Stream::mix([(one.clone(), weight)], MixEnd::First));
         assert!(error.starts_with("mix: stream 0 has weight"), "{error}");
     }
     let empty = numbers(0, 0).held().stream().repeat_forever();

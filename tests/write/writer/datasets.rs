@@ -26,9 +26,9 @@ struct Dataset {
 }
 
 /// A unique name of 1 to 16 ASCII characters, often of all 16.
-fn arbitrary_name(u: &mut Unstructured<'_>, place: usize) -> arbitrary::Result<String> {
+fn arbitrary_name(u: &mut Unstructured<'_>, index: usize) -> arbitrary::Result<String> {
     let length = *u.choose(&[2, 3, 9, 15, 16])?;
-    let mut name = format!("{place:02}");
+    let mut name = format!("{index:02}");
     while name.len() < length {
         name.push(char::from(u.int_in_range(1..=127_u8)?));
     }
@@ -129,7 +129,7 @@ impl Dataset {
     fn arbitrary(u: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
         let options = arbitrary_options(u)?;
         let fields = (0..u.int_in_range(1..=6)?)
-            .map(|place| Ok(field(&arbitrary_name(u, place)?, arbitrary_kind(u)?)))
+            .map(|index| Ok(field(&arbitrary_name(u, index)?, arbitrary_kind(u)?)))
             .collect::<Result<Vec<_>, _>>()?;
         // Mostly small counts, and some that give several threads work.
         let count = *u.choose(&[0, 1, 2, 20, 64, 65, 300])?;

@@ -49,8 +49,8 @@ fn assert_same_values(file: &Beton, again: &Beton) -> u64 {
     assert_eq!((file.fields(), file.len()), (again.fields(), again.len()));
     let mut differing = 0;
     for id in file.samples() {
-        for (place, field) in file.fields().iter().enumerate() {
-            let [a, b] = [file, again].map(|beton| beton.owned(id, place).unwrap());
+        for (index, field) in file.fields().iter().enumerate() {
+            let [a, b] = [file, again].map(|beton| beton.owned(id, index).unwrap());
             if let (OwnedValue::Image(a), OwnedValue::Image(b)) = (&a, &b)
                 && a.mode == ImageMode::Jpeg
             {
@@ -98,12 +98,12 @@ fn jpegs_are_re_cut_whether_given_or_encoded_here_and_others_are_kept_and_listed
     let fields = [field("x", FieldKind::RgbImage)];
     let (plain, _) = write_rows(rows, &fields, &with_images(jpegs()));
     let (bytes, report) = write_rows(rows, &fields, &with_images(tiled(Tile::Pixels(32))));
-    assert_eq!((report.samples, report.recut, report.kept.count), (5, 4, 1));
+    assert_eq!((report.samples, report.recut, report.unchanged.count), (5, 4, 1));
     assert_eq!(report.passed_through, 1, "the one that is kept");
-    let kept = &report.kept.first[0];
-    assert_eq!((kept.sample, &*kept.field), (SampleId(3), "x"));
-    assert_eq!(kept.path, Some(dir.path().join("cut.jpg")));
-    assert!(matches!(kept.cause, UnchangedCause::Jpeg(_)), "{:?}", kept.cause);
+    let unchanged = &report.unchanged.first[0];
+    assert_eq!((unchanged.sample, &*unchanged.field), (SampleId(3), "x"));
+    assert_eq!(unchanged.path, Some(dir.path().join("cut.jpg")));
+    assert!(matches!(unchanged.cause, UnchangedCause::Jpeg(_)), "{:?}", unchanged.cause);
 
     let [plain, beton] =
         [plain, bytes].map(|bytes| Beton::from_bytes(bytes, &OpenOptions::default()).unwrap());
@@ -129,7 +129,7 @@ fn a_damaged_jpeg_is_damage_if_verified_and_cmyk_is_refused_as_ever() {
     assert!(message.starts_with("sample 3 (") && message.contains("cut.jpg"), "{message}");
     let skip = WriteOptions { damaged: OnUnreadable::Skip, ..with_images(verified) };
     let (_, report) = write_rows(&rows, &fields, &skip);
-    assert_eq!((report.recut, report.kept.count, report.skipped.count), (32, 0, 8));
+    assert_eq!((report.recut, report.unchanged.count, report.skipped.count), (32, 0, 8));
 
     let cmyk = vec![FieldValue::Image(ImageInput::JpegBytes(jpeg(8, 8, ColorType::Cmyk)))];
     let message = error_of(&[cmyk], &fields, &with_images(tiled(Tile::default())));
@@ -151,7 +151,7 @@ fn the_tiled_file_is_the_same_for_any_number_of_threads() {
         let options =
             WriteOptions { threads: NonZeroUsize::new(threads), damaged, ..with_images(image) };
         let (bytes, report) = write_rows(&rows, &fields, &options);
-        (bytes, report.recut, report.kept, report.skipped.count)
+        (bytes, report.recut, report.unchanged, report.skipped.count)
     };
     let one = written(1);
     assert!(one.1 > 0 && one.2.count > 0);
@@ -178,7 +178,7 @@ fn each_mode_stores_the_same_pixels_with_tiles_and_without() {
                 (Beton::from_bytes(bytes, &OpenOptions::default()).unwrap(), report)
             });
             assert_eq!(assert_same_values(&plain.0, &cut.0), cut.1.recut, "{mode:?}");
-            assert_eq!((plain.1.recut, cut.1.kept.count), (0, 0), "{mode:?}");
+            assert_eq!((plain.1.recut, cut.1.unchanged.count), (0, 0), "{mode:?}");
             match mode {
                 WriteMode::Raw => assert_eq!(cut.1.recut, 0),
                 WriteMode::Jpg => assert_eq!(cut.1.recut, 30),
@@ -201,12 +201,12 @@ fn a_jpeg_is_kept_where_markers_would_push_its_sample_out_of_the_page() {
         vec![FieldValue::Image(image), FieldValue::Bytes(vec![7; page_size as usize - room])]
     };
     let (_, report) = write_rows(&[row(grown.len())], &fields, &options(tiled(Tile::Pixels(8))));
-    assert_eq!((report.recut, report.kept.count), (1, 0));
+    assert_eq!((report.recut, report.unchanged.count), (1, 0));
     let rows = [row(packed.len())];
     let (bytes, report) = write_rows(&rows, &fields, &options(tiled(Tile::Pixels(8))));
-    assert_eq!((report.recut, report.kept.count, report.passed_through), (0, 1, 1));
+    assert_eq!((report.recut, report.unchanged.count, report.passed_through), (0, 1, 1));
     let size = (page_size as usize + grown.len() - packed.len()) as u64;
-    assert_eq!(report.kept.first[0].cause, UnchangedCause::Page { size, page_size });
+    assert_eq!(report.unchanged.first[0].cause, UnchangedCause::Page { size, page_size });
     assert!(bytes == write_rows(&rows, &fields, &options(ImageOptions::default())).0);
 }
 
@@ -225,7 +225,7 @@ fn ffcv_s_own_files_are_re_cut_with_every_value_and_again_to_the_same_bytes() {
         let written = Beton::open(&out, &OpenOptions::default()).unwrap();
         assert_eq!(assert_same_values(&beton, &written), report.recut, "{path:?}");
         assert_eq!(written.header().page_size, beton.header().page_size);
-        assert_eq!((report.samples, report.kept.count), (beton.len(), 0), "{path:?}");
+        assert_eq!((report.samples, report.unchanged.count), (beton.len(), 0), "{path:?}");
         let second = recut_beton(&out, &again, &RecutOptions::default()).unwrap();
         assert_eq!(second.recut, report.recut);
         assert!(fs::read(&out).unwrap() == fs::read(&again).unwrap(), "{path:?}");
@@ -273,9 +273,9 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
     let [file, written] =
         [&path, &out].map(|path| Beton::open(path, &OpenOptions::default()).unwrap());
     assert_eq!(assert_same_values(&file, &written), report.recut);
-    assert_eq!(report.kept.count, 7);
-    assert!(report.kept.first.iter().all(|jpeg| jpeg.field == "second"));
-    assert!(report.kept.first.iter().all(|jpeg| jpeg.sample.0 % 3 == 0));
+    assert_eq!(report.unchanged.count, 7);
+    assert!(report.unchanged.first.iter().all(|jpeg| jpeg.field == "second"));
+    assert!(report.unchanged.first.iter().all(|jpeg| jpeg.sample.0 % 3 == 0));
     assert!(fs::read(cut(1, "c.beton").0).unwrap() == fs::read(&out).unwrap());
 
     let error = recut_beton(&path, &path, &RecutOptions::default()).unwrap_err();
@@ -354,9 +354,10 @@ fn a_folder_is_mirrored_with_its_jpegs_re_cut() {
     let dir = tempfile::tempdir().unwrap();
     let (src, dst) = (folder(dir.path()), dir.path().join("new/dst"));
     let report = mirrored(&src, &dst, 3);
-    assert_eq!((report.recut, report.kept.count, report.copied), (3, 3, 2));
-    let kept: Vec<&Path> = report.kept.first.iter().map(|file| file.path.as_path()).collect();
-    assert_eq!(kept, ["b/cut.jpg", "b/empty.jpg", "b/text.jpg"].map(|name| src.join(name)));
+    assert_eq!((report.recut, report.unchanged.count, report.copied), (3, 3, 2));
+    let unchanged: Vec<&Path> =
+        report.unchanged.first.iter().map(|file| file.path.as_path()).collect();
+    assert_eq!(unchanged, ["b/cut.jpg", "b/empty.jpg", "b/text.jpg"].map(|name| src.join(name)));
 
     let mut want = all_below(&src);
     want.remove(Path::new(".hidden"));
@@ -378,7 +379,7 @@ fn a_folder_is_mirrored_with_its_jpegs_re_cut() {
     fs::write(left.join("lock"), "").unwrap();
     for threads in [1, 8] {
         let again = mirrored(&src, &dst, threads);
-        assert_eq!((again.recut, &again.kept), (3, &report.kept));
+        assert_eq!((again.recut, &again.unchanged), (3, &report.unchanged));
         assert!(all_below(&dst) == want, "{threads}");
     }
 }
@@ -404,7 +405,7 @@ fn photographs_decode_to_the_same_pixels_from_a_tiled_file_and_a_mirrored_folder
     let (plain, _) = write(&src, "plain.beton", ImageOptions::default());
     let (cut, report) = write(&src, "cut.beton", tiled(Tile::default()));
     assert_eq!(assert_same_values(&plain, &cut), report.recut);
-    assert_eq!((report.recut, report.kept.count), (plain.len(), 0));
+    assert_eq!((report.recut, report.unchanged.count), (plain.len(), 0));
 
     let mirror = mirrored(&src, &dst, 2);
     assert_eq!((mirror.recut, mirror.recut_bytes), (report.recut, report.recut_bytes));

@@ -25,7 +25,7 @@ use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
 const NOT_RUN: [(&str, &str); 3] = [
-    ("cargo ", "it compiles everything anew; CI runs the same"),
+    ("cargo ", "it compiles everything again; CI runs the same"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
 ];
@@ -179,9 +179,9 @@ fn run(dir: &Path, line: &str) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let [told, errors] =
+    let [printed, errors] =
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    Err(told + &errors)
+    Err(printed + &errors)
 }
 
 /// Deletes the output file of a line, which another line may have written already.
@@ -208,13 +208,13 @@ fn commands_run() {
         let dir = tempfile::tempdir().unwrap();
         lay_out(dir.path());
         for (at, line) in text.lines().enumerate() {
-            let place = format!("{file}:{}", first + 1 + at);
+            let location = format!("{file}:{}", first + 1 + at);
             if let Some((_, why)) = NOT_RUN.iter().find(|(begin, _)| line.starts_with(begin)) {
-                println!("{place}: not run: {why}: {line}");
+                println!("{location}: not run: {why}: {line}");
                 continue;
             }
             clear(dir.path(), line);
-            run(dir.path(), line).unwrap_or_else(|told| panic!("{place}: {line}\n{told}"));
+            run(dir.path(), line).unwrap_or_else(|output| panic!("{location}: {line}\n{output}"));
         }
     }
 }
@@ -227,6 +227,6 @@ fn the_message_that_is_shown_is_the_one_that_is_given() {
     let of = |language: &str| &page.iter().find(|block| block.language == language).unwrap().text;
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("imagenet.toml"), of("toml").replace("scale", "scael")).unwrap();
-    let told = run(dir.path(), "fuseloop bench train.beton --pipeline imagenet.toml");
-    assert_eq!(told.unwrap_err(), *of("text"));
+    let output = run(dir.path(), "fuseloop bench train.beton --pipeline imagenet.toml");
+    assert_eq!(output.unwrap_err(), *of("text"));
 }

@@ -36,7 +36,7 @@ pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    place: BitPosition,
+    position: BitPosition,
 }
 
 /// A position between two bits of a segment.
@@ -52,44 +52,44 @@ pub(super) struct BitPosition {
 
 impl<'a> Bits<'a> {
     /// Reads the bits from `position` on, of a segment that [`unstuff`] wrote.
-    pub(super) fn new(bytes: &'a [u8], place: BitPosition) -> Self {
-        Self { bytes, place }
+    pub(super) fn new(bytes: &'a [u8], position: BitPosition) -> Self {
+        Self { bytes, position }
     }
 
     /// Returns the current position.
-    pub(super) fn place(&self) -> BitPosition {
-        self.place
+    pub(super) fn position(&self) -> BitPosition {
+        self.position
     }
 
     /// Refills `word` to at least 56 valid bits. Returns `None` past the end of the segment and its
     /// padding.
     #[inline(always)]
     pub(super) fn refill(&mut self) -> Option<()> {
-        let next = self.bytes.get(self.place.at..)?.first_chunk()?;
+        let next = self.bytes.get(self.position.at..)?.first_chunk()?;
         // Bits beyond `count` may be in `word` already: they are the same bits.
-        self.place.word |= u64::from_be_bytes(*next) >> self.place.count;
-        self.place.at += (63 - self.place.count as usize) >> 3;
-        self.place.count |= 56;
+        self.position.word |= u64::from_be_bytes(*next) >> self.position.count;
+        self.position.at += (63 - self.position.count as usize) >> 3;
+        self.position.count |= 56;
         Some(())
     }
 
     /// Returns the next 64 bits, of which `count` are valid.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
-        self.place.word
+        self.position.word
     }
 
     /// Skips `n` valid bits, 63 at most.
     #[inline(always)]
     pub(super) fn consume(&mut self, n: u32) {
-        self.place.word <<= n & 63;
-        self.place.count = self.place.count.wrapping_sub(n);
+        self.position.word <<= n & 63;
+        self.position.count = self.position.count.wrapping_sub(n);
     }
 
     /// Returns whether no more bits were consumed than the segment has.
     pub(super) fn is_inside(&self) -> bool {
         let len = self.bytes.len().saturating_sub(PAD);
-        self.place.at * 8 <= len * 8 + self.place.count as usize
+        self.position.at * 8 <= len * 8 + self.position.count as usize
     }
 }
 

@@ -13,7 +13,7 @@ use super::huffman::{CodeEntry, CodeTable, Rare};
 use fuseloop_kernels::ORDER;
 
 /// Where each coefficient is stored, in the file's order (T.81, figure 5).
-pub(super) const POSITIONS: [u8; 64] = places();
+pub(super) const POSITIONS: [u8; 64] = positions();
 
 #[rustfmt::skip]
 const ZIGZAG: [u8; 64] = [
@@ -23,13 +23,13 @@ const ZIGZAG: [u8; 64] = [
     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-const fn places() -> [u8; 64] {
-    let (mut places, mut at) = ([0; 64], 0);
+const fn positions() -> [u8; 64] {
+    let (mut positions, mut at) = ([0; 64], 0);
     while at < 64 {
-        places[at] = ORDER[ZIGZAG[at] as usize];
+        positions[at] = ORDER[ZIGZAG[at] as usize];
         at += 1;
     }
-    places
+    positions
 }
 
 /// A component's tables.

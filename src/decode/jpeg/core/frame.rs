@@ -110,8 +110,8 @@ impl Tables {
         let (tables, []) = body.as_chunks::<65>() else { return None };
         for [number, steps @ ..] in tables {
             let table = self.steps.get_mut(usize::from(*number))?.insert([0; 64]);
-            for (place, step) in POSITIONS.iter().zip(steps) {
-                table[usize::from(*place)] = i16::from(*step);
+            for (position, step) in POSITIONS.iter().zip(steps) {
+                table[usize::from(*position)] = i16::from(*step);
             }
         }
         Some(())

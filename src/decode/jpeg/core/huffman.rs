@@ -127,22 +127,22 @@ impl CodeTable {
             return None;
         }
         table.symbols[..symbols.len()].copy_from_slice(symbols);
-        let (mut code, mut place) = (0, 0);
+        let (mut code, mut index) = (0, 0);
         for (length, &count) in (1..=16).zip(counts) {
             let end = code + u32::from(count);
             if count > 0 {
                 if end >= 1 << length {
                     return None;
                 }
-                table.offsets[length as usize] = place as i32 - code as i32;
+                table.offsets[length as usize] = index as i32 - code as i32;
                 table.ends[length as usize] = end << (16 - length);
-                let symbols = symbols.get(place..place + usize::from(count))?;
+                let symbols = symbols.get(index..index + usize::from(count))?;
                 table.fill(code, length, symbols);
-                place += symbols.len();
+                index += symbols.len();
             }
             code = end << 1;
         }
-        (place == symbols.len()).then_some(table)
+        (index == symbols.len()).then_some(table)
     }
 
     /// Enters the codes of `length`, of which `code` is the first.
@@ -151,11 +151,11 @@ impl CodeTable {
             return;
         }
         let each = 1 << (LOOKUP_BITS - length);
-        let places = self.lookup[code as usize * each..].chunks_exact_mut(each);
-        for (places, &symbol) in places.zip(symbols) {
+        let entries = self.lookup[code as usize * each..].chunks_exact_mut(each);
+        for (entries, &symbol) in entries.zip(symbols) {
             let entry = CodeEntry::new(symbol, length, self.kind);
             if entry.bits() <= MAX_LOOKUP_BITS {
-                places.fill(entry);
+                entries.fill(entry);
             }
         }
     }
@@ -184,8 +184,8 @@ impl CodeTable {
     fn search(&self, bits: u64) -> Option<CodeEntry> {
         let bits = (bits >> 48) as u32;
         let length = (1..=16).find(|&length| bits < self.ends[length as usize])?;
-        let place = (bits >> (16 - length)) as i32 + self.offsets[length as usize];
-        let symbol = self.symbols.get(usize::try_from(place).ok()?)?;
+        let index = (bits >> (16 - length)) as i32 + self.offsets[length as usize];
+        let symbol = self.symbols.get(usize::try_from(index).ok()?)?;
         Some(CodeEntry::new(*symbol, length, self.kind))
     }
 }

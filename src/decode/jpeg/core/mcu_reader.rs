@@ -22,7 +22,7 @@ struct McuBlock<'a> {
     channel: usize,
     steps: &'a [i16; 64],
     /// The block's column and row in the MCU.
-    place: [usize; 2],
+    position: [usize; 2],
     codes: Codes<'a>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct McuReader<'a> {
     /// segment.
     next: u64,
     end: u64,
-    place: BitPosition,
+    bit_position: BitPosition,
     dc: [i32; 3],
 }
 
@@ -56,18 +56,19 @@ impl<'a> McuReader<'a> {
     ) -> Option<Self> {
         let steps = &frame.channels().first()?.steps;
         let codes = frame.codes(0, tables)?;
-        let first = McuBlock { channel: 0, steps, place: [0; 2], codes };
+        let first = McuBlock { channel: 0, steps, position: [0; 2], codes };
         let (mut blocks, mut count) = ([first; BLOCKS], 0);
         for (channel, factors) in frame.channels().iter().enumerate() {
             let codes = frame.codes(channel, tables)?;
             for at in 0..factors.h * factors.v {
-                let place = [at % factors.h, at / factors.h];
-                *blocks.get_mut(count)? = McuBlock { channel, steps: &factors.steps, place, codes };
+                let position = [at % factors.h, at / factors.h];
+                *blocks.get_mut(count)? =
+                    McuBlock { channel, steps: &factors.steps, position, codes };
                 count += 1;
             }
         }
-        let (place, dc) = (BitPosition::default(), [0; 3]);
-        Some(Self { source, part, blocks, count, segment, next: 0, end: 0, place, dc })
+        let (bit_position, dc) = (BitPosition::default(), [0; 3]);
+        Some(Self { source, part, blocks, count, segment, next: 0, end: 0, bit_position, dc })
     }
 
     /// Reads a row of the region's MCUs into `mcu_row`.
@@ -99,7 +100,7 @@ impl<'a> McuReader<'a> {
 
     /// Checks that the current segment held all bits that were read.
     fn close(&self) -> Option<()> {
-        Bits::new(self.segment, self.place).is_inside().then_some(())
+        Bits::new(self.segment, self.bit_position).is_inside().then_some(())
     }
 
     /// Opens the segment that contains an MCU.
@@ -114,7 +115,7 @@ impl<'a> McuReader<'a> {
         unstuff(&bytes[scan.segment(usize::try_from(segment).ok()?)], self.segment)?;
         self.next = segment * interval;
         self.end = (self.next + interval).min(last);
-        self.place = BitPosition::default();
+        self.bit_position = BitPosition::default();
         self.dc = [0; 3];
         Some(())
     }
@@ -122,37 +123,37 @@ impl<'a> McuReader<'a> {
     /// Skips the MCUs before `mcu`.
     #[inline(always)]
     fn pass(&mut self, mcu: u64) -> Option<()> {
-        let (mut bits, mut dc) = (Bits::new(self.segment, self.place), self.dc);
+        let (mut bits, mut dc) = (Bits::new(self.segment, self.bit_position), self.dc);
         let blocks = &self.blocks[..self.count];
         for _ in self.next..mcu {
             for block in blocks {
                 block.codes.skip(&mut bits, &mut dc[block.channel])?;
             }
         }
-        (self.next, self.place, self.dc) = (mcu, bits.place(), dc);
+        (self.next, self.bit_position, self.dc) = (mcu, bits.position(), dc);
         Some(())
     }
 
     /// Reads the MCUs before `mcu`; the first of them is at index `first` of the region's row.
     #[inline(always)]
     fn read(&mut self, mcu: u64, first: usize, stripe: &mut McuRow) -> Option<()> {
-        let (mut bits, mut dc) = (Bits::new(self.segment, self.place), self.dc);
+        let (mut bits, mut dc) = (Bits::new(self.segment, self.bit_position), self.dc);
         let blocks = &self.blocks[..self.count];
         for (nth, _) in (self.next..mcu).enumerate() {
-            for &McuBlock { channel, steps, place, codes } in blocks {
+            for &McuBlock { channel, steps, position, codes } in blocks {
                 let mut block = [0; 64];
                 let length = codes.read(&mut bits, &mut dc[channel], &mut block)?;
                 // A product that no valid image has would wrap, and the short path would then differ
                 // from the long one.
                 let flat = i16::checked_mul(block[0], steps[0])?;
-                let (out, stride) = stripe.block_mut(channel, first + nth, place);
+                let (out, stride) = stripe.block_mut(channel, first + nth, position);
                 match length {
                     1 => idct_flat(flat, out, stride),
                     _ => idct(&block, steps, out, stride),
                 }
             }
         }
-        (self.next, self.place, self.dc) = (mcu, bits.place(), dc);
+        (self.next, self.bit_position, self.dc) = (mcu, bits.position(), dc);
         Some(())
     }
 }

@@ -137,9 +137,9 @@ impl McuRow {
 
 /// Returns the rows of the chroma planes that row `y` of the image is computed from: near and far.
 fn chroma_rows(part: &DecodeRegion, row: u64, y: u64) -> [usize; 2] {
-    let place = |at: u64| (at + 1 - 8 * row) as usize;
+    let buffer_row = |at: u64| (at + 1 - 8 * row) as usize;
     if part.grid.mcu_height == 8 {
-        return [place(y); 2];
+        return [buffer_row(y); 2];
     }
     let near = y / 2;
     let far = if y.is_multiple_of(2) {
@@ -147,7 +147,7 @@ fn chroma_rows(part: &DecodeRegion, row: u64, y: u64) -> [usize; 2] {
     } else {
         (near + 1).min(u64::from(part.size.height.div_ceil(2)) - 1)
     };
-    [place(near), place(far)]
+    [buffer_row(near), buffer_row(far)]
 }
 
 /// Returns a row of chroma with as many columns as luma.

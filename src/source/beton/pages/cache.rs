@@ -63,7 +63,7 @@ impl Page {
     /// Fails if the value could not be read.
     pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, ReadErrorKind> {
         let after = self.parts.partition_point(|part| part.start <= ptr);
-        if let Some(part) = after.checked_sub(1).and_then(|place| self.parts.get(place)) {
+        if let Some(part) = after.checked_sub(1).and_then(|index| self.parts.get(index)) {
             let from = ptr - part.start;
             if from.saturating_add(size) <= part.len as u64 {
                 let at = part.at + from as usize;
@@ -219,10 +219,10 @@ impl PageCache {
             _ => None,
         };
         // A value that is asked for again, after a panic, is not counted beyond the last use.
-        if let Some(&place) = uses.get(entry.used) {
+        if let Some(&position) = uses.get(entry.used) {
             entry.used += 1;
             self.has_changed |= entry.used == 1;
-            self.furthest = self.furthest.max(place);
+            self.furthest = self.furthest.max(position);
             if entry.used == uses.len() {
                 self.retire(page);
             }
@@ -237,10 +237,10 @@ impl PageCache {
         if let Some(job) = self.wanted.pop_front() {
             return Some(job);
         }
-        let (place, page) = self.soonest()?;
+        let (position, page) = self.soonest()?;
         let reach = self.furthest.saturating_add(self.bounds.window);
-        if place > reach && self.unused() >= self.bounds.ahead {
-            self.check_at = place - self.bounds.window;
+        if position > reach && self.unused() >= self.bounds.ahead {
+            self.check_at = position - self.bounds.window;
             return None;
         }
         let job = if self.furthest >= self.blocked_until { self.start(page) } else { None };
@@ -283,10 +283,10 @@ impl PageCache {
 
     /// Returns the missing page whose next use comes first; before it, the position of that use.
     fn soonest(&mut self) -> Option<(u32, usize)> {
-        while let Some(&Reverse((place, page))) = self.missing.peek() {
+        while let Some(&Reverse((position, page))) = self.missing.peek() {
             let missing = matches!(self.entries[page].state, State::Missing);
             match self.next_use(page).filter(|_| missing) {
-                Some(next) if next == place => return Some((place, page)),
+                Some(next) if next == position => return Some((position, page)),
                 Some(next) => {
                     self.missing.pop();
                     self.missing.push(Reverse((next, page)));
@@ -300,7 +300,7 @@ impl PageCache {
     /// Returns the position of the next use of a page that may still come.
     fn next_use(&self, page: usize) -> Option<u32> {
         let left = &self.plan.uses(page)[self.entries[page].used..];
-        let overdue = |&place: &u32| place.saturating_add(self.bounds.lag) < self.furthest;
+        let overdue = |&position: &u32| position.saturating_add(self.bounds.lag) < self.furthest;
         left.get(left.partition_point(overdue)).copied()
     }
 
@@ -336,8 +336,8 @@ impl PageCache {
         }
         self.reclaim();
         loop {
-            if let Some(place) = self.free.iter().position(|bytes| size_of_page(bytes) == size) {
-                return Some(self.free.swap_remove(place));
+            if let Some(index) = self.free.iter().position(|bytes| size_of_page(bytes) == size) {
+                return Some(self.free.swap_remove(index));
             }
             self.shrink_to(self.bounds.budget - size as u64);
             if self.held + size as u64 <= self.bounds.budget {
@@ -375,7 +375,7 @@ impl PageCache {
     /// Returns whether enough of a page's `len` bytes will be used before position `back`.
     fn is_worth(&self, page: usize, len: u64, back: u32) -> bool {
         let left = &self.plan.uses(page)[self.entries[page].used..];
-        let before = left.partition_point(|&place| place < back);
+        let before = left.partition_point(|&position| position < back);
         self.plan.bytes_of(page, before).saturating_mul(WORTH) >= len && before > 0
     }
 

@@ -27,7 +27,7 @@ pub(super) struct PagePlan {
     layout: PageLayout,
     pages: Vec<PageUse>,
     /// The positions of the uses, page by page.
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 /// The layout of the pages in the file.
@@ -63,7 +63,7 @@ pub(super) struct PageRange {
 #[derive(Clone, Copy)]
 struct Use {
     page: u32,
-    place: u32,
+    position: u32,
     at: u32,
     len: u32,
 }
@@ -105,7 +105,7 @@ impl PagePlan {
             fields: run.fields.clone(),
             layout: PageLayout { start, size },
             pages: vec![],
-            places: vec![],
+            positions: vec![],
         };
         plan.enter(&plan.collect_uses()?)?;
         Ok(if plan.pages.is_empty() { None } else { Some(plan) })
@@ -120,7 +120,7 @@ impl PagePlan {
         let uses_of = |chunk| self.uses_at(chunk * CHUNK..count.min((chunk + 1) * CHUNK));
         parallel::on_all_cores(chunks as usize, || {
             uses.par_extend((0..chunks).into_par_iter().flat_map_iter(uses_of));
-            uses.par_sort_unstable_by_key(|of| u64::from(of.page) << 32 | u64::from(of.place));
+            uses.par_sort_unstable_by_key(|of| u64::from(of.page) << 32 | u64::from(of.position));
         })?;
         Ok(uses)
     }
@@ -134,12 +134,12 @@ impl PagePlan {
     }
 
     /// Returns the uses of the samples at these positions, which are below 2^32.
-    fn uses_at(&self, places: Range<u64>) -> Vec<Use> {
+    fn uses_at(&self, positions: Range<u64>) -> Vec<Use> {
         let (mut uses, mut samples) = (vec![], vec![]);
-        self.upcoming.at(places.clone(), &mut samples);
-        for (place, sample) in (places.start as u32..).zip(samples) {
+        self.upcoming.at(positions.clone(), &mut samples);
+        for (position, sample) in (positions.start as u32..).zip(samples) {
             self.values(sample, |page, at| {
-                uses.push(Use { page, place, at: at.start, len: at.end - at.start });
+                uses.push(Use { page, position, at: at.start, len: at.end - at.start });
             });
         }
         uses
@@ -160,15 +160,15 @@ impl PagePlan {
     }
 
     fn enter(&mut self, uses: &[Use]) -> Result<(), ReadErrorKind> {
-        reserve(&mut self.places, uses.len())?;
+        reserve(&mut self.positions, uses.len())?;
         for uses in uses.chunk_by(|a, b| a.page == b.page) {
-            let first = self.places.len();
-            self.places.extend(uses.iter().map(|of| of.place));
+            let first = self.positions.len();
+            self.positions.extend(uses.iter().map(|of| of.position));
             let start = uses.iter().map(|of| of.at).min().unwrap_or_default();
             let end = uses.iter().map(|of| of.at + of.len).max().unwrap_or_default();
             self.pages.push(PageUse {
                 number: uses[0].page,
-                uses: first..self.places.len(),
+                uses: first..self.positions.len(),
                 needed: start..end,
                 bytes: uses.iter().map(|of| u64::from(of.len)).sum(),
             });
@@ -199,7 +199,7 @@ impl PagePlan {
 
     /// Returns the positions of a page's uses, in order.
     pub(super) fn uses(&self, page: usize) -> &[u32] {
-        &self.places[self.pages[page].uses.clone()]
+        &self.positions[self.pages[page].uses.clone()]
     }
 
     /// Returns about how many bytes there are in `uses` of a page's uses.
@@ -233,10 +233,10 @@ impl PagePlan {
     /// Returns the byte ranges of the remaining uses; ranges near to each other are merged.
     fn ranges(&self, page: usize, used: usize) -> Vec<Range<u32>> {
         let (number, mut samples, mut found) = (self.pages[page].number, vec![], vec![]);
-        let mut places = self.uses(page)[used..].to_vec();
-        places.dedup(); // one for each value
-        for place in places.into_iter().map(u64::from) {
-            self.upcoming.at(place..place + 1, &mut samples);
+        let mut positions = self.uses(page)[used..].to_vec();
+        positions.dedup(); // one for each value
+        for position in positions.into_iter().map(u64::from) {
+            self.upcoming.at(position..position + 1, &mut samples);
         }
         for sample in samples {
             self.values(sample, |page, at| {

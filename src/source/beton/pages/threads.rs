@@ -232,7 +232,7 @@ fn read_page(reader: &dyn ReadAt, job: PageRead, number: u64) -> Page {
     let skew = parts.first().map_or(0, |part| skew(&bytes, part.start));
     parts.iter_mut().for_each(|part| part.at += skew);
     let mut failure = None;
-    let mut kept = 0;
+    let mut read_parts = 0;
     for part in &mut parts {
         let memory = &mut bytes[part.at..part.at + part.len];
         let read = || read_all_at(reader, memory, part.start);
@@ -243,12 +243,12 @@ fn read_page(reader: &dyn ReadAt, job: PageRead, number: u64) -> Page {
             failure = Some(PageFailure { page: number, at: part.start + found as u64, cause });
         }
         part.len = found;
-        kept += 1;
+        read_parts += 1;
         if failure.is_some() {
             break;
         }
     }
-    parts.truncate(kept);
+    parts.truncate(read_parts);
     Page { bytes, parts, failure }
 }
 

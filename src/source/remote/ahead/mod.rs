@@ -1,7 +1,7 @@
 //! Read-ahead of a run's objects.
 //!
 //! ```text
-//! RunPlan ─▶ plan.rs: the next places' extents, merged into requests
+//! RunPlan ─▶ plan.rs: the next positions' extents, merged into requests
 //!                │
 //!            window.rs: which request next, within 256 MiB and 16 at a time
 //!                │
@@ -88,14 +88,14 @@ fn object_of(reader: &Arc<dyn ReadAt>) -> Option<Object> {
 }
 
 fn bounds(run: &RunPlan) -> AheadLimits {
-    let places = |batches: usize| run.batch_size.saturating_mul(batches) as u64;
+    let positions = |batches: usize| run.batch_size.saturating_mul(batches) as u64;
     let ahead = run.batches_ahead;
     AheadLimits {
         room: ROOM,
         requests: REQUESTS,
-        horizon: places(ahead.saturating_add(MORE_BATCHES)),
-        lag: places(ahead.saturating_add(2)),
-        misses: places(1),
+        horizon: positions(ahead.saturating_add(MORE_BATCHES)),
+        lag: positions(ahead.saturating_add(2)),
+        misses: positions(1),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Plans the requests for the next samples of a run.
 //!
 //! ```text
-//! order:    s7 s2 s9 s3 ..            the next places of the run
-//! extents:  (shard, bytes, place)     sorted by shard and byte
+//! order:    s7 s2 s9 s3 ..            the next positions of the run
+//! extents:  (shard, bytes, position)  sorted by shard and byte
 //! requests: ████░██  ███  ██████      merged where the gap is short, up to 8 MiB
 //! ```
 //!
@@ -28,7 +28,7 @@ pub(super) struct WantedRange {
     pub(super) start: u64,
     pub(super) end: u64,
     /// The sample's position in the run, from 0.
-    pub(super) place: u64,
+    pub(super) position: u64,
 }
 
 /// One request.
@@ -68,7 +68,7 @@ impl RangeRequest {
 
     /// The first position that needs the request.
     pub(super) fn first(&self) -> u64 {
-        self.wanted.iter().map(|part| part.place).min().unwrap_or_default()
+        self.wanted.iter().map(|part| part.position).min().unwrap_or_default()
     }
 }
 
@@ -101,12 +101,12 @@ impl Planner {
     ///
     /// If there is no memory for the list.
     pub(super) fn take(&mut self, count: u64) -> Result<Vec<WantedRange>, TryReserveError> {
-        let places = self.next..self.next.saturating_add(count).min(self.run.upcoming.samples());
-        self.next = places.end;
+        let positions = self.next..self.next.saturating_add(count).min(self.run.upcoming.samples());
+        self.next = positions.end;
         let (mut samples, mut parts, mut wanted) = (vec![], vec![], vec![]);
-        self.run.upcoming.at(places.clone(), &mut samples);
+        self.run.upcoming.at(positions.clone(), &mut samples);
         wanted.try_reserve(samples.len())?;
-        for (place, sample) in places.zip(samples) {
+        for (position, sample) in positions.zip(samples) {
             parts.clear();
             self.extents.extents(sample, &self.run.fields, &mut parts);
             wanted.extend(parts.iter().filter_map(|(shard, bytes)| {
@@ -114,7 +114,7 @@ impl Planner {
                 let size = self.sizes.get(*shard).copied().flatten()?;
                 let is_there = bytes.start < bytes.end && bytes.end <= size;
                 let &Range { start, end } = bytes;
-                is_there.then_some(WantedRange { shard: *shard, start, end, place })
+                is_there.then_some(WantedRange { shard: *shard, start, end, position })
             }));
         }
         Ok(wanted)
@@ -125,8 +125,8 @@ impl Planner {
 mod tests {
     use super::*;
 
-    fn wanted(shard: usize, bytes: Range<u64>, place: u64) -> WantedRange {
-        WantedRange { shard, start: bytes.start, end: bytes.end, place }
+    fn wanted(shard: usize, bytes: Range<u64>, position: u64) -> WantedRange {
+        WantedRange { shard, start: bytes.start, end: bytes.end, position }
     }
 
     #[test]
@@ -139,12 +139,12 @@ mod tests {
             wanted(0, 701 + 2 * GAP..800 + 2 * GAP, 4),
             wanted(0, 0..100, 5),
         ]);
-        let told: Vec<_> = requests
+        let found: Vec<_> = requests
             .iter()
             .map(|r| (r.shard, r.bytes.clone(), r.first(), r.wanted.len()))
             .collect();
         let far = 701 + 2 * GAP;
-        assert_eq!(told, [(0, 0..700 + GAP, 1, 4), (0, far..far + 99, 4, 1), (1, 0..10, 0, 1)]);
+        assert_eq!(found, [(0, 0..700 + GAP, 1, 4), (0, far..far + 99, 4, 1), (1, 0..10, 0, 1)]);
     }
 
     #[test]
@@ -163,10 +163,10 @@ mod tests {
     fn any_list_is_covered() {
         arbtest::arbtest(|random| {
             let mut parts = vec![];
-            for place in 0..random.int_in_range(0..=40u64)? {
+            for position in 0..random.int_in_range(0..=40u64)? {
                 let start = random.int_in_range(0..=64u64)? * (GAP / 2);
                 let len = random.int_in_range(1..=2 * GAP)?;
-                parts.push(wanted(random.int_in_range(0..=2usize)?, start..start + len, place));
+                parts.push(wanted(random.int_in_range(0..=2usize)?, start..start + len, position));
             }
             let requests = merge(parts.clone());
             let mut named: Vec<_> = requests.iter().flat_map(|r| r.wanted.clone()).collect();

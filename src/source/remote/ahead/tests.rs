@@ -49,9 +49,9 @@ impl Upcoming for Order {
         self.0.len() as u64
     }
 
-    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
-        let places = places.start as usize..places.end as usize;
-        samples.extend(self.0[places].iter().copied().map(SampleId));
+    fn at(&self, positions: Range<u64>, samples: &mut Vec<SampleId>) {
+        let positions = positions.start as usize..positions.end as usize;
+        samples.extend(self.0[positions].iter().copied().map(SampleId));
     }
 }
 

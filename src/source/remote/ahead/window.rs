@@ -213,9 +213,9 @@ impl BlockWindow {
         let mut after = range.start;
         while after < range.end {
             let ends = (after + 1, 0)..=(range.end, u64::MAX);
-            let Some(&(end, place)) = block.uses.range(ends).next() else { break };
-            block.uses.remove(&(end, place));
-            self.reached = self.reached.max(place + 1);
+            let Some(&(end, position)) = block.uses.range(ends).next() else { break };
+            block.uses.remove(&(end, position));
+            self.reached = self.reached.max(position + 1);
             after = end;
         }
         if block.uses.is_empty() {
@@ -281,7 +281,7 @@ impl BlockEntry {
     }
 
     fn add(&mut self, part: &WantedRange) {
-        self.last = self.last.max(part.place);
-        self.uses.insert((part.end, part.place));
+        self.last = self.last.max(part.position);
+        self.uses.insert((part.end, part.position));
     }
 }

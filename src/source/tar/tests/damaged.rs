@@ -63,10 +63,10 @@ fn a_turned_bit_in_a_header_is_seen() {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let read = both(&bytes, &small());
-        let (start, place) = (bit / 8 / 512 * 512, bit / 8 % 512);
+        let (start, offset) = (bit / 8 / 512 * 512, bit / 8 % 512);
         if is_header(&whole[start..start + 512]) {
             // In the checksum field, a leading zero may have become a space.
-            let is_same = (148..156).contains(&place) && read == Ok(all.clone());
+            let is_same = (148..156).contains(&offset) && read == Ok(all.clone());
             assert!(read.is_err() || is_same, "bit {bit}");
         }
     }

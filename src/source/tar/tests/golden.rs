@@ -73,8 +73,8 @@ fn shards_named_by_a_text_are_one_dataset() {
     assert_eq!(value.unwrap(), OwnedValue::Int(25));
     let stream = TarStream::open_shards(spec.to_str().unwrap(), &small()).unwrap();
     assert_eq!(in_sequence(&stream).unwrap(), in_order(&tar));
-    let told = tar.read(SampleId(5)).unwrap_err().to_string();
-    assert_eq!(told, "sample 5 does not exist: the shards have 5 samples");
+    let message = tar.read(SampleId(5)).unwrap_err().to_string();
+    assert_eq!(message, "sample 5 does not exist: the shards have 5 samples");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn compressed_shards_have_the_same_samples() {
     for packed in [gz, zst] {
         let stream = TarStream::from_bytes(&packed, &small()).unwrap();
         assert_eq!(in_sequence(&stream).unwrap(), expected);
-        let told = Tar::from_bytes(&packed, &small()).map(drop).unwrap_err().to_string();
-        assert!(told.contains("open it as a stream"), "{told}");
+        let message = Tar::from_bytes(&packed, &small()).map(drop).unwrap_err().to_string();
+        assert!(message.contains("open it as a stream"), "{message}");
     }
 }

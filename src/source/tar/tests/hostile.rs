@@ -258,11 +258,11 @@ fn snapshot(folder: &Path) -> BTreeMap<String, u64> {
 fn hostile_archives_are_read_as_they_should_be_or_refused() {
     let archives = [names(), refused()].concat();
     assert!(archives.len() >= 50);
-    for (what, bytes, told) in archives {
+    for (what, bytes, outcome) in archives {
         let begun = Instant::now();
         let read = both(&bytes, &small());
         let keys = read.as_ref().map(|found| found.iter().map(|(key, _)| key.as_str()).collect());
-        match told {
+        match outcome {
             Ok(expected) => assert_eq!(keys, Ok(expected.to_vec()), "{what}"),
             Err(part) => {
                 let error = read.expect_err(what);
@@ -279,8 +279,8 @@ fn reading_creates_no_file_and_follows_no_link() {
     let outer = tempfile::tempdir().unwrap();
     let folder = outer.path().join("a/b");
     fs::create_dir_all(&folder).unwrap();
-    for (place, (_, bytes, _)) in names().into_iter().enumerate() {
-        fs::write(folder.join(format!("{place:03}.tar")), bytes).unwrap();
+    for (index, (_, bytes, _)) in names().into_iter().enumerate() {
+        fs::write(folder.join(format!("{index:03}.tar")), bytes).unwrap();
     }
     let before = snapshot(outer.path());
     let spec = folder.join("*.tar");
@@ -302,15 +302,15 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_compressed_member_of_640_mib_is_over_the_default_limit() {
     let shard = of("a.txt").claims(b'0', b"b.bin", b"05000000000\0").data(&[0; 512]).0;
-    let told = |bytes: &[u8]| {
+    let read_all = |bytes: &[u8]| {
         let stream = TarStream::from_bytes(bytes, &TarOptions::default());
         stream.map_err(|error| error.to_string()).and_then(|stream| in_sequence(&stream))
     };
-    let error = told(&gz(&shard)).unwrap_err();
+    let error = read_all(&gz(&shard)).unwrap_err();
     let want = "a member that unpacks to 671088640 bytes, and the limit is 268435456 \
                 (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit";
     assert!(error.contains(want), "{error}");
-    let error = told(&shard).unwrap_err();
+    let error = read_all(&shard).unwrap_err();
     assert!(error.contains("a member of 671088640 bytes, and the file ends"), "{error}");
 }
 
@@ -335,10 +335,10 @@ fn bombs_are_refused_before_they_go_off() {
     ] {
         let begun = Instant::now();
         let stream = TarStream::from_bytes(&bytes, &small());
-        let told =
+        let message =
             stream.map_err(|error| error.to_string()).and_then(|stream| in_sequence(&stream));
-        let told = told.unwrap_err();
-        assert!(told.contains(part), "{told}");
+        let message = message.unwrap_err();
+        assert!(message.contains(part), "{message}");
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }
@@ -350,8 +350,11 @@ fn a_value_over_the_limit_is_one_damaged_sample() {
     let options = TarOptions::default().limits(limits);
     let bytes = of("a.txt").file("b.txt", &[0; 11]).file("c.txt", b"y").end();
     let read = both(&bytes, &options).unwrap();
-    let told = read[1].1.as_ref().unwrap_err();
+    let message = read[1].1.as_ref().unwrap_err();
     let location = Location::Path("memory.tar".into());
-    assert_eq!(*told, format!("{location}: sample b, txt at byte 1536: 11 bytes, the limit is 10"));
+    assert_eq!(
+        *message,
+        format!("{location}: sample b, txt at byte 1536: 11 bytes, the limit is 10")
+    );
     assert!(read[0].1.is_ok() && read[2].1.is_ok());
 }

@@ -15,13 +15,13 @@ fn an_index_file_stands_for_the_headers() {
     let spec = dir.path().join("*.tar");
     let spec = spec.to_str().unwrap();
     let scanned = Tar::open_shards(spec, &small()).unwrap();
-    let told = AtomicUsize::new(0);
+    let calls = AtomicUsize::new(0);
     let report = index_shards(spec, &|done, of| {
         assert!(done <= of && of == 3);
-        told.fetch_add(1, Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
     });
     let report = report.unwrap();
-    assert_eq!((report.shards, report.samples, told.into_inner()), (3, 9, 3));
+    assert_eq!((report.shards, report.samples, calls.into_inner()), (3, 9, 3));
     let loaded = Tar::open_shards(spec, &small()).unwrap();
     assert_eq!(in_order(&loaded), in_order(&scanned));
     assert_eq!(loaded.fingerprint(), scanned.fingerprint());
@@ -30,9 +30,9 @@ fn an_index_file_stands_for_the_headers() {
     // Damage in headers that are not read is not noticed; a shard that was replaced is refused.
     let path = dir.path().join("1.tar");
     fs::write(&path, Archive::default().file("a.txt", b"x").file("a.cls", b"1").end()).unwrap();
-    let told = Tar::open_shards(spec, &small()).map(drop).unwrap_err().to_string();
+    let message = Tar::open_shards(spec, &small()).map(drop).unwrap_err().to_string();
     let expected = "1.tar.fidx: the index belongs to another file: run `fuseloop index` again";
-    assert!(told.ends_with(expected), "{told}");
+    assert!(message.ends_with(expected), "{message}");
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn a_shard_that_cannot_be_indexed_is_named() {
     fs::write(dir.path().join("a.tar"), usual()).unwrap();
     fs::write(dir.path().join("b.tar"), &usual()[..2000]).unwrap();
     let spec = dir.path().join("*.tar");
-    let told = index_shards(spec.to_str().unwrap(), &|_, _| {}).unwrap_err().to_string();
-    assert!(told.contains("b.tar: byte "), "{told}");
+    let message = index_shards(spec.to_str().unwrap(), &|_, _| {}).unwrap_err().to_string();
+    assert!(message.contains("b.tar: byte "), "{message}");
     assert!(!dir.path().join("b.tar.fidx").exists());
 }
 

@@ -33,8 +33,8 @@ fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
             let value = tar.value(sample, field, &mut buffer);
             value.map(OwnedValue::from).map_err(|error| error.to_string())
         });
-        let lent: Result<Record, String> = values.by_ref().collect();
-        assert_eq!(record, lent, "sample {sample}");
+        let borrowed: Result<Record, String> = values.by_ref().collect();
+        assert_eq!(record, borrowed, "sample {sample}");
         (tar.locate(sample, 0).unwrap().key.unwrap().to_string(), record)
     };
     (0..tar.len()).map(|sample| one(SampleId(sample))).collect()

@@ -127,7 +127,7 @@ fn of_python(archives: &[Vec<u8>]) -> Option<Vec<Option<Files>>> {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let dir = tempfile::tempdir().unwrap();
-    let path = |place: usize| dir.path().join(format!("{place}.tar")).display().to_string();
+    let path = |index: usize| dir.path().join(format!("{index}.tar")).display().to_string();
     let paths: Vec<String> = (0..archives.len()).map(path).collect();
     paths.iter().zip(archives).for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
     let mut python = Command::new("python3");

@@ -73,15 +73,15 @@ fn shards_are_shuffled_anew_for_each_epoch_and_turn_and_shared_out() {
 fn ranks_without_a_shard_are_refused() {
     let (_dir, spec) = folder();
     let stream = TarStream::open_shards(&spec, &labels()).unwrap();
-    let told = |rank, world| {
+    let split = |rank, world| {
         stream.clone().split_by_rank(rank, world).map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(
-        told(0, 11),
+        split(0, 11),
         Err("10 shards for 11 ranks: some would have no shard: write more shards".into())
     );
-    assert_eq!(told(3, 3), Err("rank 3 of 3: ranks are 0 to world - 1".into()));
-    assert_eq!(told(9, 10), Ok(()));
+    assert_eq!(split(3, 3), Err("rank 3 of 3: ranks are 0 to world - 1".into()));
+    assert_eq!(split(9, 10), Ok(()));
 }
 
 #[test]
@@ -123,12 +123,12 @@ fn a_damaged_shard_ends_there_and_the_next_one_follows() {
     let stream = TarStream::open_shards(&spec, &labels()).unwrap();
     let mut items = stream.open(&PASS).unwrap();
     assert!(items.next().unwrap().is_some());
-    let told = items.next().map(drop).unwrap_err().to_string();
+    let error = items.next().map(drop).unwrap_err().to_string();
     let expected = format!("0.tar: byte {at}: not a tar header: the checksum is wrong");
-    assert!(told.ends_with(&expected), "{told}");
+    assert!(error.ends_with(&expected), "{error}");
     assert_eq!(items.skip(100).unwrap(), 27);
-    let told = Tar::open_shards(&spec, &labels()).map(drop).unwrap_err().to_string();
-    assert!(told.ends_with(&expected), "{told}");
+    let error = Tar::open_shards(&spec, &labels()).map(drop).unwrap_err().to_string();
+    assert!(error.ends_with(&expected), "{error}");
 }
 
 #[test]
@@ -141,13 +141,13 @@ fn a_damaged_sample_is_told_when_it_is_read() {
         .end();
     let options = labels().field("text", "txt;cls", As::Bytes);
     let read = both(&bytes, &options).unwrap();
-    let told: Vec<_> = read.iter().map(|(_, record)| record.as_ref().err().cloned()).collect();
-    assert!(told[0].is_none() && told[3].is_none());
+    let errors: Vec<_> = read.iter().map(|(_, record)| record.as_ref().err().cloned()).collect();
+    assert!(errors[0].is_none() && errors[3].is_none());
     assert_eq!(
-        told[1].as_deref(),
+        errors[1].as_deref(),
         Some("memory.tar: sample b, cls at byte 1536: \"one\\u{1b}\" is not a number of 64 bits")
     );
-    assert_eq!(told[2].as_deref(), Some("memory.tar: sample c: it has no cls"));
+    assert_eq!(errors[2].as_deref(), Some("memory.tar: sample c: it has no cls"));
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn fields_that_cannot_be_had_are_refused() {
     {
         let placed = Tar::from_bytes(&bytes, &options).map(drop).unwrap_err().to_string();
         let streamed = TarStream::from_bytes(&bytes, &options).map(drop).unwrap_err().to_string();
-        for told in [placed, streamed] {
-            assert!(told.starts_with("field "), "{told}");
+        for error in [placed, streamed] {
+            assert!(error.starts_with("field "), "{error}");
         }
     }
 }

@@ -20,7 +20,7 @@ fn both_ways(bytes: &[u8]) -> (Option<Vec<bool>>, Vec<bool>) {
         .feature("text", Feature::Bytes)
         .limits(Limits::SMALL);
     let source = of_bytes(bytes, &options).ok();
-    let places = source.map(|source| {
+    let indexed = source.map(|source| {
         (0..source.len()).map(|sample| source.read(SampleId(sample)).is_ok()).collect()
     });
     let mut sequence = vec![];
@@ -29,7 +29,7 @@ fn both_ways(bytes: &[u8]) -> (Option<Vec<bool>>, Vec<bool>) {
             sequence.push(data.is_ok());
         }
     }
-    (places, sequence)
+    (indexed, sequence)
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn a_file_cut_anywhere_is_refused_but_between_records() {
     let whole = small();
     let record = whole.len() / 2;
     for end in 0..=whole.len() {
-        let (places, sequence) = both_ways(&whole[..end]);
+        let (indexed, sequence) = both_ways(&whole[..end]);
         let is_between = end % record == 0;
-        assert_eq!(places, is_between.then(|| vec![true; end / record]), "cut at {end}");
+        assert_eq!(indexed, is_between.then(|| vec![true; end / record]), "cut at {end}");
         assert_eq!(sequence, vec![true; end / record], "cut at {end}");
     }
 }
@@ -50,12 +50,12 @@ fn no_changed_bit_goes_unseen() {
     for bit in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        let (places, sequence) = both_ways(&changed);
+        let (indexed, sequence) = both_ways(&changed);
         let damaged = bit / 8 >= whole.len() / 2;
         let one = vec![damaged, !damaged];
-        match places {
-            Some(places) => {
-                assert_eq!(places, one, "bit {bit}");
+        match indexed {
+            Some(indexed) => {
+                assert_eq!(indexed, one, "bit {bit}");
                 assert_eq!(sequence, one, "bit {bit}");
             }
             None => assert_eq!(sequence, vec![true; usize::from(damaged)], "bit {bit}"),
@@ -65,14 +65,14 @@ fn no_changed_bit_goes_unseen() {
 
 #[test]
 fn errors_say_what_is_wrong_and_where() {
-    let told = |bytes: &[u8]| {
+    let message = |bytes: &[u8]| {
         let source = of_bytes(bytes, &TfOptions::default().feature("n", Feature::Int));
         source.and_then(|source| source.read(SampleId(source.len() - 1))).unwrap_err().to_string()
     };
     let first = small()[..small().len() / 2].to_vec();
     let at = first.len();
     let begun = |error: &str| format!("held in memory: record 1 at byte {at}: {error}");
-    let with = |bytes: &[u8]| told(&[&first[..], bytes].concat());
+    let with = |bytes: &[u8]| message(&[&first[..], bytes].concat());
 
     let length = (1u64 << 63).to_le_bytes();
     let huge = [&length[..], &plain_masked(&length), b"tail"].concat();
@@ -99,13 +99,15 @@ fn errors_say_what_is_wrong_and_where() {
 
 #[test]
 fn what_is_asked_for_must_make_fields() {
-    let told = |options: TfOptions| of_bytes(&[], &options).map(|_| ()).unwrap_err().to_string();
+    let message = |options: TfOptions| of_bytes(&[], &options).map(|_| ()).unwrap_err().to_string();
     let asked = |feature| TfOptions::default().feature("a", feature);
-    assert!(told(asked(Feature::Int).feature("a", Feature::Int)).ends_with("declared twice"));
-    assert!(told(asked(Feature::Ints { len: 0 })).ends_with("with 0 values"));
-    assert!(told(asked(Feature::Ints { len: u64::MAX })).ends_with("0 or too many values"));
-    assert!(told(TfOptions::default().steps("a", Feature::Image, 2)).contains("as Image: steps"));
-    assert!(told(TfOptions::default()).contains("no records, so the fields are unknown"));
+    assert!(message(asked(Feature::Int).feature("a", Feature::Int)).ends_with("declared twice"));
+    assert!(message(asked(Feature::Ints { len: 0 })).ends_with("with 0 values"));
+    assert!(message(asked(Feature::Ints { len: u64::MAX })).ends_with("0 or too many values"));
+    assert!(
+        message(TfOptions::default().steps("a", Feature::Image, 2)).contains("as Image: steps")
+    );
+    assert!(message(TfOptions::default()).contains("no records, so the fields are unknown"));
     assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().len(), 0);
 }
 

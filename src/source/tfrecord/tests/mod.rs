@@ -16,7 +16,7 @@ fn golden(name: &str) -> String {
     format!("{}/tests/golden/tfrecord/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn told(name: &str) -> Vec<Json> {
+fn golden_records(name: &str) -> Vec<Json> {
     serde_json::from_slice(&fs::read(golden(name)).unwrap()).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn want(names: &[&str]) -> Vec<Record> {
             _ => OwnedValue::NdArray(packed(values)),
         }
     };
-    let records = told("examples.json");
+    let records = golden_records("examples.json");
     records.iter().map(|record| names.iter().map(|name| value(record, name)).collect()).collect()
 }
 
@@ -102,7 +102,7 @@ fn tensorflows_examples_are_read() {
 
 #[test]
 fn tensorflows_sequences_are_read() {
-    let told = told("sequences.json");
+    let golden_records = golden_records("sequences.json");
     let options = TfOptions::default()
         .feature("id", Feature::Int)
         .feature("name", Feature::Bytes)
@@ -120,7 +120,7 @@ fn tensorflows_sequences_are_read() {
             OwnedValue::Bytes(steps(&record["lists"]["steps"])),
         ]
     };
-    assert_eq!(all(&source), told.iter().map(want).collect::<Vec<_>>());
+    assert_eq!(all(&source), golden_records.iter().map(want).collect::<Vec<_>>());
 
     let guessed = TfRecords::open(&golden("sequences.tfrecord"), &TfOptions::default()).unwrap();
     let names: Vec<_> = guessed.fields().iter().map(|field| &field.name[..]).collect();
@@ -149,11 +149,11 @@ fn streamed(stream: &Stream, skipped: u64) -> (u64, Vec<Record>) {
 fn compressed_and_plain_files_stream_the_same() {
     let names = ["examples", "examples_gzip", "examples_zlib"].map(|name| {
         let path = golden(&format!("{name}.tfrecord"));
-        let is_place = name == "examples";
+        let is_indexed = name == "examples";
         let stream = Stream::from(TfRecordStream::open(&path, &TfOptions::default()).unwrap());
         let first = stream.open(&PASS).unwrap().next().unwrap();
-        assert_eq!(matches!(first, Some(Item::At { .. })), is_place, "{name}");
-        if !is_place {
+        assert_eq!(matches!(first, Some(Item::At { .. })), is_indexed, "{name}");
+        if !is_indexed {
             let error =
                 TfRecords::open(&path, &TfOptions::default()).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("compressed: it can only be read as a stream"), "{error}");
@@ -247,8 +247,8 @@ fn what_another_encoder_wrote_is_read() {
     arbtest::arbtest(|u| {
         let (mut features, mut options) = (vec![], TfOptions::default());
         let (mut record, mut names) = (vec![], vec![]);
-        for place in 0..u.int_in_range(1..=6)? {
-            names.push(format!("{}{place}", u.arbitrary::<String>()?));
+        for index in 0..u.int_in_range(1..=6)? {
+            names.push(format!("{}{index}", u.arbitrary::<String>()?));
             features.push(numbers(u)?);
         }
         for (name, values) in names.iter().zip(&features) {

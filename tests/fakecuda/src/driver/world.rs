@@ -121,16 +121,16 @@ impl World {
 
     /// Returns a stream by its handle; the default streams are those of `device`.
     pub(crate) fn stream(&mut self, handle: Handle, device: usize) -> Result<Arc<Stream>, Code> {
-        let place = match handle {
+        let index = match handle {
             0 | 1 => 0,
             2 => 1,
             _ => return self.streams.get(&handle).cloned().ok_or(Code::INVALID_HANDLE),
         };
-        if let Some(stream) = &self.devices[device].defaults[place] {
+        if let Some(stream) = &self.devices[device].defaults[index] {
             return Ok(Arc::clone(stream));
         }
         let stream = self.start_stream(device);
-        self.devices[device].defaults[place] = Some(Arc::clone(&stream));
+        self.devices[device].defaults[index] = Some(Arc::clone(&stream));
         Ok(stream)
     }
 

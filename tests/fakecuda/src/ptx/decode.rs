@@ -1,6 +1,6 @@
 //! Decodes one instruction: `@!%p1 op.modifier.type to, from, from;`
 
-use super::types::{Kind, Op, Operand, Place, Register, SPECIAL, Space, Type};
+use super::types::{Kind, MemoryOperand, Op, Operand, Register, SPECIAL, Space, Type};
 use super::{Instruction, convert, float, integer};
 use std::collections::HashMap;
 
@@ -119,8 +119,8 @@ impl Operands<'_> {
         let function = function.ok_or_else(|| format!("{} is not covered", parts.join(".")))?;
         let to = self.register(self.get(0)?)?;
         let mut from = [Operand::Constant(0); 4];
-        for (place, operand) in self.list[1..].iter().enumerate() {
-            *from.get_mut(place).ok_or("too many operands")? = self.operand(operand)?;
+        for (index, operand) in self.list[1..].iter().enumerate() {
+            *from.get_mut(index).ok_or("too many operands")? = self.operand(operand)?;
         }
         Ok(Op::Compute { to, from, function })
     }
@@ -140,7 +140,7 @@ impl Operands<'_> {
         Ok(Op::Unpack { to, from: self.operand(from)?, bits })
     }
 
-    /// Decodes `ld.space[.nc][.v2|.v4].type to, [place]` and `st`.
+    /// Decodes `ld.space[.nc][.v2|.v4].type to, [address]` and `st`.
     fn access(&self, parts: &[&str]) -> Result<Op, Refused> {
         let refused = || format!("{} is not covered", parts.join("."));
         let (load, mut rest) = (parts[0] == "ld", &parts[1..]);
@@ -157,8 +157,8 @@ impl Operands<'_> {
         let &[name] = rest else { return Err(refused()) };
         let element = Type::parse(name).filter(|t| t.kind != Kind::Predicate);
         let element = element.ok_or_else(refused)?;
-        let (place, values) = if load { (1, 0) } else { (0, 1) };
-        let place = self.place(space, self.get(place)?)?;
+        let (at, values) = if load { (1, 0) } else { (0, 1) };
+        let memory = self.memory(space, self.get(at)?)?;
         let values: Vec<&str> = self::parts(self.get(values)?).collect();
         if values.len() != count {
             return Err(format!("{} values for {count}", values.len()));
@@ -166,13 +166,13 @@ impl Operands<'_> {
         if load {
             let to =
                 values.into_iter().map(|name| self.register(name)).collect::<Result<_, _>>()?;
-            return Ok(Op::Load { to, element, place });
+            return Ok(Op::Load { to, element, memory });
         }
         let from = values.into_iter().map(|name| self.operand(name)).collect::<Result<_, _>>()?;
-        Ok(Op::Store { from, element, place })
+        Ok(Op::Store { from, element, memory })
     }
 
-    /// Decodes `atom.global.add.u64 to, [place], from` and `red`, which has no `to`.
+    /// Decodes `atom.global.add.u64 to, [address], from` and `red`, which has no `to`.
     fn atomic(&self, parts: &[&str]) -> Result<Op, Refused> {
         let refused = || format!("{} is not covered", parts.join("."));
         let mut rest = &parts[1..];
@@ -182,16 +182,16 @@ impl Operands<'_> {
         let returns = parts[0] == "atom";
         let to = if returns { Some(self.register(self.get(0)?)?) } else { None };
         let first = usize::from(returns);
-        let place = self.place(space, self.get(first)?)?;
-        Ok(Op::Add { to, element, place, from: self.operand(self.get(first + 1)?)? })
+        let memory = self.memory(space, self.get(first)?)?;
+        Ok(Op::Add { to, element, memory, from: self.operand(self.get(first + 1)?)? })
     }
 
-    fn place(&self, space: Space, text: &str) -> Result<Place, Refused> {
+    fn memory(&self, space: Space, text: &str) -> Result<MemoryOperand, Refused> {
         let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-        let inside = inside.ok_or_else(|| format!("{text} is no place in memory"))?;
+        let inside = inside.ok_or_else(|| format!("{text} is no address in memory"))?;
         let (base, offset) = inside.split_once('+').unwrap_or((inside, "0"));
         let offset: i64 = offset.trim().parse().map_err(|_| format!("{offset} is no offset"))?;
-        Ok(Place { space, base: self.operand(base.trim())?, offset: offset as u64 })
+        Ok(MemoryOperand { space, base: self.operand(base.trim())?, offset: offset as u64 })
     }
 
     fn register(&self, name: &str) -> Result<Register, Refused> {
@@ -202,8 +202,8 @@ impl Operands<'_> {
         if let Some(name) = text.strip_prefix('!') {
             return self.register(name).map(Operand::Not);
         }
-        if let Some(place) = SPECIAL.iter().position(|name| *name == text) {
-            return Ok(Operand::Special(place));
+        if let Some(index) = SPECIAL.iter().position(|name| *name == text) {
+            return Ok(Operand::Special(index));
         }
         if let Some(register) = self.names.registers.get(text) {
             return Ok(Operand::Register(*register));

@@ -164,8 +164,8 @@ fn permute(a: u64, b: u64, selector: u64) -> u64 {
 /// Looks up each bit in a table of eight.
 fn lookup(a: u64, b: u64, c: u64, table: u64) -> u64 {
     let bit = |k: u64| {
-        let place = (a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1);
-        (table >> place & 1) << k
+        let index = (a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1);
+        (table >> index & 1) << k
     };
     (0..32).map(bit).sum()
 }

@@ -23,15 +23,15 @@ pub(super) fn entries(text: &str) -> Result<Vec<Entry>, String> {
 
 /// Replaces comments, `.loc` and `.file` by spaces, so that offsets stay the same.
 fn without_comments(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
+    let mut code_only = String::with_capacity(text.len());
     for line in text.lines() {
         let code = line.split("//").next().unwrap_or_default();
         let first = code.split_whitespace().next();
-        let told = first.is_some_and(|word| [".loc", ".file"].contains(&word));
-        kept.push_str(if told { "" } else { code });
-        kept.push('\n');
+        let is_dropped = first.is_some_and(|word| [".loc", ".file"].contains(&word));
+        code_only.push_str(if is_dropped { "" } else { code });
+        code_only.push('\n');
     }
-    kept
+    code_only
 }
 
 fn line(text: &str, at: usize) -> usize {

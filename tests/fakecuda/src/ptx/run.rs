@@ -1,6 +1,6 @@
 //! A launch: all blocks and all threads, one after another.
 
-use super::types::{Op, Operand, Place, Register, Space, Type};
+use super::types::{MemoryOperand, Op, Operand, Register, Space, Type};
 use super::{Entry, Fault, Instruction, LOCALS, Memory, PARAMS, Program};
 
 /// The number of blocks, and of threads per block, along x, y and z.
@@ -102,7 +102,7 @@ impl Thread<'_> {
         while let Some(instruction) = instructions.get(at) {
             steps += 1;
             if steps > MOST {
-                return Err(Fault::Other(self.place(instruction, "does not end")));
+                return Err(Fault::Other(self.describe(instruction, "does not end")));
             }
             at += 1;
             if instruction.guard.is_some_and(|(of, wanted)| (self.registers[of] != 0) != wanted) {
@@ -117,7 +117,7 @@ impl Thread<'_> {
         Ok(steps)
     }
 
-    fn place(&self, instruction: &Instruction, what: &str) -> String {
+    fn describe(&self, instruction: &Instruction, what: &str) -> String {
         let Instruction { line, text, .. } = instruction;
         let (thread, block) = (&self.special[..3], &self.special[6..9]);
         format!("{what}: line {line}: `{text}` of thread {thread:?} in block {block:?}")
@@ -126,21 +126,21 @@ impl Thread<'_> {
     fn fault(&self, instruction: &Instruction, wrong: &Wrong) -> Fault {
         match wrong {
             Wrong::Illegal(what, address) => {
-                Fault::Illegal(self.place(instruction, &format!("{what} at {address:#x}")))
+                Fault::Illegal(self.describe(instruction, &format!("{what} at {address:#x}")))
             }
             Wrong::Misaligned(address) => {
-                Fault::Misaligned(self.place(instruction, &format!("access at {address:#x}")))
+                Fault::Misaligned(self.describe(instruction, &format!("access at {address:#x}")))
             }
-            Wrong::Undefined => Fault::Other(self.place(instruction, "undefined result")),
+            Wrong::Undefined => Fault::Other(self.describe(instruction, "undefined result")),
         }
     }
 
     fn get(&self, operand: Operand) -> u64 {
         match operand {
-            Operand::Register(place) => self.registers[place],
-            Operand::Not(place) => u64::from(self.registers[place] == 0),
+            Operand::Register(index) => self.registers[index],
+            Operand::Not(index) => u64::from(self.registers[index] == 0),
             Operand::Constant(value) => value,
-            Operand::Special(place) => self.special[place].into(),
+            Operand::Special(index) => self.special[index].into(),
         }
     }
 
@@ -164,9 +164,9 @@ impl Thread<'_> {
                     self.registers[to] = part.mask(whole >> (k as u32 * bits));
                 }
             }
-            Op::Load { to, element, place } => self.load(to, *element, *place)?,
-            Op::Store { from, element, place } => self.store(from, *element, *place)?,
-            Op::Add { to, element, place, from } => self.add(*to, *element, *place, *from)?,
+            Op::Load { to, element, memory } => self.load(to, *element, *memory)?,
+            Op::Store { from, element, memory } => self.store(from, *element, *memory)?,
+            Op::Add { to, element, memory, from } => self.add(*to, *element, *memory, *from)?,
             // The caller handles these.
             Op::Jump(_) | Op::Return => {}
         }
@@ -174,17 +174,17 @@ impl Thread<'_> {
     }
 
     /// Returns the address of `count` elements, which must be a multiple of their total size.
-    fn address(&self, place: Place, element: Type, count: usize) -> Result<u64, Wrong> {
-        let address = self.get(place.base).wrapping_add(place.offset);
+    fn address(&self, memory: MemoryOperand, element: Type, count: usize) -> Result<u64, Wrong> {
+        let address = self.get(memory.base).wrapping_add(memory.offset);
         let whole = (element.bytes() * count) as u64;
         if address.is_multiple_of(whole) { Ok(address) } else { Err(Wrong::Misaligned(address)) }
     }
 
-    fn load(&mut self, to: &[Register], element: Type, place: Place) -> Result<(), Wrong> {
-        let address = self.address(place, element, to.len())?;
+    fn load(&mut self, to: &[Register], element: Type, memory: MemoryOperand) -> Result<(), Wrong> {
+        let address = self.address(memory, element, to.len())?;
         for (k, to) in to.iter().enumerate() {
             let at = address.wrapping_add((k * element.bytes()) as u64);
-            let bits = self.read(place.space, at, element.bytes());
+            let bits = self.read(memory.space, at, element.bytes());
             let bits = bits.ok_or(Wrong::Illegal("read", at))?;
             self.registers[*to] =
                 if element.is_integer() { element.integer(bits) as u64 } else { bits };
@@ -192,11 +192,16 @@ impl Thread<'_> {
         Ok(())
     }
 
-    fn store(&mut self, from: &[Operand], element: Type, place: Place) -> Result<(), Wrong> {
-        let address = self.address(place, element, from.len())?;
+    fn store(
+        &mut self,
+        from: &[Operand],
+        element: Type,
+        memory: MemoryOperand,
+    ) -> Result<(), Wrong> {
+        let address = self.address(memory, element, from.len())?;
         for (k, from) in from.iter().enumerate() {
             let at = address.wrapping_add((k * element.bytes()) as u64);
-            let written = self.write(place.space, at, element.bytes(), self.get(*from));
+            let written = self.write(memory.space, at, element.bytes(), self.get(*from));
             written.ok_or(Wrong::Illegal("write", at))?;
         }
         Ok(())
@@ -206,13 +211,13 @@ impl Thread<'_> {
         &mut self,
         to: Option<Register>,
         element: Type,
-        place: Place,
+        memory: MemoryOperand,
         from: Operand,
     ) -> Result<(), Wrong> {
-        let at = self.address(place, element, 1)?;
-        let old = self.read(place.space, at, element.bytes()).ok_or(Wrong::Illegal("read", at))?;
+        let at = self.address(memory, element, 1)?;
+        let old = self.read(memory.space, at, element.bytes()).ok_or(Wrong::Illegal("read", at))?;
         let new = old.wrapping_add(self.get(from));
-        let written = self.write(place.space, at, element.bytes(), new);
+        let written = self.write(memory.space, at, element.bytes(), new);
         written.ok_or(Wrong::Illegal("write", at))?;
         if let Some(to) = to {
             self.registers[to] = old;

@@ -110,7 +110,7 @@ pub(super) enum Space {
 
 /// A memory operand: `[%rd1+8]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct MemoryOperand {
     pub(super) space: Space,
     pub(super) base: Operand,
     pub(super) offset: u64,
@@ -151,18 +151,18 @@ pub(super) enum Op {
     Load {
         to: Vec<Register>,
         element: Type,
-        place: Place,
+        memory: MemoryOperand,
     },
     Store {
         from: Vec<Operand>,
         element: Type,
-        place: Place,
+        memory: MemoryOperand,
     },
     /// Adds, and returns the previous value.
     Add {
         to: Option<Register>,
         element: Type,
-        place: Place,
+        memory: MemoryOperand,
         from: Operand,
     },
     /// Jumps to the instruction of this index.
