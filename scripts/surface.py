@@ -25,6 +25,8 @@ MEMBER = re.compile(
 )
 OTHERS = 'id="trait-implementations"', 'id="foreign-impls"', 'id="implementors"', 'id="synthetic-implementations"'
 METHODS_OF_OTHERS = 'id="deref-methods-'
+# Types of ours whose methods a public type has by Deref; those of the standard library are not listed.
+DEREFERENCED = ["HostBatch"]
 
 
 def text(markup):
@@ -39,6 +41,11 @@ def own_members(page):
     start = page.find('<section id="main-content"')
     ends = [page.find(mark) for mark in OTHERS + (METHODS_OF_OTHERS, 'id="blanket-implementations"')]
     own = page[start : min([end for end in ends if end >= 0], default=len(page))]
+    for target in DEREFERENCED:
+        at = page.find(f'{METHODS_OF_OTHERS}{target}"')
+        if at >= 0:
+            ends = [page.find(mark, at) for mark in OTHERS + ('id="blanket-implementations"',)]
+            own += page[at : min([end for end in ends if end >= 0], default=len(page))]
     return [text(signature) for signature in MEMBER.findall(own)]
 
 

@@ -35,6 +35,7 @@ impl SampleRef {
     /// The only occurrence of `sample` in an epoch.
     #[must_use]
     #[inline]
+    #[doc(hidden)]
     pub const fn once(sample: SampleId) -> Self {
         Self { sample, repeat: 0, is_padding: false }
     }

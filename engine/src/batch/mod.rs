@@ -45,12 +45,14 @@ pub struct TensorSpec {
 
 impl TensorSpec {
     /// Describes a tensor whose samples all have one size.
+    #[doc(hidden)]
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), rows: TensorRows::Even, alias: None }
     }
 
     /// Returns the bytes of one sample in the batch's host memory; `None` if the product overflows.
     #[must_use]
+    #[doc(hidden)]
     pub fn row_bytes(&self) -> Option<usize> {
         if let TensorRows::Device { staged } = self.rows {
             return Some(staged);

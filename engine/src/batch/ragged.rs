@@ -51,6 +51,7 @@ pub enum TensorRows {
 impl TensorRows {
     /// Returns the index of the tensor that holds the size of each row.
     #[must_use]
+    #[doc(hidden)]
     pub const fn sizes(self) -> Option<usize> {
         match self {
             Self::Even | Self::Device { .. } => None,

@@ -51,6 +51,7 @@ impl Phase {
 
     /// Returns true if a thread in this phase sleeps.
     #[must_use]
+    #[doc(hidden)]
     pub const fn is_wait(self) -> bool {
         matches!(self, Self::Idle | Self::Room | Self::Slot | Self::Consumer)
     }

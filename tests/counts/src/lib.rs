@@ -200,7 +200,7 @@ fn given_slice(text: &str) -> (usize, usize) {
 ///
 /// # Panics
 ///
-/// As [`rounds`] and [`slice`].
+/// As [`rounds`] and [`slice()`].
 pub fn numbers(name: &str) -> Vec<u64> {
     let (slice, of) = slice(name);
     (slice as u64..rounds(name)).step_by(of).collect()
