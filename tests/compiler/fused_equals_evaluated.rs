@@ -6,8 +6,6 @@
 //! failing list is reduced as far as possible before it is reported. `FUSELOOP_LISTS=5000` tries more
 //! lists, and `FUSELOOP_SLICE=1/5` runs the second fifth of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::guarded::{Guard, Guarded};
 use crate::common::lists::{List, first_difference, noise};
 use crate::common::random_ops;

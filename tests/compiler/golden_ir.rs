@@ -3,7 +3,6 @@
 //! Each file in `tests/golden/ir` has the loop body that is compiled first for each block.
 //! `BLESS=1 cargo test --test compiler golden_ir::` accepts changes: look at the diff first. A change that alters W1
 //! to W5 alters the code that the benchmarks measure.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::jit::{self, Kernel};
 use fuseloop::internals::plan::ImagePlan;

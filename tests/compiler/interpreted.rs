@@ -6,8 +6,6 @@
 //! more of them with other settings of the code generator, and `FUSELOOP_SLICE=1/5` runs the second
 //! fifth of both.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::interpreter::interpret;
 use crate::common::lists::{List, first_difference, noise};
 use cranelift_codegen::ir::condcodes::IntCC;

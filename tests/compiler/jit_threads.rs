@@ -1,7 +1,6 @@
 //! Many threads compile at once, and run one kernel at once: each gets the result of a single thread.
 //!
 //! `FUSELOOP_COMPILE_ROUNDS=1000` and `FUSELOOP_CALL_ROUNDS=1000` try more lists.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use crate::common::lists::{List, first_difference, noise};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};

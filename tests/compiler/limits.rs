@@ -1,7 +1,5 @@
 //! The limits on a list's demands on the compiler, and on the process functions that its code may call.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch, check};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{Dim, ImageType, Op};

@@ -4,8 +4,6 @@
 //! `FUSELOOP_MEMCHECK=200` is the number of lists to run. With `FUSELOOP_PLANT=1`, one more buffer is a
 //! byte shorter than it claims: memcheck must detect that, which proves that the check works.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use crate::common::guarded::plant_one_byte_more;
 use crate::common::lists::{List, first_difference, noise};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};

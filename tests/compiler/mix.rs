@@ -1,6 +1,5 @@
 //! Batches that mix samples: they equal a plain mix of the unmixed batches, for any number of threads,
 //! and an image and its label are mixed alike.
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, varied};
 use fuseloop::batch::Batch;

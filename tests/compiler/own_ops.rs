@@ -4,8 +4,6 @@
 //! Each attack runs in a process of its own, so that a successful one fails a single test and does not
 //! end all of them.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use crate::common::{lists, random_ops};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};

@@ -1,7 +1,6 @@
 //! The planner's passes, each on lists written for it, stored as text in `tests/golden/plans`.
 //!
 //! `BLESS=1 cargo test --test compiler passes::` accepts changes: look at the diff first.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::{Dim, ImageType};

@@ -1,7 +1,6 @@
 //! The texts of plans and their errors, stored as files; the limit on ops; and which kernels share code.
 //!
 //! `BLESS=1 cargo test --test compiler plans::` accepts changes: look at the diff first.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
 use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};

@@ -3,8 +3,6 @@
 //! The code can't run here (the interpreter runs it, see `interpreted.rs`), but it can be examined: it
 //! must compile, can't trap, and calls only functions that it declared.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::lists::List;
 use crate::common::random_ops;
 use cranelift_codegen::control::ControlPlane;

@@ -9,8 +9,6 @@
 //!
 //! The binary reads no file, so that it runs on any machine it is copied to: `scripts/gpu_check.sh`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::trials::{every_width, random, usual};
 use fuseloop::device::bench::{Bench, Resident};
 use fuseloop::device::check::CheckBatch;

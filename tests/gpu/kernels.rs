@@ -6,7 +6,6 @@
 //! in the opposite order. Misaligned accesses, which fault on a device, are counted.
 //! `FUSELOOP_KERNELS=2000` tries more programs.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 #![allow(unsafe_code, reason = "kernels are called by address")]
 
 use crate::common::random_ops;

@@ -3,8 +3,6 @@
 //! `scripts/kernels_ptx.py` recompiles them: it has this test write the sources to the folder in
 //! `FUSELOOP_KERNEL_SOURCES`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use fuseloop::device::prebuilt;
 use fuseloop_kernels::{SHIPPED_PTX, shipped_ptx};
 use std::collections::BTreeSet;

@@ -1,7 +1,6 @@
 //! Damaged and hostile `.beton` files: each one gives an error that
 //! says what is wrong, or the right values. Reading them never panics,
 //! and never allocates memory because a number in the file asks for it.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use crate::counting::asked_for;
 use fuseloop::internals::OpaqueError as _;

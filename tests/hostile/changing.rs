@@ -6,8 +6,6 @@
 //! `FUSELOOP_MOMENTS` is the number of moments for each combination of a reading method and a change: 8
 //! by default, which makes 224.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use fuseloop::source::stream::Pass;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{

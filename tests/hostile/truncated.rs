@@ -2,8 +2,6 @@
 //! error that names the sample and the position. There is never a signal, and never memory allocated
 //! because a number in the file asks for it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::paged::{Disk, Faults, Pages, run_over};
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::BetonExt as _;

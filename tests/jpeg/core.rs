@@ -3,8 +3,6 @@
 //!
 //! `FUSELOOP_JPEGS` is the number of noise images generated and of damaged ones tried; 300 by default.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 use crate::common::jpegs::Edges;
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{

@@ -1,7 +1,5 @@
 //! Promises of the decoder: the right pixels or an error, for any window and any bytes.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 use crate::common::jpegs::Plain;
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};

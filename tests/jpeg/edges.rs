@@ -3,8 +3,6 @@
 //!
 //! `FUSELOOP_JPEG_EDGES` is the number of noise images generated; 300 by default.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 use crate::common::jpegs::*;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop_counts::rounds;

@@ -5,8 +5,6 @@
 //! markers were inserted. Where the loader's decoder is compared, the
 //! last column and row are those that the core has for the whole image.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::jpegs::*;
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};

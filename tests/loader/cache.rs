@@ -1,7 +1,6 @@
 //! The cache's promises: a loader with a cache gives the batches of a loader without one, bit for bit;
 //! nothing that is cached is decoded or read twice; the cache never exceeds its budget by a byte; and
 //! its file needs no cleaning up. `FUSELOOP_CACHE_EPOCHS=200` watches memory for longer.
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::internals::loader::LoaderExt as _;

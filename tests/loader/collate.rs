@@ -1,6 +1,5 @@
 //! Samples of differing sizes: each one equals what the source stores, whatever form collates it;
 //! earlier content of the memory never shows; samples that do not fit are refused by name.
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::batch::{Batch, Element, TensorRows};

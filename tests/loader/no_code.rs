@@ -5,8 +5,6 @@
 //! Each text would leave a detectable trace if it were interpreted: a file named `trace`, a connection
 //! to a port that this test listens on, or the value of an environment variable in an error.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use fuseloop::ops::internals::registry::registry;
 use fuseloop::source::OpenOptions;
 use fuseloop::source::{

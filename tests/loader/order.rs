@@ -1,6 +1,5 @@
 //! The order of an epoch: it is FFCV's, torch's and timm's for the same seed, and each step has the same
 //! samples for any number of ranks.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
 use fuseloop::order::{BoxError, Order, OrderError, Ranks, Sampler, Subset, Uneven};

@@ -2,7 +2,6 @@
 //!
 //! `FUSELOOP_EPOCHS` is the number of epochs: 10,000 by default, 100,000 in the slow tier. The seed is
 //! fixed, so that a test always passes or always fails; of other seeds, two in a thousand fail.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::order::{DatasetInfo, SampleCount};
 use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};

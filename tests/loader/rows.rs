@@ -1,8 +1,6 @@
 //! The loader's promises: every row is what the ops define, for any number of threads; each epoch may
 //! have a new plan; errors say what to do.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::dataset::{self, varied};
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit;

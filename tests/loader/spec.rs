@@ -1,8 +1,6 @@
 //! The promises of pipeline files: the ready-made ones run, a schedule changes the sizes, a mistake
 //! gives an error with position and name, and hostile text is refused.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::common::dataset::{varied, write};
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::spec::SpecExt as _;

@@ -1,8 +1,6 @@
 //! The findings of `verify`: damage of each kind and its position, the same for any number of threads;
 //! and contradictions between a file's tables.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::common::dataset::{self, damage, varied};
 use fuseloop::SampleId;
 use fuseloop::internals::source::BetonExt as _;

@@ -1,5 +1,4 @@
 //! Several outputs of one field, and fields with the same draws.
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset::{self, varied};
 use fuseloop::internals::loader::LoaderExt as _;

@@ -1,6 +1,5 @@
 //! The outputs of FFCV's decoders and transforms on its own files, reproduced bit for bit, compiled and
 //! evaluated. `tests/golden/ffcv/README.md` says where the vectors come from.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};

@@ -9,8 +9,6 @@
 //!
 //! All of it stands in the op's own file.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use fuseloop_ops::author::{Dim, ImageType, Op, OpClass, Type};
 use fuseloop_ops::internals::registry::{
     Golden, OpInfo, ParamDefault, ParamKind, Recipes, SpecTable, SpecValue, build_ops, registry,

@@ -8,8 +8,6 @@
 //!
 //! A debug build and a release build must match the same literals.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 use fuseloop::internals::decode::Decoder;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};

@@ -6,7 +6,6 @@
 //! each: `FUSELOOP_FORKS` is the number of times, 4 by default.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "fork, and the exit and the wait that go with it")]
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::common::dataset;
 #[cfg(feature = "remote")]

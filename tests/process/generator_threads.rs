@@ -1,6 +1,5 @@
 //! Producer threads do not stay behind. This test is alone in its process, because it counts all threads.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
 use fuseloop::Loader;

@@ -3,7 +3,6 @@
 //!
 //! There is one test function, because it observes the whole process, which no other test may change
 //! meanwhile.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use crate::passed_alone;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};

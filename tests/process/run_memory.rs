@@ -3,7 +3,6 @@
 //!
 //! `FUSELOOP_BATCHES` is the number of batches that a slow reader takes, 300 by default.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
 use std::convert::Infallible;

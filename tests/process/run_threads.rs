@@ -3,7 +3,6 @@
 //!
 //! `FUSELOOP_DROPS` is the number of moments at which the engine is dropped, 100 by default.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
 use std::fs;

@@ -1,6 +1,5 @@
 //! The spans that a subscriber sees of a run: its epoch, its batches, and the steps of each sample, each
 //! nested in the other.
-#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use crate::passed_alone;
 use fuseloop::batch::TensorSpec;

@@ -1,8 +1,6 @@
 //! The end of a write that can't succeed: it ends with an error or the iterator's own panic within a
 //! second, and with no thread left, however slow samples are and however many are still to come.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::passed_alone;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{FieldKind, FieldSpec};

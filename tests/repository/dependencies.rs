@@ -13,8 +13,6 @@
 //! that they need.
 //! (cargo-deny would check the same after four minutes of compiling it.)
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -17,7 +17,6 @@
 //! ```text
 //! sync < sample < panicked < threads < work_queue < batch < run
 //! ```
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,4 @@
 //! Files written by FFCV are read back to the values they hold, value by value.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldKindExt as _;

@@ -1,7 +1,5 @@
 //! Folders and records of PNGs and JPEGs through the loader and the writer.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::source::Source as _;
 use fuseloop::source::{

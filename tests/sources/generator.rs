@@ -1,8 +1,6 @@
 //! The promises of generators: order, ends, errors and panics at their tickets, bounded memory, and a
 //! clean end in all cases. A loader over a generator yields what a file of the same records yields.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::dataset::{picture, varied};
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::GenerateErrorKind;

@@ -1,8 +1,6 @@
 //! Custom sources: their errors are reported with the sample, records that do not match the declared
 //! fields are refused, and images of sizes that are not known in advance are loaded.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::dataset::{self, picture, varied};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::WriteMode;

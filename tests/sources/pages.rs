@@ -2,8 +2,6 @@
 //! threads, budget and disk; it stays within the memory budget; it reads each page once if there is
 //! room; it leaves no thread behind, and no reader waits for ever.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::paged::{Disk, Faults, Pages, Rng, run_over};
 use fuseloop::SampleId;
 use fuseloop::internals::source::BetonExt as _;

@@ -3,8 +3,6 @@
 //!
 //! The settings of the environment are tested in child processes, each with its own environment.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::common::dataset;
 use crate::common::server::{Answer, Server};
 use fuseloop::internals::source::beton::PagedBeton;

@@ -1,8 +1,6 @@
 //! A conversion that is killed at any moment, repeatedly, ends with the bytes of an uninterrupted one,
 //! and leaves no other files beside them. `FUSELOOP_CONVERT_KILLS=1000` kills more conversions.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::common::files::files;
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::write::ConvertErrorKind;

@@ -1,8 +1,6 @@
 //! A writer that is killed, cut off or run beside another one leaves the old file, a complete new one,
 //! or nothing. Its unfinished file is recognized by its name, and the next writer deletes it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use fuseloop::internals::OpaqueError as _;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::write::{TargetError, WriteErrorKind};

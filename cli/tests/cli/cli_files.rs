@@ -1,7 +1,6 @@
 //! The files that commands write and read: a full disk leaves no partial file, and the command does not
 //! block on a path that is no regular file.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset;
 use fuseloop::write::WriteMode;

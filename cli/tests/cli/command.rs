@@ -1,7 +1,5 @@
 //! The command, run as a user runs it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

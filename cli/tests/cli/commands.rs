@@ -1,8 +1,6 @@
 //! The promises of the command: every sub-command works on a small dataset, and each kind of misuse
 //! gives an error that names the next step.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::command::{fuseloop, stdout_of};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;

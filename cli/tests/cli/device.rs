@@ -1,8 +1,6 @@
 //! The promises of `ToDevice` on a machine without a GPU: the list means the same, a GPU requested by
 //! number is an error of one line, and `auto` reports why the CPU is used.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 use crate::dataset::{self, varied};
 use fuseloop::device::DeviceError;
 use fuseloop::internals::OpaqueError as _;

@@ -2,7 +2,6 @@
 //!
 //! The limits are set by the shell of a child process, which runs one of the tests of this binary.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset;
 use fuseloop::internals::OpaqueError as _;

@@ -1,8 +1,6 @@
 //! The same samples from every kind of dataset: written by `fuseloop convert`, opened by name, loaded to
 //! the same batches.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 use crate::command::{fuseloop, stdout_of};
 use crate::files::files;
 use fuseloop::internals::loader::LoaderExt as _;

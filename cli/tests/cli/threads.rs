@@ -5,7 +5,6 @@
 //! half the address space: a limit on processes does not apply to root, and a limit on memory would
 //! affect more than threads.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 use crate::dataset;
 use fuseloop::internals::source::beton::PagedBeton;

@@ -2,8 +2,6 @@
 //! or an error, within a bounded time. There is never a panic, and never memory allocated because a
 //! number in the file asks for it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 mod bombs;
 mod damage;
 mod indexes;

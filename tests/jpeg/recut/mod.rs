@@ -1,8 +1,6 @@
 //! Promises of the transcoder: for any bytes, the result is the same image in a file that is cheap to
 //! decode in part, or the original.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 mod hostile;
 mod kinds;
 mod metadata;

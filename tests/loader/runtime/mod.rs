@@ -1,8 +1,6 @@
 //! The stream is the same for any threads and ranks, after a resume from any batch, with damaged
 //! samples, and when a plan is replaced in the middle of an epoch.
 
-#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
-
 mod choose;
 mod damaged;
 mod pages;

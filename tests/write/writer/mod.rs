@@ -3,8 +3,6 @@
 //!
 //! The helpers that the tests share are here; `plain.rs` reads files by the specification alone.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
-
 mod damage;
 mod datasets;
 mod folders;

@@ -9,8 +9,6 @@
 //!
 //! Commands that can't run here are listed in [`NOT_RUN`], with the reason.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
-
 mod ops;
 mod snippets;
 
