@@ -53,7 +53,7 @@ use std::sync::Arc;
 ///     }
 /// }
 ///
-/// # fn open() -> Result<Beton, fuseloop::source::OpenError> {
+/// # fn open() -> Result<Beton, fuseloop::source::DatasetError> {
 /// let file = std::fs::File::open("train.beton")?;
 /// Beton::from_reader(Slow(file), &OpenOptions::default())
 /// # }

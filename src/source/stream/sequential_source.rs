@@ -48,7 +48,7 @@ impl Stream {
     ///
     #[cfg_attr(all(feature = "tar", feature = "write"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "tar", feature = "write")), doc = "```ignore")]
-    /// use fuseloop::source::{Stream, TarStream};
+    /// use fuseloop::source::{Stream, TarOptions, TarStream};
     /// use fuseloop::write::{ConvertOptions, convert};
     ///
     /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz", &TarOptions::default())?);

@@ -155,7 +155,7 @@ fn is_compressed(dst: &Path) -> bool {
 ///   text or JSON.
 ///
 /// ```no_run
-/// use fuseloop::source::Beton;
+/// use fuseloop::source::{Beton, OpenOptions};
 /// use fuseloop::write::{ConvertOptions, convert};
 ///
 /// let source = Beton::open("train.beton", &OpenOptions::default())?;
