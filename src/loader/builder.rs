@@ -338,12 +338,14 @@ impl LoaderBuilder {
     #[must_use]
     pub fn pipeline_of(
         mut self,
-        part: usize,
+        component: usize,
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Self {
-        self.wanted.component_pipelines.retain(|(of, name, _)| (*of, &**name) != (part, output));
-        self.wanted.component_pipelines.push((part, output.to_owned(), Arc::new(make)));
+        self.wanted
+            .component_pipelines
+            .retain(|(of, name, _)| (*of, &**name) != (component, output));
+        self.wanted.component_pipelines.push((component, output.to_owned(), Arc::new(make)));
         self
     }
 

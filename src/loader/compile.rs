@@ -51,10 +51,10 @@ pub(super) fn compile(
     choice: &DeviceChoice,
 ) -> Result<CompiledEpoch, LoadErrorKind> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
-    let (mut works, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
-    add_components(source, outputs, &mut works, epoch, setup, cache)?;
-    check_batches(&tensors(&works).0, setup)?;
-    Ok((works, upload))
+    let (mut plans, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
+    add_components(source, outputs, &mut plans, epoch, setup, cache)?;
+    check_batches(&tensors(&plans).0, setup)?;
+    Ok((plans, upload))
 }
 
 /// Plans all outputs, whose ops are `lists`, for the device that `choice` decides on. If the choice is
@@ -69,11 +69,12 @@ fn plan_on_device(
 ) -> Result<CompiledEpoch, LoadErrorKind> {
     if let Some(decision) = choice.decide(lists)? {
         let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
-        let planned = planned.and_then(|works| {
-            let on_device = works.iter().enumerate();
-            let on_device = on_device.filter_map(|(k, work)| Some((k, work.part.as_ref()?)));
+        let planned = planned.and_then(|plans| {
+            let on_device = plans.iter().enumerate();
+            let on_device =
+                on_device.filter_map(|(k, work)| Some((k, work.device_output.as_ref()?)));
             let upload = choice.upload(&decision, &on_device.collect::<Vec<_>>())?;
-            Ok((works, Some(upload)))
+            Ok((plans, Some(upload)))
         });
         match planned {
             Ok(planned) => return Ok(planned),
@@ -111,20 +112,20 @@ pub(super) fn plan_outputs(
     cache: &mut KernelCache,
 ) -> Result<Vec<OutputPlan>, LoadErrorKind> {
     let each = outputs.iter().zip(lists).zip(staged);
-    let works = each.map(|((output, ops), staged)| {
+    let plans = each.map(|((output, ops), staged)| {
         plan_output(source, output, ops.clone(), *staged, setup, cache)
     });
-    let mut works = works.collect::<Result<Vec<_>, _>>()?;
-    let mixes = plan_mixes(&works)?;
-    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-    check_names(&works)?;
-    Ok(works)
+    let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let mixes = plan_mixes(&plans)?;
+    plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    check_names(&plans)?;
+    Ok(plans)
 }
 
 /// Refuses size tensors that would have the name of an output.
-fn check_names(works: &[OutputPlan]) -> Result<(), LoadErrorKind> {
-    let (tensors, _) = tensors(works);
-    let (outputs, sizes) = tensors.split_at(works.len());
+fn check_names(plans: &[OutputPlan]) -> Result<(), LoadErrorKind> {
+    let (tensors, _) = tensors(plans);
+    let (outputs, sizes) = tensors.split_at(plans.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
         Some(taken) => Err(LoadErrorKind::NameTaken { name: taken.name.clone() }),
@@ -136,33 +137,33 @@ fn check_names(works: &[OutputPlan]) -> Result<(), LoadErrorKind> {
 /// # Errors
 ///
 /// If a label is mixed by ops that no image has, or that images of different sizes have.
-fn plan_mixes(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErrorKind> {
+fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErrorKind> {
     let one = |work: &OutputPlan| match &work.work {
         FieldPlan::Image(kernel) => {
             let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
             Ok(Some(OutputMixer { rows: MixRows::Image(output, size), size }))
         }
         FieldPlan::Label(plan) => {
-            let size = size_for_label(works, &work.name, plan.ops())?;
+            let size = size_for_label(plans, &work.name, plan.ops())?;
             let classes = plan.mixes_classes();
             let rows = if classes { MixRows::Classes } else { MixRows::Floats(plan.dtype()) };
             Ok(Some(OutputMixer { rows, size }))
         }
         FieldPlan::Array(plan) => {
-            let size = size_for_label(works, &work.name, plan.ops())?;
+            let size = size_for_label(plans, &work.name, plan.ops())?;
             Ok(Some(OutputMixer { rows: MixRows::Floats(plan.dtype()), size }))
         }
         FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
     };
     let mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
-    works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
+    plans.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
 }
 
 /// Returns the size of the images that are mixed by the same ops as a label.
-fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadErrorKind> {
+fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadErrorKind> {
     let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
     let own = chain(ops);
-    let mut sizes = works.iter().filter_map(|work| match &work.work {
+    let mut sizes = plans.iter().filter_map(|work| match &work.work {
         FieldPlan::Image(kernel) if chain(kernel.plan().ops()) == own => {
             Some(kernel.plan().output_size())
         }
@@ -191,12 +192,22 @@ fn plan_output(
     cache: &mut KernelCache,
 ) -> Result<OutputPlan, LoadErrorKind> {
     let work = plan_field(source, output, ops, staged, setup, cache)?;
-    let part = if staged { Some(part(&work, &output.name)?) } else { None };
+    let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
     let (field, draws) = (output.field, output.draws);
-    let of_parts = BTreeMap::new();
-    Ok(OutputPlan { name, alias, field, draws, title, work, of_parts, mix: None, part })
+    let by_component = BTreeMap::new();
+    Ok(OutputPlan {
+        name,
+        alias,
+        field,
+        draws,
+        title,
+        work,
+        by_component,
+        mix: None,
+        device_output,
+    })
 }
 
 /// Plans and compiles a list of ops for an output's field.
@@ -298,29 +309,32 @@ fn within_limits(
 fn add_components(
     source: &dyn Source,
     outputs: &[OutputSpec],
-    works: &mut [OutputPlan],
+    plans: &mut [OutputPlan],
     epoch: Epoch,
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<(), LoadErrorKind> {
-    for (output, work) in outputs.iter().zip(works) {
-        for (part, make) in &output.parts {
-            let refused =
-                |reason| LoadErrorKind::Part { output: output.name.clone(), part: *part, reason };
-            let titled = output.named(format!("{} of component {part}", output.name));
+    for (output, work) in outputs.iter().zip(plans) {
+        for (component, make) in &output.component_ops {
+            let refused = |reason| LoadErrorKind::Component {
+                output: output.name.clone(),
+                component: *component,
+                reason,
+            };
+            let titled = output.named(format!("{} of component {component}", output.name));
             let ops = make(epoch)
                 .map_err(|error| LoadErrorKind::Param { output: titled.name.clone(), error })?;
             check_lists(&ops, &work.work).map_err(refused)?;
             let own = plan_field(source, &titled, ops, false, setup, cache)?;
             check_rows(&own, &work.work).map_err(refused)?;
-            work.of_parts.insert(*part, own);
+            work.by_component.insert(*component, own);
         }
     }
     Ok(())
 }
 
 /// Returns the device's share of an output: a copy of the host's row, or the ops that are left.
-fn part(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadErrorKind> {
+fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadErrorKind> {
     let refused = |error| LoadErrorKind::OnDevice { output: output.to_owned(), error };
     let left = match work {
         FieldPlan::Image(kernel) if kernel.plan().staged().is_some() => {
@@ -413,12 +427,13 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
 pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputPlan| {
-        let OutputPlan { name, field, draws, work, of_parts, .. } = output;
+        let OutputPlan { name, field, draws, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
         let ops = device::without_device_names(work.ops());
-        let of_part = |(part, work): (&usize, &FieldPlan)| format!(" {part}: {:?}", work.ops());
-        let of_parts: String = of_parts.iter().map(of_part).collect();
-        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}{of_parts}", work.dtype())
+        let one =
+            |(component, work): (&usize, &FieldPlan)| format!(" {component}: {:?}", work.ops());
+        let by_component: String = by_component.iter().map(one).collect();
+        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}{by_component}", work.dtype())
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }

@@ -151,12 +151,12 @@ pub enum LoadErrorKind {
         kind: &'static str,
     },
     /// The ops of a component of the dataset don't fit those of the output.
-    #[error("output {}: ops of component {part}: {reason}", Escaped(output))]
-    Part {
+    #[error("output {}: ops of component {component}: {reason}", Escaped(output))]
+    Component {
         /// The output.
         output: String,
         /// The component.
-        part: usize,
+        component: usize,
         /// The reason.
         reason: String,
     },

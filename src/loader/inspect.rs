@@ -169,8 +169,8 @@ impl Inspector {
     /// Returns the kernel for the sample, and clears the buffer so that the sample is read again.
     fn kernel_of(&mut self, sample: SampleId) -> Result<Arc<Kernel>, SampleCause> {
         self.buffer.forget();
-        let part = self.stage.part(&*self.source, sample, &mut self.buffer)?;
-        let own = self.stage.kernel_of(self.output, part);
+        let component = self.stage.component(&*self.source, sample, &mut self.buffer)?;
+        let own = self.stage.kernel_of(self.output, component);
         Ok(own.unwrap_or_else(|| Arc::clone(&self.kernel)))
     }
 

@@ -52,11 +52,15 @@ impl OutputMixer {
         spare: &mut Vec<u8>,
     ) -> Result<(), NoMemory> {
         match on_device {
-            Some(DeviceOutput::Image(part)) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            Some(DeviceOutput::Image(image)) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                    image.mix(mixer, mixed, bytes);
+                });
             }
-            Some(DeviceOutput::OneHot(part)) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            Some(DeviceOutput::OneHot(label)) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                    label.mix(mixer, mixed, bytes);
+                });
             }
             Some(DeviceOutput::Copied { .. }) | None => {
                 self.mix_on_host(ops, key, count, bytes, spare)?;

@@ -55,7 +55,7 @@ pub(super) struct OutputSpec {
     /// How its samples become a batch, if they differ in size.
     pub(super) collate: Option<Collate>,
     /// The components of the dataset whose samples have other ops.
-    pub(super) parts: Vec<(usize, MakeOps)>,
+    pub(super) component_ops: Vec<(usize, MakeOps)>,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -141,8 +141,8 @@ impl OutputRequest {
             let output = find(&outputs, &output)?;
             outputs[output].collate = Some(collate);
         }
-        for (part, output, make) in self.component_pipelines {
-            set_component_ops(&mut outputs, source.components(), part, &output, make)?;
+        for (component, output, make) in self.component_pipelines {
+            set_component_ops(&mut outputs, source.components(), component, &output, make)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         if outputs.is_empty() { Err(LoadErrorKind::NoOutputs) } else { Ok(outputs) }
@@ -179,7 +179,7 @@ impl OutputRequest {
                 field,
                 draws: DrawsOf { field, view: 0 },
                 collate: None,
-                parts: vec![],
+                component_ops: vec![],
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -239,7 +239,7 @@ fn add(
     let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
     let draws = DrawsOf { field, view: views.count() };
     let is_branch = after.is_some();
-    let (alias, collate, parts) = (None, None, vec![]);
+    let (alias, collate, component_ops) = (None, None, vec![]);
     outputs.push(OutputSpec {
         name,
         alias,
@@ -247,7 +247,7 @@ fn add(
         draws,
         title,
         collate,
-        parts,
+        component_ops,
         steps,
         own,
         is_branch,
@@ -255,11 +255,11 @@ fn add(
     Ok(())
 }
 
-/// Sets other ops of an output for the samples of component `part` of `count`.
+/// Sets other ops of an output for the samples of one component of `count`.
 fn set_component_ops(
     outputs: &mut [OutputSpec],
     count: usize,
-    part: usize,
+    component: usize,
     output: &str,
     make: MakeOps,
 ) -> Result<(), LoadErrorKind> {
@@ -270,15 +270,15 @@ fn set_component_ops(
     });
     let reason = if count < 2 {
         "the dataset has no components: they come from mix, concat or interleave".to_owned()
-    } else if part >= count {
+    } else if component >= count {
         format!("the dataset has {count} components, numbered from 0")
     } else if outputs[index].is_branch || is_branched {
         "a branch and the output it branches from need one list for all components".to_owned()
     } else {
-        outputs[index].parts.push((part, make));
+        outputs[index].component_ops.push((component, make));
         return Ok(());
     };
-    Err(LoadErrorKind::Part { output: output.to_owned(), part, reason })
+    Err(LoadErrorKind::Component { output: output.to_owned(), component, reason })
 }
 
 fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadErrorKind> {

@@ -48,7 +48,7 @@ pub(super) struct LoaderStage {
     chunk: NonZeroUsize,
     setup: CompileContext,
     /// True if the plan of an output depends on the component of the dataset that a sample belongs to.
-    has_parts: bool,
+    has_components: bool,
     fingerprint: u64,
     shared: StageShared,
 }
@@ -138,7 +138,7 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
-        let has_parts = outputs.iter().any(|output| !output.of_parts.is_empty());
+        let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
         Self {
@@ -151,7 +151,7 @@ impl LoaderStage {
             epoch,
             chunk,
             setup,
-            has_parts,
+            has_components,
             fingerprint,
             shared,
         }
@@ -191,8 +191,8 @@ impl LoaderStage {
 
     /// Returns the number of loop bodies that could not be compiled.
     pub(super) fn failed_loops(&self) -> usize {
-        let works = self.outputs.iter().flat_map(OutputPlan::all_works);
-        let failed = works.map(|work| match work {
+        let plans = self.outputs.iter().flat_map(OutputPlan::all_plans);
+        let failed = plans.map(|work| match work {
             FieldPlan::Image(kernel) => kernel.failed_loops().0,
             _ => 0,
         });
@@ -200,8 +200,8 @@ impl LoaderStage {
     }
 
     pub(super) fn compile_time(&self) -> Duration {
-        let works = self.outputs.iter().flat_map(OutputPlan::all_works);
-        let times = works.map(|work| match work {
+        let plans = self.outputs.iter().flat_map(OutputPlan::all_plans);
+        let times = plans.map(|work| match work {
             FieldPlan::Image(kernel) => kernel.compile_time(),
             _ => Duration::ZERO,
         });
@@ -221,8 +221,8 @@ impl LoaderStage {
     }
 
     /// Returns the kernel of output `k`, an image, for the samples of a component.
-    pub(super) fn kernel_of(&self, k: usize, part: usize) -> Option<Arc<Kernel>> {
-        match self.outputs[k].work_of(part) {
+    pub(super) fn kernel_of(&self, k: usize, component: usize) -> Option<Arc<Kernel>> {
+        match self.outputs[k].work_of(component) {
             FieldPlan::Image(kernel) => Some(Arc::clone(kernel)),
             _ => None,
         }
@@ -230,13 +230,13 @@ impl LoaderStage {
 
     /// Returns the component of the dataset, here `source`, that a sample belongs to; 0 if all have the
     /// same plan.
-    pub(super) fn part(
+    pub(super) fn component(
         &self,
         source: &dyn Source,
         sample: SampleId,
         buffer: &mut Buffer,
     ) -> Result<usize, SampleCause> {
-        if self.has_parts { Ok(source.component(sample, buffer)?) } else { Ok(0) }
+        if self.has_components { Ok(source.component(sample, buffer)?) } else { Ok(0) }
     }
 
     /// Returns the limits on images.
@@ -264,10 +264,10 @@ impl LoaderStage {
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
             text.push_str(&output.work.explain());
-            for (part, work) in &output.of_parts {
+            for (component, work) in &output.by_component {
                 let _ = write!(
                     text,
-                    "{}, samples of component {part}:\n{}",
+                    "{}, samples of component {component}:\n{}",
                     output.title,
                     work.explain()
                 );
@@ -280,7 +280,7 @@ impl LoaderStage {
     /// are none.
     fn device_words(&self) -> String {
         let placement = self.shared.device_choice.placement();
-        let on = self.outputs.iter().filter(|output| output.part.is_some());
+        let on = self.outputs.iter().filter(|output| output.device_output.is_some());
         let on = on.map(|output| output.name.as_str()).collect::<Vec<_>>().join(", ");
         match (&placement.fallback, on.is_empty()) {
             (None, true) => String::new(),
@@ -323,7 +323,7 @@ impl LoaderStage {
         for &k in outputs {
             let output = &self.outputs[k];
             let length = output
-                .fill((sample, rows.part), value, rows.of(k))
+                .fill((sample, rows.component), value, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
             self.write_sizes(k, &[length], rows);
         }
@@ -331,9 +331,9 @@ impl LoaderStage {
     }
 
     /// Returns the component of the dataset that a sample belongs to.
-    fn part_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, StageError> {
-        let part = self.part(&*self.source, sample, buffer);
-        part.map_err(|cause| self.sample_error(sample, cause))
+    fn component_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, StageError> {
+        let component = self.component(&*self.source, sample, buffer);
+        component.map_err(|cause| self.sample_error(sample, cause))
     }
 
     /// Writes the size of the sample of output `k`, if its samples differ in size.
@@ -358,8 +358,8 @@ impl LoaderStage {
             watch.phase(Phase::Decode);
         }
         let mut opened = decoder.open(image)?;
-        let (size, part) = (opened.size(), rows.part);
-        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, part));
+        let (size, component) = (opened.size(), rows.component);
+        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
@@ -385,12 +385,12 @@ impl LoaderStage {
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let (source, row) =
                 (DecodedPixels { view: decoded.view, top, left, whole: size }, rows.of(k));
-            let Some(DeviceOutput::Image(part)) = &self.outputs[k].part else {
+            let Some(DeviceOutput::Image(image)) = &self.outputs[k].device_output else {
                 kernel.try_run(scratch, source, draws, row)?;
                 continue;
             };
             kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()])?;
-            part.record(draws, row);
+            image.record(draws, row);
         }
         for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
@@ -440,7 +440,7 @@ struct SampleRows<'a, 'b> {
     index: usize,
     count: usize,
     /// The component of the dataset that the sample belongs to.
-    part: usize,
+    component: usize,
 }
 
 impl SampleRows<'_, '_> {
@@ -496,8 +496,9 @@ impl Stage for LoaderStage {
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
-            let part = self.part_of(visit.sample, &mut worker.buffer)?;
-            let mut rows = SampleRows { outputs: &mut outputs, index, count: visits.len(), part };
+            let component = self.component_of(visit.sample, &mut worker.buffer)?;
+            let mut rows =
+                SampleRows { outputs: &mut outputs, index, count: visits.len(), component };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {

@@ -98,28 +98,28 @@ pub(super) struct OutputPlan {
     pub(super) title: String,
     pub(super) work: FieldPlan,
     /// The plans for the samples of some components of the dataset, instead of `work`.
-    pub(super) of_parts: BTreeMap<usize, FieldPlan>,
+    pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
     pub(super) mix: Option<OutputMixer>,
     /// The device's share of the output, if the output is on a device.
-    pub(super) part: Option<DeviceOutput>,
+    pub(super) device_output: Option<DeviceOutput>,
 }
 
 impl OutputPlan {
     /// Returns the plan for the samples of a component of the dataset.
-    pub(super) fn work_of(&self, part: usize) -> &FieldPlan {
-        self.of_parts.get(&part).unwrap_or(&self.work)
+    pub(super) fn work_of(&self, component: usize) -> &FieldPlan {
+        self.by_component.get(&component).unwrap_or(&self.work)
     }
 
     /// Returns the plans for all components.
-    pub(super) fn all_works(&self) -> impl Iterator<Item = &FieldPlan> {
-        std::iter::once(&self.work).chain(self.of_parts.values())
+    pub(super) fn all_plans(&self) -> impl Iterator<Item = &FieldPlan> {
+        std::iter::once(&self.work).chain(self.by_component.values())
     }
 
     /// Returns the kernel for the samples of a component, together with the output's index `k`, if the
     /// output is an image.
-    pub(super) fn kernel(&self, k: usize, part: usize) -> Option<(usize, &Kernel)> {
-        match self.work_of(part) {
+    pub(super) fn kernel(&self, k: usize, component: usize) -> Option<(usize, &Kernel)> {
+        match self.work_of(component) {
             FieldPlan::Image(kernel) => Some((k, kernel)),
             _ => None,
         }
@@ -135,7 +135,7 @@ impl OutputPlan {
 
     /// Returns the tensor of the output.
     pub(super) fn tensor(&self) -> TensorSpec {
-        let rows = match &self.part {
+        let rows = match &self.device_output {
             None => TensorRows::Even,
             Some(_) => TensorRows::Device { staged: self.staged_bytes() },
         };
@@ -157,14 +157,14 @@ impl OutputPlan {
     ) -> Result<(), NoMemory> {
         let Some(mixer) = &self.mix else { return Ok(()) };
         let rows = (rows.len(), rows.output(k));
-        mixer.mix(self.work.ops(), self.part.as_ref(), key, rows, spare)
+        mixer.mix(self.work.ops(), self.device_output.as_ref(), key, rows, spare)
     }
 
     /// Returns the bytes of a sample that the host writes.
     fn staged_bytes(&self) -> usize {
-        match &self.part {
-            Some(DeviceOutput::Image(part)) => part.staged_bytes(),
-            Some(DeviceOutput::OneHot(part)) => part.staged_bytes(),
+        match &self.device_output {
+            Some(DeviceOutput::Image(image)) => image.staged_bytes(),
+            Some(DeviceOutput::OneHot(label)) => label.staged_bytes(),
             Some(DeviceOutput::Copied { .. }) | None => self.work.row_bytes(),
         }
     }
@@ -173,11 +173,11 @@ impl OutputPlan {
     /// length of the sample, or 1 if all samples have the same size.
     pub(super) fn fill(
         &self,
-        (sample, part): (SampleId, usize),
+        (sample, component): (SampleId, usize),
         value: Value<'_>,
         row: &mut [u8],
     ) -> Result<i64, SampleCause> {
-        match (self.work_of(part), value) {
+        match (self.work_of(component), value) {
             (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
             (FieldPlan::Label(plan), Value::Int(label)) => {
                 self.fill_label(plan, sample, Scalar::Int(label), row)?;
@@ -208,8 +208,8 @@ impl OutputPlan {
         value: Scalar,
         row: &mut [u8],
     ) -> Result<(), LabelError> {
-        match &self.part {
-            Some(DeviceOutput::OneHot(part)) => part.fill(plan, sample.0, value, row),
+        match &self.device_output {
+            Some(DeviceOutput::OneHot(label)) => label.fill(plan, sample.0, value, row),
             _ => plan.run(sample.0, value, row),
         }
     }

@@ -74,9 +74,9 @@ mod tests {
             OwnedValue::Custom(vec![1]),
         ];
         for value in values {
-            let mut part = CachedField::held(3, value.clone());
-            let bytes = part.bytes_mut().map(std::mem::take).unwrap_or_default();
-            assert_eq!(part.with_bytes(&bytes), value.borrowed());
+            let mut cached = CachedField::held(3, value.clone());
+            let bytes = cached.bytes_mut().map(std::mem::take).unwrap_or_default();
+            assert_eq!(cached.with_bytes(&bytes), value.borrowed());
             assert_eq!(stored_bytes(&value.borrowed()), bytes.len() as u64);
         }
     }

@@ -133,8 +133,8 @@ impl SampleCache {
             return CacheLookup::EMPTY;
         }
         match self.table.find(sample) {
-            SampleState::Kept(parts) => CacheLookup {
-                found: Some(CachedSample { parts, disk: self.disk.as_ref() }),
+            SampleState::Kept(fields) => CacheLookup {
+                found: Some(CachedSample { fields, disk: self.disk.as_ref() }),
                 keeper: None,
             },
             SampleState::Pending => CacheLookup::EMPTY,
@@ -175,7 +175,7 @@ impl CacheLookup<'_> {
 
 /// A cached sample, shared by the workers that use it.
 pub(super) struct CachedSample<'a> {
-    parts: Arc<[CachedField]>,
+    fields: Arc<[CachedField]>,
     disk: Option<&'a CacheFile>,
 }
 
@@ -183,10 +183,10 @@ impl CachedSample<'_> {
     /// Returns a field's value, borrowed from memory or read into `buffer`; `None` if the field is not
     /// cached or can't be read any more.
     pub(super) fn value<'b>(&'b self, field: usize, buffer: &'b mut Vec<u8>) -> Option<Value<'b>> {
-        let part = self.parts.iter().find(|part| part.field == field)?;
-        match (&part.extent, self.disk) {
-            (Some(extent), Some(disk)) => Some(part.with_bytes(disk.read(extent, buffer)?)),
-            _ => Some(part.value.borrowed()),
+        let cached = self.fields.iter().find(|cached| cached.field == field)?;
+        match (&cached.extent, self.disk) {
+            (Some(extent), Some(disk)) => Some(cached.with_bytes(disk.read(extent, buffer)?)),
+            _ => Some(cached.value.borrowed()),
         }
     }
 }

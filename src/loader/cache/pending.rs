@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(in crate::loader) struct PendingEntry<'a> {
     cache: &'a SampleCache,
     sample: SampleId,
-    parts: Vec<CachedField>,
+    fields: Vec<CachedField>,
     /// The bytes reserved, once the sample is claimed.
     claimed: Option<u64>,
     /// The sample will not be stored.
@@ -26,7 +26,7 @@ pub(in crate::loader) struct PendingEntry<'a> {
 
 impl<'a> PendingEntry<'a> {
     pub(super) fn new(cache: &'a SampleCache, sample: SampleId) -> Self {
-        Self { cache, sample, parts: vec![], claimed: None, is_given_up: false }
+        Self { cache, sample, fields: vec![], claimed: None, is_given_up: false }
     }
 
     /// Decodes a field's image: the whole image, if it is to be cached, otherwise only `wanted`.
@@ -48,7 +48,7 @@ impl<'a> PendingEntry<'a> {
         if !self.keep_picture(field, image, is_coded) {
             return image.decode(wanted);
         }
-        let last = self.parts.last().map(|part| &part.value);
+        let last = self.fields.last().map(|cached| &cached.value);
         match last.map(OwnedValue::borrowed) {
             Some(Value::Image(EncodedImage { bytes, .. })) => {
                 let view = ImageView::packed(bytes, size).expect("it was copied from such a view");
@@ -70,7 +70,7 @@ impl<'a> PendingEntry<'a> {
         match decoded.and_then(|decoded| copied(decoded.view)) {
             Some(bytes) => {
                 let image = OwnedImage::rgb(size.height, size.width, bytes);
-                self.parts.push(CachedField::held(field, OwnedValue::Image(image)));
+                self.fields.push(CachedField::held(field, OwnedValue::Image(image)));
                 true
             }
             None => {
@@ -83,7 +83,7 @@ impl<'a> PendingEntry<'a> {
     /// Keeps a field's value that is not an image, if such values are cached.
     pub(in crate::loader) fn keep(&mut self, field: usize, value: Value<'_>) {
         if self.cache.keeps_all && self.reserve(stored_bytes(&value)) {
-            self.parts.push(CachedField::held(field, value.into()));
+            self.fields.push(CachedField::held(field, value.into()));
         }
     }
 
@@ -112,7 +112,7 @@ impl<'a> PendingEntry<'a> {
 
     fn give_up(&mut self) {
         self.is_given_up = true;
-        self.parts.clear();
+        self.fields.clear();
         if let Some(bytes) = self.claimed.take() {
             self.cache.table.abandon(self.sample, bytes);
         }
@@ -120,17 +120,17 @@ impl<'a> PendingEntry<'a> {
 
     /// Stores the collected values.
     pub(super) fn store(mut self) {
-        let mut parts = std::mem::take(&mut self.parts);
-        if parts.is_empty() || self.is_given_up {
+        let mut fields = std::mem::take(&mut self.fields);
+        if fields.is_empty() || self.is_given_up {
             return;
         }
         if let Some(disk) = &self.cache.disk
-            && !parts.iter_mut().all(|part| move_to(disk, part))
+            && !fields.iter_mut().all(|cached| move_to(disk, cached))
         {
             return;
         }
         self.claimed = None;
-        self.cache.table.store(self.sample, Arc::from(parts));
+        self.cache.table.store(self.sample, Arc::from(fields));
     }
 }
 
@@ -141,11 +141,11 @@ impl Drop for PendingEntry<'_> {
 }
 
 /// Moves a value's bytes to the file. Returns false if they can't be written.
-fn move_to(disk: &CacheFile, part: &mut CachedField) -> bool {
-    let Some(bytes) = part.bytes_mut() else { return true };
+fn move_to(disk: &CacheFile, cached: &mut CachedField) -> bool {
+    let Some(bytes) = cached.bytes_mut() else { return true };
     let bytes = std::mem::take(bytes);
-    part.extent = disk.write(&bytes);
-    part.extent.is_some()
+    cached.extent = disk.write(&bytes);
+    cached.extent.is_some()
 }
 
 /// Returns an image's pixels, packed; `None` if there is not enough memory.

@@ -110,7 +110,7 @@ impl SampleTable {
     pub(super) fn find(&self, sample: SampleId) -> SampleState {
         let shard = self.shard(sample);
         let found = match shard.read().get(&sample.0) {
-            Some(Some(parts)) => SampleState::Kept(Arc::clone(parts)),
+            Some(Some(fields)) => SampleState::Kept(Arc::clone(fields)),
             Some(None) => SampleState::Pending,
             None => SampleState::Nothing,
         };
@@ -154,8 +154,8 @@ impl SampleTable {
     }
 
     /// Stores a claimed sample.
-    pub(super) fn store(&self, sample: SampleId, parts: Arc<[CachedField]>) {
-        self.shard(sample).write().insert(sample.0, Some(parts));
+    pub(super) fn store(&self, sample: SampleId, fields: Arc<[CachedField]>) {
+        self.shard(sample).write().insert(sample.0, Some(fields));
         self.stored.fetch_add(1, Ordering::Relaxed);
     }
 
