@@ -53,9 +53,10 @@ use std::sync::Arc;
 ///     }
 /// }
 ///
-/// # fn open() -> Result<Beton, fuseloop::source::DatasetError> {
+/// # fn open() -> Result<(), fuseloop::source::BoxError> {
 /// let file = std::fs::File::open("train.beton")?;
-/// Beton::from_reader(Slow(file), &OpenOptions::default())
+/// let beton = Beton::from_reader(Slow(file), &OpenOptions::default())?;
+/// # Ok(())
 /// # }
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
