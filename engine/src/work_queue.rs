@@ -31,7 +31,7 @@ use crate::threads::{Process, ThreadsError};
 
 /// Records which tasks are claimed, and which results are entered and taken.
 pub trait WorkState {
-    /// What a worker does.
+    /// The work that one worker claims.
     type Task;
     /// The result of a task.
     type Product;

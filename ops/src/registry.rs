@@ -91,7 +91,7 @@ pub struct OpInfo {
     pub build: fn(&OpArgs<'_>) -> Result<BuiltOp, SpecError>,
     /// How tests draw random instances of the op.
     pub recipes: Recipes,
-    /// Whether a test compares the op with the library that it follows.
+    /// States if a test compares the op with the library that it follows.
     pub golden: Golden,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of the images of a field without reading them.
+//! The statistics of the images of a field, which are known without reading them.
 
 use fuseloop_ops::Size;
 

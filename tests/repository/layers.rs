@@ -11,8 +11,8 @@
 //!                                           └ check_ops: plan, jit; only lib uses it
 //! ```
 //!
-//! Of these, `sample`, `panicked`, `threads` and `run` are modules of the engine, which the library uses by
-//! their own names. Inside the engine:
+//! `sample`, `panicked`, `threads` and `run` are modules of the engine, which the library uses by their own
+//! names. Inside the engine:
 //!
 //! ```text
 //! sync < sample < panicked < threads < work_queue < batch < run
@@ -89,7 +89,7 @@ const INNER: [(&str, &[&str]); 2] = [
     (
         "loader",
         &[
-            // What users set and what goes wrong.
+            // Settings of users, and errors.
             "cache",
             "collate",
             "cursor",
@@ -97,14 +97,14 @@ const INNER: [(&str, &[&str]); 2] = [
             "error",
             "outputs",
             "choose",
-            // What an output is, how all are planned, and how a sample runs through them.
+            // Outputs as data, their planning, and the run of a sample through them.
             "device",
             "mixing",
             "work",
             "component_ops",
             "compile",
             "stage",
-            // What users hold.
+            // Types that users hold.
             "epoch",
             "mod",
             "builder",

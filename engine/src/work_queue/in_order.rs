@@ -61,7 +61,7 @@ pub struct TaskResult<R> {
     pub is_last: bool,
 }
 
-/// What a consumer takes.
+/// The answer to a consumer that takes the next result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken<R> {
     /// The next result.

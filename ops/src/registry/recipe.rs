@@ -37,7 +37,7 @@ impl Recipes {
     }
 }
 
-/// Whether a test compares an op with the output of the library that it follows.
+/// States if a test compares an op with the output of the library that it follows.
 #[derive(Clone, Copy, Debug)]
 pub enum Golden {
     /// A test in `tests/` does.

@@ -1,4 +1,4 @@
-//! What reading ahead takes and returns: the positions of samples in files, and the files' readers.
+//! The arguments and results of reading ahead: the positions of samples in files, and the files' readers.
 
 use crate::sample::SampleId;
 use crate::source::ReadAt;

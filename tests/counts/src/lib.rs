@@ -160,7 +160,7 @@ pub fn rounds<T: TryFrom<u64, Error: Debug>>(name: &str) -> T {
 ///
 /// # Panics
 ///
-/// As [`rounds`].
+/// In the cases of [`rounds`].
 pub fn is_raised(name: &str) -> bool {
     rounds::<u64>(name) > entry(name).tiers[0]
 }
@@ -200,7 +200,7 @@ fn given_slice(text: &str) -> (usize, usize) {
 ///
 /// # Panics
 ///
-/// As [`rounds`] and [`slice()`].
+/// In the cases of [`rounds`] and [`slice()`].
 pub fn numbers(name: &str) -> Vec<u64> {
     let (slice, of) = slice(name);
     (slice as u64..rounds(name)).step_by(of).collect()
