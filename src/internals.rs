@@ -131,7 +131,7 @@ pub mod plan {
 }
 
 pub mod run {
-    pub use fuseloop_engine::batch::{HostBatch, RowsMut, SlotError};
+    pub use fuseloop_engine::batch::{HostBatch, RowsMut};
     pub use fuseloop_engine::run::*;
 }
 
@@ -361,10 +361,6 @@ pub mod source {
     }
 }
 
-pub mod threads {
-    pub use crate::threads::ThreadsError;
-}
-
 pub mod workload {
     pub use crate::workload::*;
 }
@@ -378,12 +374,9 @@ pub mod write {
     pub use crate::write::convert::ConvertErrorKind;
     pub use crate::write::copy_folder::RecutErrorKind;
     pub use crate::write::error::WriteErrorKind;
-    pub use crate::write::file::SchemaError;
     pub use crate::write::image::ImageError;
-    pub use crate::write::jpeg::HeadError;
     pub use crate::write::mode::OptionsError;
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
-    pub use crate::write::pixels::PixelsError;
     pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;
 
