@@ -60,6 +60,7 @@ mod label_smoothing;
 mod lambda;
 mod lighting;
 mod lut;
+mod maths;
 mod memory;
 mod mix_up;
 mod mixing;
@@ -183,6 +184,7 @@ pub use view::View;
 pub mod author {
     pub use crate::emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, max, min};
     pub use crate::geometry_step::GeometryStep;
+    pub use crate::maths::{cos, exp, log, pow, sin};
     pub use crate::mixing::RowMix;
     pub use crate::op::{
         BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType,
