@@ -1,34 +1,4 @@
-//! Normalize: subtracts the channel's mean from every value and divides by the channel's standard
-//! deviation.
-//!
-//! ```text
-//! out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
-//! ```
-//!
-//! Pixels are 0..=255 here, and so are `mean` and `std`; [`Normalize::new`] takes torchvision's constants,
-//! of pixels in 0..=1, and multiplies them by 255.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------|
-//! | input  | image of u8 or f32 that no other `Normalize` has changed       |
-//! | output | f32                                                            |
-//! | random | nothing                                                        |
-//! | cost   | one subtraction and two fmas per value                         |
-//!
-//! FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. `f32` arithmetic yields the same
-//! numbers if the constants are split in two: let `m = m1 + m0` and `1 / std = s1 + s0`, where `m1` is
-//! the mean rounded to a multiple of 2^-16, or to fewer bits if a value and the mean are more than 256
-//! apart, so that `in - m1` is exact for a u8. Then
-//!
-//! ```text
-//! d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
-//! ```
-//!
-//! Only the rounding of the outer fma matters: the sum that it rounds is within 2^-40 of the exact one.
-//! The tests compare all 256 values of a channel with the table. They are equal for the usual
-//! constants; for other constants, including negative means, all but a few in a million are equal, and
-//! those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
-//! times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
+//! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::op::on_image;
@@ -37,13 +7,42 @@ use crate::registry::{
 };
 use crate::{DType, ParamError, TypeError};
 
-/// Subtracts a mean and divides by a standard deviation, for each channel.
+/// Subtracts the channel's mean from every value and divides by the channel's standard deviation.
+///
+/// ```text
+/// out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
+/// ```
+///
+/// Pixels are 0..=255 here, and so are `mean` and `std`; [`new`](Self::new) takes torchvision's constants, of
+/// pixels in 0..=1, and multiplies them by 255.
+///
+/// | | |
+/// |--------|----------------------------------------------------------------|
+/// | input  | image of u8 or f32 that no other `Normalize` has changed       |
+/// | output | f32                                                            |
+/// | random | nothing                                                        |
+/// | cost   | one subtraction and two fmas per value                         |
+///
+/// FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. `f32` arithmetic yields the same
+/// numbers if the constants are split in two: let `m = m1 + m0` and `1 / std = s1 + s0`, where `m1` is
+/// the mean rounded to a multiple of 2^-16, or to fewer bits if a value and the mean are more than 256
+/// apart, so that `in - m1` is exact for a u8. Then
+///
+/// ```text
+/// d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
+/// ```
+///
+/// Only the rounding of the outer fma matters: the sum that it rounds is within 2^-40 of the exact one.
+/// The tests compare all 256 values of a channel with the table. They are equal for the usual
+/// constants; for other constants, including negative means, all but a few in a million are equal, and
+/// those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
+/// times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     channels: [Channel; 3],
 }
 
-/// The constants of one channel, named as at the top of the file; `bias` is the constant of the inner
+/// The constants of one channel, named as in the documentation of the op; `bias` is the constant of the inner
 /// fma.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Channel {

@@ -293,6 +293,23 @@ fn info_tells_fields_sizes_and_labels() {
 }
 
 #[test]
+fn info_shows_the_first_class_names_with_their_counts() {
+    let dir = dataset();
+    let classes = "2 classes\n  0    cat                      3 samples\n";
+    for name in ["photos", "photos.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains(classes), "{text}");
+        let json: Value =
+            serde_json::from_str(&stdout_of(dir.path(), &["info", name, "--json"])).unwrap();
+        assert_eq!(json["classes"].as_array().unwrap().len(), 2, "{json}");
+        assert_eq!(
+            (&json["classes"][1]["number"], &json["classes"][1]["samples"]),
+            (&1.into(), &3.into())
+        );
+    }
+}
+
+#[test]
 fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beton");
     let file = "custom_field_p4k.beton";
@@ -700,6 +717,14 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     preview(&["-n", "1", "--each-op", "--epoch", "4"]);
     let [_, width] = png_size(&path.join("preview.png"));
     assert!(width > 6 * 224, "the stored picture and five ops: {width}");
+    preview(&["-n", "1", "-m", "1", "-o", "sheet.JPG"]);
+    assert!(fs::read(path.join("sheet.JPG")).unwrap().starts_with(&[0xff, 0xd8, 0xff]));
+    for command in [&["preview", "photos.beton"][..], &["demo"]] {
+        let (code, errors) = refused(path, &[command, &["-o", "a.b.Gif"]].concat());
+        assert_eq!(code, 1);
+        let wanted = "a.b.Gif: pictures are not saved as .gif; available: .png, .jpg, .jpeg";
+        assert!(errors.contains(wanted), "{errors}");
+    }
     let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
     assert_eq!(code, 1);
     assert!(errors.contains("no field named picture; available: image\nhelp: "), "{errors}");
