@@ -208,6 +208,12 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns true if the op may compute a pixel from several others, so that a mask would get values that
+    /// stand for no class. By default it may if it produces its own rows.
+    fn blends(&self) -> bool {
+        self.row_producer().is_some()
+    }
+
     /// Returns the colour that fills areas outside the image, given the input type; `None` if no
     /// such area can appear, or if the op produces its own rows.
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {

@@ -404,6 +404,31 @@ impl LoaderBuilder {
         self
     }
 
+    /// Declares that the images of a field are masks: their values are numbers of classes, not colours. Ops that
+    /// would compute new values are refused: colour ops, blurs, and interpolation other than the nearest pixel.
+    /// So are JPEGs.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let loader = Loader::open("segmentation.beton")?
+    ///     .mask("mask")
+    ///     .pipeline("image", move |_| Ok(ops![crop()?, Normalize::imagenet()]))
+    ///     .pipeline("mask", move |_| Ok(ops![crop()?.interpolation(Interpolation::Nearest)]))
+    ///     .share_draws("mask", "image")
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A mask is an RGB image here, with the class number of a pixel in all three channels: write it from a
+    /// gray PNG or from raw pixels, with `WriteMode::Mask`. A PNG with a
+    /// palette is decoded to the colours of the palette: convert such masks to gray ones first.
+    #[must_use]
+    pub fn mask(mut self, field: &str) -> Self {
+        self.wanted.masks.push(field.to_owned());
+        self
+    }
+
     /// Adds an output `name` of the field `of` with its own draws: the second view of contrastive
     /// learning. A sample is read and decoded once for all its views.
     ///

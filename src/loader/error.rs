@@ -163,6 +163,23 @@ pub enum LoadErrorKind {
         /// The kind of the field.
         kind: &'static str,
     },
+    /// A field that is not an image can't be a mask.
+    #[error("field {}: only a field of images can be a mask", Escaped(field))]
+    MaskKind {
+        /// The field.
+        field: String,
+    },
+    /// Masks are stored as JPEGs.
+    #[error(
+        "field {}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`",
+        Escaped(field)
+    )]
+    MaskJpegs {
+        /// The field.
+        field: String,
+        /// The number of JPEGs.
+        jpegs: u64,
+    },
     /// The ops of a component of the dataset don't fit those of the output.
     #[error("output {}: ops of component {component}: {reason}", Escaped(output))]
     Component {

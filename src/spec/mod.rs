@@ -35,6 +35,7 @@
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
+//! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
@@ -119,6 +120,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out of the batches.
     pub without: Vec<String>,
+    /// The image fields that hold masks.
+    pub masks: Vec<String>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
@@ -174,6 +177,7 @@ const TOP: &[ParamInfo] = &[
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
+    optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
@@ -198,6 +202,7 @@ impl Settings {
             device_batches: args.if_given("device_batches", OpArgs::usize)?,
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
+            masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
@@ -297,6 +302,9 @@ impl Spec {
         builder = set(builder, settings.device_batches, LoaderBuilder::device_batches);
         for field in &settings.without {
             builder = builder.without(field);
+        }
+        for field in &settings.masks {
+            builder = builder.mask(field);
         }
         if !settings.classes.is_empty() {
             builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());

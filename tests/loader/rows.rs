@@ -168,7 +168,7 @@ fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
 #[test]
 fn what_does_not_fit_is_refused_when_built() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
     let open = || Loader::open(&path).unwrap();
     let error = refused(open());
     assert!(error.contains("can't share a batch: add RandomResizedCrop"), "{error}");

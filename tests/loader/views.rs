@@ -231,7 +231,7 @@ fn a_view_can_share_the_draws_of_a_view_of_another_field() {
 fn outputs_that_do_not_fit_are_refused_by_name() {
     let (_dir, path) = dataset::write(3, WriteMode::Raw, varied);
     let open = || builder(&path).pipeline("image", |_| crop(16));
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
     let none = |_| Ok(ops![]);
     let error = refused(open().view("label", "image", |_| crop(16)));
     assert_eq!(error, "output label: a field or another output has this name");

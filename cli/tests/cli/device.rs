@@ -47,7 +47,7 @@ fn has_no_gpu() -> bool {
 }
 
 fn refusal(builder: LoaderBuilder) -> LoadError {
-    builder.build().err().expect("it should have been refused")
+    builder.build().expect_err("it should have been refused")
 }
 
 fn crop() -> RandomResizedCrop {
