@@ -127,9 +127,19 @@ impl Loader {
     /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
     /// returned with the batch that the sample belongs to.
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
+        self.epoch_from(epoch, 0)
+    }
+
+    /// Starts an epoch at batch `first`: returns the batches that [`epoch`](Self::epoch) would have returned
+    /// from there on, without computing those before. Beyond the end, there is no batch.
+    ///
+    /// # Errors
+    ///
+    /// See [`epoch`](Self::epoch).
+    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, 0)?)
+        Ok(self.start(epoch, &stage, first)?)
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -295,6 +305,12 @@ impl Loader {
         let stage =
             LoaderStage::compile(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))
+    }
+
+    /// Returns the number of samples of a batch on this rank.
+    #[must_use]
+    pub fn batch_size(&self) -> usize {
+        self.batch_size.get()
     }
 
     /// Returns the number of batches of an epoch on this rank; [`UNKNOWN`] for a stream of unknown
