@@ -10,7 +10,7 @@ use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
-use crate::sample::SampleId;
+use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
 use crate::source::{
     BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
@@ -260,6 +260,17 @@ pub enum LoadErrorKind {
         index: u64,
         /// The number of samples.
         samples: u64,
+    },
+    /// A stream of unknown length ended before its first batch.
+    #[error(
+        "epoch {} has no batch: the stream has no samples, or with `drop_last` fewer than {rows}",
+        epoch.0
+    )]
+    NoBatch {
+        /// The epoch.
+        epoch: Epoch,
+        /// The rows of a batch over all ranks.
+        rows: u64,
     },
     /// The names of the classes can't be read.
     #[error("{}: {error}", Escaped(dataset))]
