@@ -141,7 +141,8 @@ impl ImagePlan {
         let FlatOp { op, stream, .. } = &self.flat_ops()[leaf];
         if let OpClass::Host(op) = op.class() {
             let rng = &mut draws.key.op(*stream);
-            op.apply(HostSample { sample: draws.key.sample(), size, rng }, pixels);
+            let (sample, epoch) = (draws.key.sample(), draws.key.epoch());
+            op.apply(HostSample { sample, epoch, size, rng }, pixels);
         }
     }
 
