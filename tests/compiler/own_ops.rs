@@ -681,7 +681,7 @@ fn functions_of_any_bits_have_the_same_bits_compiled_and_evaluated() {
 #[test]
 fn a_parameter_changes_the_key_where_it_changes_the_code() {
     let key = |ops: Ops| plan(ops).unwrap().code_key();
-    let normalize = |mean: f64| ops![Normalize::new([mean; 3], [2.0; 3]).unwrap()];
+    let normalize = |mean: f64| ops![Normalize::levels([mean; 3], [2.0; 3]).unwrap()];
     assert_ne!(key(normalize(1.0)), key(normalize(-1.0)));
     assert_ne!(key(normalize(0.0)), key(normalize(-0.0)), "the bits of a constant count");
     let cutout = |fill: u8| ops![Cutout::new(4, [fill; 3]).unwrap()];

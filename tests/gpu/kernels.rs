@@ -163,7 +163,7 @@ fn one_text_serves_all_sizes_and_numbers() {
         let pictures = [(size, vec![0; 3 * size.pixels() as usize])];
         CheckBatch::new(plan, None, &pictures, 0).unwrap().source().to_owned()
     };
-    let half = Normalize::new([127.5; 3], [127.5; 3]).unwrap();
+    let half = Normalize::levels([127.5; 3], [127.5; 3]).unwrap();
     assert_eq!(source(16, Normalize::imagenet(), 0.5), source(31, half, 1.0));
 }
 

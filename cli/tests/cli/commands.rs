@@ -596,6 +596,34 @@ fn dumped_batches_are_those_of_the_loader() {
     }
 }
 
+/// A pipeline file means the same to the command as to the library: order, last batch, seed, draws.
+#[test]
+fn a_pipeline_file_dumps_what_the_library_loads_by_it() {
+    let dir = dataset();
+    let fields =
+        "[fields]\nimage = [{ op = 'RandomResizedCrop', size = 16 }, 'RandomHorizontalFlip']";
+    let settings = "batch_size = 4\norder = 'random'\nseed = 7\ndrop_last = true";
+    for (name, settings) in [("none", ""), ("size", "batch_size = 4"), ("all", settings)] {
+        let file = dir.path().join(format!("{name}.toml"));
+        fs::write(&file, format!("{settings}\n{fields}")).unwrap();
+        let args = ["dump", "photos.beton", "-n", "9", "--epoch", "1", "--out", name, "-p"];
+        stdout_of(dir.path(), &[&args[..], &[file.to_str().unwrap()]].concat());
+        let loader = Loader::open(dir.path().join("photos.beton")).unwrap();
+        let loader = Spec::open(&file).unwrap().apply(loader).build().unwrap();
+        let mut count = 0;
+        for (number, batch) in loader.epoch(1).unwrap().enumerate() {
+            let batch = batch.unwrap();
+            for field in ["image", "label"] {
+                let path = dir.path().join(format!("{name}/{field}_{number:04}.npy"));
+                assert!(npy(&path).2 == batch.bytes(field).unwrap(), "{name}: {field} {number}");
+            }
+            count = number + 1;
+        }
+        assert!(!dir.path().join(format!("{name}/image_{count:04}.npy")).exists(), "{name}");
+        assert_eq!(count as u64, loader.len());
+    }
+}
+
 #[test]
 fn a_dump_overwrites_only_by_force() {
     let dir = dataset();
