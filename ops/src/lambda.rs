@@ -1,8 +1,8 @@
 //! Lambda: a user-defined closure that changes an image, a label or a vector, in plain Rust.
 
-use crate::author::{HostOp, LabelOp, Op, OpClass, Type};
+use crate::author::{Dim, HostOp, ImageType, LabelOp, Op, OpClass, Type};
 use crate::op::{on_one_label, on_u8_image};
-use crate::{DType, HostSample, LabelSample, TypeError};
+use crate::{DType, HostSample, LabelSample, ParamError, Size, TypeError};
 use std::fmt;
 
 /// Calls a closure of your own on each sample, in plain Rust.
@@ -15,6 +15,7 @@ use std::fmt;
 /// | built by                | input                         | output       |
 /// |-------------------------|-------------------------------|--------------|
 /// | [`new`](Self::new)      | u8 image                      | as the input |
+/// | [`sized`](Self::sized)  | u8 image                      | u8 image of the size given |
 /// | [`label`](Self::label)  | one i64 per sample            | as the input |
 /// | [`float`](Self::float)  | one f32 or f64 per sample     | as the input |
 /// | [`vector`](Self::vector) | one-hot vector or array of f32 | as the input |
@@ -28,6 +29,7 @@ pub struct Lambda {
     change: Change,
 }
 
+type SizedChange = dyn Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync;
 type ImageChange = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
 type LabelChange = dyn Fn(LabelSample<'_>, i64) -> i64 + Send + Sync;
 type FloatChange = dyn Fn(LabelSample<'_>, f64) -> f64 + Send + Sync;
@@ -36,6 +38,7 @@ type VectorChange = dyn Fn(LabelSample<'_>, &mut [f32]) + Send + Sync;
 /// The closure, by what it changes.
 enum Change {
     Image(Box<ImageChange>),
+    Sized(Size, Box<SizedChange>),
     Label(Box<LabelChange>),
     Float(Box<FloatChange>),
     Vector(Box<VectorChange>),
@@ -60,6 +63,39 @@ impl Lambda {
         change: impl Fn(HostSample<'_>, &mut [u8]) + Send + Sync + 'static,
     ) -> Self {
         Self { name, change: Change::Image(Box::new(change)) }
+    }
+
+    /// Builds the op from `change`, which gets an image of any size as `[height, width, 3]`, and writes one of
+    /// `size` to its last argument, which is black.
+    ///
+    /// # Errors
+    ///
+    /// If a side is 0.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, Size, ops};
+    ///
+    /// // The middle column, as an image of one column.
+    /// let column = Lambda::sized("Column", Size::new(32, 1), |host, pixels, out| {
+    ///     let (height, width) = (host.size.height as usize, host.size.width as usize);
+    ///     for (y, to) in out.chunks_exact_mut(3).enumerate() {
+    ///         let at = y * height / 32 * width + width / 2;
+    ///         to.copy_from_slice(&pixels[3 * at..][..3]);
+    ///     }
+    /// })?;
+    /// assert_eq!(ops![column].len(), 1);
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
+    pub fn sized(
+        name: &'static str,
+        size: impl Into<Size>,
+        change: impl Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync + 'static,
+    ) -> Result<Self, ParamError> {
+        let size = size.into();
+        if size.pixels() == 0 {
+            return Err(ParamError::new("Lambda", "size", size, "at least 1 x 1"));
+        }
+        Ok(Self { name, change: Change::Sized(size, Box::new(change)) })
     }
 
     /// Builds the op from `change`, which returns the new label.
@@ -135,6 +171,11 @@ impl Op for Lambda {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let expected = match (&self.change, input) {
             (Change::Image(_), _) => return on_u8_image(self.name, input, |image| image),
+            (Change::Sized(Size { height, width }, _), _) => {
+                let (height, width) = (Dim::fixed(*height), Dim::fixed(*width));
+                let sized = |image| ImageType { height, width, ..image };
+                return on_u8_image(self.name, input, sized);
+            }
             (Change::Label(_), _) => {
                 on_one_label(self.name, input)?;
                 return Ok(input.clone());
@@ -155,7 +196,7 @@ impl Op for Lambda {
 
     fn class(&self) -> OpClass<'_> {
         match self.change {
-            Change::Image(_) => OpClass::Host(self),
+            Change::Image(_) | Change::Sized(..) => OpClass::Host(self),
             Change::Label(_) | Change::Float(_) | Change::Vector(_) => OpClass::Label(self),
         }
     }
@@ -165,6 +206,16 @@ impl HostOp for Lambda {
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) {
         if let Change::Image(change) = &self.change {
             change(host, pixels);
+        }
+    }
+
+    fn output_size(&self) -> Option<Size> {
+        if let Change::Sized(size, _) = &self.change { Some(*size) } else { None }
+    }
+
+    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
+        if let Change::Sized(_, change) = &self.change {
+            change(host, pixels, out);
         }
     }
 }

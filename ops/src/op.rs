@@ -415,6 +415,19 @@ pub trait HostOp: fmt::Debug + Send + Sync {
 
     /// Changes the image in place: `[height, width, 3]`.
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]);
+
+    /// Returns the size of the op's images, if they are of one size of their own, which
+    /// [`output`](Op::output) must return, too. [`apply_sized`](Self::apply_sized) then takes the place
+    /// of `apply`, for every sample.
+    fn output_size(&self) -> Option<Size> {
+        None
+    }
+
+    /// Writes the new image, `[height, width, 3]` of [`output_size`](Self::output_size), to `out`, which
+    /// is black. `host` has the size of the old one.
+    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
+        let _ = (host, pixels, out);
+    }
 }
 
 /// The arguments of [`HostOp::apply`] besides the pixels.
