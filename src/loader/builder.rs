@@ -49,7 +49,7 @@ use std::time::Duration;
 /// for batch in loader.epoch(0)? {
 ///     let batch = batch?;
 ///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
-///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     let labels = batch.tensor::<i64>("label")?; // [256]
 ///     assert_eq!(images.shape()[0], labels.shape()[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -291,7 +291,7 @@ impl LoaderBuilder {
     }
 
     /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
-    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// have the same size), an int i64 `[]`, a float f64 `[]`, bytes and JSON u8 padded with zeros to
     /// the longest, and an array keeps its type. For images of several sizes, and for the length of
     /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
     /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
