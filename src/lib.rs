@@ -6,6 +6,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`prelude`] | what most programs import |
 //! | [`loader`] | the loader: which pipelines, batches and workers it has, and what it reports |
 //! | [`source`] | datasets: how many samples, and where their bytes are stored: `.beton` files, folders, tar and TFRecord shards, streams |
 //! | [`ops`] | the ops of a pipeline |
@@ -81,3 +82,19 @@ pub use spec::Spec;
 
 /// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;
+
+/// What most programs import: the loader, its batches, and the ops.
+///
+/// ```no_run
+/// use fuseloop::prelude::*;
+///
+/// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
+/// let loader = loader.pipeline("image", |_| Ok(ops![CenterCrop::new(224, 224)?])).build()?;
+/// # Ok::<(), fuseloop::LoadError>(())
+/// ```
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::ops::*;
+    #[doc(no_inline)]
+    pub use crate::{Batch, Batches, Epoch, Loader, LoaderBuilder, Order};
+}
