@@ -540,7 +540,7 @@ impl LoaderBuilder {
     ///             ToChannelsFirst,
     ///         ])
     ///     })
-    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+    ///     .pipeline("label", |_| Ok(ops![ToDevice::new("auto")?]))
     ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
     ///     .build()?;
     /// println!("batches are made on {}", loader.device());

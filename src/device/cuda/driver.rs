@@ -152,7 +152,7 @@ impl Driver {
         let names: &[&str] =
             if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
         // SAFETY: loads libcuda, whose initialisation may run in any process.
-        let library = names.iter().find_map(|name| unsafe { Library::new(name) }.ok());
+        let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
         // Leaked, because the library is never unloaded.
         Self::find(Box::leak(Box::new(library.ok_or(DeviceError::NoDriver)?)))
     }
