@@ -127,6 +127,9 @@ impl fmt::Display for Type {
                 write!(f, "a {} image [3, {}, {}]", i.dtype, i.height, i.width)
             }
             Self::Image(i) => write!(f, "a {} image [{}, {}, 3]", i.dtype, i.height, i.width),
+            Self::Tensor { dtype, shape } if shape.is_empty() => {
+                write!(f, "one {dtype} per sample")
+            }
             Self::Tensor { dtype, shape } => write!(f, "a {dtype} tensor {shape:?}"),
         }
     }

@@ -52,7 +52,7 @@ use std::time::Duration;
 /// for batch in loader.epoch(0)? {
 ///     let batch = batch?;
 ///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
-///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     let labels = batch.tensor::<i64>("label")?; // [256]
 ///     assert_eq!(images.shape()[0], labels.shape()[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -312,7 +312,7 @@ impl LoaderBuilder {
     }
 
     /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
-    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// have the same size), an int i64 `[]`, a float f64 `[]`, bytes and JSON u8 padded with zeros to
     /// the longest, and an array keeps its type. For images of several sizes, and for the length of
     /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
     /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
@@ -565,7 +565,7 @@ impl LoaderBuilder {
     ///             ToChannelsFirst,
     ///         ])
     ///     })
-    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+    ///     .pipeline("label", |_| Ok(ops![ToDevice::new("auto")?]))
     ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
     ///     .build()?;
     /// println!("batches are made on {}", loader.device());

@@ -60,7 +60,7 @@ impl LabelPlan {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
-        let mut current = Type::Tensor { dtype: input, shape: vec![1] };
+        let mut current = Type::Tensor { dtype: input, shape: vec![] };
         let mut mixes_classes = false;
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_last(&ops, op_index)?;
@@ -348,8 +348,9 @@ mod tests {
     #[test]
     fn labels_are_converted_and_squeezed() {
         assert_eq!(run(ops![], DType::I64, Scalar::Int(-7)), (-7i64).to_le_bytes());
-        let squeezed = LabelPlan::new(ops![Squeeze], DType::I64).unwrap();
-        assert_eq!(squeezed.shape(), [0usize; 0]);
+        for ops in [ops![], ops![Squeeze], ops![Convert::to(DType::I32)]] {
+            assert_eq!(LabelPlan::new(ops, DType::I64).unwrap().shape(), [0usize; 0]);
+        }
         let f32s = run(ops![Convert::to(DType::F32), Squeeze], DType::F64, Scalar::Float(0.1));
         assert_eq!(f32s, 0.1f32.to_le_bytes());
     }
