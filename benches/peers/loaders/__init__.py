@@ -1,8 +1,8 @@
 """The peers: one module each, with a function `open(job)`.
 
-It returns a function that takes the number of an epoch and returns that epoch's batches. A batch is a tuple whose first
-item are the images: f32, normalized, `[batch, 3, height, width]`, or `[batch, height, width, 3]` where the library's own
-layout is channels last.
+It returns a function that takes the number of an epoch and returns that epoch's batches. A batch is a tuple whose
+first item are the images: f32, normalized, `[batch, 3, height, width]`, or `[batch, height, width, 3]` where the
+library's own layout is channels last.
 """
 
 import os
