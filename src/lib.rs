@@ -45,6 +45,7 @@ pub mod batch;
 mod check_ops;
 mod decode;
 pub mod device;
+mod error;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -70,8 +71,9 @@ pub use fuseloop_engine::sample;
 use fuseloop_engine::{panicked, run, threads};
 
 pub use batch::Batch;
-pub use check_ops::{CheckOpsError, check_ops};
-pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
+pub use check_ops::check_ops;
+pub use error::{Error, ErrorKind, Result};
+pub use loader::{Batches, Cursor, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 #[doc(no_inline)]
 pub use sample::{Epoch, Limits, SampleId, SampleRef};

@@ -32,16 +32,17 @@ mod stage;
 pub(crate) mod stats;
 mod work;
 
+use crate::error::Error;
 #[doc(inline)]
 pub use crate::run::Phase;
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheStats};
 pub use collate::Collate;
-pub use cursor::{Cursor, CursorError};
+pub use cursor::Cursor;
+use cursor::CursorError;
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-pub use error::LoadError;
 use error::LoadErrorKind;
 pub use stats::{Bottleneck, Stats};
 
@@ -104,7 +105,7 @@ impl Loader {
     ///
     /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
     /// returned with the batch that the sample belongs to.
-    pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
+    pub fn epoch(&self, epoch: u32) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         Ok(self.start(epoch, &stage, 0)?)
@@ -122,7 +123,7 @@ impl Loader {
     /// beyond the end of the epoch; and see [`epoch`](Self::epoch). A cursor at the end is not an error:
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
-    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
+    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
         Ok(self.start_at(cursor)?)
     }
 
@@ -141,7 +142,7 @@ impl Loader {
     /// # Errors
     ///
     /// If no epoch was started, or batches are delivered unordered.
-    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub fn cursor(&self) -> Result<Cursor, Error> {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         let position = position.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
         Ok(position.cursor()?)
@@ -157,7 +158,7 @@ impl Loader {
         &self,
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), Error> {
         self.engine.check_process().map_err(LoadErrorKind::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
@@ -173,7 +174,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub fn renew(&self, batches: Batches) -> Result<Batches, LoadError> {
+    pub fn renew(&self, batches: Batches) -> Result<Batches, Error> {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
@@ -233,7 +234,10 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadErrorKind::Begin { dataset: self.source.name(), error })
+        begun.map_err(|error| LoadErrorKind::Begin {
+            dataset: self.source.name(),
+            error: error.into(),
+        })
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadErrorKind> {
