@@ -18,7 +18,7 @@ use fuseloop_engine::batch::HostBatch;
 pub(crate) use fuseloop_engine::batch::RowsMut;
 #[doc(inline)]
 pub use fuseloop_engine::batch::{
-    Element, Ragged, TensorError, TensorRows, TensorSpec, TensorView,
+    Element, Ragged, SharedBytes, SharedTensor, TensorError, TensorRows, TensorSpec, TensorView,
 };
 
 /// A batch of samples: a lease on the memory they were written to.

@@ -6,6 +6,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`prelude`] | what most programs import |
 //! | [`loader`] | the loader: which pipelines, batches and workers it has, and what it reports |
 //! | [`source`] | datasets: how many samples, and where their bytes are stored: `.beton` files, folders, tar and TFRecord shards, streams |
 //! | [`ops`] | the ops of a pipeline |
@@ -30,6 +31,7 @@
 //! |---|---|---|---|
 //! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
+//! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |
 //! | `tables` | | tables of images (`.csv`, `.tsv`, `.jsonl`), and the arrays in `.npz` files of tar shards | `csv`, `zip` |
@@ -82,3 +84,19 @@ pub use spec::Spec;
 
 /// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;
+
+/// What most programs import: the loader, its batches, and the ops.
+///
+/// ```no_run
+/// use fuseloop::prelude::*;
+///
+/// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
+/// let loader = loader.pipeline("image", |_| Ok(ops![CenterCrop::new(224, 224)?])).build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::ops::*;
+    #[doc(no_inline)]
+    pub use crate::{Batch, Batches, Epoch, Error, Loader, LoaderBuilder, Order, Result};
+}

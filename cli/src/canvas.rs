@@ -82,10 +82,50 @@ impl Canvas {
         self.pixels[at..at + len].copy_from_slice(&pixels[..len]);
     }
 
-    /// Saves the canvas as a PNG; an existing file is replaced.
+    /// Saves the canvas in the [`PictureFormat`] of the path; an existing file is replaced.
     pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
-        save_png(path, &self.pixels, self.size)
+        match PictureFormat::of(path)? {
+            PictureFormat::Png => save_png(path, &self.pixels, self.size),
+            PictureFormat::Jpeg => save_jpeg(path, &self.pixels, self.size),
+        }
     }
+}
+
+/// The format of a file that a canvas is saved in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PictureFormat {
+    Png,
+    Jpeg,
+}
+
+impl PictureFormat {
+    /// Returns the format that a file's extension names. A file without one, such as `/dev/stdout`, is a
+    /// PNG.
+    pub(super) fn of(path: &Path) -> Result<Self, Problem> {
+        let extension =
+            path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            None | Some("png") => Ok(Self::Png),
+            Some("jpg" | "jpeg") => Ok(Self::Jpeg),
+            Some(extension) => {
+                let extension = extension.to_owned();
+                Err(Problem::PictureExtension { path: path.to_owned(), extension })
+            }
+        }
+    }
+}
+
+/// The quality of a sheet that is saved as a JPEG.
+const JPEG_QUALITY: u8 = 92;
+
+fn save_jpeg(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
+    // A longer side is an error of the encoder.
+    let [width, height] = [size.width, size.height].map(|side| side.try_into().unwrap_or(u16::MAX));
+    output::write(path, Existing::Replace, |out| {
+        let encoder = jpeg_encoder::Encoder::new(out, JPEG_QUALITY);
+        let encoded = encoder.encode(pixels, width, height, jpeg_encoder::ColorType::Rgb);
+        encoded.map_err(|error| Problem::Jpeg { path: path.to_owned(), error })
+    })
 }
 
 /// Writes packed RGB pixels as a PNG; an existing file is replaced.

@@ -14,15 +14,16 @@ use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceError, SourceErrorKind};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    Beton, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats, OpenOptions, Source,
-    Stream,
+    Beton, BoxError, Buffer, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder,
+    ImageStats, OpenOptions, Source, Stream, Value as StoredValue,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Show what a dataset holds: its samples and fields; of a .beton file also sizes of images and ranges
-/// of labels.
+/// Show what a dataset holds: its samples, fields and named classes; of a .beton file also sizes of images
+/// and ranges of labels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton
@@ -88,22 +89,100 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         (Err(head), true) => return say(&format!("{:#}\n", head_json(file, &head))),
     };
     let text = match (dataset, args.json) {
-        (Dataset::Beton(beton), false) => in_words(&beton),
-        (Dataset::Beton(beton), true) => format!("{:#}\n", as_json(&beton)),
-        (Dataset::Folder(folder), false) => folder_words(&folder),
+        (Dataset::Beton(beton), false) => {
+            in_words(&beton) + &class_words(&counted_classes(&*beton)?)
+        }
+        (Dataset::Beton(beton), true) => with_classes(as_json(&beton), &counted_classes(&*beton)?),
+        (Dataset::Folder(folder), false) => {
+            folder_words(&folder) + &class_words(&counted_classes(&*folder)?)
+        }
         (Dataset::Folder(folder), true) => {
-            format!("{:#}\n", any_json(&folder.name(), Some(folder.len()), folder.fields()))
+            let json = any_json(&folder.name(), Some(folder.len()), folder.fields());
+            with_classes(json, &counted_classes(&*folder)?)
         }
-        (Dataset::Source(source), false) => source_words(&*source),
+        (Dataset::Source(source), false) => {
+            source_words(&*source) + &class_words(&uncounted(source.class_names())?)
+        }
         (Dataset::Source(source), true) => {
-            format!("{:#}\n", any_json(&source.name(), Some(source.len()), source.fields()))
+            let json = any_json(&source.name(), Some(source.len()), source.fields());
+            with_classes(json, &uncounted(source.class_names())?)
         }
-        (Dataset::Stream(stream), false) => stream_words(&stream),
+        (Dataset::Stream(stream), false) => {
+            stream_words(&stream) + &class_words(&uncounted(stream.class_names())?)
+        }
         (Dataset::Stream(stream), true) => {
-            format!("{:#}\n", any_json(&stream.name(), stream.known_len(), stream.fields()))
+            let json = any_json(&stream.name(), stream.known_len(), stream.fields());
+            with_classes(json, &uncounted(stream.class_names())?)
         }
     };
     say(&text)
+}
+
+/// A class with a name: its number, its name and, if the dataset has labels in a table, how many samples
+/// are of it.
+struct NamedClass {
+    number: i64,
+    name: String,
+    samples: Option<u64>,
+}
+
+/// The most classes that are listed in words.
+const MOST_CLASSES: usize = 12;
+
+/// Returns the named classes of a dataset that is read only for its names.
+fn uncounted(names: Result<Option<ClassNames>, BoxError>) -> Result<Vec<NamedClass>, Problem> {
+    let names = names.map_err(Problem::ClassNames)?.unwrap_or_default();
+    let class =
+        |(number, name): (i64, &str)| NamedClass { number, name: name.to_owned(), samples: None };
+    Ok(names.iter().map(class).collect())
+}
+
+/// Returns the named classes of a dataset whose labels are in memory, with their numbers of samples.
+fn counted_classes(source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
+    let mut classes = uncounted(source.class_names())?;
+    let Some(label) = source.field_index("label").filter(|_| !classes.is_empty()) else {
+        return Ok(classes);
+    };
+    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+    for sample in 0..source.len() {
+        // A sample that can't be read is one that `fuseloop verify` reports.
+        if let Ok(StoredValue::Int(number)) =
+            source.value(SampleId(sample), label, &mut Buffer::default())
+        {
+            *counts.entry(number).or_default() += 1;
+        }
+    }
+    for class in &mut classes {
+        class.samples = Some(counts.get(&class.number).copied().unwrap_or(0));
+    }
+    Ok(classes)
+}
+
+/// Describes the first classes.
+fn class_words(classes: &[NamedClass]) -> String {
+    if classes.is_empty() {
+        return String::new();
+    }
+    let mut text = match classes.len() {
+        1 => "1 class\n".to_owned(),
+        several => format!("{} classes\n", count(several as u64)),
+    };
+    for NamedClass { number, name, samples } in classes.iter().take(MOST_CLASSES) {
+        let samples = samples.map_or_else(String::new, |samples| counted(samples, "sample"));
+        let line = format!("  {number:<4} {:<24} {samples}", Escaped(name).to_string());
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if classes.len() > MOST_CLASSES {
+        let _ = writeln!(text, "  and {} more", count((classes.len() - MOST_CLASSES) as u64));
+    }
+    text
+}
+
+/// Adds all classes to the JSON of a dataset.
+fn with_classes(mut json: Value, classes: &[NamedClass]) -> String {
+    let class = |class: &NamedClass| json!({ "number": class.number, "name": class.name, "samples": class.samples });
+    json["classes"] = classes.iter().map(class).collect();
+    format!("{json:#}\n")
 }
 
 fn folder_words(folder: &Folder) -> String {

@@ -1,4 +1,4 @@
-//! `fuseloop preview`: shows what the ops do to some samples, as one PNG.
+//! `fuseloop preview`: shows what the ops do to some samples, as one PNG or JPEG.
 //!
 //! ```text
 //! stored   epoch 0  epoch 1  ..        or with --each-op:   stored   op      op      ..
@@ -9,7 +9,7 @@
 //! Values after `Normalize` are shown as the levels they had before, by the inverse of the
 //! normalization.
 
-use super::canvas::{Canvas, Colour, LINE, fitted, wrapped};
+use super::canvas::{Canvas, Colour, LINE, PictureFormat, fitted, wrapped};
 use super::pick::{image_field, labels, spread};
 use super::print::{counted, say};
 use super::problem::Problem;
@@ -55,7 +55,7 @@ pub(super) struct Args {
     /// The image field; the first one if not given.
     #[arg(long)]
     field: Option<String>,
-    /// Where the sheet is saved; a file that is there is replaced.
+    /// Where the sheet is saved, as a .png or a .jpg; a file that is there is replaced.
     #[arg(long, short, default_value = "preview.png")]
     out: PathBuf,
 }
@@ -82,6 +82,7 @@ struct Cell {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    PictureFormat::of(&args.out)?;
     let setup = args.pipeline.setup()?;
     let loader = setup.builder(&args.file)?.build()?;
     let field = image_field(&loader, &args.file, args.field.as_deref())?;

@@ -52,6 +52,13 @@ pub(super) enum Problem {
     Io { path: PathBuf, error: io::Error },
     #[error("{}: {error}", .path.display())]
     Png { path: PathBuf, error: png::EncodingError },
+    #[error("{}: {error}", .path.display())]
+    Jpeg { path: PathBuf, error: jpeg_encoder::EncodingError },
+    #[error("{}: pictures are not saved as .{extension}; available: .png, .jpg, .jpeg", .path.display())]
+    PictureExtension { path: PathBuf, extension: String },
+    /// The class names of a dataset can't be read.
+    #[error("{0}")]
+    ClassNames(fuseloop::source::BoxError),
     #[error("cannot start the threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("a drawn image: {0}")]

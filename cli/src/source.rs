@@ -35,7 +35,8 @@ pub(super) struct Pipeline {
     /// What the order and the random draws depend on, beside the epoch; 0 if not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Take the samples in the dataset's order instead of shuffled.
+    /// Take the samples in the dataset's order. A workload shuffles them if this is not given; a pipeline
+    /// file has its own order, which is the dataset's if it names none.
     #[arg(long)]
     sequential: bool,
     #[command(flatten)]
@@ -170,15 +171,17 @@ impl Setup {
                         Some(device) => on_device(ops, device),
                     })
                 };
-                with_ops(path, self.opened(path)?, ops)?.drop_last(false)
+                let builder = with_ops(path, self.opened(path)?, ops)?;
+                // A stream has only its own order.
+                if builder.is_stream() { builder } else { builder.order(Order::Random) }
             }
-            FieldOps::File { spec, .. } => spec.apply(self.opened(path)?.drop_last(false)),
+            FieldOps::File { spec, .. } => spec.apply(self.opened(path)?),
         };
-        // A stream has only its own order.
-        let usual = if builder.is_stream() { Order::Sequential } else { Order::Random };
-        let order = self.order.clone().unwrap_or(usual);
-        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(order);
-        let builder = builder.distributed(self.ranks);
+        let builder = builder.batch_size(self.batch_size).seed(self.seed).distributed(self.ranks);
+        let builder = match &self.order {
+            Some(order) => builder.order(order.clone()),
+            None => builder,
+        };
         let builder = match self.device {
             Some(device) => builder.device(&device.to_string()),
             None => builder,

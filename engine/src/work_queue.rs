@@ -20,12 +20,14 @@
 //! [an error](WaitError::WorkersEnded).
 
 mod in_order;
+mod streams;
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 pub use self::in_order::{InOrder, NumberedTask, Taken, TaskResult};
+pub use self::streams::{NumberedStream, StreamQueue, StreamRead, Streams};
 use crate::sync::{Condvar, Instant, Mutex, MutexGuard, PoisonError};
 use crate::threads::{Process, ThreadsError};
 

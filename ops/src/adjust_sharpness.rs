@@ -1,21 +1,4 @@
 //! Random sharpness: an image moved away from its blurred version, or towards it.
-//!
-//! torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
-//!
-//! ```text
-//! blur = floor((2 * (8 neighbours + 5 * in) + 13) / 26)
-//! out  = trunc(clamp(fma(blur - in, f32(1 - factor), in), 0, 255))
-//! ```
-//!
-//! for a sample whose coin is heads. The first and last rows and columns stay unchanged, and so does an
-//! image of fewer than 3 rows or columns.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------|
-//! | input  | u8 image                                                 |
-//! | output | as the input                                             |
-//! | random | a coin `p`                                               |
-//! | cost   | 9 additions and 2 multiplications per channel of a pixel |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_or_zero, probability};
@@ -27,7 +10,24 @@ use crate::registry::{
 use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
 
-/// Sharpens or blurs a share `p` of the images.
+/// Moves an image away from its blurred version, or towards it, in a share `p` of the images.
+///
+/// torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
+///
+/// ```text
+/// blur = floor((2 * (8 neighbours + 5 * in) + 13) / 26)
+/// out  = trunc(clamp(fma(blur - in, f32(1 - factor), in), 0, 255))
+/// ```
+///
+/// for a sample whose coin is heads. The first and last rows and columns stay unchanged, and so does an
+/// image of fewer than 3 rows or columns.
+///
+/// | | |
+/// |--------|----------------------------------------------------------|
+/// | input  | u8 image                                                 |
+/// | output | as the input                                             |
+/// | random | a coin `p`                                               |
+/// | cost   | 9 additions and 2 multiplications per channel of a pixel |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAdjustSharpness {
     factor: f64,

@@ -1,21 +1,4 @@
-//! AugMix: an image mixed with the results of a few random chains of ops (Hendrycks et al.,
-//! arXiv:1912.02781).
-//!
-//! ```text
-//! out = m0 * in + sum over chains of w_k * m1 * chain_k(in)
-//! (m0, m1) ~ Dirichlet(alpha, alpha)          w ~ Dirichlet(alpha, ..), one for each chain
-//! ```
-//!
-//! This is torchvision's `AugMix`: each chain has `chain_depth` steps, or 1 to 3 drawn uniformly; each
-//! step applies one of 13 actions (or one of the first 9), with a magnitude index in `0..severity` out
-//! of 10.
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                             |
-//! | output | as the input; truncated under the Exact rule, else rounded half to even              |
-//! | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
-//! | cost   | ends its block; a loop over the image for each step, and the sum                     |
+//! AugMix: an image mixed with the results of a few random chains of ops.
 
 use crate::author::{Op, OpClass, Rng, Type};
 use crate::beta::{dirichlet, symmetric_beta};
@@ -30,7 +13,25 @@ use crate::rows::WarpInterpolation;
 use crate::{Ops, ParamError, TypeError};
 use std::sync::Arc;
 
-/// Mixes an image with the results of random chains of ops.
+/// Mixes an image with the results of a few random chains of ops.
+///
+/// Hendrycks et al., arXiv:1912.02781.
+///
+/// ```text
+/// out = m0 * in + sum over chains of w_k * m1 * chain_k(in)
+/// (m0, m1) ~ Dirichlet(alpha, alpha)          w ~ Dirichlet(alpha, ..), one for each chain
+/// ```
+///
+/// This is torchvision's `AugMix`: each chain has `chain_depth` steps, or 1 to 3 drawn uniformly; each
+/// step applies one of 13 actions (or one of the first 9), with a magnitude index in `0..severity` out
+/// of 10.
+///
+/// | | |
+/// |--------|--------------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                             |
+/// | output | as the input; truncated under the Exact rule, else rounded half to even              |
+/// | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
+/// | cost   | ends its block; a loop over the image for each step, and the sum                     |
 #[derive(Clone, Debug)]
 pub struct AugMix {
     severity: u32,

@@ -1,24 +1,4 @@
-//! AutoAugment: one of 25 pairs of actions, which were found by search; the pair is drawn for each
-//! sample.
-//!
-//! The method is by Cubuk et al., arXiv:1805.09501; the details are those of torchvision's
-//! `AutoAugment`.
-//!
-//! ```text
-//! draw one of the 25 sub-policies; run its first action if a uniform number is at most its probability,
-//! then its second likewise. A magnitude is an entry of a table of 10; a coin negates it if signed
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------------|
-//! | input  | u8 image                                              |
-//! | output | as the input                                          |
-//! | random | the sub-policy, two coins; then each action's sign    |
-//! | cost   | that of the actions: at most two loops over the image |
-//!
-//! [`policy`](crate::policy) defines the actions and tables. The draw has 100 outcomes,
-//! `4 * sub-policy + 2 * first + second`. If several sub-policies have the same action with the same
-//! magnitude at the same position, it is one op, which runs for the outcomes of all of them.
+//! AutoAugment: one of 25 pairs of actions, which were found by search.
 
 use crate::TypeError;
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
@@ -61,7 +41,43 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
     }
 }
 
-/// Runs one of 25 pairs of actions.
+/// Runs one of 25 pairs of actions, which were found by search and are drawn for each sample.
+///
+/// The method is by Cubuk et al., arXiv:1805.09501; the details are those of torchvision's
+/// `AutoAugment`.
+///
+/// ```text
+/// draw one of the 25 sub-policies; run its first action if a uniform number is at most its probability,
+/// then its second likewise. A magnitude is an entry of a table of 10; a coin negates it if signed
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------|
+/// | input  | u8 image                                              |
+/// | output | as the input                                          |
+/// | random | the sub-policy, two coins; then each action's sign    |
+/// | cost   | that of the actions: at most two loops over the image |
+///
+/// The draw has 100 outcomes,
+/// `4 * sub-policy + 2 * first + second`. If several sub-policies have the same action with the same
+/// magnitude at the same position, it is one op, which runs for the outcomes of all of them.
+///
+/// # Actions
+///
+/// The actions of all policies, and the effect of each at magnitude `m`:
+///
+/// | action                     | effect at magnitude `m`                                         |
+/// |----------------------------|-----------------------------------------------------------------|
+/// | Identity                   | nothing                                                         |
+/// | ShearX, ShearY             | row `y` is moved by `m * (y + 1/2)` columns to the left; likewise down |
+/// | TranslateX, TranslateY     | moved by `trunc(m)` pixels to the right; likewise down          |
+/// | Rotate                     | rotated by `m` degrees, counter-clockwise, about the middle     |
+/// | Brightness, Color, Contrast, Sharpness | the factor is `1 + m`; Color is the saturation      |
+/// | Posterize                  | `m` bits are kept                                               |
+/// | Solarize                   | values at or above `255 * m` are inverted                       |
+/// | AutoContrast, Equalize, Invert | no magnitude                                                |
+///
+/// They are defined in `_apply_image_or_video_transform` of torchvision's `transforms.v2.AutoAugment`.
 #[derive(Clone, Debug)]
 pub struct AutoAugment {
     policy: Policy,

@@ -1,20 +1,4 @@
 //! Autocontrast: each channel stretched from its darkest and brightest value to 0 and 255.
-//!
-//! ```text
-//! out = (in - low) * 255 / (high - low)     truncated where the rule is Exact
-//! out = in                                  where a channel has one value only
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                     |
-//! | output | as the input                                                                 |
-//! | random | a coin `p`                                                                   |
-//! | cost   | one more pass over the image to count its levels, then one look-up per value |
-//!
-//! Under the Exact rule this is torchvision's `RandomAutocontrast` on tensors, to the bit: the scale
-//! `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
-//! therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
@@ -22,7 +6,24 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, TypeError};
 
-/// Stretches the channels of a share `p` of the images.
+/// Stretches each channel from its darkest and brightest value to 0 and 255, in a share `p` of the
+/// images.
+///
+/// ```text
+/// out = (in - low) * 255 / (high - low)     truncated where the rule is Exact
+/// out = in                                  where a channel has one value only
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                     |
+/// | output | as the input                                                                 |
+/// | random | a coin `p`                                                                   |
+/// | cost   | one more pass over the image to count its levels, then one look-up per value |
+///
+/// Under the Exact rule this is torchvision's `RandomAutocontrast` on tensors, to the bit: the scale
+/// `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
+/// therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAutocontrast {
     p: f64,

@@ -1,17 +1,4 @@
 //! Box blur: every pixel becomes the mean of the pixels around it.
-//!
-//! The kernel starts `floor(side / 2)` pixels before the pixel, and the image is reflected at its
-//! edges. The result is that of OpenCV's `blur(ksize)`, to the bit, for kernels of up to 4096 pixels
-//! whose number of pixels is not a power of two. For powers of two, OpenCV rounds more than half of the
-//! means up, while this op rounds to the nearest integer. The formula is documented at the row filter,
-//! [`RowFilter::BoxBlur`].
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------|
-//! | input  | u8 image                                                       |
-//! | output | as the input                                                   |
-//! | random | nothing                                                        |
-//! | cost   | per value as many additions as the kernel has rows and columns |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
@@ -21,7 +8,23 @@ use crate::registry::{
 use crate::rows::RowFilter;
 use crate::{KernelSize, ParamError, Size, TypeError};
 
-/// Blurs an image by taking means.
+/// Blurs an image: every pixel becomes the mean of the pixels around it.
+///
+/// The kernel starts `floor(side / 2)` pixels before the pixel, and the image is reflected at its
+/// edges. The result is that of OpenCV's `blur(ksize)`, to the bit, for kernels of up to 4096 pixels
+/// whose number of pixels is not a power of two. For powers of two, OpenCV rounds more than half of the
+/// means up, while this op rounds to the nearest integer.
+///
+/// ```text
+/// out[y, x] = rint((sum + 1/4) / (m * n))     the sum of m rows from y - floor(m / 2), n columns likewise
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------|
+/// | input  | u8 image                                                       |
+/// | output | as the input                                                   |
+/// | random | nothing                                                        |
+/// | cost   | per value as many additions as the kernel has rows and columns |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxBlur {
     /// The numbers of columns and rows.

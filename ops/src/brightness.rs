@@ -1,18 +1,4 @@
 //! Brightness: every value multiplied by one factor.
-//!
-//! ```text
-//! out = clamp(in * factor)
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------|
-//! | input  | u8 image                                        |
-//! | output | as the input                                    |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
-//! | cost   | one multiplication and one comparison per value |
-//!
-//! The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
-//! `RandomBrightness`.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
@@ -21,7 +7,21 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
-/// Makes a share `p` of the images brighter or darker by a random factor.
+/// Multiplies every value by one random factor, in a share `p` of the images.
+///
+/// ```text
+/// out = clamp(in * factor)
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------|
+/// | input  | u8 image                                        |
+/// | output | as the input                                    |
+/// | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
+/// | cost   | one multiplication and one comparison per value |
+///
+/// The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
+/// `RandomBrightness`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomBrightness {
     factor: Factor,

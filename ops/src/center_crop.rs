@@ -1,18 +1,4 @@
 //! Centre crop: the middle of an image.
-//!
-//! The op has two forms, since torchvision and FFCV mean different things by the name:
-//!
-//! * [`CenterCrop::new`] is torchvision's: a window of `height x width` pixels around the centre, at
-//!   `round_half_even((in - out) / 2)`. Where the image is smaller, it is padded with black.
-//! * [`CenterCrop::ratio`] is FFCV's: a square of `floor(ratio * min(height, width))` pixels a side at
-//!   `floor((in - side) / 2)`, scaled to the output size.
-//!
-//! | | |
-//! |--------|-------------------------------------------------------|
-//! | input  | image of any element type; u8 for the ratio form      |
-//! | output | as the input, of the given size                       |
-//! | random | nothing                                               |
-//! | cost   | nothing, or the resize                                |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
@@ -25,6 +11,24 @@ use crate::shape::Window;
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Cuts the centre out of an image.
+///
+/// The op has two forms, since torchvision and FFCV mean different things by the name:
+///
+/// * [`CenterCrop::new`] is torchvision's: a window of `height x width` pixels around the centre, at
+///   `round_half_even((in - out) / 2)`. Where the image is smaller, it is padded with black.
+/// * [`CenterCrop::ratio`] is FFCV's: a square of `floor(ratio * min(height, width))` pixels a side at
+///   `floor((in - side) / 2)`, scaled to the output size.
+///
+/// ```text
+/// out[y, x] = in[y + top, x + left]           scaled, in the second form
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------|
+/// | input  | image of any element type; u8 for the ratio form      |
+/// | output | as the input, of the given size                       |
+/// | random | nothing                                               |
+/// | cost   | nothing, or the resize                                |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CenterCrop {
     size: Size,

@@ -1,16 +1,4 @@
 //! Channels first and channels last: the order of an image's axes in memory.
-//!
-//! ```text
-//! ToChannelsFirst   [H, W, C] -> [C, H, W]
-//! ToChannelsLast    [C, H, W] -> [H, W, C]
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------------------|
-//! | input  | image of any element type, in either layout    |
-//! | output | the same values                                |
-//! | random | nothing                                        |
-//! | cost   | part of the final store                        |
 
 use crate::TypeError;
 use crate::author::{Op, OpClass, Type};
@@ -19,10 +7,32 @@ use crate::registry::{Golden, OpInfo, Recipes, VALUES, built};
 use crate::shape::Layout;
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
+///
+/// ```text
+/// out[c, y, x] = in[y, x, c]       [H, W, C] -> [C, H, W]
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------|
+/// | input  | image of any element type, in either layout    |
+/// | output | the same values                                |
+/// | random | nothing                                        |
+/// | cost   | part of the final store                        |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsFirst;
 
 /// `[C, H, W] -> [H, W, C]`, the layout that TensorFlow and JAX expect.
+///
+/// ```text
+/// out[y, x, c] = in[c, y, x]       [C, H, W] -> [H, W, C]
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------|
+/// | input  | image of any element type, in either layout    |
+/// | output | the same values                                |
+/// | random | nothing                                        |
+/// | cost   | part of the final store                        |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsLast;
 

@@ -1,16 +1,4 @@
 //! Colour jitter: brightness, contrast, saturation and hue, in an order drawn for each sample.
-//!
-//! This is torchvision's `ColorJitter`. The order, one of all permutations, is drawn first, then the
-//! factors in the fixed order brightness, contrast, saturation, hue. Each factor is uniform in
-//! `max(0, 1 - value)..1 + value`, the hue in `-value..value`. A value of 0, or a range of only the
-//! neutral number, switches an adjustment off.
-//!
-//! | | |
-//! |--------|---------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                        |
-//! | output | as the input                                                                    |
-//! | random | an order, a factor for each adjustment                                          |
-//! | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |
 
 use crate::author::{Op, OpClass, PixelOp, Type};
 use crate::factor::Factor;
@@ -25,7 +13,23 @@ use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
 const NAME: &str = "ColorJitter";
 
-/// Randomly changes brightness, contrast, saturation and hue, in random order.
+/// Changes brightness, contrast, saturation and hue, in an order drawn for each sample.
+///
+/// This is torchvision's `ColorJitter`. The order, one of all permutations, is drawn first, then the
+/// factors in the fixed order brightness, contrast, saturation, hue. Each factor is uniform in
+/// `max(0, 1 - value)..1 + value`, the hue in `-value..value`. A value of 0, or a range of only the
+/// neutral number, switches an adjustment off.
+///
+/// ```text
+/// out = a(b(c(d(in))))      a, b, c, d: the four adjustments in the order drawn
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                        |
+/// | output | as the input                                                                    |
+/// | random | an order, a factor for each adjustment                                          |
+/// | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |
 #[derive(Debug)]
 pub struct ColorJitter {
     /// The factors of brightness, contrast and saturation.

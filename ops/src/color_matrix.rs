@@ -1,18 +1,4 @@
 //! Colour matrix: each channel becomes a weighted sum of the three channels and a constant.
-//!
-//! ```text
-//! out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
-//! ```
-//!
-//! | | |
-//! |--------|---------------------------|
-//! | input  | u8 image                  |
-//! | output | as the input              |
-//! | random | nothing                   |
-//! | cost   | five operations per value |
-//!
-//! The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
-//! truncated under the Exact rule.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
@@ -22,7 +8,22 @@ use crate::registry::{
 };
 use crate::{ParamError, Size, TypeError};
 
-/// Multiplies every pixel by a matrix.
+/// Multiplies every pixel by a matrix: each channel becomes a weighted sum of the three channels
+/// and a constant.
+///
+/// ```text
+/// out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
+/// ```
+///
+/// | | |
+/// |--------|---------------------------|
+/// | input  | u8 image                  |
+/// | output | as the input              |
+/// | random | nothing                   |
+/// | cost   | five operations per value |
+///
+/// The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
+/// truncated under the Exact rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColorMatrix {
     rows: [[f32; 4]; 3],

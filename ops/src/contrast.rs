@@ -1,21 +1,4 @@
 //! Contrast: every value moved away from the image's mean grey, or towards it.
-//!
-//! ```text
-//! out  = clamp(in * factor + mean * (1 - factor))
-//! mean = the mean over the image of trunc(0.2989 R + 0.587 G + 0.114 B)
-//! ```
-//!
-//! | | |
-//! |--------|--------------|
-//! | input  | u8 image     |
-//! | output | as the input |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
-//! | cost   | one more pass over the image for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons per value |
-//!
-//! The formula is torchvision's `adjust_contrast` on tensors. The Exact rule computes
-//! `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; the Fused rule computes
-//! `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
-//! FFCV's `RandomContrast`.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::clamp;
@@ -24,7 +7,24 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
-/// Changes the contrast of a share `p` of the images by a random factor.
+/// Moves every value away from the image's mean grey, or towards it, in a share `p` of the images.
+///
+/// ```text
+/// out  = clamp(in * factor + mean * (1 - factor))
+/// mean = the mean over the image of trunc(0.2989 R + 0.587 G + 0.114 B)
+/// ```
+///
+/// | | |
+/// |--------|--------------|
+/// | input  | u8 image     |
+/// | output | as the input |
+/// | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
+/// | cost   | one more pass over the image for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons per value |
+///
+/// The formula is torchvision's `adjust_contrast` on tensors. The Exact rule computes
+/// `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; the Fused rule computes
+/// `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
+/// FFCV's `RandomContrast`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomContrast {
     factor: Factor,

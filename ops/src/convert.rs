@@ -1,23 +1,4 @@
 //! Convert: changes the type of the elements.
-//!
-//! | from              | to                  | each value                                          |
-//! |-------------------|---------------------|-----------------------------------------------------|
-//! | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
-//! | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
-//! | label of any type | any                 | the same: see [`ElementValue`](crate::element::ElementValue) |
-//!
-//! Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
-//! conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's
-//! `ToDtype` and NumPy's `astype` truncate fractions and wrap around instead; for integers in range all
-//! three agree.
-//!
-//! Values are not scaled: 255 stays 255, as with FFCV's `Convert`. (torchvision's `ConvertImageDtype`
-//! divides by 255; use [`Normalize`](crate::Normalize) for that.)
-//!
-//! | | |
-//! |--------|----------------------------|
-//! | random | nothing                    |
-//! | cost   | part of the final store    |
 
 use crate::author::{Op, OpClass, Type};
 use crate::op::ImageType;
@@ -28,6 +9,31 @@ use crate::shape::DTYPES;
 use crate::{DType, TypeError};
 
 /// Changes the type of the elements.
+///
+/// | from              | to                  | each value                                          |
+/// |-------------------|---------------------|-----------------------------------------------------|
+/// | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
+/// | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
+/// | label of any type | any                 | to the nearest, ties to even; clamped to the range of an integer type |
+///
+/// Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
+/// conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's
+/// `ToDtype` and NumPy's `astype` truncate fractions and wrap around instead; for integers in range all
+/// three agree.
+///
+/// Values are not scaled: 255 stays 255, as with FFCV's `Convert`. (torchvision's `ConvertImageDtype`
+/// divides by 255; use [`Normalize`](crate::Normalize) for that.)
+///
+/// ```text
+/// out = to(in)
+/// ```
+///
+/// | | |
+/// |--------|----------------------------|
+/// | input  | image or label             |
+/// | output | the same of the other type |
+/// | random | nothing                    |
+/// | cost   | part of the final store    |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convert {
     to: DType,

@@ -1,25 +1,4 @@
-//! CutMix: replaces a rectangle of each sample by that of another sample of the batch, and mixes the
-//! labels by area (Yun et al., arXiv:1905.04899).
-//!
-//! ```text
-//! s ~ Beta(alpha, alpha);  cx = U{0..W-1};  cy = U{0..H-1}
-//! r = sqrt(1 - s) / 2;     hw = trunc(r * W);  hh = trunc(r * H)
-//! x1 = max(cx - hw, 0);  x2 = min(cx + hw, W);  y1 = max(cy - hh, 0);  y2 = min(cy + hh, H)
-//! image: out[y, x] = partner[y, x]  for y1 <= y < y2 and x1 <= x < x2,  else own[y, x]
-//! label: its own with share 1 - (x2 - x1) * (y2 - y1) / (W * H), the partner's with the rest
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------------|
-//! | input  | an image of any element type and layout; floats; one i64                   |
-//! | output | as the input; f32 `[3]` of one i64: class, class of the partner, share     |
-//! | random | see [`Partner`]: a coin, a share and a centre for the batch or each sample |
-//! | where  | last in its list: it mixes a finished batch in place                       |
-//! | cost   | the rectangle is copied                                                    |
-//!
-//! The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
-//! the share of a label follows from the size of the images whose list contains the same op. A label of
-//! floats is mixed as described at [`mixed_label`](crate::mixed_label).
+//! CutMix: replaces a rectangle of each sample by that of another sample of the batch, and mixes the labels by area.
 
 use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
 use crate::mixing::Partner;
@@ -28,7 +7,30 @@ use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
 use crate::shape::Window;
 use crate::{ParamError, Size, TypeError};
 
-/// Copies a rectangle of another sample of the batch into each sample.
+/// Copies a rectangle of another sample of the batch into each sample, and mixes the labels by
+/// area.
+///
+/// Yun et al., arXiv:1905.04899.
+///
+/// ```text
+/// s ~ Beta(alpha, alpha);  cx = U{0..W-1};  cy = U{0..H-1}
+/// r = sqrt(1 - s) / 2;     hw = trunc(r * W);  hh = trunc(r * H)
+/// x1 = max(cx - hw, 0);  x2 = min(cx + hw, W);  y1 = max(cy - hh, 0);  y2 = min(cy + hh, H)
+/// image: out[y, x] = partner[y, x]  for y1 <= y < y2 and x1 <= x < x2,  else own[y, x]
+/// label: its own with share 1 - (x2 - x1) * (y2 - y1) / (W * H), the partner's with the rest
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------------|
+/// | input  | an image of any element type and layout; floats; one i64                   |
+/// | output | as the input; f32 `[3]` of one i64: class, class of the partner, share     |
+/// | random | see [`Partner`]: a coin, a share and a centre for the batch or each sample |
+/// | where  | last in its list: it mixes a finished batch in place                       |
+/// | cost   | the rectangle is copied                                                    |
+///
+/// The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
+/// the share of a label follows from the size of the images whose list contains the same op. Floats of
+/// a label that are equal stay unchanged, so that a one-hot vector keeps its zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CutMix {
     params: MixParams,

@@ -1,15 +1,4 @@
-//! Cutout: paints over a random square (DeVries and Taylor, arXiv:1708.04552).
-//!
-//! This is FFCV's `Cutout(crop_size, fill)`: the square is entirely inside the image; its row and then
-//! its column are uniform over the positions where the square fits. If the image is smaller than the
-//! square along a side, the square covers that side (FFCV crashes).
-//!
-//! | | |
-//! |--------|--------------------------------------------|
-//! | input  | image of any element type                  |
-//! | output | as the input                               |
-//! | random | the row, then the column                   |
-//! | cost   | a mask                                     |
+//! Cutout: paints over a random square.
 
 use crate::author::{Op, OpClass, RegionOp, Rng, Type};
 use crate::error::side;
@@ -22,6 +11,24 @@ use crate::shape::Window;
 use crate::{ParamError, Size, TypeError};
 
 /// Paints over a random square.
+///
+/// DeVries and Taylor, arXiv:1708.04552.
+///
+/// This is FFCV's `Cutout(crop_size, fill)`: the square is entirely inside the image; its row and then
+/// its column are uniform over the positions where the square fits. If the image is smaller than the
+/// square along a side, the square covers that side (FFCV crashes).
+///
+/// ```text
+/// out[y, x] = fill        for top <= y < top + crop_size and left <= x < left + crop_size
+/// out[y, x] = in[y, x]    otherwise
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------|
+/// | input  | image of any element type                  |
+/// | output | as the input                               |
+/// | random | the row, then the column                   |
+/// | cost   | a mask                                     |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutout {
     crop_size: u32,

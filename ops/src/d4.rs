@@ -1,15 +1,4 @@
 //! D4: one of the eight symmetries of a square.
-//!
-//! The four rotations and the four reflections are equally likely: a transpose or none, then a
-//! horizontal flip or none, then a vertical flip or none. This is Albumentations' `D4`, for images
-//! without a preferred orientation, such as aerial and microscope images.
-//!
-//! | | |
-//! |--------|------------------------------------------------------------------------|
-//! | input  | u8 image                                                               |
-//! | output | u8 image; if the input is not square, each side may have either length |
-//! | random | one of eight numbers                                                   |
-//! | cost   | flips cost nothing; half of the samples cost a transpose               |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_u8_image;
@@ -18,7 +7,22 @@ use crate::rows::RowFilter;
 use crate::transpose::either_way;
 use crate::{Size, TypeError};
 
-/// Rotates and mirrors an image by one of eight symmetries.
+/// Rotates and mirrors an image by one of the eight symmetries of a square.
+///
+/// The four rotations and the four reflections are equally likely: a transpose or none, then a
+/// horizontal flip or none, then a vertical flip or none. This is Albumentations' `D4`, for images
+/// without a preferred orientation, such as aerial and microscope images.
+///
+/// ```text
+/// out[y, x] = in[y', x']     (y', x') is (y, x) or (x, y), each counted from either end
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------------|
+/// | input  | u8 image                                                               |
+/// | output | u8 image; if the input is not square, each side may have either length |
+/// | random | one of eight numbers                                                   |
+/// | cost   | flips cost nothing; half of the samples cost a transpose               |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D4;
 

@@ -1,20 +1,4 @@
 //! Equalize: each channel's levels spread so that all levels are about equally frequent.
-//!
-//! ```text
-//! step    = floor((pixels - count[last]) / 255)             last: the brightest level that occurs
-//! out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in
-//! out     = in                                              where step is 0; 0 stays 0
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                     |
-//! | output | as the input                                                                 |
-//! | random | a coin `p`                                                                   |
-//! | cost   | one more pass over the image to count its levels, then one look-up per value |
-//!
-//! The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
-//! rule.
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
@@ -22,7 +6,24 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, TypeError};
 
-/// Equalizes the histograms of a share `p` of the images.
+/// Spreads each channel's levels so that all are about equally frequent, in a share `p` of the
+/// images.
+///
+/// ```text
+/// step    = floor((pixels - count[last]) / 255)             last: the brightest level that occurs
+/// out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in
+/// out     = in                                              where step is 0; 0 stays 0
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                     |
+/// | output | as the input                                                                 |
+/// | random | a coin `p`                                                                   |
+/// | cost   | one more pass over the image to count its levels, then one look-up per value |
+///
+/// The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
+/// rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomEqualize {
     p: f64,

@@ -1,20 +1,4 @@
 //! Gamma: every value raised to a power.
-//!
-//! ```text
-//! out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                         |
-//! | output | as the input                                                                     |
-//! | random | `Gamma`: nothing; `RandomGamma`: a coin `p`, then `gamma` uniform in `low..high` |
-//! | cost   | one look-up per value; `RandomGamma` also 256 powers per sample                  |
-//!
-//! Under the Exact rule this is torchvision's `adjust_gamma` on u8 tensors, to the bit: the value is
-//! multiplied by `f32(1 / 255)`, the power is rounded to `f32` and multiplied by the gain and by
-//! 255.999, and the product is truncated. Under the Fused rule the result is multiplied by 255 and not
-//! truncated.
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::{probability, range_from_zero};
@@ -26,6 +10,22 @@ use crate::registry::{
 use crate::{NumberRule, ParamError, TypeError};
 
 /// Raises every value to a power.
+///
+/// ```text
+/// out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
+/// ```
+///
+/// | | |
+/// |--------|--------------------------|
+/// | input  | u8 image                 |
+/// | output | as the input             |
+/// | random | nothing                  |
+/// | cost   | one look-up per value    |
+///
+/// Under the Exact rule this is torchvision's `adjust_gamma` on u8 tensors, to the bit: the value is
+/// multiplied by `f32(1 / 255)`, the power is rounded to `f32` and multiplied by the gain and by
+/// 255.999, and the product is truncated. Under the Fused rule the result is multiplied by 255 and not
+/// truncated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gamma {
     gamma: f32,
@@ -72,6 +72,19 @@ impl TableOp for Gamma {
 }
 
 /// Raises every value of a share `p` of the images to a random power.
+///
+/// ```text
+/// out = 255 * (in / 255)^gamma
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------|
+/// | input  | u8 image                                            |
+/// | output | as the input                                        |
+/// | random | a coin `p`, then `gamma` uniform in `low..high`     |
+/// | cost   | one look-up per value, and 256 powers per sample    |
+///
+/// The values are rounded in the same way as by [`Gamma`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomGamma {
     low: f32,

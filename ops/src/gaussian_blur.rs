@@ -1,17 +1,4 @@
 //! Gaussian blur, with a random standard deviation.
-//!
-//! This is torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation per sample, uniform
-//! in a range, is used along both axes, and the image is reflected at its edges. The formula is
-//! documented at the row filter, [`RowFilter::GaussianBlur`]. Values differ from torchvision's by at
-//! most 1, in fewer than one of 10000 values. torchvision rejects a kernel that reaches farther than
-//! the image; here the reflection continues.
-//!
-//! | | |
-//! |--------|-------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                      |
-//! | output | as the input                                                                  |
-//! | random | sigma                                                                         |
-//! | cost   | per value one multiplication and one addition for each weight of both kernels |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::positive_range;
@@ -24,7 +11,25 @@ use crate::rows::RowFilter;
 use crate::{KernelSize, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
-/// Blurs an image by a random amount.
+/// Blurs an image with a random standard deviation.
+///
+/// This is torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation per sample, uniform
+/// in a range, is used along both axes, and the image is reflected at its edges.
+///
+/// ```text
+/// k[i] = exp(-d^2 / (2 sigma^2)) / sum      d = i - (n - 1) / 2 pixels, a kernel for each axis
+/// out  = rint(sum over i of ky[i] * (sum over j of kx[j] * in[y + i - m / 2, x + j - n / 2]))
+/// ```
+///
+/// Values differ from torchvision's by at most 1, in fewer than one of 10000 values. torchvision rejects a
+/// kernel that reaches farther than the image; here the reflection continues.
+///
+/// | | |
+/// |--------|-------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                      |
+/// | output | as the input                                                                  |
+/// | random | sigma                                                                         |
+/// | cost   | per value one multiplication and one addition for each weight of both kernels |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianBlur {
     /// The numbers of columns and rows.

@@ -1,24 +1,4 @@
 //! Gaussian noise: a normally distributed number added to every value.
-//!
-//! ```text
-//! on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
-//! on floats   out = in + z               z = mean + sigma * n
-//! ```
-//!
-//! where `n` is normal and independent for each channel of each pixel.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------------------------|
-//! | input  | image of any element type                                                              |
-//! | output | as the input                                                                           |
-//! | random | two words per sample; `n` is a hash of them and of the pixel's row, column and channel |
-//! | cost   | about forty operations per value: a third for the hash, the rest for the normal distribution |
-//!
-//! This is torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the
-//! Exact rule `z` is first truncated to an integer, as in torchvision: the same `n` yields the same
-//! values. Without `clip`, u8 values wrap around (256 becomes 0), as in torchvision. On floats
-//! torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
-//! signal and not only noise, so floats are never clipped.
 
 use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
@@ -31,7 +11,27 @@ use crate::registry::{
 use crate::{DType, ParamError, Size, TypeError};
 use std::sync::Arc;
 
-/// Adds normal noise to every value.
+/// Adds a normally distributed number to every value.
+///
+/// ```text
+/// on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
+/// on floats   out = in + z               z = mean + sigma * n
+/// ```
+///
+/// where `n` is normal and independent for each channel of each pixel.
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------------------------|
+/// | input  | image of any element type                                                              |
+/// | output | as the input                                                                           |
+/// | random | two words per sample; `n` is a hash of them and of the pixel's row, column and channel |
+/// | cost   | about forty operations per value: a third for the hash, the rest for the normal distribution |
+///
+/// This is torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the
+/// Exact rule `z` is first truncated to an integer, as in torchvision: the same `n` yields the same
+/// values. Without `clip`, u8 values wrap around (256 becomes 0), as in torchvision. On floats
+/// torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
+/// signal and not only noise, so floats are never clipped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianNoise {
     mean: f64,

@@ -1,18 +1,4 @@
 //! Grayscale: all three channels become the grey of the pixel.
-//!
-//! ```text
-//! out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                   |
-//! | output | as the input: three channels of the same value                             |
-//! | random | `Grayscale`: nothing; `RandomGrayscale`: a coin `p`                        |
-//! | cost   | three operations per pixel; `RandomGrayscale`: one more, and one per value |
-//!
-//! The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
-//! `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
@@ -24,6 +10,20 @@ use crate::registry::{
 use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
+///
+/// ```text
+/// out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------|
+/// | input  | u8 image                                   |
+/// | output | as the input: three channels of one value  |
+/// | random | nothing                                    |
+/// | cost   | three operations per pixel                 |
+///
+/// The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
+/// `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grayscale;
 
@@ -58,6 +58,20 @@ impl PixelOp for Grayscale {
 }
 
 /// Converts a share `p` of the images to grey.
+///
+/// ```text
+/// out = grey = 0.2989 R + 0.587 G + 0.114 B      for a sample whose coin is heads
+/// out = in                                       otherwise
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------|
+/// | input  | u8 image                                   |
+/// | output | as the input: three channels of one value  |
+/// | random | a coin `p`                                 |
+/// | cost   | four operations per pixel and one per value |
+///
+/// The grey is the one of [`Grayscale`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomGrayscale {
     p: f64,

@@ -1,23 +1,4 @@
-//! Grid mask: squares in a regular grid set to 0 (Chen et al., arXiv:2001.04086).
-//!
-//! ```text
-//! d = U{period}; top = U{0..d}; left = U{0..d}; gap = clamp(floor(d * ratio + 1/2), 1, d - 1)
-//! out[y, x, c] = 0                 if (y + top) mod d >= gap and (x + left) mod d >= gap
-//! out[y, x, c] = in[y, x, c]       otherwise
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------------------------|
-//! | input  | image of any element type                                         |
-//! | output | as the input                                                      |
-//! | random | a coin `p`, then the period, then the offsets of rows and columns |
-//! | cost   | ten operations per pixel and one select per value                 |
-//!
-//! The formula is from section 3.2 of the paper. `ratio` is its r, the width of an unmasked strip as a
-//! share of the period, so that a share 1 - (1 - r)^2 of the image is unmasked. For ImageNet the paper
-//! uses periods of 96..=224, a ratio of 0.6 and p = 0.8; for CIFAR-10 periods of 24..=32, 0.4 and 1.
-//! The paper may also rotate the grid by a random angle; this op never does. The paper increases p from
-//! 0 over the epochs; to do so, recompile with another `p`.
+//! Grid mask: squares in a regular grid set to 0.
 
 use crate::author::{Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
@@ -28,7 +9,28 @@ use crate::registry::{
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
-/// Sets the squares of a grid to 0 in a share `p` of the images.
+/// Sets the squares of a regular grid to 0 in a share `p` of the images.
+///
+/// Chen et al., arXiv:2001.04086.
+///
+/// ```text
+/// d = U{period}; top = U{0..d}; left = U{0..d}; gap = clamp(floor(d * ratio + 1/2), 1, d - 1)
+/// out[y, x, c] = 0                 if (y + top) mod d >= gap and (x + left) mod d >= gap
+/// out[y, x, c] = in[y, x, c]       otherwise
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------------------|
+/// | input  | image of any element type                                         |
+/// | output | as the input                                                      |
+/// | random | a coin `p`, then the period, then the offsets of rows and columns |
+/// | cost   | ten operations per pixel and one select per value                 |
+///
+/// The formula is from section 3.2 of the paper. `ratio` is its r, the width of an unmasked strip as a
+/// share of the period, so that a share 1 - (1 - r)^2 of the image is unmasked. For ImageNet the paper
+/// uses periods of 96..=224, a ratio of 0.6 and p = 0.8; for CIFAR-10 periods of 24..=32, 0.4 and 1.
+/// The paper may also rotate the grid by a random angle; this op never does. The paper increases p from
+/// 0 over the epochs; to do so, recompile with another `p`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridMask {
     period: RangeInclusive<u32>,

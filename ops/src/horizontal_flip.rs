@@ -1,16 +1,4 @@
 //! Horizontal flip: mirrors an image left to right.
-//!
-//! ```text
-//! out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
-//! out[y, x] = in[y, x]               otherwise
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------|
-//! | input  | image of any element type        |
-//! | output | as the input                     |
-//! | random | a coin `p` for the whole image   |
-//! | cost   | nothing: rows are read backwards |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
@@ -19,6 +7,18 @@ use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recip
 use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
+///
+/// ```text
+/// out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
+/// out[y, x] = in[y, x]               otherwise
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------|
+/// | input  | image of any element type        |
+/// | output | as the input                     |
+/// | random | a coin `p` for the whole image   |
+/// | cost   | nothing: rows are read backwards |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHorizontalFlip {
     p: f64,

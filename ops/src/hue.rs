@@ -1,24 +1,4 @@
 //! Hue: every colour rotated around the hue circle by one angle.
-//!
-//! ```text
-//! out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the full circle
-//! ```
-//!
-//! | | |
-//! |--------|-----------------------------------------------|
-//! | input  | u8 image                                      |
-//! | output | as the input                                  |
-//! | random | a coin `p`, then `hue` uniform in `low..high` |
-//! | cost   | about forty operations per pixel, one of them a division; under the Exact rule about seventy with four divisions |
-//!
-//! Under the Exact rule this is torchvision's `adjust_hue` on u8 tensors, to the bit: values in
-//! `0..=1`, all arithmetic in `f32` without fma, and `trunc(v * 255.999)` at the end. Even a hue of 0
-//! is converted to HSV and back, and may be off by one level.
-//!
-//! Under the Fused rule the same colour is computed in units of 0..=255, and not truncated. With `h` in
-//! sixths of the circle, red falls from the largest of the three values to the smallest by the share
-//! `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each clamped to 0..=1. Grey pixels
-//! stay unchanged.
 
 use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
@@ -30,7 +10,27 @@ use crate::registry::{
 };
 use crate::{NumberRule, ParamError, Size, TypeError};
 
-/// Rotates the hues of a share `p` of the images by a random angle.
+/// Rotates every colour around the hue circle by one random angle, in a share `p` of the images.
+///
+/// ```text
+/// out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the full circle
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------|
+/// | input  | u8 image                                      |
+/// | output | as the input                                  |
+/// | random | a coin `p`, then `hue` uniform in `low..high` |
+/// | cost   | about forty operations per pixel, one of them a division; under the Exact rule about seventy with four divisions |
+///
+/// Under the Exact rule this is torchvision's `adjust_hue` on u8 tensors, to the bit: values in
+/// `0..=1`, all arithmetic in `f32` without fma, and `trunc(v * 255.999)` at the end. Even a hue of 0
+/// is converted to HSV and back, and may be off by one level.
+///
+/// Under the Fused rule the same colour is computed in units of 0..=255, and not truncated. With `h` in
+/// sixths of the circle, red falls from the largest of the three values to the smallest by the share
+/// `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each clamped to 0..=1. Grey pixels
+/// stay unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHue {
     p: f64,

@@ -1,17 +1,4 @@
 //! Invert: the negative of an image.
-//!
-//! ```text
-//! out = 255 - in
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------|
-//! | input  | u8 image                |
-//! | output | as the input            |
-//! | random | a coin `p`              |
-//! | cost   | one operation per value |
-//!
-//! The op is torchvision's `RandomInvert`.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
@@ -19,7 +6,20 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
-/// Inverts a share `p` of the images.
+/// Turns a share `p` of the images into their negatives.
+///
+/// ```text
+/// out = 255 - in
+/// ```
+///
+/// | | |
+/// |--------|-------------------------|
+/// | input  | u8 image                |
+/// | output | as the input            |
+/// | random | a coin `p`              |
+/// | cost   | one operation per value |
+///
+/// The op is torchvision's `RandomInvert`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomInvert {
     p: f64,

@@ -1,26 +1,27 @@
-//! Label smoothing: a one-hot vector passes a share of its class on to all classes (Szegedy et al.,
-//! arXiv:1512.00567, section 7).
-//!
-//! ```text
-//! out[k] = f32(in[k] * f32(1 - epsilon)) + f32(epsilon / K)      k in 0..K
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------------------------------------|
-//! | input  | f32 `[K]`, K at least 2: the output of [`OneHot`](crate::OneHot) |
-//! | output | as the input                                                     |
-//! | random | nothing                                                          |
-//! | cost   | two numbers per sample, and storing the vector                   |
-//!
-//! The output is the target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` builds, as a
-//! vector: do not pass the same number to the loss as well. The op goes after [`OneHot`](crate::OneHot)
-//! and before [`MixUp`](crate::MixUp).
+//! Label smoothing: a one-hot vector passes a share of its class on to all classes.
 
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 use crate::{DType, ParamError, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
+///
+/// Szegedy et al., arXiv:1512.00567, section 7.
+///
+/// ```text
+/// out[k] = f32(in[k] * f32(1 - epsilon)) + f32(epsilon / K)      k in 0..K
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------|
+/// | input  | f32 `[K]`, K at least 2: the output of [`OneHot`](crate::OneHot) |
+/// | output | as the input                                                     |
+/// | random | nothing                                                          |
+/// | cost   | two numbers per sample, and storing the vector                   |
+///
+/// The output is the target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` builds, as a
+/// vector: do not pass the same number to the loss as well. The op goes after [`OneHot`](crate::OneHot)
+/// and before [`MixUp`](crate::MixUp).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelSmoothing {
     epsilon: f64,

@@ -1,16 +1,4 @@
 //! Lambda: a user-defined closure that changes the whole image, in plain Rust.
-//!
-//! This is torchvision's `Lambda`, for changes that no op here implements. The closure is called once
-//! per sample, with the pixels and a generator for this sample, so that the same sample of the same
-//! epoch gets the same pixels on any worker. The ops before and after it are still compiled, into
-//! separate loops.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                   |
-//! | output | as the input                                                               |
-//! | random | the numbers that the closure draws from its generator                      |
-//! | cost   | that of the closure; the image is stored before it and read again after it |
 
 use crate::author::{HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
@@ -19,7 +7,19 @@ use std::fmt;
 
 type Change = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
 
-/// Calls a closure on each image.
+/// Calls a closure of your own on each image, in plain Rust.
+///
+/// This is torchvision's `Lambda`, for changes that no op here implements. The closure is called once
+/// per sample, with the pixels and a generator for this sample, so that the same sample of the same
+/// epoch gets the same pixels on any worker. The ops before and after it are still compiled, into
+/// separate loops.
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------------|
+/// | input  | u8 image                                                                   |
+/// | output | as the input                                                               |
+/// | random | the numbers that the closure draws from its generator                      |
+/// | cost   | that of the closure; the image is stored before it and read again after it |
 pub struct Lambda {
     name: &'static str,
     change: Box<Change>,

@@ -1,10 +1,11 @@
 //! Fuseloop's ops: what each op computes and how it is compiled.
 //!
-//! Each op has a file of its own. The file states at the top what the op computes, where the rule comes
-//! from and what the op costs; the type follows, with its checked constructor, `eval` (the reference
-//! implementation, one pixel at a time), `emit` (the same computation as instructions, four pixels
-//! at a time), and its entry in the registry, with recipes for tests. The block compiler in the root crate joins the code of a list of ops into one loop; the
-//! oracle there evaluates the list op by op, and both must produce the same bits.
+//! Each op has a file of its own. The documentation of its type states what the op computes, where the
+//! rule comes from and what the op costs. The file has its checked constructor, `eval` (the reference
+//! implementation, one pixel at a time), `emit` (the same computation as instructions, four pixels at a
+//! time), and its entry in the registry, with recipes for tests. The block compiler in the root crate joins
+//! the code of a list of ops into one loop; the evaluator there computes the list op by op, and both must
+//! produce the same bits.
 //!
 //! The [`ops!`] macro builds a list of ops:
 //!
@@ -60,6 +61,7 @@ mod label_smoothing;
 mod lambda;
 mod lighting;
 mod lut;
+mod maths;
 mod memory;
 mod mix_up;
 mod mixing;
@@ -183,6 +185,7 @@ pub use view::View;
 pub mod author {
     pub use crate::emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, max, min};
     pub use crate::geometry_step::GeometryStep;
+    pub use crate::maths::{cos, exp, log, pow, sin};
     pub use crate::mixing::RowMix;
     pub use crate::op::{
         BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType,

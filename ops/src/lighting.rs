@@ -1,19 +1,4 @@
 //! Lighting: a random step along the principal components of ImageNet's colours.
-//!
-//! ```text
-//! out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | as the input                                                         |
-//! | random | three `alpha`, normal with mean 0 and standard deviation `alpha_std` |
-//! | cost   | three operations per value                                           |
-//!
-//! This is the "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section
-//! 4.1), with the constants of torch's `Lighting` and its successors, in units of 0..=255. The result
-//! is truncated under the Exact rule.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
@@ -30,7 +15,23 @@ const SPREAD: [f64; 3] = [55.46, 4.794, 1.148];
 const DIRECTION: [[f64; 3]; 3] =
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]];
 
-/// Shifts the colours of every image by a random step.
+/// Shifts the colours of every image by a random step along the principal components of ImageNet's
+/// colours.
+///
+/// ```text
+/// out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image                                                             |
+/// | output | as the input                                                         |
+/// | random | three `alpha`, normal with mean 0 and standard deviation `alpha_std` |
+/// | cost   | three operations per value                                           |
+///
+/// This is the "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section
+/// 4.1), with the constants of torch's `Lighting` and its successors, in units of 0..=255. The result
+/// is truncated under the Exact rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lighting {
     alpha_std: f32,

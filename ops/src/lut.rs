@@ -1,15 +1,4 @@
 //! Look-up table: a user-defined value for each level.
-//!
-//! ```text
-//! out = table[channel][in]     truncated where the rule is Exact
-//! ```
-//!
-//! | | |
-//! |--------|---------------------------------------------------------------|
-//! | input  | u8 image                                                      |
-//! | output | as the input; entries may have fractions under the Fused rule |
-//! | random | nothing                                                       |
-//! | cost   | one look-up per value                                         |
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
@@ -22,6 +11,17 @@ use crate::{NumberRule, ParamError, TypeError};
 use std::fmt;
 
 /// Looks every value up in a table.
+///
+/// ```text
+/// out = table[channel][in]     truncated where the rule is Exact
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------------------------|
+/// | input  | u8 image                                                      |
+/// | output | as the input; entries may have fractions under the Fused rule |
+/// | random | nothing                                                       |
+/// | cost   | one look-up per value                                         |
 #[derive(Clone, PartialEq)]
 pub struct Lut {
     table: Box<LevelTable>,

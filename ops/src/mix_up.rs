@@ -1,25 +1,4 @@
-//! MixUp: each sample becomes a weighted sum of itself and another sample of the batch, and so does its
-//! label (Zhang et al., arXiv:1710.09412).
-//!
-//! ```text
-//! s ~ Beta(alpha, alpha)
-//! float image:  out = f32(partner * f32(1 - s)) + f32(own * f32(s))
-//! u8 image:     out = trunc(s * own + (1 - s) * partner)        in double precision
-//! label floats: as a float image, but equal values stay unchanged
-//! label class:  out = [own, class of the partner, s]            as FFCV's LabelMixup
-//! ```
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------|
-//! | input  | an image of u8, f16, bf16, f32 or f64 in any layout; floats; one i64  |
-//! | output | as the input; f32 `[3]` of one i64                                    |
-//! | random | see [`Partner`]: a coin and a share for the batch, or for each sample |
-//! | where  | last in its list: it mixes a finished batch in place                  |
-//! | cost   | per sample two rows are read and one is written                       |
-//!
-//! 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
-//! Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
-//! the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
+//! MixUp: each sample becomes a weighted sum of itself and another sample of the batch, and so does its label.
 
 use crate::author::{BatchOp, Op, OpClass, Rng, RowMix, Type};
 use crate::mixing::Partner;
@@ -28,7 +7,29 @@ use crate::op::ImageType;
 use crate::registry::{Golden, MIXING, OpInfo, Recipes, built};
 use crate::{DType, ParamError, Size, TypeError};
 
-/// Mixes each sample with another sample of the batch, with shares drawn from Beta(alpha, alpha).
+/// Makes each sample, and its label, a weighted sum of itself and another sample of the batch.
+///
+/// Zhang et al., arXiv:1710.09412.
+///
+/// ```text
+/// s ~ Beta(alpha, alpha)
+/// float image:  out = f32(partner * f32(1 - s)) + f32(own * f32(s))
+/// u8 image:     out = trunc(s * own + (1 - s) * partner)        in double precision
+/// label floats: as a float image, but equal values stay unchanged
+/// label class:  out = [own, class of the partner, s]            as FFCV's LabelMixup
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------|
+/// | input  | an image of u8, f16, bf16, f32 or f64 in any layout; floats; one i64  |
+/// | output | as the input; f32 `[3]` of one i64                                    |
+/// | random | see [`Partner`]: a coin and a share for the batch, or for each sample |
+/// | where  | last in its list: it mixes a finished batch in place                  |
+/// | cost   | per sample two rows are read and one is written                       |
+///
+/// 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
+/// Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
+/// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixUp {
     params: MixParams,

@@ -24,6 +24,7 @@
 
 use crate::author::Rng;
 use crate::emit::{Emit, F32x4, I32x4, Pixels};
+use crate::maths::{emit_polynomial, polynomial};
 
 /// The number of drawn parameters that hold the seeds.
 pub(crate) const SEEDS: usize = 2;
@@ -152,20 +153,6 @@ fn emit_normal(e: &mut Emit, word: I32x4) -> F32x4 {
     let from_four = e.sub(root, four);
     let factor = emit_polynomial(e, &QUANTILE, from_four);
     e.mul(x, factor)
-}
-
-/// Returns the sum of `coefficients[k] * x^k`, computed from the highest coefficient down.
-fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
-    let highest = coefficients[N - 1];
-    coefficients[..N - 1].iter().rev().fold(highest, |sum, &c| sum.mul_add(x, c))
-}
-
-fn emit_polynomial<const N: usize>(e: &mut Emit, coefficients: &[f32; N], x: F32x4) -> F32x4 {
-    let highest = e.splat(coefficients[N - 1]);
-    coefficients[..N - 1].iter().rev().fold(highest, |sum, &c| {
-        let c = e.splat(c);
-        e.fma(sum, x, c)
-    })
 }
 
 #[cfg(test)]

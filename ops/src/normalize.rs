@@ -1,46 +1,48 @@
-//! Normalize: subtracts the channel's mean from every value and divides by the channel's standard
-//! deviation.
-//!
-//! ```text
-//! out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------|
-//! | input  | image of u8 or f32; means and standard deviations in its units |
-//! | output | f32                                                            |
-//! | random | nothing                                                        |
-//! | cost   | one subtraction and two fmas per value                         |
-//!
-//! FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. `f32` arithmetic yields the same
-//! numbers if the constants are split in two: let `m = m1 + m0` and `1 / std = s1 + s0`, where `m1` is
-//! the mean rounded to a multiple of 2^-16, or to fewer bits if a value and the mean are more than 256
-//! apart, so that `in - m1` is exact for a u8. Then
-//!
-//! ```text
-//! d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
-//! ```
-//!
-//! Only the rounding of the outer fma matters: the sum that it rounds is within 2^-40 of the exact one.
-//! The tests compare all 256 values of a channel with the table. They are equal for the usual
-//! constants; for other constants, including negative means, all but a few in a million are equal, and
-//! those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
-//! times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
+//! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::op::on_image;
 use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required,
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
 };
 use crate::{DType, ParamError, TypeError};
 
-/// Subtracts a mean and divides by a standard deviation, for each channel.
+/// Subtracts the channel's mean from every value and divides by the channel's standard deviation.
+///
+/// ```text
+/// out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
+/// ```
+///
+/// Pixels are 0..=255 here, and so are `mean` and `std`; [`new`](Self::new) takes torchvision's constants, of
+/// pixels in 0..=1, and multiplies them by 255.
+///
+/// | | |
+/// |--------|----------------------------------------------------------------|
+/// | input  | image of u8 or f32 that no other `Normalize` has changed       |
+/// | output | f32                                                            |
+/// | random | nothing                                                        |
+/// | cost   | one subtraction and two fmas per value                         |
+///
+/// FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. `f32` arithmetic yields the same
+/// numbers if the constants are split in two: let `m = m1 + m0` and `1 / std = s1 + s0`, where `m1` is
+/// the mean rounded to a multiple of 2^-16, or to fewer bits if a value and the mean are more than 256
+/// apart, so that `in - m1` is exact for a u8. Then
+///
+/// ```text
+/// d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
+/// ```
+///
+/// Only the rounding of the outer fma matters: the sum that it rounds is within 2^-40 of the exact one.
+/// The tests compare all 256 values of a channel with the table. They are equal for the usual
+/// constants; for other constants, including negative means, all but a few in a million are equal, and
+/// those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
+/// times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     channels: [Channel; 3],
 }
 
-/// The constants of one channel, named as at the top of the file; `bias` is the constant of the inner
+/// The constants of one channel, named as in the documentation of the op; `bias` is the constant of the inner
 /// fma.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Channel {
@@ -51,47 +53,96 @@ struct Channel {
 }
 
 impl Normalize {
-    /// Builds the op from means and standard deviations of red, green and blue, in units of the values:
-    /// `0.0..=255.0` for an image of u8.
+    /// Builds the op from the means and standard deviations of red, green and blue that torchvision's
+    /// `Normalize` takes: those of pixels in 0..=1. The pixels that the op gets are 0..=255 all the same,
+    /// because it divides them by 255 itself. This is [`unit`](Self::unit).
+    ///
+    /// ```
+    /// use fuseloop_ops::Normalize;
+    ///
+    /// let imagenet = Normalize::new([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?;
+    /// assert_eq!(imagenet, Normalize::imagenet());
+    /// assert!(Normalize::new([123.675, 116.28, 103.53], [58.395, 57.12, 57.375]).is_err());
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If a mean is not in `-1e6..=1e6`, or a standard deviation is not in `1e-6..=1e6`.
+    /// If a mean is not in `-1.0..=1.0`, or a standard deviation is not in `1e-6..=1.0`: constants of pixels
+    /// in 0..=255 are those of [`levels`](Self::levels).
     pub fn new(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
-        let mut channels = [Channel { m1: 0.0, s1: 0.0, s0: 0.0, bias: 0.0 }; 3];
-        for ((channel, mean), std) in channels.iter_mut().zip(mean).zip(std) {
-            *channel = Channel::new(mean, std)?;
-        }
-        Ok(Self { channels })
+        Self::unit(mean, std)
+    }
+
+    /// Builds the op from the means and standard deviations of pixels in 0..=1, as [`new`](Self::new) does.
+    ///
+    /// # Errors
+    ///
+    /// See [`new`](Self::new).
+    pub fn unit(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
+        check("mean", mean, |mean| (-1.0..=1.0).contains(&mean), UNIT_MEAN)?;
+        check("std", std, |std| (1e-6..=1.0).contains(&std), UNIT_STD)?;
+        Ok(Self::of_levels(mean.map(|mean| mean * 255.0), std.map(|std| std * 255.0)))
+    }
+
+    /// Builds the op from the means and standard deviations that FFCV's `NormalizeImage` takes: those of
+    /// pixels in 0..=255.
+    ///
+    /// # Errors
+    ///
+    /// If a mean is not in `-1e6..=1e6`, or a standard deviation is not in `1.0..=1e6`, or all means are
+    /// fractions between 0 and 1: constants of pixels in 0..=1 are those of [`unit`](Self::unit).
+    pub fn levels(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
+        let are_fractions = mean.iter().all(|&mean| mean > 0.0 && mean < 1.0);
+        let is_level = |mean| !are_fractions && (-1e6..=1e6).contains(&mean);
+        check("mean", mean, is_level, LEVEL_MEAN)?;
+        check("std", std, |std| (1.0..=1e6).contains(&std), LEVEL_STD)?;
+        Ok(Self::of_levels(mean, std))
+    }
+
+    fn of_levels(mean: [f64; 3], std: [f64; 3]) -> Self {
+        Self { channels: std::array::from_fn(|c| Channel::new(mean[c], std[c])) }
     }
 
     /// Builds the op with the usual constants of ImageNet: means 0.485, 0.456, 0.406 and standard
-    /// deviations 0.229, 0.224, 0.225 of the range 0..=255.
+    /// deviations 0.229, 0.224, 0.225 of pixels in 0..=1.
     #[must_use]
     pub fn imagenet() -> Self {
         let of_255 = |share: [f64; 3]| share.map(|s| s * 255.0);
-        Self::new(of_255([0.485, 0.456, 0.406]), of_255([0.229, 0.224, 0.225]))
-            .expect("these constants are in range")
+        Self::of_levels(of_255([0.485, 0.456, 0.406]), of_255([0.229, 0.224, 0.225]))
     }
 
-    /// Builds the op with the usual constants of CIFAR-10: means 125.307, 122.961, 113.8575 and
-    /// standard deviations 51.5865, 50.847, 51.255.
+    /// Builds the op with the usual constants of CIFAR-10: means 0.4914, 0.4822, 0.4465 and standard
+    /// deviations 0.2023, 0.1994, 0.201 of pixels in 0..=1.
     #[must_use]
     pub fn cifar10() -> Self {
-        Self::new([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255])
-            .expect("these constants are in range")
+        Self::of_levels([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255])
+    }
+}
+
+const UNIT_MEAN: &str =
+    "-1..=1, of pixels in 0..=1 (for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
+const UNIT_STD: &str = "1e-6..=1, of pixels in 0..=1 (for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
+const LEVEL_MEAN: &str = "that of pixels in 0..=255, at most 1e6 \
+    (for pixels in 0..=1: Normalize::unit, or scale = \"unit\")";
+const LEVEL_STD: &str =
+    "1..=1e6, of pixels in 0..=255 (for pixels in 0..=1: Normalize::unit, or scale = \"unit\")";
+
+/// Returns an error about the first number that is not accepted.
+fn check(
+    param: &'static str,
+    numbers: [f64; 3],
+    is_accepted: impl Fn(f64) -> bool,
+    expected: &'static str,
+) -> Result<(), ParamError> {
+    match numbers.into_iter().find(|&number| !is_accepted(number)) {
+        None => Ok(()),
+        Some(found) => Err(ParamError::new("Normalize", param, found, expected)),
     }
 }
 
 impl Channel {
-    fn new(mean: f64, std: f64) -> Result<Self, ParamError> {
-        const OP: &str = "Normalize";
-        if !(-1e6..=1e6).contains(&mean) {
-            return Err(ParamError::new(OP, "mean", mean, "-1e6..=1e6"));
-        }
-        if !(1e-6..=1e6).contains(&std) {
-            return Err(ParamError::new(OP, "std", std, "1e-6..=1e6"));
-        }
+    fn new(mean: f64, std: f64) -> Self {
         // `in - m1` is a multiple of 1 / steps, and less than 2^24 of these.
         let reach = mean.abs().max((255.0 - mean).abs()).max(1.0);
         let steps = 2f64.powi(23 - reach.log2().floor() as i32).min(65_536.0);
@@ -99,7 +150,7 @@ impl Channel {
         let s1 = (1.0 / std) as f32;
         let s0 = (1.0 / std - f64::from(s1)) as f32;
         let bias = (-(mean - f64::from(m1)) / std) as f32;
-        Ok(Self { m1, s1, s0, bias })
+        Self { m1, s1, s0, bias }
     }
 }
 
@@ -157,6 +208,12 @@ impl PixelOp for Normalize {
     }
 }
 
+/// Builds the op from constants of one scale.
+type FromConstants = fn([f64; 3], [f64; 3]) -> Result<Normalize, ParamError>;
+
+const SCALES: [(&str, FromConstants); 2] =
+    [("unit", Normalize::unit), ("levels", Normalize::levels)];
+
 impl Normalize {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: "Normalize",
@@ -166,18 +223,27 @@ impl Normalize {
             required(
                 "mean",
                 ParamKind::Channels,
-                ParamValue::Floats(&[123.675, 116.28, 103.53]),
-                "in units of the values, so 0 to 255; the example is ImageNet's",
+                ParamValue::Floats(&[0.485, 0.456, 0.406]),
+                "the channels' means, of pixels in 0..=1; the example is ImageNet's",
             ),
             required(
                 "std",
                 ParamKind::Channels,
-                ParamValue::Floats(&[58.395, 57.12, 57.375]),
-                "in the same units",
+                ParamValue::Floats(&[0.229, 0.224, 0.225]),
+                "the channels' standard deviations, of the same pixels",
+            ),
+            with_default(
+                "scale",
+                ParamKind::Word(&["unit", "levels"]),
+                ParamValue::Word("unit"),
+                "the pixels that mean and std are of: unit is 0..=1, levels is 0..=255",
             ),
         ],
         aliases: &[],
-        build: |args| Ok(built(Normalize::new(args.channels("mean")?, args.channels("std")?)?)),
+        build: |args| {
+            let scale = args.choice("scale", &SCALES)?;
+            Ok(built(scale(args.channels("mean")?, args.channels("std")?)?))
+        },
         recipes: Recipes::Drawn(&[Recipe {
             name: "Normalize",
             draw: |_, _| Ok(built(Normalize::imagenet())),
@@ -195,7 +261,7 @@ mod tests {
     /// Returns how many of the 768 values differ from the table. Each difference is one unit in the
     /// last place.
     fn misrounded(mean: [f64; 3], std: [f64; 3]) -> usize {
-        let op = Normalize::new(mean, std).unwrap();
+        let op = Normalize::levels(mean, std).unwrap();
         let mut count = 0;
         for v in 0..=255u8 {
             let got = op.eval(&Eval::new(NumberRule::Fused, &[]), [f32::from(v); 3]);
@@ -241,10 +307,47 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        let fine = [1.0; 3];
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(Normalize::new(fine, [1.0, bad, 1.0]).is_err(), "{bad}");
+            assert!(Normalize::unit([0.5; 3], [0.5, bad, 0.5]).is_err(), "{bad}");
+            assert!(Normalize::levels([127.5; 3], [1.0, bad, 1.0]).is_err(), "{bad}");
         }
-        assert!(Normalize::new([f64::NAN, 0.0, 0.0], fine).is_err());
+        assert!(Normalize::unit([f64::NAN, 0.0, 0.0], [1.0; 3]).is_err());
+        assert!(Normalize::levels([f64::NAN, 0.0, 0.0], [1.0; 3]).is_err());
+    }
+
+    #[test]
+    fn constants_of_the_other_scale_are_refused_with_the_constructor_that_takes_them() {
+        let (unit, levels) = ([0.485, 0.456, 0.406], [123.675, 116.28, 103.53]);
+        let (unit_std, level_std) = ([0.229, 0.224, 0.225], [58.395, 57.12, 57.375]);
+        let message = |built: Result<Normalize, ParamError>| built.unwrap_err().to_string();
+        let levels_cure = "(for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
+        let unit_cure = "(for pixels in 0..=1: Normalize::unit, or scale = \"unit\")";
+        let cures = [
+            (
+                message(Normalize::new(levels, level_std)),
+                format!("mean is 123.675, expected -1..=1, of pixels in 0..=1 {levels_cure}"),
+            ),
+            (
+                message(Normalize::unit([0.0; 3], level_std)),
+                format!("std is 58.395, expected 1e-6..=1, of pixels in 0..=1 {levels_cure}"),
+            ),
+            (
+                message(Normalize::levels(unit, unit_std)),
+                format!(
+                    "mean is 0.485, expected that of pixels in 0..=255, at most 1e6 {unit_cure}"
+                ),
+            ),
+            (
+                message(Normalize::levels([0.0; 3], unit_std)),
+                format!("std is 0.229, expected 1..=1e6, of pixels in 0..=255 {unit_cure}"),
+            ),
+        ];
+        for (message, want) in cures {
+            assert_eq!(message, format!("Normalize: {want}"));
+        }
+        assert_eq!(Normalize::unit(unit, unit_std).unwrap(), Normalize::imagenet());
+        assert_eq!(Normalize::new([0.5; 3], [0.5; 3]), Normalize::levels([127.5; 3], [127.5; 3]));
+        assert!(Normalize::unit([0.0; 3], [1.0; 3]).is_ok(), "a division by 255");
+        assert!(Normalize::levels([0.0; 3], [1.0; 3]).is_ok(), "floats of the same levels");
     }
 }

@@ -1,10 +1,4 @@
 //! One-hot: a label becomes a vector with a one at its class.
-//!
-//! ```text
-//! out[k] = 1 if k == label else 0      k in 0..classes
-//! ```
-//!
-//! | errors | a label outside `0..classes` ends the epoch with the sample's id |
 
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
@@ -12,6 +6,18 @@ use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, bu
 use crate::{DType, ParamError, TypeError};
 
 /// Turns a label into a vector with a one at its class.
+///
+/// ```text
+/// out[k] = 1 if k == label else 0      k in 0..classes
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------|
+/// | input  | one integer                                                      |
+/// | output | f32 `[classes]`                                                  |
+/// | random | nothing                                                          |
+/// | cost   | the vector is written                                            |
+/// | errors | a label outside `0..classes` ends the epoch with the sample's id |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneHot {
     classes: u32,

@@ -1,23 +1,4 @@
 //! Pad: adds a border around an image.
-//!
-//! torchvision's `Pad(padding, fill, padding_mode)`. `i` counts pixels from the image's first one, and
-//! `n` is the number of pixels along the axis:
-//!
-//! | mode      | `1 2 3 4` padded by 2 | the pixel at `i` outside    |
-//! |-----------|-----------------------|-----------------------------|
-//! | constant  | `9 9 1 2 3 4 9 9`     | the fill colour             |
-//! | edge      | `1 1 1 2 3 4 4 4`     | `i` clamped to `0..n`       |
-//! | reflect   | `3 2 1 2 3 4 3 2`     | `-i`, likewise at the end   |
-//! | symmetric | `2 1 1 2 3 4 4 3`     | `-i - 1`, likewise at the end |
-//!
-//! torchvision refuses a reflection longer than the image; this op repeats the reflection.
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------------------|
-//! | input  | image of any element type for a constant border, else u8                 |
-//! | output | as the input, larger by the border                                       |
-//! | random | nothing                                                                  |
-//! | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{Dim, ImageType, on_image, on_u8_image};
@@ -161,6 +142,30 @@ impl PaddingMode {
 }
 
 /// Adds a border around an image.
+///
+/// torchvision's `Pad(padding, fill, padding_mode)`. `i` counts pixels from the image's first one, and
+/// `n` is the number of pixels along the axis:
+///
+/// | mode      | `1 2 3 4` padded by 2 | the pixel at `i` outside    |
+/// |-----------|-----------------------|-----------------------------|
+/// | constant  | `9 9 1 2 3 4 9 9`     | the fill colour             |
+/// | edge      | `1 1 1 2 3 4 4 4`     | `i` clamped to `0..n`       |
+/// | reflect   | `3 2 1 2 3 4 3 2`     | `-i`, likewise at the end   |
+/// | symmetric | `2 1 1 2 3 4 4 3`     | `-i - 1`, likewise at the end |
+///
+/// ```text
+/// out[y, x] = in[y - top, x - left]    inside the image
+/// out[y, x] = by the mode              outside
+/// ```
+///
+/// torchvision refuses a reflection longer than the image; this op repeats the reflection.
+///
+/// | | |
+/// |--------|--------------------------------------------------------------------------|
+/// | input  | image of any element type for a constant border, else u8                 |
+/// | output | as the input, larger by the border                                       |
+/// | random | nothing                                                                  |
+/// | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
     sides: Sides,

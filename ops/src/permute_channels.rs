@@ -1,19 +1,4 @@
 //! Channel order: red, green and blue are permuted.
-//!
-//! ```text
-//! out[c] = in[permutation[c]]
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                      |
-//! | output | as the input                                                                  |
-//! | random | `PermuteChannels`: nothing; `RandomChannelPermutation`: a coin `p`, then one of the six permutations |
-//! | cost   | `PermuteChannels`: nothing; `RandomChannelPermutation`: three operations a value |
-//!
-//! torchvision's functional `permute_channels` and its `RandomChannelPermutation` (which has no
-//! `p`: it always runs). The random op multiplies by a matrix of zeros and ones, because compiled
-//! code can't select a channel per sample. The product is exact.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
@@ -25,6 +10,19 @@ use crate::registry::{
 use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
+///
+/// ```text
+/// out[c] = in[permutation[c]]
+/// ```
+///
+/// | | |
+/// |--------|--------------|
+/// | input  | u8 image     |
+/// | output | as the input |
+/// | random | nothing      |
+/// | cost   | nothing      |
+///
+/// torchvision's functional `permute_channels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermuteChannels {
     permutation: [usize; 3],
@@ -81,6 +79,21 @@ impl PixelOp for PermuteChannels {
 }
 
 /// Puts the channels of a share `p` of the images in a random order.
+///
+/// ```text
+/// out[c] = in[permutation[c]]
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------|
+/// | input  | u8 image                                           |
+/// | output | as the input                                       |
+/// | random | a coin `p`, then one of the six permutations       |
+/// | cost   | three operations per value                         |
+///
+/// torchvision's `RandomChannelPermutation`, which has no `p`: it always runs. The op multiplies by a
+/// matrix of zeros and ones, because compiled code can't select a channel per sample. The product is
+/// exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomChannelPermutation {
     p: f64,

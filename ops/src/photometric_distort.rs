@@ -1,18 +1,4 @@
-//! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its
-//! own coin.
-//!
-//! ```text
-//! brightness, [contrast], saturation, hue, [contrast], channel order
-//! ```
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                       |
-//! | output | as the input                                                                   |
-//! | random | a fair coin: contrast before or after; for each step a coin `p` and its number |
-//! | cost   | the cost of the steps                                                          |
-//!
-//! torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
+//! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its own coin.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::factor::Factor;
@@ -32,7 +18,20 @@ const NAME: &str = "RandomPhotometricDistort";
 const BEFORE: u128 = 1;
 const AFTER: u128 = 2;
 
-/// Distorts the colours of images in up to five steps.
+/// Changes brightness, contrast, saturation, hue and channel order, each with its own coin.
+///
+/// ```text
+/// brightness, [contrast], saturation, hue, [contrast], channel order
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------------------------------------------|
+/// | input  | u8 image                                                                       |
+/// | output | as the input                                                                   |
+/// | random | a fair coin: contrast before or after; for each step a coin `p` and its number |
+/// | cost   | the cost of the steps                                                          |
+///
+/// torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
 #[derive(Clone, Debug)]
 pub struct RandomPhotometricDistort {
     members: Vec<ChoiceBranch>,

@@ -1,19 +1,4 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
-//!
-//! ```text
-//! out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
-//! out = in                                                for all others
-//! ```
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | u8 image of the mask's size                                                 |
-//! | output | as the input                                                                |
-//! | random | nothing                                                                     |
-//! | cost   | ends its block: the image is stored, changed in place if the sample is listed, and read again |
-//!
-//! FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
-//! double precision and rounded to `f32`.
 
 use crate::author::{HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
@@ -23,7 +8,22 @@ use crate::registry::{
 use crate::{HostSample, ParamError, Size, TypeError};
 use std::fmt;
 
-/// Blends a fixed image into the listed samples.
+/// Blends a fixed image into the listed samples: a backdoor trigger, for robustness research.
+///
+/// ```text
+/// out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
+/// out = in                                                for all others
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | u8 image of the mask's size                                                 |
+/// | output | as the input                                                                |
+/// | random | nothing                                                                     |
+/// | cost   | ends its block: the image is stored, changed in place if the sample is listed, and read again |
+///
+/// FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
+/// double precision and rounded to `f32`.
 #[derive(Clone, PartialEq)]
 pub struct Poison {
     size: Size,

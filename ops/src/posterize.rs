@@ -1,18 +1,4 @@
 //! Posterize: keeps only the highest bits of each value.
-//!
-//! ```text
-//! out = floor(in / step) * step,     step = 2^(8 - bits)
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------|
-//! | input  | u8 image                           |
-//! | output | as the input                       |
-//! | random | a coin `p`                         |
-//! | cost   | three operations a value           |
-//!
-//! torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. With 8 bits
-//! nothing changes, even if values have fractions; with 0 bits the image is black.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
@@ -22,7 +8,21 @@ use crate::registry::{
 };
 use crate::{ParamError, Size, TypeError};
 
-/// Keeps the highest bits of each value, in a share `p` of the images.
+/// Keeps only the highest bits of each value, in a share `p` of the images.
+///
+/// ```text
+/// out = floor(in / step) * step,     step = 2^(8 - bits)
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------|
+/// | input  | u8 image                           |
+/// | output | as the input                       |
+/// | random | a coin `p`                         |
+/// | cost   | three operations a value           |
+///
+/// torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. With 8 bits
+/// nothing changes, even if values have fractions; with 0 bits the image is black.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomPosterize {
     bits: u32,

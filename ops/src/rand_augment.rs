@@ -1,21 +1,4 @@
 //! RandAugment: a few actions of one strength, drawn for each sample.
-//!
-//! Cubuk et al., arXiv:1909.13719, as in torchvision's `RandAugment`; also timm's, from its
-//! configuration strings ([`timm`](crate::timm)).
-//!
-//! ```text
-//! num_ops times:  one of 14 actions; its magnitude is entry `magnitude` of `num_magnitude_bins`,
-//!                 negated by a coin if it is signed
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | as the input                                                         |
-//! | random | for each of the `num_ops`: the action, then its sign                 |
-//! | cost   | the actions' cost: at most one loop over the image for each of the `num_ops`; the last loop is the final one |
-//!
-//! Actions and tables: [`policy`](crate::policy).
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
@@ -34,7 +17,24 @@ use std::sync::Arc;
 /// The maximum number of actions for a sample: each is a loop over the image.
 const MOST_OPS: u32 = 16;
 
-/// Runs a few random actions of one strength.
+/// Runs a few random actions of one strength, drawn for each sample.
+///
+/// Cubuk et al., arXiv:1909.13719, as in torchvision's `RandAugment`; also timm's, from its
+/// configuration strings: [`RandAugment::timm`].
+///
+/// ```text
+/// num_ops times:  one of 14 actions; its magnitude is entry `magnitude` of `num_magnitude_bins`,
+///                 negated by a coin if it is signed
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image                                                             |
+/// | output | as the input                                                         |
+/// | random | for each of the `num_ops`: the action, then its sign                 |
+/// | cost   | the actions' cost: at most one loop over the image for each of the `num_ops`; the last loop is the final one |
+///
+/// The actions are listed at [`AutoAugment`](crate::AutoAugment#actions).
 #[derive(Clone, Debug)]
 pub struct RandAugment {
     settings: Settings,

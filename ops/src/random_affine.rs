@@ -1,24 +1,4 @@
 //! Random affine transform: a rotation, a translation, a scale and a shear in one.
-//!
-//! torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
-//!
-//! ```text
-//! angle = U(degrees)                                                   clockwise on the screen
-//! tx = round_half_even(U(-fx * width, fx * width)); ty likewise with fy * height    if translate
-//! scale = U(scale)                                                     if scale, else 1
-//! shear along x = U(x); along y = U(y)                                 if given, else 0
-//! ```
-//!
-//! [`affine_matrix`] combines these into one inverse matrix. The module [`rows`](crate::rows)
-//! describes how positions and pixels are computed: nearest is torchvision's to the bit, bilinear
-//! within 1 on fewer than one value in 10000.
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                    |
-//! | output | as the input                                                                |
-//! | random | the numbers above, in this order                                            |
-//! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{finite_range, positive_range};
@@ -32,7 +12,33 @@ use crate::warping::{self, Center, Warping};
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
-/// Rotates, translates, scales and shears an image at random.
+/// Rotates, translates, scales and shears an image at random, in one step.
+///
+/// torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
+///
+/// ```text
+/// angle = U(degrees)                                                   clockwise on the screen
+/// tx = round_half_even(U(-fx * width, fx * width)); ty likewise with fy * height    if translate
+/// scale = U(scale)                                                     if scale, else 1
+/// shear along x = U(x); along y = U(y)                                 if given, else 0
+/// ```
+///
+/// These are combined into one inverse matrix, as in torchvision's `_get_inverse_affine_matrix`:
+///
+/// ```text
+/// M = [d, -b; -c, a] / scale       t = angle, p = shear along x, q = shear along y
+/// a = cos(t - q) / cos(q)          b = -cos(t - q) tan(p) / cos(q) - sin(t)
+/// c = sin(t - q) / cos(q)          d = -sin(t - q) tan(p) / cos(q) + cos(t)
+/// ```
+///
+/// [`WarpInterpolation`] describes how a pixel is computed.
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | u8 image                                                                    |
+/// | output | as the input                                                                |
+/// | random | the numbers above, in this order                                            |
+/// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAffine {
     degrees: (f32, f32),

@@ -1,13 +1,4 @@
 //! Random apply: runs a whole list of ops, or none of it.
-//!
-//! torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------|
-//! | input  | the input of the first op                                    |
-//! | output | the last op's output, which must be of the input's type      |
-//! | random | a coin `p`, then the ops' own draws if the coin is heads     |
-//! | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{self, only, output};
@@ -16,7 +7,21 @@ use crate::op::ImageType;
 use crate::registry::{BuiltOp, Golden, OpInfo, P, POLICY, Recipe, Recipes, built, recipe};
 use crate::{Ops, ParamError, TypeError};
 
-/// Runs a list of ops for a share `p` of the samples.
+/// Runs a whole list of ops, or none of it, for a share `p` of the samples.
+///
+/// torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
+///
+/// ```text
+/// out = ops(in)    for a sample whose coin is heads
+/// out = in         otherwise
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------------------------|
+/// | input  | the input of the first op                                    |
+/// | output | the last op's output, which must be of the input's type      |
+/// | random | a coin `p`, then the ops' own draws if the coin is heads     |
+/// | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
 #[derive(Clone, Debug)]
 pub struct RandomApply {
     p: f64,

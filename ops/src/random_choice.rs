@@ -1,17 +1,4 @@
 //! Random choice: one of several lists of ops.
-//!
-//! torchvision's `RandomChoice(transforms, p)`, except that each entry is a list of ops.
-//!
-//! ```text
-//! list k runs with probability weights[k] / sum(weights)
-//! ```
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------|
-//! | input  | a type that every list accepts                               |
-//! | output | the lists' output, which must be the same type for all       |
-//! | random | one number to choose the list, then the draws of its ops     |
-//! | cost   | the cost of the list that runs: each list has its own loop body |
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{self, alternatives, output};
@@ -25,6 +12,19 @@ use crate::{Ops, ParamError, TypeError};
 const MOST: usize = 128;
 
 /// Runs one of several lists of ops, drawn by weight.
+///
+/// torchvision's `RandomChoice(transforms, p)`, except that each entry is a list of ops.
+///
+/// ```text
+/// list k runs with probability weights[k] / sum(weights)
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------------------------|
+/// | input  | a type that every list accepts                               |
+/// | output | the lists' output, which must be the same type for all       |
+/// | random | one number to choose the list, then the draws of its ops     |
+/// | cost   | the cost of the list that runs: each list has its own loop body |
 #[derive(Clone, Debug)]
 pub struct RandomChoice {
     weights: Weights,

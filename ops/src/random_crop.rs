@@ -1,21 +1,4 @@
 //! Random crop: a window of fixed size at a random position.
-//!
-//! torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is padded
-//! first; then `top` is drawn uniformly from the positions where the window fits, then `left`. If the
-//! padded image is still too small,
-//!
-//! ```text
-//! by default          the border grows just enough, equally on both sides (torchvision: an error)
-//! pad_if_needed       the missing pixels are added to the border on both sides, as in torchvision:
-//!                     the image may be anywhere in the window
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | image of any element type; u8 for a border of the image's own pixels |
-//! | output | as the input, of the given size                                      |
-//! | random | the row, then the column, of the window                              |
-//! | cost   | nothing: other pixels are read; for a border see [`Pad`](crate::Pad) |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
@@ -27,6 +10,23 @@ use crate::registry::{
 use crate::{PaddingMode, ParamError, Sides, Size, TypeError, pad};
 
 /// Cuts a window of fixed size at a random position.
+///
+/// torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is padded
+/// first; then `top` is drawn uniformly from the positions where the window fits, then `left`. If the
+/// padded image is still too small,
+///
+/// ```text
+/// by default          the border grows just enough, equally on both sides (torchvision: an error)
+/// pad_if_needed       the missing pixels are added to the border on both sides, as in torchvision:
+///                     the image may be anywhere in the window
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | image of any element type; u8 for a border of the image's own pixels |
+/// | output | as the input, of the given size                                      |
+/// | random | the row, then the column, of the window                              |
+/// | cost   | nothing: other pixels are read; for a border see [`Pad`](crate::Pad) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomCrop {
     size: Size,

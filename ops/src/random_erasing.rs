@@ -1,26 +1,4 @@
-//! Random erasing: fills a random rectangle with a colour or with noise (Zhong et al.,
-//! arXiv:1708.04896).
-//!
-//! ```text
-//! with probability p, up to 10 times:
-//!     area   = height * width * U(scale)
-//!     aspect = exp(U(ln ratio))
-//!     h = round_half_even(sqrt(area * aspect));  w = round_half_even(sqrt(area / aspect))
-//!     if h < height and w < width:  top = U{0..=height-h}; left = U{0..=width-w}; stop
-//! otherwise: nothing is erased
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------------------------------------|
-//! | input  | image of any element type; noise only on floats                               |
-//! | output | as the input                                                                  |
-//! | random | the coin, an area and an aspect for each try, the corner; then two words for noise |
-//! | cost   | a mask, and nothing for samples without a rectangle; noise costs only where it is written |
-//!
-//! torchvision's `RandomErasing`, with the same order of draws. The aspect is height over width:
-//! the inverse of RandomResizedCrop's. On u8 the value is truncated to a whole number, as in
-//! torchvision. If torchvision's values or noise would wrap around on u8, the op is refused: put it
-//! after Normalize.
+//! Random erasing: fills a random rectangle with a colour or with noise.
 
 use crate::author::{Emit, Eval, Mask, Op, OpClass, PixelOp, Pixels, RegionOp, Rng, Type};
 use crate::error::{positive_range, probability};
@@ -35,7 +13,30 @@ use crate::{Convert, DType, Normalize, ParamError, RandomChoice, Size, TypeError
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Erases a random rectangle of a share `p` of the images.
+/// Erases a random rectangle of a share `p` of the images: fills it with a colour or with noise.
+///
+/// Zhong et al., arXiv:1708.04896.
+///
+/// ```text
+/// with probability p, up to 10 times:
+///     area   = height * width * U(scale)
+///     aspect = exp(U(ln ratio))
+///     h = round_half_even(sqrt(area * aspect));  w = round_half_even(sqrt(area / aspect))
+///     if h < height and w < width:  top = U{0..=height-h}; left = U{0..=width-w}; stop
+/// otherwise: nothing is erased
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------------------------------|
+/// | input  | image of any element type; noise only on floats                               |
+/// | output | as the input                                                                  |
+/// | random | the coin, an area and an aspect for each try, the corner; then two words for noise |
+/// | cost   | a mask, and nothing for samples without a rectangle; noise costs only where it is written |
+///
+/// torchvision's `RandomErasing`, with the same order of draws. The aspect is height over width:
+/// the inverse of RandomResizedCrop's. On u8 the value is truncated to a whole number, as in
+/// torchvision. If torchvision's values or noise would wrap around on u8, the op is refused: put it
+/// after Normalize.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomErasing {
     p: f64,

@@ -1,20 +1,4 @@
 //! Random order: runs all of a list of ops, in an order drawn for each sample.
-//!
-//! torchvision's `RandomOrder(transforms)`.
-//!
-//! ```text
-//! outcome: one of the n! orders, numbered lexicographically
-//! position k: op 0 for the orders that have it there, op 1 for the orders that have it there, ...
-//! ```
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------|
-//! | input  | a type that every op accepts                                 |
-//! | output | the ops' output, the same for every order                    |
-//! | random | the order, then the draws of each op                         |
-//! | cost   | the ops' cost; a loop body for each order that is drawn      |
-//!
-//! The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::{self, output};
@@ -24,7 +8,23 @@ use crate::{Ops, ParamError, TypeError};
 /// The maximum number of ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
 const MOST: usize = 5;
 
-/// Runs a list of ops in random order.
+/// Runs all of a list of ops, in an order drawn for each sample.
+///
+/// torchvision's `RandomOrder(transforms)`.
+///
+/// ```text
+/// outcome: one of the n! orders, numbered lexicographically
+/// position k: op 0 for the orders that have it there, op 1 for the orders that have it there, ...
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------------------------|
+/// | input  | a type that every op accepts                                 |
+/// | output | the ops' output, the same for every order                    |
+/// | random | the order, then the draws of each op                         |
+/// | cost   | the ops' cost; a loop body for each order that is drawn      |
+///
+/// The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
 #[derive(Clone, Debug)]
 pub struct RandomOrder {
     orders: usize,

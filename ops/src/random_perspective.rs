@@ -1,24 +1,4 @@
 //! Random perspective: moves the image's corners inwards at random.
-//!
-//! torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
-//! coin is heads: each corner moves towards the middle, by less than
-//! `bw = floor(distortion_scale * floor(width / 2)) + 1` columns and `bh` rows alike:
-//!
-//! ```text
-//! top left      U{0..bw}, U{0..bh}                 top right     U{width-bw..width}, U{0..bh}
-//! bottom right  U{width-bw..width}, U{height-bh..height}     bottom left   U{0..bw}, U{height-bh..height}
-//! ```
-//!
-//! The image is warped accordingly ([`perspective_coefficients`]). If the corners end up on one
-//! line (as in an image one pixel wide), the image stays unchanged. The module
-//! [`rows`](crate::rows) describes how positions and pixels are computed.
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                    |
-//! | output | as the input                                                                |
-//! | random | a coin `p`, then the corners in the order above, each with its column first |
-//! | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
@@ -32,6 +12,26 @@ use crate::warping::{self, Warping};
 use crate::{ParamError, Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
+///
+/// torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
+/// coin is heads: each corner moves towards the middle, by less than
+/// `bw = floor(distortion_scale * floor(width / 2)) + 1` columns and `bh` rows alike:
+///
+/// ```text
+/// top left      U{0..bw}, U{0..bh}                 top right     U{width-bw..width}, U{0..bh}
+/// bottom right  U{width-bw..width}, U{height-bh..height}     bottom left   U{0..bw}, U{height-bh..height}
+/// ```
+///
+/// The image is warped accordingly, by torchvision's `_get_perspective_coeffs`. If the corners end up on
+/// one line (as in an image one pixel wide), the image stays unchanged. [`WarpInterpolation`] describes
+/// how a pixel is computed.
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | u8 image                                                                    |
+/// | output | as the input                                                                |
+/// | random | a coin `p`, then the corners in the order above, each with its column first |
+/// | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomPerspective {
     distortion_scale: f64,

@@ -1,24 +1,4 @@
 //! Random resized crop: a random rectangle of the image, scaled to a fixed size.
-//!
-//! The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
-//! `ratio` (Szegedy et al., arXiv:1409.4842, section 6). It is drawn in the same way as by torchvision's
-//! and FFCV's `RandomResizedCrop`:
-//!
-//! ```text
-//! up to 10 times:
-//!     area   = height * width * U(scale)
-//!     aspect = exp(U(ln ratio))
-//!     w = round_half_even(sqrt(area * aspect));  h = round_half_even(sqrt(area / aspect))
-//!     if 0 < w <= width and 0 < h <= height:  top = U{0..=height-h}; left = U{0..=width-w}; stop
-//! otherwise: the largest centred rectangle within ratio
-//! ```
-//!
-//! | | |
-//! |--------|---------------------------------------------------------------|
-//! | input  | u8 image                                                      |
-//! | output | u8 image of the given size                                    |
-//! | random | an area and an aspect for each try, then the corner           |
-//! | cost   | the resize; the rectangle is known before a pixel is decoded  |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_range, side};
@@ -32,6 +12,26 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
 
 /// Cuts a random rectangle and scales it to a fixed size.
+///
+/// The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
+/// `ratio` (Szegedy et al., arXiv:1409.4842, section 6). It is drawn in the same way as by torchvision's
+/// and FFCV's `RandomResizedCrop`:
+///
+/// ```text
+/// up to 10 times:
+///     area   = height * width * U(scale)
+///     aspect = exp(U(ln ratio))
+///     w = round_half_even(sqrt(area * aspect));  h = round_half_even(sqrt(area / aspect))
+///     if 0 < w <= width and 0 < h <= height:  top = U{0..=height-h}; left = U{0..=width-w}; stop
+/// otherwise: the largest centred rectangle within ratio
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------------------------|
+/// | input  | u8 image                                                      |
+/// | output | u8 image of the given size                                    |
+/// | random | an area and an aspect for each try, then the corner           |
+/// | cost   | the resize; the rectangle is known before a pixel is decoded  |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomResizedCrop {
     size: Size,

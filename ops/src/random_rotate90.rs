@@ -1,14 +1,4 @@
 //! Random quarter turns.
-//!
-//! Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
-//! ([`Rot90`](crate::Rot90)) with equal probability.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | u8 image; if it is not square, each side may have either length      |
-//! | random | a coin `p`, then the number of turns                                 |
-//! | cost   | the cost of the turn                                                 |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
@@ -19,6 +9,20 @@ use crate::transpose::either_way;
 use crate::{ParamError, Size, TypeError};
 
 /// Rotates a share `p` of the images by a random number of quarter turns.
+///
+/// Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
+/// ([`Rot90`](crate::Rot90)) with equal probability.
+///
+/// ```text
+/// out = Rot90(k)(in)    k = U{0..=3} for a sample whose coin is heads, else 0
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image                                                             |
+/// | output | u8 image; if it is not square, each side may have either length      |
+/// | random | a coin `p`, then the number of turns                                 |
+/// | cost   | the cost of the turn                                                 |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotate90 {
     p: f64,

@@ -1,18 +1,4 @@
 //! Random rotation: rotates an image by a random angle.
-//!
-//! torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
-//! uniform, counter-clockwise on the screen. `expand` makes the output large enough for the whole
-//! rotated image ([`expanded_size`]); it is meant for rotations about the middle. Quarter turns
-//! about the middle copy pixels if the output has their shape, as torchvision's do. The module
-//! [`rows`](crate::rows) describes how positions and pixels are computed: nearest is torchvision's
-//! to the bit, bilinear within 1 on fewer than one value in 10000.
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                    |
-//! | output | u8 image of the same size; with `expand`, the size differs from sample to sample (at most 65535 a side): a resize or a crop must follow |
-//! | random | the angle                                                                   |
-//! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::finite_range;
@@ -28,6 +14,23 @@ use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates an image by a random angle.
+///
+/// torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
+/// uniform, counter-clockwise on the screen. `expand` makes the output large enough for the whole
+/// rotated image; it is meant for rotations about the middle. Quarter turns about the middle copy pixels
+/// if the output has their shape, as torchvision's do. [`WarpInterpolation`] describes how a pixel is
+/// computed.
+///
+/// ```text
+/// out[y, x] = in[M (y, x)]     M: the inverse rotation by U(degrees) about the centre
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | u8 image                                                                    |
+/// | output | u8 image of the same size; with `expand`, the size differs from sample to sample (at most 65535 a side): a resize or a crop must follow |
+/// | random | the angle                                                                   |
+/// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotation {
     degrees: (f32, f32),

@@ -1,15 +1,4 @@
 //! Random translate: shifts an image by a few pixels.
-//!
-//! FFCV's `RandomTranslate(padding, fill)`: the image is padded by `padding` pixels of `fill`, and
-//! a window of the image's own size is cut at a row, then a column, both uniform in
-//! `0..=2 * padding`.
-//!
-//! | | |
-//! |--------|--------------------------------------------------------|
-//! | input  | image of any element type                              |
-//! | output | as the input                                           |
-//! | random | the row, then the column                               |
-//! | cost   | a copy of the image if nothing changed it before, else a mask |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::op::{ImageType, on_image};
@@ -19,6 +8,21 @@ use crate::registry::{
 use crate::{ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
+///
+/// FFCV's `RandomTranslate(padding, fill)`: the image is padded by `padding` pixels of `fill`, and
+/// a window of the image's own size is cut at a row, then a column, both uniform in
+/// `0..=2 * padding`.
+///
+/// ```text
+/// out[y, x] = in[y + dy, x + dx], or fill outside      dy, dx = U{-padding..=padding}
+/// ```
+///
+/// | | |
+/// |--------|--------------------------------------------------------|
+/// | input  | image of any element type                              |
+/// | output | as the input                                           |
+/// | random | the row, then the column                               |
+/// | cost   | a copy of the image if nothing changed it before, else a mask |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomTranslate {
     padding: u32,

@@ -1,21 +1,4 @@
 //! Random zoom out: puts an image at a random position on a larger canvas.
-//!
-//! torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
-//!
-//! ```text
-//! r      = U(side_range)
-//! canvas = floor(r * height) x floor(r * width)
-//! left   = floor((canvas width - width) * U(0, 1));  top = floor((canvas height - height) * U(0, 1))
-//! ```
-//!
-//! Products are computed in f32. No side of the canvas is longer than 65535 pixels.
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | image of any element type                                                   |
-//! | output | as the input, but the size differs from sample to sample: a resize or a crop must follow |
-//! | random | a coin `p`, the size, the column, the row                                   |
-//! | cost   | a copy of the image if nothing changed it before, else a mask               |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::{positive_range, probability};
@@ -27,7 +10,24 @@ use crate::registry::{
 use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
-/// Places a share `p` of the images on a larger canvas.
+/// Places a share `p` of the images at a random position on a larger canvas.
+///
+/// torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
+///
+/// ```text
+/// r      = U(side_range)
+/// canvas = floor(r * height) x floor(r * width)
+/// left   = floor((canvas width - width) * U(0, 1));  top = floor((canvas height - height) * U(0, 1))
+/// ```
+///
+/// Products are computed in f32. No side of the canvas is longer than 65535 pixels.
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | image of any element type                                                   |
+/// | output | as the input, but the size differs from sample to sample: a resize or a crop must follow |
+/// | random | a coin `p`, the size, the column, the row                                   |
+/// | cost   | a copy of the image if nothing changed it before, else a mask               |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomZoomOut {
     fill: [u8; 3],

@@ -1,18 +1,4 @@
 //! Replace label: sets the label of some samples.
-//!
-//! ```text
-//! out = new_label   if the sample's id is listed
-//! out = in          otherwise
-//! ```
-//!
-//! | | |
-//! |--------|---------------------------------------------|
-//! | input  | i64 of one element                          |
-//! | output | as the input                                |
-//! | random | nothing                                     |
-//! | cost   | a binary search a sample                    |
-//!
-//! FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
 
 use crate::TypeError;
 use crate::author::{LabelOp, Op, OpClass, Type};
@@ -20,6 +6,20 @@ use crate::op::on_one_label;
 use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 
 /// Replaces the labels of the listed samples.
+///
+/// ```text
+/// out = new_label   if the sample's id is listed
+/// out = in          otherwise
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------|
+/// | input  | i64 of one element                          |
+/// | output | as the input                                |
+/// | random | nothing                                     |
+/// | cost   | a binary search a sample                    |
+///
+/// FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaceLabel {
     ids: Vec<u64>,

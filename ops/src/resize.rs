@@ -1,24 +1,4 @@
 //! Resize: scales an image to a size.
-//!
-//! torchvision's `Resize(size, interpolation, max_size, antialias)`. `S` and `L` are the input's
-//! short and long side; products and quotients are computed in f64:
-//!
-//! ```text
-//! height and width     as given, whatever the aspect ratio
-//! short side s         short = s, long = floor(s * L / S)
-//!   at most m          and if long > m: short = floor(m * short / long), long = m
-//! long side m          short = floor(m * S / L), long = m
-//! ```
-//!
-//! No side is shorter than 1 pixel, or longer than 65535 even for a very thin image. An image that
-//! already has the size is left unchanged.
-//!
-//! | | |
-//! |--------|--------------------------------------------------------------------------|
-//! | input  | u8 image                                                                 |
-//! | output | u8 image of that size                                                    |
-//! | random | nothing                                                                  |
-//! | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::side;
@@ -30,6 +10,26 @@ use crate::registry::{
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
+///
+/// torchvision's `Resize(size, interpolation, max_size, antialias)`. `S` and `L` are the input's
+/// short and long side; products and quotients are computed in f64:
+///
+/// ```text
+/// height and width     as given, whatever the aspect ratio
+/// short side s         short = s, long = floor(s * L / S)
+///   at most m          and if long > m: short = floor(m * short / long), long = m
+/// long side m          short = floor(m * S / L), long = m
+/// ```
+///
+/// No side is shorter than 1 pixel, or longer than 65535 even for a very thin image. An image that
+/// already has the size is left unchanged.
+///
+/// | | |
+/// |--------|--------------------------------------------------------------------------|
+/// | input  | u8 image                                                                 |
+/// | output | u8 image of that size                                                    |
+/// | random | nothing                                                                  |
+/// | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
     to: Target,

@@ -1,21 +1,4 @@
 //! Rot90: quarter turns.
-//!
-//! The turns are counter-clockwise on the screen, as in `torch.rot90` and `numpy.rot90`:
-//!
-//! ```text
-//! k   out[y, x]                   steps
-//! 0   in[y, x]                    nothing
-//! 1   in[x, W-1-y]                a transpose, then a vertical flip
-//! 2   in[H-1-y, W-1-x]            both flips
-//! 3   in[H-1-x, y]                a transpose, then a horizontal flip
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image; of any element type for a half turn                        |
-//! | output | as the input; a quarter turn swaps the sides                         |
-//! | random | nothing                                                              |
-//! | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{on_image, on_u8_image};
@@ -27,6 +10,23 @@ use crate::transpose::transposed;
 use crate::{Size, TypeError};
 
 /// Rotates an image by quarter turns.
+///
+/// The turns are counter-clockwise on the screen, as in `torch.rot90` and `numpy.rot90`:
+///
+/// ```text
+/// k   out[y, x]                   steps
+/// 0   in[y, x]                    nothing
+/// 1   in[x, W-1-y]                a transpose, then a vertical flip
+/// 2   in[H-1-y, W-1-x]            both flips
+/// 3   in[H-1-x, y]                a transpose, then a horizontal flip
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image; of any element type for a half turn                        |
+/// | output | as the input; a quarter turn swaps the sides                         |
+/// | random | nothing                                                              |
+/// | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rot90 {
     /// The number of quarter turns, `0..=3`, counter-clockwise.

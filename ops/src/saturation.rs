@@ -1,22 +1,4 @@
 //! Saturation: moves every pixel away from, or towards, its own grey.
-//!
-//! ```text
-//! out  = clamp(in * factor + grey * (1 - factor))
-//! grey = 0.2989 R + 0.587 G + 0.114 B      of the pixel; truncated where the rule is Exact
-//! ```
-//!
-//! | | |
-//! |--------|-------------------------------------------------------------------------|
-//! | input  | u8 image                                                                |
-//! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor`, uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
-//! | cost   | three operations a pixel for the grey, four a value                     |
-//!
-//! The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
-//! `fma(grey, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
-//! `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels. The
-//! draws are those of FFCV's `RandomSaturation`. White stays only nearly white: torchvision's
-//! weights sum to 0.9999.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
@@ -25,7 +7,25 @@ use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, Size, TypeError};
 
-/// Changes the saturation of a share `p` of the images by a random factor.
+/// Moves every pixel away from its own grey, or towards it, in a share `p` of the images.
+///
+/// ```text
+/// out  = clamp(in * factor + grey * (1 - factor))
+/// grey = 0.2989 R + 0.587 G + 0.114 B      of the pixel; truncated where the rule is Exact
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------------------------|
+/// | input  | u8 image                                                                |
+/// | output | as the input                                                            |
+/// | random | a coin `p`, then `factor`, uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
+/// | cost   | three operations a pixel for the grey, four a value                     |
+///
+/// The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
+/// `fma(grey, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
+/// `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels. The
+/// draws are those of FFCV's `RandomSaturation`. White stays only nearly white: torchvision's
+/// weights sum to 0.9999.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomSaturation {
     factor: Factor,

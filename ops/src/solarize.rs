@@ -1,18 +1,4 @@
 //! Solarize: inverts the values at or above a threshold.
-//!
-//! ```text
-//! out = 255 - in    where in >= threshold
-//! out = in          elsewhere
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------|
-//! | input  | u8 image                           |
-//! | output | as the input                       |
-//! | random | a coin `p`                         |
-//! | cost   | three operations a value           |
-//!
-//! torchvision's `RandomSolarize`: the threshold is rounded to `f32` and may have a fraction.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::{probability, range_in};
@@ -22,7 +8,21 @@ use crate::registry::{
 };
 use crate::{ParamError, Size, TypeError};
 
-/// Inverts bright values, in a share `p` of the images.
+/// Inverts the values at or above a threshold, in a share `p` of the images.
+///
+/// ```text
+/// out = 255 - in    where in >= threshold
+/// out = in          elsewhere
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------|
+/// | input  | u8 image                           |
+/// | output | as the input                       |
+/// | random | a coin `p`                         |
+/// | cost   | three operations a value           |
+///
+/// torchvision's `RandomSolarize`: the threshold is rounded to `f32` and may have a fraction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomSolarize {
     threshold: f32,

@@ -1,18 +1,4 @@
 //! Solarize-add: adds a constant to values below a threshold.
-//!
-//! ```text
-//! out = min(255, in + add)    where in < threshold
-//! out = in                    elsewhere
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------|
-//! | input  | u8 image                           |
-//! | output | as the input                       |
-//! | random | nothing                            |
-//! | cost   | four operations a value            |
-//!
-//! timm's `solarize_add`, an op of its `RandAugment`.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
@@ -24,7 +10,21 @@ use crate::registry::{
 };
 use crate::{ParamError, Size, TypeError};
 
-/// Brightens dark values.
+/// Adds a constant to the values below a threshold.
+///
+/// ```text
+/// out = min(255, in + add)    where in < threshold
+/// out = in                    elsewhere
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------|
+/// | input  | u8 image                           |
+/// | output | as the input                       |
+/// | random | nothing                            |
+/// | cost   | four operations a value            |
+///
+/// timm's `solarize_add`, an op of its `RandAugment`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SolarizeAdd {
     add: f32,

@@ -1,24 +1,24 @@
 //! Squeeze: drops the axes of length 1.
-//!
-//! ```text
-//! [1] -> []        [3, 1, 2] -> [3, 2]
-//! ```
-//!
-//! | | |
-//! |--------|------------------------------------------------------------------|
-//! | input  | a tensor of any shape, but not an image                          |
-//! | output | the same elements; the batch axis stays, even for a batch of one |
-//! | random | nothing                                                          |
-//! | cost   | nothing                                                          |
-//!
-//! A label of shape `[batch, 1]` becomes `[batch]`. (FFCV's `Squeeze` drops the batch axis as well
-//! if its length is 1.)
 
 use crate::TypeError;
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 
 /// Drops the axes of length 1.
+///
+/// ```text
+/// [1] -> []        [3, 1, 2] -> [3, 2]
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------|
+/// | input  | a tensor of any shape, but not an image                          |
+/// | output | the same elements; the batch axis stays, even for a batch of one |
+/// | random | nothing                                                          |
+/// | cost   | nothing                                                          |
+///
+/// A label of shape `[batch, 1]` becomes `[batch]`. (FFCV's `Squeeze` drops the batch axis as well
+/// if its length is 1.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze;
 

@@ -1,19 +1,4 @@
 //! ToDevice: the ops after it are computed on a device, with one kernel for a whole batch.
-//!
-//! ```text
-//! out = in        an image that more ops follow: each value rounded half to even to u8
-//! ```
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | anything; a u8 image of one size, channels last, if more ops than MixUp and CutMix follow |
-//! | output | as the input                                                                |
-//! | random | nothing                                                                     |
-//! | cost   | a copy over the bus: a quarter of the bytes of f32, if the op stands before Normalize |
-//!
-//! FFCV's `ToDevice`, but the ops after it are fused: each batch is copied once and written once.
-//! The bytes before the op cross the bus, so `Normalize`, `Convert` and `ToChannelsFirst` belong
-//! after it. In a loader without a device, the list computes the same result, bit for bit.
 
 use crate::author::{Op, OpClass, Type};
 use crate::registry::{
@@ -21,7 +6,22 @@ use crate::registry::{
 };
 use crate::{Device, ParamError, TypeError};
 
-/// Computes the ops after it on a device.
+/// Computes the ops after it on a device, with one kernel for a whole batch.
+///
+/// ```text
+/// out = in        an image that more ops follow: each value rounded half to even to u8
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | anything; a u8 image of one size, channels last, if more ops than MixUp and CutMix follow |
+/// | output | as the input                                                                |
+/// | random | nothing                                                                     |
+/// | cost   | a copy over the bus: a quarter of the bytes of f32, if the op stands before Normalize |
+///
+/// FFCV's `ToDevice`, but the ops after it are fused: each batch is copied once and written once.
+/// The bytes before the op cross the bus, so `Normalize`, `Convert` and `ToChannelsFirst` belong
+/// after it. In a loader without a device, the list computes the same result, bit for bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToDevice {
     device: Device,

@@ -1,18 +1,4 @@
 //! Transpose: swaps rows and columns.
-//!
-//! ```text
-//! out[y, x] = in[x, y]   for a sample whose coin is heads
-//! out[y, x] = in[y, x]   otherwise
-//! ```
-//!
-//! Albumentations' `Transpose(p)`.
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | u8 image; if it is not square, each side may have either length      |
-//! | random | a coin `p`                                                           |
-//! | cost   | a copy of each pixel; successive rows read the same cache lines      |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
@@ -22,6 +8,20 @@ use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
+///
+/// ```text
+/// out[y, x] = in[x, y]   for a sample whose coin is heads
+/// out[y, x] = in[y, x]   otherwise
+/// ```
+///
+/// Albumentations' `Transpose(p)`.
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image                                                             |
+/// | output | u8 image; if it is not square, each side may have either length      |
+/// | random | a coin `p`                                                           |
+/// | cost   | a copy of each pixel; successive rows read the same cache lines      |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transpose {
     p: f64,

@@ -1,20 +1,4 @@
 //! TrivialAugment: one action of random strength for each sample.
-//!
-//! Müller and Hutter, arXiv:2103.10158, as in torchvision's `TrivialAugmentWide`.
-//!
-//! ```text
-//! one of 14 actions; if it has a table, one of its `num_magnitude_bins` entries; negated by a coin
-//! if it is signed
-//! ```
-//!
-//! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | as the input                                                         |
-//! | random | the action, the magnitude, the sign                                  |
-//! | cost   | the action's cost; an extra loop only if a warp needs a whole image  |
-//!
-//! Actions and tables: [`policy`](crate::policy).
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::op::on_u8_image;
@@ -24,7 +8,23 @@ use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
 use crate::rows::WarpInterpolation;
 use crate::{ParamError, TypeError};
 
-/// Runs one random action of random strength.
+/// Runs one random action of random strength for each sample.
+///
+/// Müller and Hutter, arXiv:2103.10158, as in torchvision's `TrivialAugmentWide`.
+///
+/// ```text
+/// one of 14 actions; if it has a table, one of its `num_magnitude_bins` entries; negated by a coin
+/// if it is signed
+/// ```
+///
+/// | | |
+/// |--------|----------------------------------------------------------------------|
+/// | input  | u8 image                                                             |
+/// | output | as the input                                                         |
+/// | random | the action, the magnitude, the sign                                  |
+/// | cost   | the action's cost; an extra loop only if a warp needs a whole image  |
+///
+/// The actions are listed at [`AutoAugment`](crate::AutoAugment#actions).
 #[derive(Clone, Debug)]
 pub struct TrivialAugmentWide {
     bins: u32,

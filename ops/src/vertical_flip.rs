@@ -1,16 +1,4 @@
 //! Vertical flip: mirrors an image top to bottom.
-//!
-//! ```text
-//! out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
-//! out[y, x] = in[y, x]               otherwise
-//! ```
-//!
-//! | | |
-//! |--------|-----------------------------------------------------------|
-//! | input  | image of any element type                                 |
-//! | output | as the input                                              |
-//! | random | a coin `p`; the whole image is mirrored                   |
-//! | cost   | nothing: rows are read from the last to the first         |
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
 use crate::error::probability;
@@ -19,6 +7,18 @@ use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recip
 use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
+///
+/// ```text
+/// out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
+/// out[y, x] = in[y, x]               otherwise
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------|
+/// | input  | image of any element type                                 |
+/// | output | as the input                                              |
+/// | random | a coin `p`; the whole image is mirrored                   |
+/// | cost   | nothing: rows are read from the last to the first         |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomVerticalFlip {
     p: f64,

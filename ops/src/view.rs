@@ -1,29 +1,29 @@
 //! View: reads the same bits as another element type.
-//!
-//! ```text
-//! bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
-//! ```
-//!
-//! | | |
-//! |--------|---------------------------------------------------------------------------|
-//! | input  | image or tensor                                                           |
-//! | output | as the input, with elements of another type of the same size              |
-//! | random | nothing                                                                   |
-//! | cost   | nothing: the batch is stored as before, only its type changes             |
-//!
-//! FFCV's `View` (NumPy's or PyTorch's `view`) for types of the same size. It is for consumers
-//! without the stored type: NumPy has no bf16, so `Convert::to(DType::Bf16)` and
-//! `View::new(DType::I16)` produce an array that NumPy can hold and PyTorch can view as bf16 again.
-//!
-//! The values of a viewed image are meaningless for colours, masks and fills, so only its layout
-//! can be changed after a view. The planner checks this.
 
 use crate::author::{Op, OpClass, Type};
 use crate::op::ImageType;
 use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipes, VALUES, built, required};
 use crate::{DType, TypeError};
 
-/// Reinterprets the elements as another type of the same size.
+/// Reads the same bits as another element type of the same size.
+///
+/// ```text
+/// bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------------------------------------|
+/// | input  | image or tensor                                                           |
+/// | output | as the input, with elements of another type of the same size              |
+/// | random | nothing                                                                   |
+/// | cost   | nothing: the batch is stored as before, only its type changes             |
+///
+/// FFCV's `View` (NumPy's or PyTorch's `view`) for types of the same size. It is for consumers
+/// without the stored type: NumPy has no bf16, so `Convert::to(DType::Bf16)` and
+/// `View::new(DType::I16)` produce an array that NumPy can hold and PyTorch can view as bf16 again.
+///
+/// The values of a viewed image are meaningless for colours, masks and fills, so only its layout
+/// can be changed after a view. The planner checks this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     dtype: DType,

@@ -1,12 +1,15 @@
-//! Passes tensors on a device to other libraries by DLPack.
+//! Passes tensors to other libraries by DLPack.
 //!
 //! ```text
-//! ManagedTensor { tensor { data, device, ndim, dtype, shape, strides, byte_offset }, context, deleter }
+//! ManagedTensor          {                                 tensor, context, deleter }
+//! ManagedTensorVersioned { version, context, deleter, flags, tensor }
+//! tensor = { data, device, ndim, dtype, shape, strides, byte_offset }
 //! ```
 //!
-//! This is the ABI of `DLManagedTensor` (dlpack.h, before 1.0), which every consumer accepts. The shape
-//! and the handle that keeps the batch's memory alive are stored next to it. A deleter may be called on
-//! any thread, once; it does not panic.
+//! These are the ABIs of `DLManagedTensor`, which every consumer accepts, and of `DLManagedTensorVersioned`
+//! (dlpack.h, from 1.0 on), from which NumPy makes arrays that can be written to. Both stand beside the shape
+//! and the owner of the batch's memory; the receiver takes one of them. A deleter may be called on any thread,
+//! once; it does not panic.
 
 #![allow(unsafe_code, reason = "a structure of C that others own")]
 
@@ -17,6 +20,10 @@ use std::{fmt, mem, ptr};
 use fuseloop_ops::DType;
 
 use super::cuda::{LocatedTensor, ReaderGuard};
+use crate::batch::SharedBytes;
+
+/// `kDLCPU`.
+const CPU: i32 = 1;
 
 /// `kDLCUDA`.
 const CUDA: i32 = 2;
@@ -25,7 +32,7 @@ const CUDA: i32 = 2;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DlpackDevice {
-    /// The kind of device: 2 is CUDA.
+    /// The kind of device: 1 is host memory, 2 CUDA.
     pub kind: i32,
     /// The number of the device.
     pub ordinal: i32,
@@ -43,10 +50,10 @@ pub struct ElementType {
     pub lanes: u16,
 }
 
-/// `DLManagedTensor`.
+/// `DLTensor`: where a tensor is, and how it is laid out.
 #[repr(C)]
-#[derive(Debug)]
-pub struct ManagedTensor {
+#[derive(Debug, Clone, Copy)]
+pub struct DlpackTensor {
     /// The address of the first element.
     pub data: *mut c_void,
     /// The device of the tensor.
@@ -61,70 +68,146 @@ pub struct ManagedTensor {
     pub strides: *mut i64,
     /// Always 0.
     pub byte_offset: u64,
-    /// The producer's pointer, unused.
+}
+
+/// `DLManagedTensor`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ManagedTensor {
+    /// The tensor.
+    pub tensor: DlpackTensor,
+    /// The producer's pointer.
     pub context: *mut c_void,
     /// The function that the last owner calls, once.
     pub deleter: Option<unsafe extern "C" fn(*mut ManagedTensor)>,
 }
 
-/// The tensor, and the memory it points to.
+/// `DLManagedTensorVersioned`, version 1.0.
 #[repr(C)]
+#[derive(Debug)]
+pub struct ManagedTensorVersioned {
+    /// The major and the minor version of the structure.
+    pub version: [u32; 2],
+    /// The producer's pointer.
+    pub context: *mut c_void,
+    /// The function that the last owner calls, once.
+    pub deleter: Option<unsafe extern "C" fn(*mut ManagedTensorVersioned)>,
+    /// 0: the tensor may be written to, and is not a copy.
+    pub flags: u64,
+    /// The tensor.
+    pub tensor: DlpackTensor,
+}
+
+/// Both structures of one tensor, and the memory they point to.
 struct CapsuleOwner {
-    /// The first field, so that its address is also the owner's.
     tensor: ManagedTensor,
+    versioned: ManagedTensorVersioned,
     /// The shape, then the strides.
     sizes: Vec<i64>,
     /// When dropped, allows the memory to be used again.
-    _guard: ReaderGuard,
+    _memory: MemoryOwner,
+}
+
+/// What keeps the memory of a tensor from being written to by the loader.
+pub(super) enum MemoryOwner {
+    Host(#[expect(dead_code, reason = "it is only dropped")] SharedBytes),
+    Device(#[expect(dead_code, reason = "it is only dropped")] ReaderGuard),
 }
 
 /// A tensor for another library, deleted when dropped unless its ownership was passed on.
 pub struct DlpackCapsule {
-    tensor: ptr::NonNull<ManagedTensor>,
+    owner: ptr::NonNull<CapsuleOwner>,
 }
 
 // SAFETY: it is the only pointer to its `CapsuleOwner`, whose fields may all be dropped on any thread.
 unsafe impl Send for DlpackCapsule {}
 
 impl DlpackCapsule {
-    pub(super) fn new(found: &LocatedTensor, guard: ReaderGuard) -> Self {
-        let sizes = sizes(&found.shape);
-        let tensor = ManagedTensor {
-            data: ptr::without_provenance_mut(found.address as usize),
-            device: DlpackDevice { kind: CUDA, ordinal: found.device as i32 },
-            ndim: found.shape.len() as i32,
-            dtype: element_type(found.dtype),
-            shape: ptr::null_mut(),
-            strides: ptr::null_mut(),
+    /// Wraps a tensor on a device.
+    pub(super) fn on_device(found: &LocatedTensor, guard: ReaderGuard) -> Self {
+        let data = ptr::without_provenance_mut(found.address as usize);
+        let device = DlpackDevice { kind: CUDA, ordinal: found.device as i32 };
+        Self::new(data, device, found.dtype, &found.shape, MemoryOwner::Device(guard))
+    }
+
+    /// Wraps a tensor of `shape` in host memory.
+    pub(super) fn on_host(bytes: SharedBytes, dtype: DType, shape: &[usize]) -> Self {
+        let device = DlpackDevice { kind: CPU, ordinal: 0 };
+        Self::new(bytes.start().cast(), device, dtype, shape, MemoryOwner::Host(bytes))
+    }
+
+    fn new(
+        data: *mut c_void,
+        device: DlpackDevice,
+        dtype: DType,
+        shape: &[usize],
+        memory: MemoryOwner,
+    ) -> Self {
+        let (ndim, sizes) = (shape.len(), sizes(shape));
+        let null = ptr::null_mut();
+        let tensor = DlpackTensor {
+            data,
+            device,
+            ndim: ndim as i32,
+            dtype: element_type(dtype),
+            shape: null,
+            strides: null,
             byte_offset: 0,
-            context: ptr::null_mut(),
-            deleter: Some(delete),
         };
-        let whole = Box::leak(Box::new(CapsuleOwner { tensor, sizes, _guard: guard }));
-        let (shape, strides) = whole.sizes.split_at_mut(found.shape.len());
-        (whole.tensor.shape, whole.tensor.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
-        Self { tensor: ptr::NonNull::from(whole).cast() }
+        let context = ptr::null_mut();
+        let owner = Box::new(CapsuleOwner {
+            tensor: ManagedTensor { tensor, context, deleter: Some(delete) },
+            versioned: ManagedTensorVersioned {
+                version: [1, 0],
+                context,
+                deleter: Some(delete_versioned),
+                flags: 0,
+                tensor,
+            },
+            sizes,
+            _memory: memory,
+        });
+        let owner = ptr::NonNull::from(Box::leak(owner));
+        // SAFETY: the box was just leaked, and nothing else refers to it yet.
+        let whole = unsafe { &mut *owner.as_ptr() };
+        let (shape, strides) = whole.sizes.split_at_mut(ndim);
+        for tensor in [&mut whole.tensor.tensor, &mut whole.versioned.tensor] {
+            (tensor.shape, tensor.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
+        }
+        whole.tensor.context = owner.as_ptr().cast();
+        whole.versioned.context = owner.as_ptr().cast();
+        Self { owner }
     }
 
     /// Returns the tensor without passing on its ownership.
     #[must_use]
     pub fn as_ptr(&self) -> *const ManagedTensor {
-        self.tensor.as_ptr()
+        // SAFETY: the capsule owns the structure, so the field is inside a live allocation.
+        unsafe { &raw const (*self.owner.as_ptr()).tensor }
     }
 
     /// Passes on the ownership of the tensor: the receiver calls its deleter once.
     #[must_use]
     pub fn into_raw(self) -> *mut ManagedTensor {
-        let tensor = self.tensor.as_ptr();
-        mem::forget(self);
-        tensor
+        let owner = mem::ManuallyDrop::new(self).owner;
+        // SAFETY: as in `as_ptr`; the ownership passes on to the receiver.
+        unsafe { &raw mut (*owner.as_ptr()).tensor }
+    }
+
+    /// Passes on the ownership of the tensor in the structure that DLPack has from version 1.0 on: the
+    /// receiver calls its deleter once.
+    #[must_use]
+    pub fn into_raw_versioned(self) -> *mut ManagedTensorVersioned {
+        let owner = mem::ManuallyDrop::new(self).owner;
+        // SAFETY: as in `as_ptr`; the ownership passes on to the receiver.
+        unsafe { &raw mut (*owner.as_ptr()).versioned }
     }
 }
 
 impl Drop for DlpackCapsule {
     fn drop(&mut self) {
-        // SAFETY: `new` created the tensor, and its ownership was not passed on.
-        unsafe { delete(self.tensor.as_ptr()) };
+        // SAFETY: `new` created the owner, and its ownership was not passed on.
+        unsafe { delete_owner(self.owner.as_ptr().cast()) };
     }
 }
 
@@ -136,13 +219,29 @@ impl fmt::Debug for DlpackCapsule {
 
 /// # Safety
 ///
-/// `tensor` was created by [`DlpackCapsule::new`], and this function was not called for it before.
+/// `tensor` was created by [`DlpackCapsule::new`], and its owner was not deleted before.
 unsafe extern "C" fn delete(tensor: *mut ManagedTensor) {
-    // SAFETY: the tensor is the first field of a `CapsuleOwner` in a box, by `repr(C)`; the caller
-    // promises that nothing else refers to it.
-    let whole = unsafe { Box::from_raw(tensor.cast::<CapsuleOwner>()) };
+    // SAFETY: the caller's promise; `new` set the context to the owner.
+    unsafe { delete_owner((*tensor).context) };
+}
+
+/// # Safety
+///
+/// See [`delete`].
+unsafe extern "C" fn delete_versioned(tensor: *mut ManagedTensorVersioned) {
+    // SAFETY: the caller's promise; `new` set the context to the owner.
+    unsafe { delete_owner((*tensor).context) };
+}
+
+/// # Safety
+///
+/// `owner` is a `CapsuleOwner` that [`DlpackCapsule::new`] created, and this function was not called for it
+/// before.
+unsafe fn delete_owner(owner: *mut c_void) {
+    // SAFETY: the owner was created in a box; the caller promises that nothing else refers to it.
+    let owner = unsafe { Box::from_raw(owner.cast::<CapsuleOwner>()) };
     // No panic may unwind into C.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(whole)));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(owner)));
 }
 
 /// Returns a shape, then the strides of a tensor of that shape without gaps.
@@ -167,21 +266,81 @@ fn element_type(dtype: DType) -> ElementType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{Batch, TensorSpec};
+    use crate::device::DeviceStream;
+    use crate::sample::{Epoch, SampleId, SampleRef};
+    use fuseloop_engine::batch::{BatchSpec, HostBatch, Lease, SlotPool};
     use std::mem::offset_of;
+    use std::num::NonZeroUsize;
+    use std::slice;
+    use std::sync::Arc;
 
     /// The offsets that dlpack.h has on 64-bit machines.
     #[test]
     fn the_layout_is_that_of_dlpack() {
-        assert_eq!(offset_of!(ManagedTensor, device), 8);
-        assert_eq!(offset_of!(ManagedTensor, ndim), 16);
-        assert_eq!(offset_of!(ManagedTensor, dtype), 20);
-        assert_eq!(offset_of!(ManagedTensor, shape), 24);
-        assert_eq!(offset_of!(ManagedTensor, strides), 32);
-        assert_eq!(offset_of!(ManagedTensor, byte_offset), 40);
+        assert_eq!(offset_of!(DlpackTensor, device), 8);
+        assert_eq!(offset_of!(DlpackTensor, ndim), 16);
+        assert_eq!(offset_of!(DlpackTensor, dtype), 20);
+        assert_eq!(offset_of!(DlpackTensor, shape), 24);
+        assert_eq!(offset_of!(DlpackTensor, strides), 32);
+        assert_eq!(offset_of!(DlpackTensor, byte_offset), 40);
         assert_eq!(offset_of!(ManagedTensor, context), 48);
         assert_eq!(offset_of!(ManagedTensor, deleter), 56);
         assert_eq!(size_of::<ManagedTensor>(), 64);
-        assert_eq!(offset_of!(CapsuleOwner, tensor), 0);
+        assert_eq!(offset_of!(ManagedTensorVersioned, context), 8);
+        assert_eq!(offset_of!(ManagedTensorVersioned, deleter), 16);
+        assert_eq!(offset_of!(ManagedTensorVersioned, flags), 24);
+        assert_eq!(offset_of!(ManagedTensorVersioned, tensor), 32);
+        assert_eq!(size_of::<ManagedTensorVersioned>(), 80);
+    }
+
+    fn batch(pool: &Arc<SlotPool>) -> Batch {
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend([3, 4].map(|id| SampleRef::once(SampleId(id))));
+        slot.rows_mut().output(0).copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        HostBatch::new(slot, pool, Epoch(0), 0).into()
+    }
+
+    fn pool() -> Arc<SlotPool> {
+        let spec = [TensorSpec::new("x", DType::U8, [3])];
+        let spec = BatchSpec::new(&spec, NonZeroUsize::new(2).unwrap()).unwrap();
+        Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})))
+    }
+
+    #[test]
+    fn a_tensor_in_host_memory_is_passed_on_in_both_structures() {
+        let pool = pool();
+        let batch = batch(&pool);
+        let address = batch.bytes("x").unwrap().as_ptr();
+        let host = DlpackDevice { kind: 1, ordinal: 0 };
+        let old = batch.dlpack("x", DeviceStream::Legacy).unwrap().into_raw();
+        let new = batch.dlpack("x", DeviceStream::Legacy).unwrap().into_raw_versioned();
+        drop(batch);
+        // SAFETY: the ownership of both structures was passed on to this test.
+        unsafe {
+            assert_eq!((*new).version, [1, 0]);
+            for tensor in [(*old).tensor, (*new).tensor] {
+                assert_eq!((tensor.data.cast_const().cast(), tensor.device), (address, host));
+                let dtype = ElementType { code: 1, bits: 8, lanes: 1 };
+                assert_eq!((tensor.ndim, tensor.dtype), (2, dtype));
+                assert_eq!(slice::from_raw_parts(tensor.shape, 2), [2, 3]);
+                assert_eq!(slice::from_raw_parts(tensor.strides, 2), [3, 1]);
+            }
+            tensor_bytes(&(*new).tensor)[5] = 60;
+            assert_eq!(tensor_bytes(&(*old).tensor), [1, 2, 3, 4, 5, 60]);
+            ((*old).deleter.unwrap())(old);
+            assert!(pool.take().is_some_and(|lease| matches!(lease, Lease::New)));
+            ((*new).deleter.unwrap())(new);
+        }
+        assert!(pool.take().is_some_and(|lease| matches!(lease, Lease::Free(_))));
+    }
+
+    /// # Safety
+    ///
+    /// `tensor` has six bytes, which nothing else reads or writes.
+    unsafe fn tensor_bytes(tensor: &DlpackTensor) -> &mut [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { slice::from_raw_parts_mut(tensor.data.cast(), 6) }
     }
 
     #[test]

@@ -29,7 +29,9 @@ mod tensor;
 pub use cuda::bench;
 pub(crate) use cuda::{Gpu, Uploader};
 pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
-pub use dlpack::{DlpackCapsule, ManagedTensor};
+pub use dlpack::{
+    DlpackCapsule, DlpackDevice, DlpackTensor, ElementType, ManagedTensor, ManagedTensorVersioned,
+};
 pub(crate) use error::DeviceError;
 pub(crate) use info::{Compiler, GpuInfo};
 pub use info::{DeviceStats, KernelOrigin};

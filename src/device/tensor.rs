@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! device_tensor(name, stream)   an address; `stream` waits for the batch, this thread does not
-//! dlpack(name, stream)          the same tensor for other libraries; outlives the batch
+//! dlpack(name, stream)          a tensor, also in host memory, for other libraries; outlives the batch
 //! to_host(name)                 a copy, for inspection; this thread waits
 //! ```
 //!
@@ -88,15 +88,23 @@ impl Batch {
     }
 
     /// Returns the tensor called `name` for another library, by DLPack. The capsule may outlive the
-    /// batch and the loader.
+    /// batch and the loader. For a tensor in host memory, `stream` has no meaning, and nothing is copied;
+    /// the receiver may write to the tensor while none of its slices is read.
     ///
     /// # Errors
     ///
-    /// See [`device_tensor`](Self::device_tensor).
+    /// If no tensor has this name, or its samples differ in size; or if the device fails, or has no such
+    /// stream.
     pub fn dlpack(&self, name: &str, stream: DeviceStream) -> Result<DlpackCapsule, Error> {
-        let (pinned, found) = self.find_on_device(name)?;
+        let (pinned, found) = match self.find_on_device(name) {
+            Err(TensorError::OnHost { .. }) => {
+                let (dtype, shape) = (self.dtype(name)?, self.shape(name)?);
+                return Ok(DlpackCapsule::on_host(self.share_bytes(name)?, dtype, &shape));
+            }
+            found => found?,
+        };
         let guard = pinned.guard_for(stream).ok_or_else(|| on_host(name))??;
-        Ok(DlpackCapsule::new(&found, guard))
+        Ok(DlpackCapsule::on_device(&found, guard))
     }
 
     /// Returns a copy of the tensor called `name`, which is on a device, in the host's memory: `len`

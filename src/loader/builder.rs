@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, SampleCache};
 use super::choose::{self, KeepFn, SourceInfo};
+use super::classes;
 use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
@@ -13,17 +14,19 @@ use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
 use crate::error::Error;
 use crate::jit::KernelCache;
-use crate::order::{Order, Ranks};
+use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::{StreamSource, Streamed};
-use crate::source::{Beton, Dataset, PagedBeton, ProcessCache, Source, Stream, Value};
+use crate::source::{Beton, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Configures a [`Loader`]. See each method for its default.
+/// Configures a [`Loader`]. See each method for its default. A clone builds a second loader of the same
+/// dataset, which is opened once.
 ///
 /// ```no_run
 /// use fuseloop::{Loader, Order, ops::*};
@@ -55,6 +58,7 @@ use std::time::Duration;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct LoaderBuilder {
     source: Arc<dyn Source>,
     /// The source, if it is a `.beton` file.
@@ -77,6 +81,20 @@ pub struct LoaderBuilder {
     cache: Option<Cache>,
     device_request: DeviceRequest,
     setup: CompileContext,
+    /// The names that the classes of the dataset must have.
+    expected_classes: Option<ClassNames>,
+}
+
+/// Shows the dataset and the main settings.
+impl fmt::Debug for LoaderBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoaderBuilder")
+            .field("dataset", &self.source.name())
+            .field("batch_size", &self.setup.batch_size)
+            .field("order", &self.order)
+            .field("seed", &self.setup.seed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LoaderBuilder {
@@ -106,7 +124,7 @@ impl LoaderBuilder {
             filters: vec![],
             order: Order::Sequential,
             ranks: None,
-            last: LastBatch::Drop,
+            last: LastBatch::Keep,
             delivery: Delivery::InOrder,
             recompile: false,
             workers: None,
@@ -125,6 +143,7 @@ impl LoaderBuilder {
                 world: 1,
                 counted_batches: None,
             },
+            expected_classes: None,
         }
     }
 
@@ -247,7 +266,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// If true, a last batch with fewer samples is dropped. Default true, as in FFCV.
+    /// If true, a last batch with fewer samples is dropped, so that all batches have the same size. Default
+    /// false, as in PyTorch. [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) mix a short
+    /// batch like any other: its samples with each other.
     #[must_use]
     pub fn drop_last(mut self, drop: bool) -> Self {
         self.last = if drop { LastBatch::Drop } else { LastBatch::Keep };
@@ -450,6 +471,24 @@ impl LoaderBuilder {
         self
     }
 
+    /// Refuses to build the loader unless the classes of its dataset have these names, under the same numbers.
+    /// A folder numbers its classes by their names in order, so that one class too few in a validation set
+    /// would shift the labels of all that come after it:
+    ///
+    /// ```no_run
+    /// # use fuseloop::Loader;
+    /// let train = Loader::open("photos/train")?.build()?;
+    /// let val = Loader::open("photos/val")?.expect_classes(train.classes()?).build()?;
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    ///
+    /// [`Loader::classes`] tells where the names of a dataset come from.
+    #[must_use]
+    pub fn expect_classes(mut self, names: ClassNames) -> Self {
+        self.expected_classes = Some(names);
+        self
+    }
+
     /// Sets how values are rounded between ops. Default [`NumberRule::Fused`].
     #[must_use]
     pub fn number_rule(mut self, rule: NumberRule) -> Self {
@@ -595,6 +634,20 @@ impl LoaderBuilder {
         Ok(())
     }
 
+    /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
+    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadErrorKind> {
+        let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
+        if rows == 0 {
+            let (samples, chosen) = (self.source.len(), subset.len());
+            let (order, world) = (self.order.name().to_owned(), self.ranks.map_or(1, Ranks::world));
+            return Err(LoadErrorKind::NoSamples { dataset, samples, chosen, order, world });
+        }
+        if self.last == LastBatch::Drop && rows < batch_size as u64 {
+            return Err(LoadErrorKind::NoWholeBatch { dataset, rows, batch_size });
+        }
+        Ok(())
+    }
+
     /// Checks all settings, compiles the pipelines and starts the workers.
     ///
     /// # Errors
@@ -605,7 +658,7 @@ impl LoaderBuilder {
         Ok(self.build_loader()?)
     }
 
-    fn build_loader(self) -> Result<Loader, LoadErrorKind> {
+    fn build_loader(mut self) -> Result<Loader, LoadErrorKind> {
         let batch_size =
             NonZeroUsize::new(self.setup.batch_size).ok_or(LoadErrorKind::BatchSize)?;
         let mut options = self.engine_options()?;
@@ -614,8 +667,12 @@ impl LoaderBuilder {
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;
-        let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
+        if let Some(expected) = &self.expected_classes {
+            classes::check(&*self.source, expected)?;
+        }
+        let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
         let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
+        self.check_count(&subset, order.len(self.ranks.as_ref()))?;
         let outputs = self.wanted.resolve(&*self.source)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
         let shared = StageShared::new(subset, cache.map(Arc::new), device_choice);

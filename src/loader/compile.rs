@@ -16,7 +16,7 @@ use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
-use crate::source::{FieldKind, Source};
+use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
@@ -117,6 +117,7 @@ pub(super) fn plan_outputs(
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(&plans)?;
+    check_labels(source, &plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     check_names(&plans)?;
     Ok(plans)
@@ -159,24 +160,51 @@ fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErro
     plans.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
 }
 
+/// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be.
+fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadErrorKind> {
+    let is_label = |work: &&OutputPlan| {
+        let kind = &source.fields()[work.field].kind;
+        matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
+    };
+    let labels: Vec<&OutputPlan> = plans.iter().filter(is_label).collect();
+    for image in plans.iter().filter(|work| matches!(work.work, FieldPlan::Image(_))) {
+        let own = mixer_chain(image.work.ops());
+        let are_mixed = labels.iter().any(|label| mixer_chain(label.work.ops()) == own);
+        if !own.is_empty() && !labels.is_empty() && !are_mixed {
+            let names = labels.iter().map(|label| Escaped(&label.name).to_string());
+            let labels = names.collect::<Vec<_>>().join(", ");
+            let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
+            return Err(LoadErrorKind::UnmixedLabel { output, ops, labels });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the ops that mix a list's batches, with their parameters: outputs with equal ones are mixed alike.
+fn mixer_chain(ops: &Ops) -> Vec<String> {
+    mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect()
+}
+
+fn mixer_names(ops: &Ops) -> String {
+    mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns the size of the images that are mixed by the same ops as a label.
 fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadErrorKind> {
-    let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
-    let own = chain(ops);
+    let own = mixer_chain(ops);
     let mut sizes = plans.iter().filter_map(|work| match &work.work {
-        FieldPlan::Image(kernel) if chain(kernel.plan().ops()) == own => {
+        FieldPlan::Image(kernel) if mixer_chain(kernel.plan().ops()) == own => {
             Some(kernel.plan().output_size())
         }
         _ => None,
     });
-    let names = || mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ");
     let Some(size) = sizes.next() else {
-        return Err(LoadErrorKind::MixedAlone { output: label.to_owned(), ops: names() });
+        return Err(LoadErrorKind::MixedAlone { output: label.to_owned(), ops: mixer_names(ops) });
     };
     match sizes.find(|other| *other != size) {
         Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
-            let output = label.to_owned();
-            Err(LoadErrorKind::MixedSizes { output, ops: names(), sizes: [size, other] })
+            let (output, ops) = (label.to_owned(), mixer_names(ops));
+            Err(LoadErrorKind::MixedSizes { output, ops, sizes: [size, other] })
         }
         _ => Ok(size),
     }

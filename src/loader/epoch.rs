@@ -7,8 +7,10 @@ use crate::batch::Batch;
 use crate::error::Error;
 use crate::order::EpochOrder;
 use crate::run::{Delivery, EpochRun, RunOrder};
-use crate::sample::{Epoch, SampleId, SampleRef};
+use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
 use crate::source::{Source, Upcoming};
+use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +23,17 @@ pub struct Batches {
     position: Arc<RunPosition>,
     /// Dropped after the run.
     _view: RunView,
+}
+
+/// Shows the epoch, and how many batches are left if that is known.
+impl fmt::Debug for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remaining = Some(self.remaining()).filter(|&batches| batches != UNKNOWN);
+        f.debug_struct("Batches")
+            .field("epoch", &self.epoch())
+            .field("remaining", &remaining)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The source that the run reads from, if that is not the loader's own. Dropping it ends reading ahead.
@@ -85,10 +98,15 @@ impl Iterator for Batches {
         next.map(|batch| batch.map_err(|error| LoadErrorKind::Run(error).into()))
     }
 
+    /// The upper bound is [`remaining`](Self::remaining). The lower bound is 0, because an error ends the
+    /// epoch early, and damaged samples that are skipped may be all of a batch's: the iterator is not an
+    /// [`ExactSizeIterator`].
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.run.size_hint()
     }
 }
+
+impl FusedIterator for Batches {}
 
 /// The position of a run, shared by the loader and its batches.
 #[derive(Debug)]

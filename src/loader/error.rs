@@ -93,6 +93,19 @@ pub enum LoadErrorKind {
         /// The ops that mix it.
         ops: String,
     },
+    /// An image is mixed, but no label is mixed by the same ops.
+    #[error(
+        "output {}: {ops} mixes the images, but no label alike: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)",
+        Escaped(output)
+    )]
+    UnmixedLabel {
+        /// The image.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+        /// The labels that are not mixed.
+        labels: String,
+    },
     /// A label's share depends on the size of an image, and the images have different sizes.
     #[error(
         "output {}: the share by {ops} depends on the image size, but the mixed images have two sizes, {} and {}",
@@ -211,6 +224,70 @@ pub enum LoadErrorKind {
         /// The number of samples.
         samples: u64,
     },
+    /// The names of the classes can't be read.
+    #[error("{}: {error}", Escaped(dataset))]
+    Classes {
+        /// The dataset.
+        dataset: String,
+        /// The reason.
+        error: Error,
+    },
+    /// Classes were expected by an empty list.
+    #[error(
+        "{}: `expect_classes` got no names: the dataset that they were taken from has none (`Loader::classes`)",
+        Escaped(dataset)
+    )]
+    NoClassesExpected {
+        /// The dataset.
+        dataset: String,
+    },
+    /// The names of the classes are not known.
+    #[error(
+        "{0}: the names of its classes are not known, so they can't be compared: put `{0}.classes.json` beside it, or convert it again",
+        Escaped(dataset)
+    )]
+    NoClasses {
+        /// The dataset.
+        dataset: String,
+    },
+    /// The classes are not those expected.
+    #[error(
+        "{}: its classes are not those expected: {differences}; bring both to the same classes, or number them in a `classes.json`",
+        Escaped(dataset)
+    )]
+    OtherClasses {
+        /// The dataset.
+        dataset: String,
+        /// The first differences.
+        differences: String,
+    },
+    /// No sample is left for an epoch.
+    #[error("{}", no_samples(dataset, [*samples, *chosen], order, *world))]
+    NoSamples {
+        /// The dataset.
+        dataset: String,
+        /// The number of its samples.
+        samples: u64,
+        /// The number of samples that indices and filters leave.
+        chosen: u64,
+        /// The name of the order.
+        order: String,
+        /// The number of ranks.
+        world: u32,
+    },
+    /// The only batch of an epoch would be dropped.
+    #[error(
+        "{}: an epoch of {rows} samples has no batch of {batch_size}, and `drop_last` drops the short one: take a smaller batch size, or `drop_last(false)`",
+        Escaped(dataset)
+    )]
+    NoWholeBatch {
+        /// The dataset.
+        dataset: String,
+        /// The number of rows of an epoch on this rank.
+        rows: u64,
+        /// The number of samples of a batch.
+        batch_size: usize,
+    },
     /// The field of a filter can't be read.
     #[error("filter: sample {sample}: {error}")]
     Filter {
@@ -302,6 +379,19 @@ pub enum LoadErrorKind {
     /// The engine failed.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// Says what left no sample: the dataset, the choice of its samples, or the order.
+fn no_samples(dataset: &str, [samples, chosen]: [u64; 2], order: &str, world: u32) -> String {
+    let dataset = Escaped(dataset);
+    if samples == 0 {
+        return format!("{dataset}: the dataset has no samples");
+    }
+    if chosen == 0 {
+        return format!("{dataset}: `indices` and `filter` leave none of {samples} samples");
+    }
+    let ranks = if world > 1 { format!(" on each of {world} ranks") } else { String::new() };
+    format!("{dataset}: the {order} order makes an epoch of 0 out of {chosen} samples{ranks}")
 }
 
 impl LoadErrorKind {
@@ -423,7 +513,9 @@ impl Cause for LoadErrorKind {
             (Details::of(ErrorKind::Parameter), Details::of(ErrorKind::Memory));
         let unsupported = Details::of(ErrorKind::Unsupported);
         match self {
-            Self::Other(error) | Self::Begin { error, .. } => error.details(),
+            Self::Other(error) | Self::Begin { error, .. } | Self::Classes { error, .. } => {
+                error.details()
+            }
             Self::Source(error) => error.details(),
             Self::Order(error) => error.details(),
             Self::Device(error) => error.details(),
@@ -440,6 +532,7 @@ impl Cause for LoadErrorKind {
             Self::Branch { output, .. }
             | Self::SharedDraws { output, .. }
             | Self::MixedAlone { output, .. }
+            | Self::UnmixedLabel { output, .. }
             | Self::MixedSizes { output, .. }
             | Self::Plan { output, .. }
             | Self::Component { output, .. }
@@ -451,7 +544,11 @@ impl Cause for LoadErrorKind {
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
             Self::NoPages { .. } | Self::Stream { .. } => unsupported,
+            Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
+            | Self::NoClassesExpected { .. }
+            | Self::NoSamples { .. }
+            | Self::NoWholeBatch { .. }
             | Self::Workers
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }

@@ -16,6 +16,7 @@
 mod builder;
 pub(crate) mod cache;
 mod choose;
+mod classes;
 mod collate;
 mod compile;
 mod component_ops;
@@ -53,11 +54,12 @@ use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, UNKNOWN};
 use crate::source::stream::Streamed as _;
-use crate::source::{PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
+use crate::source::{ClassNames, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::OutputSpec;
 use stage::LoaderStage;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,6 +89,22 @@ pub struct Loader {
     engine: Engine<LoaderStage>,
 }
 
+/// Shows the dataset, what an epoch has, and the outputs.
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tensors = self.tensors();
+        let outputs: Vec<&str> = tensors.iter().map(|tensor| &*tensor.name).collect();
+        let counted = |count| Some(count).filter(|&count| count != UNKNOWN);
+        f.debug_struct("Loader")
+            .field("dataset", &self.source.name())
+            .field("samples", &counted(self.samples()))
+            .field("batches", &counted(self.len()))
+            .field("batch_size", &self.batch_size)
+            .field("outputs", &outputs)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The current outputs, and the stage that the last epoch ran.
 struct CompiledOutputs {
     outputs: Vec<OutputSpec>,
@@ -94,6 +112,10 @@ struct CompiledOutputs {
     cache: KernelCache,
 }
 
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "a loader without batches is refused when it is built"
+)]
 impl Loader {
     /// Starts an epoch: returns the batches of one pass over the dataset.
     ///
@@ -106,9 +128,19 @@ impl Loader {
     /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
     /// returned with the batch that the sample belongs to.
     pub fn epoch(&self, epoch: u32) -> Result<Batches, Error> {
+        self.epoch_from(epoch, 0)
+    }
+
+    /// Starts an epoch at batch `first`: returns the batches that [`epoch`](Self::epoch) would have returned
+    /// from there on, without computing those before. Beyond the end, there is no batch.
+    ///
+    /// # Errors
+    ///
+    /// See [`epoch`](Self::epoch).
+    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        Ok(self.start(epoch, &stage, 0)?)
+        Ok(self.start(epoch, &stage, first)?)
     }
 
     /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
@@ -279,29 +311,34 @@ impl Loader {
         Ok(Arc::new(stage))
     }
 
+    /// Returns the number of samples of a batch on this rank.
+    #[must_use]
+    pub fn batch_size(&self) -> usize {
+        self.batch_size.get()
+    }
+
     /// Returns the number of batches of an epoch on this rank; [`UNKNOWN`] for a stream of unknown
     /// length.
     #[must_use]
     pub fn len(&self) -> u64 {
-        let (samples, size) = (self.samples(), self.batch_size.get() as u64);
-        match self.last {
-            _ if samples == UNKNOWN => UNKNOWN,
-            LastBatch::Keep => samples.div_ceil(size),
-            LastBatch::Drop => samples / size,
+        match self.samples() {
+            UNKNOWN => UNKNOWN,
+            samples => samples.div_ceil(self.batch_size.get() as u64),
         }
     }
 
-    /// Returns true if an epoch is known to have no batch.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the number of rows of an epoch on this rank, before a short last batch is dropped;
-    /// [`UNKNOWN`] for a stream of unknown length.
+    /// Returns the number of rows of an epoch on this rank, in all of its batches; [`UNKNOWN`] for a stream of
+    /// unknown length. A short last batch counts unless it is [dropped](LoaderBuilder::drop_last). Damaged
+    /// samples that are [skipped](OnDamaged::Skip) count: they are only found when they are read.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.order.len(self.ranks.as_ref())
+        let samples = self.order.len(self.ranks.as_ref());
+        match self.last {
+            LastBatch::Drop if samples != UNKNOWN => {
+                samples - samples % self.batch_size.get() as u64
+            }
+            _ => samples,
+        }
     }
 
     /// Returns the tensors of a batch as the pipelines of the last epoch define them.
@@ -351,6 +388,25 @@ impl Loader {
     /// [`process_cache`](LoaderBuilder::process_cache).
     pub(crate) fn page_stats(&self) -> Option<PageStats> {
         self.pages.as_ref().map(|pages| pages.stats())
+    }
+
+    /// Reads the names of the classes, by the numbers in the field `label`; none if they are not known. A
+    /// folder has them in the names of its folders; other datasets have a file `NAME.classes.json` beside
+    /// them, which a conversion writes.
+    ///
+    /// ```no_run
+    /// # use fuseloop::Loader;
+    /// let loader = Loader::open("photos/train")?.build()?;
+    /// let classes = loader.classes()?;
+    /// println!("{} classes; 3 is {:?}", classes.iter().len(), classes.get(3));
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file with the names is damaged.
+    pub fn classes(&self) -> Result<ClassNames, Error> {
+        Ok(classes::names(&*self.source)?)
     }
 
     /// Returns the dataset.

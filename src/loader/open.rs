@@ -80,7 +80,7 @@ impl Loader {
     ///     Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)])
     /// })?;
     /// let stream = Stream::of(std::sync::Arc::new(numbers));
-    /// let loader = Loader::from_stream(stream).batch_size(32).drop_last(false).build()?;
+    /// let loader = Loader::from_stream(stream).batch_size(32).build()?;
     /// assert_eq!(loader.epoch(0)?.map(|batch| batch.map(|b| b.len())).sum::<Result<usize, _>>()?, 100);
     /// # Ok::<(), BoxError>(())
     /// ```

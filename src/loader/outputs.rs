@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(super) type MakeOps = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
 
 /// The outputs that the user asked for, not yet checked against the dataset.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct OutputRequest {
     pub(super) pipelines: Vec<(String, MakeOps)>,
     /// Ops for a component of the dataset.
@@ -34,6 +34,7 @@ pub(super) struct OutputRequest {
 }
 
 /// An output in addition to those of the fields.
+#[derive(Clone)]
 pub(super) struct ExtraOutput {
     pub(super) name: String,
     pub(super) of: String,

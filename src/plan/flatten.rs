@@ -76,9 +76,14 @@ impl FlatOp {
     /// Returns whether the two ops never run for the same sample.
     #[must_use]
     pub fn is_exclusive_with(&self, other: &Self) -> bool {
-        let clash = |a: &Guard, b: &Guard| a.choice == b.choice && a.when & b.when == 0;
-        self.guards.iter().any(|a| other.guards.iter().any(|b| clash(a, b)))
+        is_exclusive(&self.guards, &other.guards)
     }
+}
+
+/// Returns whether ops with these guards never run for the same sample.
+fn is_exclusive(one: &[Guard], other: &[Guard]) -> bool {
+    let clash = |a: &Guard, b: &Guard| a.choice == b.choice && a.when & b.when == 0;
+    one.iter().any(|a| other.iter().any(|b| clash(a, b)))
 }
 
 /// The result of flattening a list of ops.
@@ -204,6 +209,7 @@ impl Flattening {
             return Err(self.refuse(op.as_ref(), "an image before its View", input));
         }
         self.viewed |= is_view;
+        self.check_normalized(op.as_ref(), guards)?;
         let before = Type::Image(input);
         let op_index = self.op_index;
         let after = op.output(&before).map_err(|error| PlanError::Type { op_index, error })?;
@@ -235,6 +241,19 @@ impl Flattening {
             step,
         });
         Ok(after)
+    }
+
+    /// Refuses a second `Normalize`: its constants are those of pixels, which the first has replaced.
+    fn check_normalized(&self, op: &dyn Op, guards: &[Guard]) -> Result<(), PlanError> {
+        let is_before =
+            |flat: &&FlatOp| flat.op.name() == "Normalize" && !is_exclusive(&flat.guards, guards);
+        if op.name() != "Normalize" {
+            return Ok(());
+        }
+        let Some(first) = self.flat.flat_ops.iter().find(is_before) else { return Ok(()) };
+        let found = format!("what op {} has normalized (keep one of the two)", first.op_index);
+        let error = TypeError { op: op.name(), expected: "pixels of 0..=255", found };
+        Err(PlanError::Type { op_index: self.op_index, error })
     }
 
     /// Adds the branches of a choice. The type after the choice must be the same for every outcome.

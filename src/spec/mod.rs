@@ -25,7 +25,7 @@
 //! | `order` | `"sequential"` | or `"random"`, `"quasi_random"`: [`Order`] |
 //! | `open_pages` | 64 | pages that a quasi-random order keeps open |
 //! | `seed` | 0 | the seed of the order and of all draws |
-//! | `drop_last` | true | whether a short last batch is left out |
+//! | `drop_last` | false | whether a short last batch is left out |
 //! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
 //! | `recompile` | true if a number follows the epoch | whether pipelines are rebuilt for each epoch |
 //! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
@@ -35,6 +35,7 @@
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
+//! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
 //! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch.
@@ -117,6 +118,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out of the batches.
     pub without: Vec<String>,
+    /// The names that the classes must have, by their numbers from 0.
+    pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
     pub collate: Vec<(String, Collate)>,
 }
@@ -170,6 +173,7 @@ const TOP: &[ParamInfo] = &[
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
+    optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
 
@@ -193,6 +197,7 @@ impl Settings {
             device_batches: args.if_given("device_batches", OpArgs::usize)?,
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
+            classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
             )?,
@@ -292,6 +297,9 @@ impl Spec {
         builder = set(builder, settings.device_batches, LoaderBuilder::device_batches);
         for field in &settings.without {
             builder = builder.without(field);
+        }
+        if !settings.classes.is_empty() {
+            builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());
         }
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());

@@ -4,6 +4,7 @@
 //! Each attack runs in a process of its own, so that a successful one fails a single test and does not
 //! end all of them.
 
+use crate::common::random_ops::{Function, Maths};
 use crate::common::{lists, random_ops};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
@@ -668,11 +669,19 @@ fn every_op_runs_its_own_code_whatever_it_shows() {
     assert!(tried >= 60 && keys.len() >= 20, "{tried} veiled ops, {} keys", keys.len());
 }
 
+#[test]
+fn functions_of_any_bits_have_the_same_bits_compiled_and_evaluated() {
+    for function in Function::ALL {
+        let list = ops![Maths { function, of_bits: true }, Convert::to(DType::F32)];
+        fuseloop::check_ops(&list, Size::new(60, 80), 10).unwrap();
+    }
+}
+
 /// A parameter that is a constant in the code is part of the key; a drawn parameter is not.
 #[test]
 fn a_parameter_changes_the_key_where_it_changes_the_code() {
     let key = |ops: Ops| plan(ops).unwrap().code_key();
-    let normalize = |mean: f64| ops![Normalize::new([mean; 3], [2.0; 3]).unwrap()];
+    let normalize = |mean: f64| ops![Normalize::levels([mean; 3], [2.0; 3]).unwrap()];
     assert_ne!(key(normalize(1.0)), key(normalize(-1.0)));
     assert_ne!(key(normalize(0.0)), key(normalize(-0.0)), "the bits of a constant count");
     let cutout = |fill: u8| ops![Cutout::new(4, [fill; 3]).unwrap()];

@@ -177,6 +177,7 @@ fn every_refused_list_says_why() {
         ("more code than compiles in a moment", many_contrasts(200)),
         ("colour after Normalize", ops![crop(), normalize(), jitter()]),
         ("a resize after Normalize", ops![crop(), normalize(), random_crop_to(8)]),
+        ("Normalize twice", ops![crop(), normalize(), flip(), normalize()]),
         ("Normalize after f16", ops![crop(), cast(DType::F16), normalize()]),
         ("f16 to f32", ops![crop(), cast(DType::F16), cast(DType::F32)]),
         ("i16 to f32", ops![crop(), cast(DType::I16), cast(DType::F32)]),
@@ -219,7 +220,7 @@ fn every_refused_list_says_why() {
 fn every_refused_parameter_says_why() {
     let crop = |scale, ratio| RandomResizedCrop::new(224, scale, ratio).map(drop);
     let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-    let normalize = |mean, std| Normalize::new([mean, 0.0, 0.0], [std, 1.0, 1.0]).map(drop);
+    let normalize = |mean, std| Normalize::levels([mean, 0.0, 0.0], [std, 1.0, 1.0]).map(drop);
     let poison =
         |mask: &[f64], alpha: &[f64]| Poison::new(Size::new(1, 1), mask, alpha, []).map(drop);
     let results: Vec<Result<(), ParamError>> = vec![
@@ -230,7 +231,9 @@ fn every_refused_parameter_says_why() {
         ColorJitter::new(-0.1, 0.0, 0.0).map(drop),
         ColorJitter::new(0.0, f64::NAN, 0.0).map(drop),
         Cutout::new(0, [0; 3]).map(drop),
-        Normalize::new([f64::INFINITY; 3], [1.0; 3]).map(drop),
+        Normalize::levels([f64::INFINITY; 3], [1.0; 3]).map(drop),
+        Normalize::levels([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).map(drop),
+        Normalize::new([123.675, 116.28, 103.53], [58.395, 57.12, 57.375]).map(drop),
         normalize(1e7, 1.0),
         normalize(0.0, 0.0),
         normalize(0.0, f64::NAN),

@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code, reason = "kernels are called by address")]
 
-use crate::common::random_ops;
+use crate::common::random_ops::{self, Function, Maths};
 use crate::common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::internals::plan::ImagePlan;
@@ -163,7 +163,7 @@ fn one_text_serves_all_sizes_and_numbers() {
         let pictures = [(size, vec![0; 3 * size.pixels() as usize])];
         CheckBatch::new(plan, None, &pictures, 0).unwrap().source().to_owned()
     };
-    let half = Normalize::new([127.5; 3], [127.5; 3]).unwrap();
+    let half = Normalize::levels([127.5; 3], [127.5; 3]).unwrap();
     assert_eq!(source(16, Normalize::imagenet(), 0.5), source(31, half, 1.0));
 }
 
@@ -231,6 +231,20 @@ fn everything() -> Vec<CheckBatch> {
         CheckBatch::new(plan, None, &pictures(&mut rng, size, 8), 3).unwrap()
     };
     lists.map(trial).into()
+}
+
+#[test]
+fn functions_of_any_bits_have_the_same_bits_in_kernels_and_evaluated() {
+    let trial = |function: Function| {
+        let ops = ops![device(), Maths { function, of_bits: true }, Convert::to(DType::F32)];
+        let size = Size::new(60, 80);
+        let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+        let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+        let mut rng = SampleKey::new(17, 0, 0).op(0);
+        let trial = CheckBatch::new(plan, None, &pictures(&mut rng, size, 8), 3).unwrap();
+        (format!("{function:?}"), trial)
+    };
+    try_all(&Function::ALL.map(trial));
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn a_list_as_data_is_the_list_as_rust() {
         "{ op = 'RandomHorizontalFlip', p = 0.5 },
          { op = 'RandomTranslate', padding = 4, fill = [125, 122, 113] },
          { op = 'Cutout', crop_size = 8, fill = [125, 122, 113] },
-         { op = 'Normalize', mean = [125.307, 122.961, 113.8575], std = [51.5865, 50.847, 51.255] },
+         { op = 'Normalize', mean = [125.307, 122.961, 113.8575], std = [51.5865, 50.847, 51.255], scale = 'levels' },
          'ToChannelsFirst'",
     ));
     let ops = spec.unwrap().ops("image", Epoch(0)).unwrap();

@@ -98,6 +98,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "error",
             "outputs",
             "choose",
+            "classes",
             // Outputs as data, their planning, and the run of a sample through them.
             "device",
             "mixing",

@@ -109,6 +109,21 @@ fn at_the_cap_a_call_waits_and_then_says_so() {
 }
 
 #[test]
+fn shared_tensors_hold_their_slots() {
+    let slot_timeout = Duration::from_millis(50);
+    let options = EngineOptions { max_slots: Some(n(2)), slot_timeout, ..options(2) };
+    let engine = Engine::new(options).unwrap();
+    let mut batches = run(&engine, Numbers::new(1), 100, 5);
+    let held: Vec<_> =
+        batches.by_ref().take(2).map(|batch| batch.unwrap().share_bytes("x").unwrap()).collect();
+    let before: Vec<Vec<u8>> = held.iter().map(|bytes| bytes.as_slice().to_vec()).collect();
+    let error = batches.next().unwrap().unwrap_err();
+    assert!(matches!(error, RunError::SlotsHeld { batch: 2, max_slots: 2, .. }), "{error}");
+    drop((batches, engine));
+    assert!(held.iter().zip(&before).all(|(now, before)| now.as_slice() == *before));
+}
+
+#[test]
 fn outputs_that_cannot_be_are_refused_at_the_start() {
     let engine = engine(1);
     let mut stage = Numbers::new(1);

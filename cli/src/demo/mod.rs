@@ -7,6 +7,7 @@
 mod pictures;
 mod sheet;
 
+use super::canvas::PictureFormat;
 use super::measure::{self, Measured};
 use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
@@ -42,7 +43,7 @@ use std::time::{Duration, Instant};
   fuseloop demo --out sheet.png --keep demo-files
   fuseloop bench demo-files/demo.beton")]
 pub(super) struct Args {
-    /// Where the contact sheet is saved.
+    /// Where the contact sheet is saved, as a .png or a .jpg.
     #[arg(long, short, default_value = "fuseloop-demo.png")]
     out: PathBuf,
     /// Keep the pictures and the .beton file in this folder, which must be new or empty.
@@ -60,6 +61,7 @@ const SIDES: [u32; 3] = [160, 192, 224];
 const SHOWN: [u32; 2] = [3, 17];
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
+    PictureFormat::of(&args.out)?;
     let temporary = tempfile::tempdir().map_err(Problem::io(&std::env::temp_dir()))?;
     let dir = args.keep.as_deref().unwrap_or(temporary.path());
     claim(dir)?;

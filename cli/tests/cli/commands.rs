@@ -293,6 +293,23 @@ fn info_tells_fields_sizes_and_labels() {
 }
 
 #[test]
+fn info_shows_the_first_class_names_with_their_counts() {
+    let dir = dataset();
+    let classes = "2 classes\n  0    cat                      3 samples\n";
+    for name in ["photos", "photos.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains(classes), "{text}");
+        let json: Value =
+            serde_json::from_str(&stdout_of(dir.path(), &["info", name, "--json"])).unwrap();
+        assert_eq!(json["classes"].as_array().unwrap().len(), 2, "{json}");
+        assert_eq!(
+            (&json["classes"][1]["number"], &json["classes"][1]["samples"]),
+            (&1.into(), &3.into())
+        );
+    }
+}
+
+#[test]
 fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beton");
     let file = "custom_field_p4k.beton";
@@ -579,6 +596,34 @@ fn dumped_batches_are_those_of_the_loader() {
     }
 }
 
+/// A pipeline file means the same to the command as to the library: order, last batch, seed, draws.
+#[test]
+fn a_pipeline_file_dumps_what_the_library_loads_by_it() {
+    let dir = dataset();
+    let fields =
+        "[fields]\nimage = [{ op = 'RandomResizedCrop', size = 16 }, 'RandomHorizontalFlip']";
+    let settings = "batch_size = 4\norder = 'random'\nseed = 7\ndrop_last = true";
+    for (name, settings) in [("none", ""), ("size", "batch_size = 4"), ("all", settings)] {
+        let file = dir.path().join(format!("{name}.toml"));
+        fs::write(&file, format!("{settings}\n{fields}")).unwrap();
+        let args = ["dump", "photos.beton", "-n", "9", "--epoch", "1", "--out", name, "-p"];
+        stdout_of(dir.path(), &[&args[..], &[file.to_str().unwrap()]].concat());
+        let loader = Loader::open(dir.path().join("photos.beton")).unwrap();
+        let loader = Spec::open(&file).unwrap().apply(loader).build().unwrap();
+        let mut count = 0;
+        for (number, batch) in loader.epoch(1).unwrap().enumerate() {
+            let batch = batch.unwrap();
+            for field in ["image", "label"] {
+                let path = dir.path().join(format!("{name}/{field}_{number:04}.npy"));
+                assert!(npy(&path).2 == batch.bytes(field).unwrap(), "{name}: {field} {number}");
+            }
+            count = number + 1;
+        }
+        assert!(!dir.path().join(format!("{name}/image_{count:04}.npy")).exists(), "{name}");
+        assert_eq!(count as u64, loader.len());
+    }
+}
+
 #[test]
 fn a_dump_overwrites_only_by_force() {
     let dir = dataset();
@@ -672,6 +717,14 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     preview(&["-n", "1", "--each-op", "--epoch", "4"]);
     let [_, width] = png_size(&path.join("preview.png"));
     assert!(width > 6 * 224, "the stored picture and five ops: {width}");
+    preview(&["-n", "1", "-m", "1", "-o", "sheet.JPG"]);
+    assert!(fs::read(path.join("sheet.JPG")).unwrap().starts_with(&[0xff, 0xd8, 0xff]));
+    for command in [&["preview", "photos.beton"][..], &["demo"]] {
+        let (code, errors) = refused(path, &[command, &["-o", "a.b.Gif"]].concat());
+        assert_eq!(code, 1);
+        let wanted = "a.b.Gif: pictures are not saved as .gif; available: .png, .jpg, .jpeg";
+        assert!(errors.contains(wanted), "{errors}");
+    }
     let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
     assert_eq!(code, 1);
     assert!(errors.contains("no field named picture; available: image\nhelp: "), "{errors}");

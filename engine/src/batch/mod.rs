@@ -7,12 +7,16 @@
 //!
 //! A **slot** is the memory of all tensors of one batch. A slot is allocated once and reused over
 //! batches and epochs. A [`HostBatch`] is a lease on a slot: while the batch lives, nothing writes to the
-//! slot, and dropping the batch returns the slot to its pool, or frees the slot if the pool is gone.
+//! slot. A [`SharedTensor`] is one more owner of the lease. Dropping the last owner returns the slot to its
+//! pool, or frees the slot if the pool is gone.
 //!
 //! Numbers are stored in native byte order.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod pool;
 mod ragged;
+mod shared_tensor;
 mod slot;
 
 use std::fmt;
@@ -22,10 +26,12 @@ use fuseloop_ops::DType;
 
 pub use self::pool::{Lease, SlotPool};
 pub use self::ragged::{Ragged, TensorRows, pack};
+use self::shared_tensor::LeasedSlot;
+pub use self::shared_tensor::{SharedBytes, SharedTensor};
 pub(crate) use self::slot::FillingSlot;
 pub use self::slot::{Element, RowsMut, Slot, SlotExtension};
 use crate::sample::{Epoch, SampleId, SampleRef};
-use crate::sync::{Arc, Weak};
+use crate::sync::Arc;
 
 /// One output of a pipeline: its name, element type and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,12 +129,10 @@ impl BatchSpec {
 /// A batch of samples: a lease on the memory they were written to.
 ///
 /// The contents do not change while the batch lives, whatever the loader does, and the batch may outlive
-/// its loader. Held batches cost memory: the loader continues in other slots.
+/// its loader. Held batches cost memory: the loader continues in other slots. [`share`](Self::share) returns
+/// a tensor that holds the memory by itself.
 pub struct HostBatch {
-    /// `None` only inside `drop`.
-    slot: Option<Slot>,
-    spec: Arc<BatchSpec>,
-    pool: Weak<SlotPool>,
+    lease: Arc<LeasedSlot>,
     epoch: Epoch,
     index: u64,
     damage: RowDamage,
@@ -146,16 +150,9 @@ pub(crate) struct RowDamage {
 impl HostBatch {
     /// Creates the lease on `slot`, which holds batch `index` of its epoch.
     pub fn new(mut slot: Slot, pool: &Arc<SlotPool>, epoch: Epoch, index: u64) -> Self {
-        let spec = Arc::clone(pool.spec());
         slot.update_ids();
-        Self {
-            slot: Some(slot),
-            spec,
-            pool: Arc::downgrade(pool),
-            epoch,
-            index,
-            damage: RowDamage::default(),
-        }
+        let lease = Arc::new(LeasedSlot::new(slot, pool));
+        Self { lease, epoch, index, damage: RowDamage::default() }
     }
 
     /// Sets the samples that were left out or replaced.
@@ -165,7 +162,11 @@ impl HostBatch {
     }
 
     fn slot(&self) -> &Slot {
-        self.slot.as_ref().expect("a batch has its slot until it is dropped")
+        self.lease.slot()
+    }
+
+    fn spec(&self) -> &BatchSpec {
+        &self.lease.spec
     }
 
     /// Returns the number of samples. It is smaller than the batch size only in the last batch of an
@@ -226,13 +227,13 @@ impl HostBatch {
 
     /// Returns the names of the tensors, in the order of the outputs.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.spec.tensors.iter().map(|t| t.name.as_str())
+        self.spec().tensors.iter().map(|t| t.name.as_str())
     }
 
     /// Returns the tensors, in the order of the outputs. The shapes are those of one sample.
     #[must_use]
     pub fn specs(&self) -> &[TensorSpec] {
-        &self.spec.tensors
+        &self.spec().tensors
     }
 
     /// Returns the tensor `name`, of shape `[len, shape of a sample...]`.
@@ -241,10 +242,9 @@ impl HostBatch {
     ///
     /// If there is no tensor of this name, its elements are not `T`, or its samples differ in size.
     pub fn tensor<T: Element>(&self, name: &str) -> Result<TensorView<'_, T>, TensorError> {
-        let (k, spec) = self.typed::<T>(name)?;
-        let of_sample = self.sample_shape(k).ok_or_else(|| TensorError::uneven(spec))?;
-        let elements = self.len() * of_sample.iter().product::<usize>();
-        let shape = std::iter::once(self.len()).chain(of_sample).collect();
+        let (k, _) = self.typed::<T>(name)?;
+        let shape = self.shape(name)?;
+        let elements = shape.iter().product();
         Ok(TensorView { elements: &self.slot().elements(k)[..elements], shape })
     }
 
@@ -254,8 +254,8 @@ impl HostBatch {
     ///
     /// If there is no tensor of this name, or there are [gaps](TensorRows::List) between its rows.
     pub fn bytes(&self, name: &str) -> Result<&[u8], TensorError> {
-        let k = self.spec.find(name)?;
-        let spec = &self.spec.tensors[k];
+        let k = self.spec().find(name)?;
+        let spec = &self.spec().tensors[k];
         match spec.rows {
             TensorRows::Even => Ok(self.slot().bytes(k)),
             TensorRows::Padded { .. } => {
@@ -277,13 +277,13 @@ impl HostBatch {
         &self,
         name: &str,
     ) -> Result<(usize, Option<&dyn SlotExtension>), TensorError> {
-        Ok((self.spec.find(name)?, self.slot().extension()))
+        Ok((self.spec().find(name)?, self.slot().extension()))
     }
 
     /// Returns the tensor `name`, if its elements are `T`.
     fn typed<T: Element>(&self, name: &str) -> Result<(usize, &TensorSpec), TensorError> {
-        let k = self.spec.find(name)?;
-        let spec = &self.spec.tensors[k];
+        let k = self.spec().find(name)?;
+        let spec = &self.spec().tensors[k];
         if spec.dtype == T::DTYPE {
             return Ok((k, spec));
         }
@@ -298,20 +298,8 @@ impl fmt::Debug for HostBatch {
             .field("epoch", &self.epoch.0)
             .field("index", &self.index)
             .field("len", &self.len())
-            .field("tensors", &self.spec.tensors)
+            .field("tensors", &self.spec().tensors)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for HostBatch {
-    fn drop(&mut self) {
-        let Some(mut slot) = self.slot.take() else { return };
-        if let Some(companion) = slot.extension_mut() {
-            companion.batch_dropped();
-        }
-        if let Some(pool) = self.pool.upgrade() {
-            pool.give(slot);
-        }
     }
 }
 
@@ -340,6 +328,12 @@ impl<'a, T: Element> TensorView<'a, T> {
     pub fn row(&self, i: usize) -> Option<&'a [T]> {
         let row: usize = self.shape[1..].iter().product();
         (i < self.shape[0]).then(|| &self.elements[i * row..(i + 1) * row])
+    }
+}
+
+impl<T> AsRef<[T]> for TensorView<'_, T> {
+    fn as_ref(&self) -> &[T] {
+        self.elements
     }
 }
 
@@ -448,12 +442,12 @@ mod tests {
         vec![TensorSpec::new("image", DType::F32, [2, 3]), TensorSpec::new("label", DType::I64, [])]
     }
 
-    fn pool(rows: usize) -> Arc<SlotPool> {
+    pub(super) fn pool(rows: usize) -> Arc<SlotPool> {
         let spec = BatchSpec::new(&specs(), NonZeroUsize::new(rows).unwrap()).unwrap();
         Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})))
     }
 
-    fn filled(pool: &Arc<SlotPool>, ids: &[u64]) -> HostBatch {
+    pub(super) fn filled(pool: &Arc<SlotPool>, ids: &[u64]) -> HostBatch {
         let Some(lease) = pool.take() else { panic!("no slot") };
         let mut slot = pool.redeem(lease).unwrap();
         slot.visits_mut().extend(ids.iter().map(|&id| SampleRef::once(SampleId(id))));

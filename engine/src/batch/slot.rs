@@ -119,7 +119,7 @@ impl TensorBuffer {
 
 /// State that a stage stores with the memory of a batch: its device memory and its transfers.
 pub trait SlotExtension: Any + Send + Sync {
-    /// Called on the thread that drops the batch. Must not wait.
+    /// Called on the thread that drops the last owner of the batch's memory. Must not wait.
     fn batch_dropped(&mut self);
 
     /// Waits until only the owner reads the memory, which is about to be written again.
@@ -216,10 +216,20 @@ impl Slot {
     pub(crate) fn bytes(&self, k: usize) -> &[u8] {
         let (start, len) = self.tensors[k].rows(0, self.visits.len());
         // SAFETY: `rows` checked that the bytes are inside one live allocation, which was zeroed when
-        // new. Only `RowsMut` writes there. A `RowsMut` borrows either a `FillingSlot`, which owns its
+        // new. In Rust, only `RowsMut` writes there (for other code, see `start`). A `RowsMut` borrows either a `FillingSlot`, which owns its
         // slot (this slot was then returned by value afterwards, so no such `RowsMut` is left), or the
         // slot itself mutably (that borrow has ended).
         unsafe { slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    /// Returns the address of tensor `k`, for code that is not Rust. Such code may write there only while no
+    /// slice of the tensor is borrowed.
+    ///
+    /// # Panics
+    ///
+    /// If there is no tensor `k`.
+    pub(crate) fn start(&self, k: usize) -> *mut u8 {
+        self.tensors[k].start.as_ptr()
     }
 
     /// Returns the rows in use of tensor `k`, as elements.

@@ -62,9 +62,11 @@ pub enum RunError {
     /// The memory of a batch can't be allocated.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// All slots that the options allow are held, and none was returned in time: drop batches, or allow
-    /// more.
-    #[error("no slot for batch {batch} in {waited:?}: all {max_slots} are held by batches in use")]
+    /// All slots that the options allow are held, and none was returned in time: drop batches and shared
+    /// tensors, or allow more.
+    #[error(
+        "no slot for batch {batch} in {waited:?}: all {max_slots} are held by batches and shared tensors in use; drop some of them, or allow more memory"
+    )]
     SlotsHeld {
         /// The batch that got no slot.
         batch: u64,
@@ -161,7 +163,7 @@ mod tests {
         );
         assert_text(
             RunError::SlotsHeld { batch: 4, max_slots: 2, waited },
-            "no slot for batch 4 in 1.5s: all 2 are held by batches in use",
+            "no slot for batch 4 in 1.5s: all 2 are held by batches and shared tensors in use; drop some of them, or allow more memory",
         );
         let filling = vec![
             WorkerActivity { sample, phase: Phase::Read },

@@ -1,22 +1,8 @@
 //! The actions of the automatic policies, their strengths, and the ops that implement them.
 //!
-//! A policy ([`AutoAugment`](crate::AutoAugment), [`RandAugment`](crate::RandAugment),
-//! [`TrivialAugmentWide`](crate::TrivialAugmentWide)) is a container: it draws which *actions* run,
-//! and each action is an op that draws its own strength. So the planner treats an action like the
-//! same op in a user's list.
-//!
-//! | action                     | effect at magnitude `m`                                         |
-//! |----------------------------|-----------------------------------------------------------------|
-//! | Identity                   | nothing                                                         |
-//! | ShearX, ShearY             | row `y` is moved by `m * (y + 1/2)` columns to the left; likewise down |
-//! | TranslateX, TranslateY     | moved by `trunc(m)` pixels to the right; likewise down          |
-//! | Rotate                     | rotated by `m` degrees, counter-clockwise, about the middle     |
-//! | Brightness, Color, Contrast, Sharpness | the factor is `1 + m`; Color is the saturation      |
-//! | Posterize                  | `m` bits are kept                                               |
-//! | Solarize                   | values at or above `255 * m` are inverted                       |
-//! | AutoContrast, Equalize, Invert | no magnitude                                                |
-//!
-//! Source: `_apply_image_or_video_transform` of torchvision's `transforms.v2.AutoAugment`.
+//! A policy is a container: it draws which *actions* run, and each action is an op that draws its own
+//! strength. So the planner treats an action like the same op in a user's list. The actions are listed in
+//! the documentation of [`AutoAugment`](crate::AutoAugment#actions).
 
 mod leaf;
 pub(crate) mod magnitude;

@@ -4,23 +4,7 @@
 //! out[y, x] = in[map(y, x)]
 //! ```
 //!
-//! Let `(ix, iy)` be the position in f32 ([`Map`]), `x0 = floor(ix)`, `e = ix - x0`, and `s` likewise
-//! along y. Pixels outside the image count as 0:
-//!
-//! | interpolation | value                                                                        |
-//! |---------------|------------------------------------------------------------------------------|
-//! | nearest       | `in[rint(iy), rint(ix)]`                                                     |
-//! | bilinear      | `fma(se, SE, fma(sw, SW, fma(ne, NE, nw * NW)))`, `nw = (1-e)(1-s)`, ...     |
-//! | bicubic       | rows `y0-1..=y0+2`, each of 4 pixels: weights of the cubic with `A = -0.75`  |
-//!
-//! The result is rounded with `rint`, ties to even, and clamped to `0..=255`. A fill colour is mixed in by
-//! the share `m` of the weights that are inside the image: `(value - fill) * m + fill`. The value already
-//! contains this share as a factor, so a fill of 0 is darker at the edges than no fill. Nearest uses the
-//! fill colour wherever it would read outside.
-//!
-//! Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
-//! fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
-//! torchvision refuses on tensors, follows `grid_sample`.
+//! The formulas of the interpolations are in the documentation of [`WarpInterpolation`].
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------|
@@ -40,7 +24,25 @@ use crate::Size;
 use crate::shape::{ImageView, RGB};
 use std::ops::Range;
 
-/// How a warp interpolates between pixels.
+/// How a warp computes a pixel from those around its source position.
+///
+/// Let `(ix, iy)` be the source position in f32, `x0 = floor(ix)`, `e = ix - x0`, and `s` likewise
+/// along y. Pixels outside the image count as 0:
+///
+/// | interpolation | value                                                                        |
+/// |---------------|------------------------------------------------------------------------------|
+/// | nearest       | `in[rint(iy), rint(ix)]`                                                     |
+/// | bilinear      | `fma(se, SE, fma(sw, SW, fma(ne, NE, nw * NW)))`, `nw = (1-e)(1-s)`, ...     |
+/// | bicubic       | rows `y0-1..=y0+2`, each of 4 pixels: weights of the cubic with `A = -0.75`  |
+///
+/// The result is rounded with `rint`, ties to even, and clamped to `0..=255`. A fill colour is mixed in by
+/// the share `m` of the weights that are inside the image: `(value - fill) * m + fill`. The value already
+/// contains this share as a factor, so a fill of 0 is darker at the edges than no fill. Nearest uses the
+/// fill colour wherever it would read outside.
+///
+/// Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
+/// fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
+/// torchvision refuses on tensors, follows `grid_sample`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WarpInterpolation {
     /// The nearest pixel.

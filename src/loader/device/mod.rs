@@ -61,7 +61,7 @@ impl fmt::Display for Placement {
 }
 
 /// The device settings of a builder.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct DeviceRequest {
     pub(super) device: Option<Result<Device, ParamError>>,
     pub(super) batches: Option<usize>,

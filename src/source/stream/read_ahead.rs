@@ -1,16 +1,9 @@
 //! Threads that read ahead: up to a given number of items of each of several passes, each pass with its
 //! own queue.
 //!
-//! ```text
-//! pass a ─┐                ┌─▶ queue a ─▶
-//! pass b ─┼─▶ any thread ──┼─▶ queue b ─▶   whoever takes of it
-//! pass c ─┘                └─▶ queue c ─▶
-//! ```
-//!
-//! Only one thread at a time works on a pass: it pulls an item and reads it, so each queue is in the
-//! order of its pass. A queue that a consumer is blocked on goes first, then the emptiest queue, then
-//! the next one in turn. Reading ahead begins at the first item that the consumer asks for: items
-//! skipped before that are skipped in the pass itself.
+//! The threads are the engine's workers, and [`Streams`] has the queues: a worker pulls an item of a pass and
+//! reads it. Reading ahead begins at the first item that the consumer asks for: items skipped before that are
+//! skipped in the pass itself.
 //!
 //! The threads end when all [`ReadAheadPass`]es are dropped. A thread that is inside a read ends when
 //! the read returns; dropping does not wait for it.
@@ -18,48 +11,21 @@
 use super::{Item, Items, by_asking};
 use crate::panicked::message;
 use crate::source::BoxError;
-use crate::threads::{Process, ThreadsError};
-use std::collections::{BTreeMap, VecDeque};
+use fuseloop_engine::work_queue::{
+    NumberedStream, StreamRead, Streams, Taken, WaitError, WorkQueue, Worker,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 /// The threads that read several passes ahead. They end when the last pass is dropped.
 pub(super) struct ReadAhead {
-    shared: Arc<Shared>,
+    queue: Arc<WorkQueue<Streams<Box<dyn Items>, ReadItem>>>,
     threads: usize,
-    /// The capacity of each queue, in items.
-    room: usize,
-    /// The process that the threads run in.
-    process: Process,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    /// Wakes the threads: an item can be read, or the threads are to end.
-    work: Condvar,
-    /// Wakes consumers: a queue has an item or has ended.
-    news: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    queues: BTreeMap<u64, ReadAheadQueue>,
-    next_queue: u64,
-    /// The queue that a consumer is blocked on.
-    awaited: Option<u64>,
-    /// The queue that an item was taken from last.
-    last: u64,
-    threads: usize,
-    is_over: bool,
-}
-
-struct ReadAheadQueue {
-    /// `None` while a thread works on the pass, and after the end of the pass.
-    items: Option<Box<dyn Items>>,
-    ready: VecDeque<Result<Item, BoxError>>,
-    is_over: bool,
-}
+/// An item that was read, or the reason why the pass can't continue.
+type ReadItem = Result<Item, BoxError>;
 
 /// A pass that is read ahead.
 pub(super) struct ReadAheadPass {
@@ -76,48 +42,27 @@ enum ItemLocation {
 }
 
 impl ReadAhead {
-    /// A reader with at most `threads` threads and queues of `room` items each.
-    pub(super) fn new(threads: usize, room: usize) -> Arc<Self> {
-        let shared = Shared { state: Mutex::default(), work: Condvar::new(), news: Condvar::new() };
-        let (shared, process) = (Arc::new(shared), Process::current());
-        Arc::new(Self { shared, threads, room: room.max(1), process })
+    /// A reader with at most `threads` threads and queues of `capacity` items each.
+    pub(super) fn new(threads: usize, capacity: usize) -> Arc<Self> {
+        Arc::new(Self { queue: Arc::new(WorkQueue::new(Streams::new(capacity))), threads })
     }
 
     /// Adds a queue for `items` and begins to read them ahead.
     fn enter(&self, items: Box<dyn Items>) -> Result<u64, BoxError> {
-        self.process.check()?;
-        let mut state = self.shared.lock();
-        let lane = state.next_queue;
-        state.next_queue += 1;
-        let queue = ReadAheadQueue { items: Some(items), ready: VecDeque::new(), is_over: false };
-        state.queues.insert(lane, queue);
         // One thread for each queue, up to the limit.
-        if state.threads < self.threads {
-            let (shared, room) = (Arc::clone(&self.shared), self.room);
+        if self.queue.with(|state| state.added())? < self.threads as u64 {
+            let worker = Worker::new(Arc::clone(&self.queue));
             let name = "fuseloop-read".to_owned();
-            thread::Builder::new().name(name).spawn(move || shared.work(room))?;
-            state.threads += 1;
+            thread::Builder::new().name(name).spawn(move || worker.work(read_next))?;
         }
-        self.shared.work.notify_one();
-        Ok(lane)
+        Ok(self.queue.with(|state| state.add(items))?)
     }
 
     /// Returns the next item of a queue. Blocks until there is one, or the queue has ended.
-    fn take(&self, lane: u64) -> Result<Option<Item>, BoxError> {
-        self.process.check()?;
-        let mut state = self.shared.lock();
-        loop {
-            let Some(queue) = state.queues.get_mut(&lane) else { return Ok(None) };
-            if let Some(ready) = queue.ready.pop_front() {
-                (state.awaited, state.last) = (None, lane);
-                self.shared.work.notify_one();
-                return ready.map(Some);
-            }
-            if queue.is_over {
-                return Ok(None);
-            }
-            state.awaited = Some(lane);
-            state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+    fn take(&self, number: u64) -> Result<Option<Item>, BoxError> {
+        match self.queue.take(None, |state| state.take(number)).map_err(reason)? {
+            Taken::Result(item) => item.map(Some),
+            Taken::End => Ok(None),
         }
     }
 
@@ -127,62 +72,40 @@ impl ReadAhead {
     /// # Errors
     ///
     /// In a forked process, which has no threads that read ahead.
-    pub(super) fn first_ready(
-        &self,
-        passes: &[&ReadAheadPass],
-    ) -> Result<Option<usize>, ThreadsError> {
-        self.process.check()?;
-        let mut state = self.shared.lock();
-        let numbers = || passes.iter().map(|lane| lane.number());
-        loop {
-            let is_ready = |number: Option<u64>| match number {
-                None => true,
-                Some(number) => {
-                    let queue = state.queues.get(&number);
-                    queue.is_none_or(|queue| queue.is_over || !queue.ready.is_empty())
-                }
-            };
-            if passes.is_empty() {
-                return Ok(None);
-            }
-            if let Some(ready) = numbers().position(is_ready) {
-                return Ok(Some(ready));
-            }
-            state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn first_ready(&self, passes: &[&ReadAheadPass]) -> Result<Option<usize>, BoxError> {
+        if passes.is_empty() {
+            return Ok(None);
         }
+        let ready = self.queue.take(None, |state| {
+            let mut numbers = passes.iter().map(|pass| pass.number());
+            numbers.position(|number| number.is_none_or(|number| state.is_ready(number)))
+        });
+        Ok(Some(ready.map_err(reason)?))
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        if self.process.is_forked() {
-            return;
-        }
-        let mut state = self.shared.lock();
-        state.is_over = true;
-        let lanes = std::mem::take(&mut state.queues);
-        self.shared.work.notify_all();
-        drop(state);
-        drop(lanes);
+        self.queue.stop();
     }
 }
 
 impl ReadAheadPass {
-    pub(super) fn new(lanes: &Arc<ReadAhead>, items: Box<dyn Items>) -> Self {
-        Self { reader: Arc::clone(lanes), location: ItemLocation::Here(items) }
+    pub(super) fn new(reader: &Arc<ReadAhead>, items: Box<dyn Items>) -> Self {
+        Self { reader: Arc::clone(reader), location: ItemLocation::Here(items) }
     }
 
     /// Begins to read the pass ahead, unless it has begun.
     pub(super) fn begin(&mut self) -> Result<u64, BoxError> {
-        if let ItemLocation::Queued(lane) = self.location {
-            return Ok(lane);
+        if let ItemLocation::Queued(number) = self.location {
+            return Ok(number);
         }
         match std::mem::replace(&mut self.location, ItemLocation::Queued(u64::MAX)) {
-            ItemLocation::Queued(lane) => Ok(lane),
+            ItemLocation::Queued(number) => Ok(number),
             ItemLocation::Here(items) => {
-                let lane = self.reader.enter(items)?;
-                self.location = ItemLocation::Queued(lane);
-                Ok(lane)
+                let number = self.reader.enter(items)?;
+                self.location = ItemLocation::Queued(number);
+                Ok(number)
             }
         }
     }
@@ -190,15 +113,15 @@ impl ReadAheadPass {
     fn number(&self) -> Option<u64> {
         match self.location {
             ItemLocation::Here(_) => None,
-            ItemLocation::Queued(lane) => Some(lane),
+            ItemLocation::Queued(number) => Some(number),
         }
     }
 }
 
 impl Items for ReadAheadPass {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
-        let lane = self.begin()?;
-        self.reader.take(lane)
+        let number = self.begin()?;
+        self.reader.take(number)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
@@ -211,79 +134,33 @@ impl Items for ReadAheadPass {
 
 impl Drop for ReadAheadPass {
     fn drop(&mut self) {
-        if let ItemLocation::Queued(lane) = self.location
-            && !self.reader.process.is_forked()
-        {
-            let queue = self.reader.shared.lock().queues.remove(&lane);
-            drop(queue);
+        if let ItemLocation::Queued(number) = self.location {
+            // A forked process has no queue to remove.
+            let _ = self.reader.queue.with(|state| state.remove(number));
         }
     }
 }
 
-impl Shared {
-    /// No user code runs under this lock.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The body of a thread: reads one item of one queue after another until the threads are to end.
-    fn work(&self, room: usize) {
-        while let Some((lane, mut items)) = self.claim(room) {
-            let read = catch_unwind(AssertUnwindSafe(|| read_next(&mut *items)));
-            let read =
-                read.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
-            self.enter(lane, items, read.transpose());
-        }
-    }
-
-    /// Takes the items of the queue to read next. Blocks until a queue has room; `None` when the threads
-    /// are to end.
-    fn claim(&self, room: usize) -> Option<(u64, Box<dyn Items>)> {
-        let mut state = self.lock();
-        loop {
-            if state.is_over {
-                return None;
-            }
-            let awaited = state.awaited;
-            let has_room =
-                |queue: &&mut ReadAheadQueue| queue.items.is_some() && queue.ready.len() < room;
-            // A blocked consumer may not have woken up yet to take an item that is ready.
-            let is_missed = |queue: &&mut ReadAheadQueue| has_room(queue) && queue.ready.is_empty();
-            let first = awaited.and_then(|lane| state.queues.get_mut(&lane)).filter(is_missed);
-            if let (Some(queue), Some(lane)) = (first, awaited) {
-                return Some(lane).zip(queue.items.take());
-            }
-            // The emptiest queue; among equals, the next one in turn after `last`.
-            let last = state.last;
-            let open = state.queues.iter_mut().filter(|(_, queue)| has_room(queue));
-            let next = open.min_by_key(|(lane, queue)| (queue.ready.len(), **lane <= last));
-            if let Some((&lane, queue)) = next {
-                return Some(lane).zip(queue.items.take());
-            }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Stores the item that was read in its queue and puts the pass back.
-    fn enter(&self, lane: u64, items: Box<dyn Items>, read: Option<Result<Item, BoxError>>) {
-        let mut state = self.lock();
-        let mut spent = Some(items);
-        if let Some(queue) = state.queues.get_mut(&lane) {
-            queue.is_over = !matches!(read, Some(Ok(_)));
-            if !queue.is_over {
-                queue.items = spent.take();
-            }
-            queue.ready.extend(read);
-        }
-        self.news.notify_all();
-        drop(state);
-        drop(spent);
-    }
+/// Reads the next item of a pass, with its record. An item that can't be read is returned unread: its
+/// error is reported when the consumer reads it.
+fn read_next(mut from: NumberedStream<Box<dyn Items>>) -> StreamRead<Box<dyn Items>, ReadItem> {
+    let read = catch_unwind(AssertUnwindSafe(|| {
+        let item = from.stream.next()?;
+        Ok(item.map(|item| item.held().unwrap_or(item)))
+    }));
+    let read = read.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
+    let item = read.transpose();
+    let is_over = !matches!(item, Some(Ok(_)));
+    StreamRead { from, item, is_over }
 }
 
-/// Returns the next item, with its record. An item that can't be read is returned unread: its error is
-/// reported when the consumer reads it.
-fn read_next(items: &mut dyn Items) -> Result<Option<Item>, BoxError> {
-    let Some(item) = items.next()? else { return Ok(None) };
-    Ok(Some(item.held().unwrap_or(item)))
+/// Why a thread that waited for an item got none.
+fn reason(error: WaitError) -> BoxError {
+    match error {
+        WaitError::Forked(error) => error.into(),
+        // Only the drop of an item or of a pass panics in a thread that reads ahead.
+        WaitError::WorkersEnded | WaitError::Stopped | WaitError::TimedOut => {
+            "the threads that read ahead have panicked: see their messages".into()
+        }
+    }
 }

@@ -148,7 +148,7 @@ fn a_capsule_outlives_its_batch_and_its_loader() {
 #[allow(unsafe_code, reason = "a structure of C")]
 fn capsule_address(capsule: &fuseloop::device::DlpackCapsule) -> u64 {
     // SAFETY: the capsule is alive.
-    unsafe { (*capsule.as_ptr()).data as u64 }
+    unsafe { (*capsule.as_ptr()).tensor.data as u64 }
 }
 
 /// Batches that a trainer holds are never overwritten: the loader waits, or returns an error.

@@ -27,7 +27,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
 use shuttle::{Config, Runner, thread};
-use work_queue::{At as AtTask, QueueScenario};
+use work_queue::{At as AtTask, QueueScenario, StreamsScenario};
 
 /// Runs `scenario` in many orders, or in this process's slice of them.
 fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
@@ -513,6 +513,29 @@ fn a_queue_whose_consumer_leaves_ends() {
     });
 }
 
+/// Draws streams that are read ahead.
+fn drawn_streams() -> StreamsScenario {
+    StreamsScenario {
+        workers: some(3),
+        streams: some(3),
+        items: some(3) - 1,
+        capacity: some(3),
+        in_turn: some(2) == 1,
+        removed_after: some(4),
+        panics: None,
+    }
+}
+
+#[test]
+fn streams_that_are_read_ahead_come_in_order_and_end() {
+    explore(|| drawn_streams().run());
+}
+
+#[test]
+fn a_panic_of_a_worker_ends_streams_that_are_read_ahead() {
+    explore(|| StreamsScenario { panics: Some(some(3) - 1), ..drawn_streams() }.run());
+}
+
 /// Returns true if `scenario` fails with `fault` planted.
 fn is_found(fault: Fault, scenario: fn()) -> bool {
     faults::plant(Some(fault));
@@ -525,6 +548,7 @@ fn is_found(fault: Fault, scenario: fn()) -> bool {
 fn a_planted_lost_wake_up_is_found() {
     assert!(is_found(Fault::LostWakeUp, whole_run));
     assert!(is_found(Fault::LostWakeUp, || drawn_queue(AtTask::Fine).run()));
+    assert!(is_found(Fault::LostWakeUp, || drawn_streams().run()));
 }
 
 #[test]

@@ -36,7 +36,7 @@ use fuseloop_ops::DType;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
 use shuttle::{Config, Runner, thread};
-use work_queue::{At as AtTask, QueueScenario};
+use work_queue::{At as AtTask, QueueScenario, StreamsScenario};
 
 /// Tries every order with at most `preemptions` preemptions, depth first.
 struct Exhaustive {
@@ -336,6 +336,28 @@ fn a_work_queue_whose_worker_panics_ends_in_every_order() {
 #[test]
 fn a_work_queue_that_is_left_ends_in_every_order() {
     explore("a queue left", || QueueScenario { leaves_after: 1, ..QUEUE }.run());
+}
+
+const STREAMS: StreamsScenario = StreamsScenario {
+    workers: 2,
+    streams: 2,
+    items: 0,
+    capacity: 1,
+    in_turn: true,
+    removed_after: usize::MAX,
+    panics: None,
+};
+
+#[test]
+fn streams_that_are_read_ahead_end_in_every_order() {
+    explore("streams in turn", || STREAMS.run());
+    explore("streams as they are ready", || StreamsScenario { in_turn: false, ..STREAMS }.run());
+}
+
+#[test]
+fn streams_whose_worker_panics_or_that_are_removed_end_in_every_order() {
+    explore("a panic at a stream", || StreamsScenario { panics: Some(1), ..STREAMS }.run());
+    explore("a stream removed", || StreamsScenario { removed_after: 1, ..STREAMS }.run());
 }
 
 /// Returns true if some order of `scenario` fails with `fault` planted.

@@ -1,8 +1,9 @@
 //! The choice of samples: indices, filters, and orders that depend on a field.
 
 use super::{all, builder, pictures};
+use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::Value;
-use fuseloop::{LoaderBuilder, Order};
+use fuseloop::{Loader, LoaderBuilder, Order};
 
 fn ids(builder: LoaderBuilder) -> Vec<u64> {
     let loader = builder.build().unwrap();
@@ -35,11 +36,53 @@ fn a_filter_holds_alone_and_over_indices() {
     assert_eq!(shuffled, small);
 }
 
+fn refusal(builder: LoaderBuilder) -> String {
+    builder.build().err().unwrap().to_string()
+}
+
 #[test]
-fn a_filter_that_keeps_nothing_is_an_empty_epoch() {
+fn a_setup_without_samples_is_refused() {
     let (_dir, path) = pictures(5);
-    let none = builder(&path).filter("label", |_| false).build().unwrap();
-    assert!(none.is_empty() && none.epoch(0).unwrap().next().is_none());
+    let at = path.display();
+    let left = format!("{at}: `indices` and `filter` leave none of 5 samples");
+    assert_eq!(refusal(builder(&path).filter("label", |_| false)), left);
+    assert_eq!(refusal(builder(&path).indices([])), left);
+    let ranks = Ranks::new(0, 8, Uneven::Drop).unwrap();
+    let ranks = refusal(builder(&path).distributed(ranks));
+    let order = "the random order makes an epoch of 0 out of 5 samples on each of 8 ranks";
+    assert_eq!(ranks, format!("{at}: {order}"));
+}
+
+#[test]
+fn a_batch_that_the_set_can_not_fill_is_refused_only_if_it_would_be_dropped() {
+    let (_dir, path) = pictures(5);
+    assert_eq!(
+        refusal(builder(&path).drop_last(true)),
+        format!(
+            "{}: an epoch of 5 samples has no batch of 6, and `drop_last` drops the short one: \
+             take a smaller batch size, or `drop_last(false)`",
+            path.display()
+        )
+    );
+    let whole = builder(&path).build().unwrap();
+    assert_eq!((whole.len(), whole.samples()), (1, 5));
+    let ranks = Ranks::new(1, 2, Uneven::Pad).unwrap();
+    let share = refusal(builder(&path).batch_size(4).distributed(ranks).drop_last(true));
+    assert!(share.contains("an epoch of 3 samples has no batch of 4"), "{share}");
+}
+
+/// As many rows come as `samples` says, in as many batches as `len` says.
+#[test]
+fn samples_and_len_count_what_comes() {
+    let (_dir, path) = pictures(20);
+    for (drop, want) in [(false, (4, 20)), (true, (3, 18))] {
+        let loader = builder(&path).drop_last(drop).build().unwrap();
+        assert_eq!((loader.len(), loader.samples()), want);
+        let lens = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len() as u64);
+        assert_eq!(lens.fold((0, 0), |(n, sum), len| (n + 1, sum + len)), want);
+    }
+    let default = Loader::open(&path).unwrap().without("image").batch_size(6).build().unwrap();
+    assert_eq!((default.len(), default.samples()), (4, 20), "a short batch comes unless dropped");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn arithmetic_is_written_lane_for_lane() {
 #[test]
 fn the_text_of_normalize_is_the_same_for_all_numbers() {
     let text = |mean: [f64; 3]| {
-        let op = Normalize::new(mean, [1.0; 3]).unwrap();
+        let op = Normalize::levels(mean, [1.0; 3]).unwrap();
         let fuseloop_ops::author::OpClass::Pixel(op) = op.class() else { panic!("a pixel op") };
         let frame = Translation { param_count: 0, constants: Some(5), ..FRAME };
         translated(frame, |e, pixels| PixelOp::emit(op, e, pixels)).unwrap()

@@ -1,0 +1,160 @@
+//! Mistakes that would train wrongly without an error: each is refused, and the message says what to do.
+
+use crate::common::dataset;
+use fuseloop::prelude::*;
+use fuseloop::source::ClassNames;
+use fuseloop::spec::Spec;
+use fuseloop::write::WriteMode;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const IMAGENET: ([f64; 3], [f64; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+
+fn pictures() -> (tempfile::TempDir, PathBuf) {
+    dataset::write(6, WriteMode::Raw, |_| Size::new(8, 8))
+}
+
+fn refusal(builder: LoaderBuilder) -> String {
+    builder.build().unwrap_err().to_string()
+}
+
+/// Returns the builder of a loader by a pipeline file of this text.
+fn by_file(path: &Path, text: &str) -> LoaderBuilder {
+    text.parse::<Spec>().unwrap().apply(Loader::open(path).unwrap())
+}
+
+#[test]
+fn a_second_normalize_is_refused_in_rust_and_toml() {
+    let (_dir, path) = pictures();
+    let want = "output image: op 2 of the list: Normalize takes pixels of 0..=255, but gets what op 0 has \
+                normalized (keep one of the two)";
+    let twice = |_| {
+        let flip = RandomHorizontalFlip::new(0.5)?;
+        Ok(ops![Normalize::imagenet(), flip, Normalize::new(IMAGENET.0, IMAGENET.1)?])
+    };
+    assert_eq!(refusal(Loader::open(&path).unwrap().pipeline("image", twice)), want);
+    let normalize = "{ op = 'Normalize', mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5] }";
+    let text = format!("[fields]\nimage = [{normalize}, 'RandomHorizontalFlip', {normalize}]");
+    assert_eq!(refusal(by_file(&path, &text)), want);
+    // Ops that never run for the same sample may each normalize.
+    let either = |_| {
+        let halves = Normalize::new([0.5; 3], [0.5; 3])?;
+        Ok(ops![RandomChoice::new(vec![ops![Normalize::imagenet()], ops![halves]], &[1.0, 1.0])?])
+    };
+    Loader::open(&path).unwrap().pipeline("image", either).build().unwrap();
+}
+
+#[test]
+fn a_pipeline_file_names_the_scale_of_constants() {
+    let text = |constants: &str| format!("[fields]\nimage = [{{ op = 'Normalize', {constants} }}]");
+    let ops = |constants: &str| -> Result<String, String> {
+        let spec: Spec = text(constants).parse().map_err(|error| format!("{error}"))?;
+        Ok(format!("{:?}", spec.ops("image", Epoch(0)).unwrap()))
+    };
+    let unit = "mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225]";
+    let levels = "mean = [123.675, 116.28, 103.53], std = [58.395, 57.12, 57.375]";
+    let imagenet = format!("{:?}", ops![Normalize::imagenet()]);
+    assert_eq!(ops(unit), Ok(imagenet.clone()));
+    assert_eq!(ops(&format!("{unit}, scale = 'unit'")), Ok(imagenet.clone()));
+    assert_eq!(ops(&format!("{levels}, scale = 'levels'")), Ok(imagenet));
+    for (constants, cure) in
+        [(levels.to_owned(), "levels"), (format!("{unit}, scale = 'levels'"), "unit")]
+    {
+        let error = ops(&constants).unwrap_err();
+        assert!(error.contains(&format!("scale = \"{cure}\"")), "{error}");
+    }
+}
+
+#[test]
+fn an_image_mixed_without_its_label_is_refused_in_rust_and_toml() {
+    let (_dir, path) = pictures();
+    let want = "output image: MixUp mixes the images, but no label alike: put MixUp, with the same \
+                parameters, last in the list of one of label, or leave these out (`without`)";
+    let mixed = || {
+        let mixup = |alpha| move |_| Ok(ops![MixUp::new(alpha)?]);
+        Loader::open(&path).unwrap().pipeline("image", mixup(0.2)).pipeline("label", mixup(0.2))
+    };
+    let other = |_| Ok(ops![OneHot::new(10)?, MixUp::new(0.3)?]);
+    mixed().build().unwrap();
+    assert_eq!(refusal(mixed().pipeline("label", |_| Ok(ops![]))), want);
+    assert!(refusal(mixed().pipeline("label", other)).contains("with the same parameters"));
+    mixed().pipeline("label", |_| Ok(ops![])).without("label").build().unwrap();
+    let file = |rest: &str| {
+        by_file(&path, &format!("{rest}\n[fields]\nimage = [{{ op = 'MixUp', alpha = 0.2 }}]"))
+    };
+    assert_eq!(refusal(file("")), want);
+    file("without = ['label']").build().unwrap();
+    // A view of the label may be mixed in its place.
+    let view = mixed().pipeline("label", |_| Ok(ops![]));
+    view.view("mixed", "label", |_| Ok(ops![MixUp::new(0.2)?])).build().unwrap();
+}
+
+/// A folder of two pictures in each of the classes.
+fn folder(dir: &Path, name: &str, classes: &[&str]) -> PathBuf {
+    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/png/rgb8.png");
+    for class in classes {
+        let class = dir.join(name).join(class);
+        fs::create_dir_all(&class).unwrap();
+        ["0.png", "1.png"].map(|file| fs::copy(&picture, class.join(file)).unwrap());
+    }
+    dir.join(name)
+}
+
+#[test]
+fn a_validation_folder_of_other_classes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let train = folder(dir.path(), "train", &["ape", "bee", "cow", "dog"]);
+    let same = folder(dir.path(), "same", &["ape", "bee", "cow", "dog"]);
+    let less = folder(dir.path(), "less", &["ape", "cow", "dog", "eel"]);
+    let train = Loader::open(train).unwrap().without("image").build().unwrap();
+    let names = train.classes().unwrap();
+    assert_eq!(names.iter().collect::<Vec<_>>(), [(0, "ape"), (1, "bee"), (2, "cow"), (3, "dog")]);
+    let expecting = |path: &Path, names: &ClassNames| {
+        Loader::open(path).unwrap().without("image").expect_classes(names.clone())
+    };
+    expecting(&same, &names).build().unwrap();
+    let differences =
+        "bee is missing, eel is not expected, cow is 1, expected 2, dog is 2, expected 3";
+    let want = format!(
+        "{}: its classes are not those expected: {differences}; bring both to the same classes, or \
+         number them in a `classes.json`",
+        less.display()
+    );
+    assert_eq!(refusal(expecting(&less, &names)), want);
+    let file = "classes = ['ape', 'bee', 'cow', 'dog']\nwithout = ['image']";
+    assert_eq!(refusal(by_file(&less, file)), want);
+    by_file(&same, file).build().unwrap();
+
+    let (_dir, nameless) = pictures();
+    assert!(refusal(expecting(&nameless, &names)).contains("its classes are not known"));
+    let none = Loader::open(&nameless).unwrap().build().unwrap().classes().unwrap();
+    assert!(refusal(expecting(&same, &none)).contains("`expect_classes` got no names"));
+}
+
+#[test]
+fn loaders_builders_and_batches_have_the_ordinary_traits() {
+    let (_dir, path) = pictures();
+    let builder = Loader::open(&path).unwrap().batch_size(4).seed(7).order(Order::Random);
+    let name = path.display();
+    assert_eq!(
+        format!("{builder:?}"),
+        format!(
+            "LoaderBuilder {{ dataset: \"{name}\", batch_size: 4, order: Random, seed: 7, .. }}"
+        )
+    );
+    let (one, two) = (builder.clone().build().unwrap(), builder.build().unwrap());
+    assert_eq!(
+        format!("{one:?}"),
+        format!(
+            "Loader {{ dataset: \"{name}\", samples: Some(6), batches: Some(2), batch_size: 4, \
+             outputs: [\"image\", \"label\"], .. }}"
+        )
+    );
+    let (mut batches, other) = (one.epoch(3).unwrap(), two.epoch(3).unwrap());
+    assert_eq!(format!("{batches:?}"), "Batches { epoch: Epoch(3), remaining: Some(2), .. }");
+    for other in other {
+        let (batch, other) = (batches.next().unwrap().unwrap(), other.unwrap());
+        assert_eq!(batch.bytes("image").unwrap(), other.bytes("image").unwrap());
+    }
+    assert!(batches.next().is_none() && batches.next().is_none());
+}
