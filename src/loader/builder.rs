@@ -7,11 +7,12 @@ use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::{LoadError, LoadErrorKind};
+use super::error::LoadErrorKind;
 use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
+use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
@@ -189,7 +190,7 @@ impl LoaderBuilder {
     /// let loader = Loader::open("train.beton")?
     ///     .filter("label", |label| matches!(label, Value::Int(0..100)))
     ///     .build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     #[must_use]
     pub fn filter(
@@ -503,7 +504,7 @@ impl LoaderBuilder {
     /// # use fuseloop::Loader;
     /// let train = Loader::open("photos/train")?.build()?;
     /// let val = Loader::open("photos/val")?.expect_classes(train.classes()?).build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// [`Loader::classes`] tells where the names of a dataset come from.
@@ -678,7 +679,7 @@ impl LoaderBuilder {
     ///
     /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
     /// device, a cache or the threads can't be set up.
-    pub fn build(self) -> Result<Loader, LoadError> {
+    pub fn build(self) -> Result<Loader, Error> {
         Ok(self.build_loader()?)
     }
 
