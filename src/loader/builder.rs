@@ -7,11 +7,12 @@ use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::{LoadError, LoadErrorKind};
+use super::error::LoadErrorKind;
 use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
+use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
@@ -52,7 +53,7 @@ use std::time::Duration;
 /// for batch in loader.epoch(0)? {
 ///     let batch = batch?;
 ///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
-///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     let labels = batch.tensor::<i64>("label")?; // [256]
 ///     assert_eq!(images.shape()[0], labels.shape()[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -189,7 +190,7 @@ impl LoaderBuilder {
     /// let loader = Loader::open("train.beton")?
     ///     .filter("label", |label| matches!(label, Value::Int(0..100)))
     ///     .build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     #[must_use]
     pub fn filter(
@@ -312,7 +313,7 @@ impl LoaderBuilder {
     }
 
     /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
-    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// have the same size), an int i64 `[]`, a float f64 `[]`, bytes and JSON u8 padded with zeros to
     /// the longest, and an array keeps its type. For images of several sizes, and for the length of
     /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
     /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
@@ -504,7 +505,7 @@ impl LoaderBuilder {
     /// # use fuseloop::Loader;
     /// let train = Loader::open("photos/train")?.build()?;
     /// let val = Loader::open("photos/val")?.expect_classes(train.classes()?).build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// [`Loader::classes`] tells where the names of a dataset come from.
@@ -566,7 +567,7 @@ impl LoaderBuilder {
     ///             ToChannelsFirst,
     ///         ])
     ///     })
-    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+    ///     .pipeline("label", |_| Ok(ops![ToDevice::new("auto")?]))
     ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
     ///     .build()?;
     /// println!("batches are made on {}", loader.device());
@@ -679,7 +680,7 @@ impl LoaderBuilder {
     ///
     /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
     /// device, a cache or the threads can't be set up.
-    pub fn build(self) -> Result<Loader, LoadError> {
+    pub fn build(self) -> Result<Loader, Error> {
         Ok(self.build_loader()?)
     }
 

@@ -47,8 +47,7 @@ pub(crate) mod error;
 mod read;
 pub(crate) mod schedule;
 
-pub(crate) use error::ParseCause;
-pub use error::{ParseError, TextPosition};
+use crate::error::Error;
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
@@ -217,9 +216,8 @@ impl Spec {
     /// # Errors
     ///
     /// If the file can't be read, and the errors of [`parse`](Self::parse).
-    pub fn open(path: &Path) -> Result<Self, ParseError> {
-        let text = read::text(path)?;
-        Self::parse(&text, path)
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::parse(&read::text(path)?, path)
     }
 
     /// Checks a pipeline file's text. Errors call the file `path`.
@@ -229,10 +227,12 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// See [`ParseCause`]; an error has a line and a column.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ParseError> {
+    /// If the text is not TOML, or names an op, a parameter or a setting that does not exist. The message has the
+    /// line and the column.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
-        Self::of_table(&top).map_err(|error| read::SpecFault::from(error).in_text(text, path))
+        let spec = Self::of_table(&top);
+        Ok(spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?)
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
@@ -322,9 +322,9 @@ impl Spec {
 
 /// Parses text that is not in a file; errors call it `pipeline`.
 impl std::str::FromStr for Spec {
-    type Err = ParseError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         Self::parse(text, Path::new("pipeline"))
     }
 }
