@@ -554,6 +554,7 @@ impl Cause for LoadErrorKind {
             | Self::Plan { output, .. }
             | Self::Component { output, .. }
             | Self::Compile { output, .. }
+            | Self::MaskKind { field: output }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::NoPictures { field } => Details::of(ErrorKind::Damaged).field(field),
@@ -561,6 +562,7 @@ impl Cause for LoadErrorKind {
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
             Self::NoPages { .. } | Self::Stream { .. } => unsupported,
+            Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
             Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
             | Self::NoClassesExpected { .. }
