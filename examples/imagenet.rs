@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for batch in loader.epoch(epoch)? {
             let batch = batch?;
             let pixels = batch.tensor::<f16>("image")?; // [256, 3, side, side]
-            let labels = batch.tensor::<i64>("label")?; // [256, 1]
+            let labels = batch.tensor::<i64>("label")?; // [256]
             train_on(pixels.shape(), pixels.as_slice(), labels.as_slice());
             images += batch.len();
         }

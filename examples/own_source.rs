@@ -77,7 +77,7 @@ fn main() -> Result<(), BoxError> {
     for batch in loader.epoch(0)? {
         let batch = batch?;
         let images = batch.tensor::<u8>("image")?; // [4, 3, 32, 32]
-        let labels = batch.tensor::<i64>("label")?; // [4, 1]
+        let labels = batch.tensor::<i64>("label")?; // [4]
         println!("{:?}: samples {:?}, labels {:?}", images.shape(), batch.ids(), labels.as_slice());
     }
 

@@ -3,7 +3,6 @@
 use super::folder::InFolder;
 use super::print::note;
 use super::problem::Problem;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::spec::SpecExt as _;
@@ -69,7 +68,7 @@ impl OnRank {
     /// script has some too, whatever it starts. If such variables contain a rank, a note says so.
     fn ranks(&self) -> Result<Option<Ranks>, Problem> {
         if let (Some(rank), Some(world)) = (self.rank, self.world) {
-            let ranks = Ranks::new(rank, world, Uneven::Pad).map_err(LoadErrorKind::from)?;
+            let ranks = Ranks::new(rank, world, Uneven::Pad)?;
             return Ok(Some(ranks));
         }
         if let Ok(Some(ranks)) = Ranks::from_env()

@@ -7,12 +7,13 @@ use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::{LoadError, LoadErrorKind};
+use super::error::LoadErrorKind;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
+use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
@@ -54,7 +55,7 @@ use std::time::Duration;
 /// for batch in loader.epoch(0)? {
 ///     let batch = batch?;
 ///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
-///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     let labels = batch.tensor::<i64>("label")?; // [256]
 ///     assert_eq!(images.shape()[0], labels.shape()[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -191,7 +192,7 @@ impl LoaderBuilder {
     /// let loader = Loader::open("train.beton")?
     ///     .filter("label", |label| matches!(label, Value::Int(0..100)))
     ///     .build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     #[must_use]
     pub fn filter(
@@ -314,7 +315,7 @@ impl LoaderBuilder {
     }
 
     /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
-    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// have the same size), an int i64 `[]`, a float f64 `[]`, bytes and JSON u8 padded with zeros to
     /// the longest, and an array keeps its type. For images of several sizes, and for the length of
     /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
     /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
@@ -430,6 +431,31 @@ impl LoaderBuilder {
         self
     }
 
+    /// Declares that the images of a field are masks: their values are numbers of classes, not colours. Ops that
+    /// would compute new values are refused: colour ops, blurs, and interpolation other than the nearest pixel.
+    /// So are JPEGs.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let loader = Loader::open("segmentation.beton")?
+    ///     .mask("mask")
+    ///     .pipeline("image", ops![crop()?, Normalize::imagenet()])
+    ///     .pipeline("mask", ops![crop()?.interpolation(Interpolation::Nearest)])
+    ///     .share_draws("mask", "image")
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A mask is an RGB image here, with the class number of a pixel in all three channels: write it from a
+    /// gray PNG or from raw pixels, with `WriteMode::Mask`. A PNG with a
+    /// palette is decoded to the colours of the palette: convert such masks to gray ones first.
+    #[must_use]
+    pub fn mask(mut self, field: &str) -> Self {
+        self.wanted.masks.push(field.to_owned());
+        self
+    }
+
     /// Adds an output `name` of the field `of` with its own draws: the second view of contrastive
     /// learning. A sample is read and decoded once for all its views.
     ///
@@ -500,7 +526,7 @@ impl LoaderBuilder {
     /// # use fuseloop::Loader;
     /// let train = Loader::open("photos/train")?.build()?;
     /// let val = Loader::open("photos/val")?.expect_classes(train.classes()?).build()?;
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// [`Loader::classes`] tells where the names of a dataset come from.
@@ -560,7 +586,7 @@ impl LoaderBuilder {
     ///         Convert::to(DType::F16),
     ///         ToChannelsFirst,
     ///     ])
-    ///     .pipeline("label", ops![Squeeze, ToDevice::new("auto")?])
+    ///     .pipeline("label", ops![ToDevice::new("auto")?])
     ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
     ///     .build()?;
     /// println!("batches are made on {}", loader.device());
@@ -673,7 +699,7 @@ impl LoaderBuilder {
     ///
     /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
     /// device, a cache or the threads can't be set up.
-    pub fn build(self) -> Result<Loader, LoadError> {
+    pub fn build(self) -> Result<Loader, Error> {
         Ok(self.build_loader()?)
     }
 

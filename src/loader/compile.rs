@@ -259,6 +259,10 @@ fn plan_field(
             let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
             let image = new(ops, input, setup.rule).map_err(plan)?;
             image.check_size(&setup.decode.limits).map_err(plan)?;
+            if output.is_mask {
+                image.check_mask().map_err(plan)?;
+                check_mask_files(source, output.field)?;
+            }
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
             let kernel =
@@ -280,6 +284,17 @@ fn plan_field(
             }
         },
     })
+}
+
+/// Refuses masks that are known to be JPEGs.
+fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadErrorKind> {
+    match source.image_stats(field).map_or(0, |stats| stats.jpeg) {
+        0 => Ok(()),
+        jpegs => {
+            let field = source.fields()[field].name.clone();
+            Err(LoadErrorKind::MaskJpegs { field, jpegs })
+        }
+    }
 }
 
 /// Plans an output whose samples are collated.

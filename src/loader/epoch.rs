@@ -1,9 +1,10 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::{Cursor, CursorError};
-use super::error::{LoadError, LoadErrorKind};
+use super::error::LoadErrorKind;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
+use crate::error::Error;
 use crate::order::EpochOrder;
 use crate::run::{Delivery, EpochRun, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
@@ -79,13 +80,13 @@ impl Batches {
     /// # Errors
     ///
     /// If batches are delivered unordered.
-    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub fn cursor(&self) -> Result<Cursor, Error> {
         Ok(self.position.cursor()?)
     }
 }
 
 impl Iterator for Batches {
-    type Item = Result<Batch, LoadError>;
+    type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.run.next().map(|batch| batch.map(Batch::from));

@@ -34,16 +34,17 @@ mod stage;
 pub(crate) mod stats;
 mod work;
 
+use crate::error::Error;
 #[doc(inline)]
 pub use crate::run::Phase;
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheStats};
 pub use collate::Collate;
-pub use cursor::{Cursor, CursorError};
+pub use cursor::Cursor;
+use cursor::CursorError;
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-pub use error::LoadError;
 use error::LoadErrorKind;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
@@ -128,7 +129,7 @@ impl Loader {
     ///
     /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
     /// returned with the batch that the sample belongs to.
-    pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
+    pub fn epoch(&self, epoch: u32) -> Result<Batches, Error> {
         self.epoch_from(epoch, 0)
     }
 
@@ -138,7 +139,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, LoadError> {
+    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         Ok(self.start(epoch, &stage, first)?)
@@ -156,7 +157,7 @@ impl Loader {
     /// beyond the end of the epoch; and see [`epoch`](Self::epoch). A cursor at the end is not an error:
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
-    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
+    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
         Ok(self.start_at(cursor)?)
     }
 
@@ -175,7 +176,7 @@ impl Loader {
     /// # Errors
     ///
     /// If no epoch was started, or batches are delivered unordered.
-    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub fn cursor(&self) -> Result<Cursor, Error> {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         let position = position.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
         Ok(position.cursor()?)
@@ -187,11 +188,7 @@ impl Loader {
     /// # Errors
     ///
     /// If there is no such output, or the new ops do not fit. Nothing is changed then.
-    pub fn set_pipeline(
-        &self,
-        output: &str,
-        pipeline: impl Into<Pipeline>,
-    ) -> Result<(), LoadError> {
+    pub fn set_pipeline(&self, output: &str, pipeline: impl Into<Pipeline>) -> Result<(), Error> {
         self.engine.check_process().map_err(LoadErrorKind::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
@@ -208,7 +205,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub fn renew(&self, batches: Batches) -> Result<Batches, LoadError> {
+    pub fn renew(&self, batches: Batches) -> Result<Batches, Error> {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
@@ -268,7 +265,10 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadErrorKind::Begin { dataset: self.source.name(), error })
+        begun.map_err(|error| LoadErrorKind::Begin {
+            dataset: self.source.name(),
+            error: error.into(),
+        })
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadErrorKind> {
@@ -402,13 +402,13 @@ impl Loader {
     /// let loader = Loader::open("photos/train")?.build()?;
     /// let classes = loader.classes()?;
     /// println!("{} classes; 3 is {:?}", classes.iter().len(), classes.get(3));
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// If the file with the names is damaged.
-    pub fn classes(&self) -> Result<ClassNames, LoadError> {
+    pub fn classes(&self) -> Result<ClassNames, Error> {
         Ok(classes::names(&*self.source)?)
     }
 

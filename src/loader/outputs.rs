@@ -13,7 +13,7 @@ use super::collate::Collate;
 use super::error::LoadErrorKind;
 use super::pipeline::Pipeline;
 use crate::sample::Epoch;
-use crate::source::{Escaped, Source};
+use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
 
@@ -24,6 +24,8 @@ pub(super) struct OutputRequest {
     /// Ops for a component of the dataset.
     pub(super) component_pipelines: Vec<(usize, String, Pipeline)>,
     pub(super) without: Vec<String>,
+    /// Image fields that hold masks.
+    pub(super) masks: Vec<String>,
     pub(super) extras: Vec<ExtraOutput>,
     /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
@@ -54,6 +56,8 @@ pub(super) struct OutputSpec {
     pub(super) collate: Option<Collate>,
     /// The components of the dataset whose samples have other ops.
     pub(super) component_ops: Vec<(usize, Pipeline)>,
+    /// True for an image whose values are numbers of classes.
+    pub(super) is_mask: bool,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -157,9 +161,17 @@ impl OutputRequest {
     }
 
     fn check_fields(&self, source: &dyn Source) -> Result<(), LoadErrorKind> {
-        let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
+        let named = self.pipelines.iter().map(|(name, _)| name);
+        let mut named = named.chain(&self.without).chain(&self.masks);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
+        }
+        let is_image = |name: &str| {
+            let field = source.field_index(name);
+            field.is_some_and(|field| source.fields()[field].kind == FieldKind::RgbImage)
+        };
+        if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
+            return Err(LoadErrorKind::MaskKind { field: field.clone() });
         }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
@@ -188,6 +200,7 @@ impl OutputRequest {
                 draws: DrawsOf { field, view: 0 },
                 collate: None,
                 component_ops: vec![],
+                is_mask: self.masks.iter().any(|name| is_its_own(name)),
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -243,6 +256,7 @@ fn add(
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
+    let is_mask = outputs[parent].is_mask;
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
         None => (
@@ -268,6 +282,7 @@ fn add(
         title,
         collate,
         component_ops,
+        is_mask,
         steps,
         own,
         is_branch,

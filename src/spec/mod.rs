@@ -35,6 +35,7 @@
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
+//! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
@@ -46,8 +47,7 @@ pub(crate) mod error;
 mod read;
 pub(crate) mod schedule;
 
-pub(crate) use error::ParseCause;
-pub use error::{ParseError, TextPosition};
+use crate::error::Error;
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
@@ -126,6 +126,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out of the batches.
     pub without: Vec<String>,
+    /// The image fields that hold masks.
+    pub masks: Vec<String>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
@@ -181,6 +183,7 @@ const TOP: &[ParamInfo] = &[
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
+    optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
@@ -205,6 +208,7 @@ impl Settings {
             device_batches: args.if_given("device_batches", OpArgs::usize)?,
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
+            masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
@@ -219,9 +223,8 @@ impl Spec {
     /// # Errors
     ///
     /// If the file can't be read, and the errors of [`parse`](Self::parse).
-    pub fn open(path: &Path) -> Result<Self, ParseError> {
-        let text = read::text(path)?;
-        Self::parse(&text, path)
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::parse(&read::text(path)?, path)
     }
 
     /// Checks a pipeline file's text. Errors call the file `path`.
@@ -231,10 +234,12 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// See [`ParseCause`]; an error has a line and a column.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ParseError> {
+    /// If the text is not TOML, or names an op, a parameter or a setting that does not exist. The message has the
+    /// line and the column.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
-        Self::of_table(&top).map_err(|error| read::SpecFault::from(error).in_text(text, path))
+        let spec = Self::of_table(&top);
+        Ok(spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?)
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
@@ -308,6 +313,9 @@ impl Spec {
         for field in &settings.without {
             builder = builder.without(field);
         }
+        for field in &settings.masks {
+            builder = builder.mask(field);
+        }
         if !settings.classes.is_empty() {
             builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());
         }
@@ -331,9 +339,9 @@ impl Spec {
 
 /// Parses text that is not in a file; errors call it `pipeline`.
 impl std::str::FromStr for Spec {
-    type Err = ParseError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         Self::parse(text, Path::new("pipeline"))
     }
 }

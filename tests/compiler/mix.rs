@@ -287,7 +287,7 @@ fn seeds_epochs_and_batches_draw_apart() {
 fn a_label_that_follows_no_image_is_refused() {
     let (_dir, path) = file(8);
     let kind = (DType::U8, Layout::ChannelsLast);
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
     let with_label = |label: fn() -> Ops| {
         loader(&path, kind, || ops![MixUp::new(0.2).unwrap()]).pipeline("label", label())
     };

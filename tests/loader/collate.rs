@@ -9,7 +9,7 @@ use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
 };
-use fuseloop::spec::{ParseError, Spec};
+use fuseloop::spec::Spec;
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fmt::Debug;
@@ -559,7 +559,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
 
 /// A builder with a file's `[collate]` table applied, or the error.
 fn of_toml(text: &str) -> Result<LoaderBuilder, String> {
-    let spec: Spec = text.parse().map_err(|error: ParseError| error.to_string())?;
+    let spec: Spec = text.parse().map_err(|error: fuseloop::Error| error.to_string())?;
     Ok(spec.apply(Texts::new(varied_texts(9, 8)).loader()))
 }
 

@@ -9,12 +9,12 @@ use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::jitter;
 use fuseloop::loader::Pipeline;
-use fuseloop::ops::author::{Dim, ImageType};
-use fuseloop::ops::internals::SampleKey;
+use fuseloop::ops::author::{Dim, ImageType, Rng};
+use fuseloop::ops::internals::{SampleKey, stream};
 use fuseloop::order::Subset;
 use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, Source, Value};
 use fuseloop::write::WriteMode;
-use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Batch, Batches, Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -160,6 +160,7 @@ fn an_error_of_a_list_by_epoch_may_have_any_type() {
     let chain = std::iter::successors(first, |error| error.source()).map(ToString::to_string);
     let chain = chain.collect::<Vec<_>>().join(": ");
     assert!(chain.contains("image") && chain.contains("no settings for epoch 2"), "{chain}");
+    assert!(error.get_ref().unwrap().is::<NoSettings>());
     assert_eq!(loader.epoch(0).unwrap().count(), 1, "the error changes nothing");
 }
 
@@ -184,6 +185,48 @@ fn other_fields_and_labels_come_along() {
     assert_eq!(classes, [0, 1, 9, 3, 4, 5]);
     let without = builder(&path).without("label").build().unwrap();
     assert_eq!(without.tensors().len(), 1);
+}
+
+/// A closure's draws depend on seed, epoch, sample, field and name alone.
+#[test]
+fn closures_on_labels_and_images_draw_the_same_for_any_number_of_threads_and_after_a_resume() {
+    const EPOCH: u32 = 2;
+    let (_dir, path) = dataset::write(23, WriteMode::Raw, |_| Size::new(8, 8));
+    let drawn = |rng: &mut Rng| i64::from(rng.below(1_000_000));
+    let open = |workers| {
+        let noise = move || {
+            Lambda::label("Noise", move |cx, label| {
+                assert_eq!((cx.sample as i64 % 10, cx.epoch), (label, EPOCH));
+                drawn(cx.rng)
+            })
+        };
+        let paint = |host: HostSample<'_>, pixels: &mut [u8]| pixels.fill(10 * host.epoch as u8);
+        builder(&path)
+            .workers(workers)
+            .pipeline("image", ops![Lambda::new("Paint", paint)])
+            .pipeline("label", ops![noise()])
+            .build()
+            .unwrap()
+    };
+    let labels = |batches: Batches| -> Vec<(SampleId, i64)> {
+        let of = |batch: &Batch| {
+            assert!(batch.bytes("image").unwrap().iter().all(|&v| v == 10 * EPOCH as u8));
+            let labels = batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
+            batch.ids().iter().copied().zip(labels).collect::<Vec<_>>()
+        };
+        batches.flat_map(|batch| of(&batch.unwrap())).collect()
+    };
+    let one = labels(open(1).epoch(EPOCH).unwrap());
+    for &(sample, label) in &one {
+        let key = SampleKey::new(SEED, EPOCH, sample.0).field(1);
+        assert_eq!(label, drawn(&mut key.op(stream("Noise", 0))), "{sample}");
+    }
+    let loader = open(4);
+    assert_eq!(labels(loader.epoch(EPOCH).unwrap()), one);
+    let mut run = loader.epoch(EPOCH).unwrap();
+    run.next().unwrap().unwrap();
+    let cursor = run.cursor().unwrap();
+    assert_eq!(labels(open(3).resume(&cursor).unwrap()), one[7..]);
 }
 
 #[test]

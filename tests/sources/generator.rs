@@ -2,7 +2,7 @@
 //! clean end in all cases. A loader over a generator yields what a file of the same records yields.
 
 use crate::common::dataset::{picture, varied};
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::GenerateErrorKind;
 use fuseloop::internals::workload::jitter;
 use fuseloop::ops::internals::SampleKey;
@@ -155,8 +155,8 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
         message.contains("; 1 of 2 producers are inside the function: ticket 1 for "),
         "{message}"
     );
-    assert!(error.is_timeout());
-    let GenerateErrorKind::TimedOut { waited, busy, .. } = error.kind() else {
+    assert_eq!(error.kind(), fuseloop::ErrorKind::Timeout);
+    let Some(GenerateErrorKind::TimedOut { waited, busy, .. }) = error.cause() else {
         panic!("{message}")
     };
     assert!(*waited >= ms(30) && busy[0].elapsed >= ms(30));

@@ -2,8 +2,8 @@
 //! number is an error of one line, and `auto` reports why the CPU is used.
 
 use crate::dataset::{self, varied};
-use fuseloop::device::DeviceError;
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
+use fuseloop::internals::device::DeviceError;
 use fuseloop::internals::device::Gpu;
 use fuseloop::internals::jit;
 use fuseloop::internals::loader::LoadErrorKind;
@@ -12,7 +12,7 @@ use fuseloop::loader::{Collate, Placement};
 use fuseloop::ops::author::{Dim, ImageType};
 use fuseloop::ops::internals::{ImageView, SampleKey};
 use fuseloop::write::WriteMode;
-use fuseloop::{Batch, LoadError, Loader, LoaderBuilder, Order, Spec, ops::*};
+use fuseloop::{Batch, Error, Loader, LoaderBuilder, Order, Spec, ops::*};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn has_no_gpu() -> bool {
     none
 }
 
-fn refusal(builder: LoaderBuilder) -> LoadError {
+fn refusal(builder: LoaderBuilder) -> Error {
     builder.build().expect_err("it should have been refused")
 }
 
@@ -168,7 +168,10 @@ fn a_gpu_by_number_is_had_or_refused() {
         naming(&path, "cpu", "cpu").device("cuda:0"),
     ] {
         let error = refusal(builder);
-        assert!(matches!(error.kind(), LoadErrorKind::Device(DeviceError::NoDriver)), "{error:?}");
+        assert!(
+            matches!(error.cause(), Some(LoadErrorKind::Device(DeviceError::NoDriver))),
+            "{error:?}"
+        );
         let line = error.to_string();
         assert!(!line.contains('\n') && line.contains("use the device \"cpu\""), "{line}");
     }

@@ -40,7 +40,7 @@ for epoch in 0..16 {
     for batch in loader.epoch(epoch)? {
         let batch = batch?;
         let images = batch.tensor::<half::f16>("image")?;   // [256, 3, 160 + .., 160 + ..]
-        let labels = batch.tensor::<i64>("label")?;         // [256, 1]
+        let labels = batch.tensor::<i64>("label")?;         // [256]
     }
 }
 println!("{}", loader.explain());                    // the plan: blocks, what was fused, what was pushed into decode

@@ -1,7 +1,8 @@
 //! A training loop: pipelines that end on a device, and a consumer that reads the batches there.
 
 use super::gpu::{self, Pinned};
-use fuseloop::device::{DeviceStream, DeviceTensorError, StreamHandle};
+use fuseloop::Error;
+use fuseloop::device::{DeviceStream, StreamHandle};
 use fuseloop::loader::Loader;
 use fuseloop::ops::*;
 use fuseloop::write::WriteMode;
@@ -111,7 +112,7 @@ impl Trainer {
     }
 
     /// Queues reads of a batch, and drops the batch before they are done.
-    pub(crate) fn take(&mut self, batch: Batch) -> Result<(), DeviceTensorError> {
+    pub(crate) fn take(&mut self, batch: Batch) -> Result<(), Error> {
         let mut both = vec![];
         for name in ["image", "label"] {
             let tensor = batch.device_tensor(name, self.stream())?;
