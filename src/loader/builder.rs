@@ -322,7 +322,8 @@ impl LoaderBuilder {
     /// JSON accept no ops. Everything but collated outputs accepts [`ToDevice`](fuseloop_ops::ToDevice).
     ///
     /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) must be last, in the image's
-    /// list and, with the same parameters, in its label's.
+    /// list and, with the same parameters, in its label's. Beside labels none of which is mixed, an image can't
+    /// be: leave such labels out with [`without`](Self::without).
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};

@@ -252,6 +252,17 @@ pub enum LoadErrorKind {
         /// The number of samples.
         samples: u64,
     },
+    /// A stream of unknown length ended before its first batch.
+    #[error(
+        "epoch {} has no batch: the stream has no samples, or with `drop_last` fewer than {rows}",
+        epoch.0
+    )]
+    NoBatch {
+        /// The epoch.
+        epoch: Epoch,
+        /// The rows of a batch over all ranks.
+        rows: u64,
+    },
     /// The names of the classes can't be read.
     #[error("{}: {error}", Escaped(dataset))]
     Classes {

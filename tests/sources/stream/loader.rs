@@ -72,7 +72,14 @@ fn a_stream_loads_as_its_pass_goes_with_and_without_a_known_end() {
         assert_loads(&numbers(5, count).stream());
         assert_loads(&numbers(5, count).held().stream());
     }
-    assert_loads(&numbers(5, 0).held().stream());
+    for (count, drop_last) in [(0, false), (3, true)] {
+        let stream = builder(&numbers(5, count).held().stream()).drop_last(drop_last);
+        let mut run = stream.build().unwrap().epoch(2).unwrap();
+        let error = run.next().unwrap().unwrap_err().to_string();
+        let want =
+            "epoch 2 has no batch: the stream has no samples, or with `drop_last` fewer than 4";
+        assert!(error == want && run.next().is_none(), "{error}");
+    }
     let empty = builder(&numbers(5, 0).stream()).build().err().unwrap().to_string();
     assert!(empty.ends_with("the dataset has no samples"), "{empty}");
 }
