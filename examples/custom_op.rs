@@ -113,11 +113,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let image = OwnedImage::rgb(size.height, size.width, white.clone());
         Ok::<_, BoxError>(vec![OwnedValue::Image(image)])
     })?;
-    let loader = Loader::from_source(source)
-        .batch_size(4)
-        .seed(2026)
-        .pipeline("image", move |_| list())
-        .build()?;
+    let loader =
+        Loader::from_source(source).batch_size(4).seed(2026).pipeline("image", list()?).build()?;
     println!("{}", loader.explain());
     for batch in loader.epoch(0)? {
         let batch = batch?;

@@ -358,15 +358,18 @@ fn add_components(
     cache: &mut KernelCache,
 ) -> Result<(), LoadErrorKind> {
     for (output, work) in outputs.iter().zip(plans) {
-        for (component, make) in &output.component_ops {
+        for (component, pipeline) in &output.component_ops {
             let refused = |reason| LoadErrorKind::Component {
                 output: output.name.clone(),
                 component: *component,
                 reason,
             };
             let titled = output.named(format!("{} of component {component}", output.name));
-            let ops = make(epoch)
-                .map_err(|error| LoadErrorKind::Param { output: titled.name.clone(), error })?;
+            let ops = pipeline.ops(epoch).map_err(|error| LoadErrorKind::ByEpoch {
+                output: titled.name.clone(),
+                epoch,
+                error,
+            })?;
             check_lists(&ops, &work.work).map_err(refused)?;
             let own = plan_field(source, &titled, ops, false, setup, cache)?;
             check_rows(&own, &work.work).map_err(refused)?;

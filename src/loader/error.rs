@@ -119,13 +119,24 @@ pub enum LoadErrorKind {
         /// Two of the image sizes.
         sizes: [Size; 2],
     },
-    /// A parameter of an op is invalid.
-    #[error("output {}: {error}", Escaped(output))]
-    Param {
-        /// The output whose pipeline has the op.
+    /// The function of a list by epoch returned an error.
+    #[error("output {}: its list for epoch {}: {error}", Escaped(output), epoch.index())]
+    ByEpoch {
+        /// The output.
         output: String,
+        /// The epoch.
+        epoch: Epoch,
         /// The reason.
-        error: ParamError,
+        error: BoxError,
+    },
+    /// A list is by epoch, but the lists may not be compiled again.
+    #[error(
+        "output {}: its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list",
+        Escaped(output)
+    )]
+    Recompile {
+        /// The output.
+        output: String,
     },
     /// A pipeline does not fit its field.
     #[error("output {}: {error}", Escaped(output))]
@@ -556,7 +567,11 @@ impl Cause for LoadErrorKind {
             | Self::OneField { first: name, .. }
             | Self::NoSuchOutput { name, .. }
             | Self::NameTaken { name } => field.field(name),
-            Self::Param { output, .. } | Self::Collate { output, .. } => parameter.field(output),
+            Self::Recompile { output } | Self::Collate { output, .. } => parameter.field(output),
+            Self::ByEpoch { output, error, .. } if error.is::<ParamError>() => {
+                parameter.field(output)
+            }
+            Self::ByEpoch { output, error, .. } => Details::of_custom(error).field(output),
             Self::Branch { output, .. }
             | Self::SharedDraws { output, .. }
             | Self::MixedAlone { output, .. }

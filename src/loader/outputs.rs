@@ -11,21 +11,18 @@
 
 use super::collate::Collate;
 use super::error::LoadErrorKind;
+use super::pipeline::Pipeline;
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, Source};
+use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
-use fuseloop_ops::{Ops, ParamError};
-use std::sync::Arc;
-
-/// Builds the ops for an epoch.
-pub(super) type MakeOps = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
 
 /// The outputs that the user asked for, not yet checked against the dataset.
 #[derive(Clone, Default)]
 pub(super) struct OutputRequest {
-    pub(super) pipelines: Vec<(String, MakeOps)>,
+    pub(super) pipelines: Vec<(String, Pipeline)>,
     /// Ops for a component of the dataset.
-    pub(super) component_pipelines: Vec<(usize, String, MakeOps)>,
+    pub(super) component_pipelines: Vec<(usize, String, Pipeline)>,
     pub(super) without: Vec<String>,
     /// Image fields that hold masks.
     pub(super) masks: Vec<String>,
@@ -42,7 +39,7 @@ pub(super) struct ExtraOutput {
     pub(super) of: String,
     /// For a branch, the number of ops of `of` that come first; `None` for a view.
     pub(super) after: Option<usize>,
-    pub(super) make: MakeOps,
+    pub(super) pipeline: Pipeline,
 }
 
 /// One tensor of the batches.
@@ -58,7 +55,7 @@ pub(super) struct OutputSpec {
     /// How its samples become a batch, if they differ in size.
     pub(super) collate: Option<Collate>,
     /// The components of the dataset whose samples have other ops.
-    pub(super) component_ops: Vec<(usize, MakeOps)>,
+    pub(super) component_ops: Vec<(usize, Pipeline)>,
     /// True for an image whose values are numbers of classes.
     pub(super) is_mask: bool,
     steps: Vec<PipelineEdit>,
@@ -87,7 +84,7 @@ struct PipelineEdit {
     /// The output that the step belongs to; branches have copies of it.
     of: usize,
     keep: usize,
-    make: MakeOps,
+    pipeline: Pipeline,
 }
 
 impl OutputSpec {
@@ -110,12 +107,21 @@ impl OutputSpec {
                 return Err(LoadErrorKind::Branch { output, keep, found });
             }
             ops.truncate(step.keep);
-            let more = (step.make)(epoch);
-            ops.extend(
-                more.map_err(|error| LoadErrorKind::Param { output: self.name.clone(), error })?,
-            );
+            let more = step.pipeline.ops(epoch);
+            ops.extend(more.map_err(|error| LoadErrorKind::ByEpoch {
+                output: self.name.clone(),
+                epoch,
+                error,
+            })?);
         }
         Ok(ops)
+    }
+
+    /// Returns true if a list of the output is by epoch.
+    pub(super) fn is_by_epoch(&self) -> bool {
+        let own = self.steps.iter().map(|step| &step.pipeline);
+        let mut all = own.chain(self.component_ops.iter().map(|(_, pipeline)| pipeline));
+        all.any(Pipeline::is_by_epoch)
     }
 }
 
@@ -146,8 +152,9 @@ impl OutputRequest {
             let output = find(&outputs, &output)?;
             outputs[output].collate = Some(collate);
         }
-        for (component, output, make) in self.component_pipelines {
-            set_component_ops(&mut outputs, source.components(), component, &output, make)?;
+        for (component, output, pipeline) in self.component_pipelines {
+            let count = source.components();
+            set_component_ops(&mut outputs, count, component, &output, pipeline)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         if outputs.is_empty() { Err(LoadErrorKind::NoOutputs) } else { Ok(outputs) }
@@ -184,7 +191,7 @@ impl OutputRequest {
             let given = self.pipelines.iter().find(|(name, _)| is_its_own(name));
             let name = source.field_name(field).to_owned();
             let steps =
-                given.map(|(_, make)| PipelineEdit { of: field, keep: 0, make: Arc::clone(make) });
+                given.map(|(_, list)| PipelineEdit { of: field, keep: 0, pipeline: list.clone() });
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),
                 title: format!("field {}", Escaped(&name)),
@@ -203,11 +210,23 @@ impl OutputRequest {
     }
 }
 
+/// Refuses lists by epoch that would not be compiled for each epoch.
+pub(super) fn check_recompile(
+    outputs: &[OutputSpec],
+    recompile: Option<bool>,
+) -> Result<(), LoadErrorKind> {
+    let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
+    match by_epoch().filter(|_| recompile == Some(false)) {
+        Some(output) => Err(LoadErrorKind::Recompile { output: output.name.clone() }),
+        None => Ok(()),
+    }
+}
+
 /// Returns the outputs with the ops of `name` replaced, also in its branches.
 pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
-    make: MakeOps,
+    pipeline: Pipeline,
 ) -> Result<Vec<OutputSpec>, LoadErrorKind> {
     let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
@@ -215,12 +234,12 @@ pub(super) fn replaced(
     let mut is_new = true;
     for step in outputs.iter_mut().flat_map(|output| &mut output.steps) {
         if step.of == own {
-            step.make = Arc::clone(&make);
+            step.pipeline = pipeline.clone();
             is_new = false;
         }
     }
     if is_new {
-        outputs[index].steps.push(PipelineEdit { of: own, keep: 0, make });
+        outputs[index].steps.push(PipelineEdit { of: own, keep: 0, pipeline });
     }
     Ok(outputs)
 }
@@ -231,7 +250,7 @@ fn add(
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
 ) -> Result<(), LoadErrorKind> {
-    let ExtraOutput { name, of, after, make } = extra;
+    let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
         return Err(LoadErrorKind::NameTaken { name });
     }
@@ -242,12 +261,12 @@ fn add(
     let (title, steps) = match after {
         None => (
             format!("view {title_name} of {title_of}"),
-            vec![PipelineEdit { of: own, keep: 0, make }],
+            vec![PipelineEdit { of: own, keep: 0, pipeline }],
         ),
         Some(keep) => {
             shares.push((outputs.len(), parent));
             let mut steps = outputs[parent].steps.clone();
-            steps.push(PipelineEdit { of: own, keep, make });
+            steps.push(PipelineEdit { of: own, keep, pipeline });
             (format!("branch {title_name} of {title_of}, after {keep} op(s)"), steps)
         }
     };
@@ -277,7 +296,7 @@ fn set_component_ops(
     count: usize,
     component: usize,
     output: &str,
-    make: MakeOps,
+    pipeline: Pipeline,
 ) -> Result<(), LoadErrorKind> {
     let index = find(outputs, output)?;
     let own = outputs[index].own;
@@ -291,7 +310,7 @@ fn set_component_ops(
     } else if outputs[index].is_branch || is_branched {
         "a branch and the output it branches from need one list for all components".to_owned()
     } else {
-        outputs[index].component_ops.push((component, make));
+        outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
     Err(LoadErrorKind::Component { output: output.to_owned(), component, reason })

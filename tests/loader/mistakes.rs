@@ -29,19 +29,17 @@ fn a_second_normalize_is_refused_in_rust_and_toml() {
     let (_dir, path) = pictures();
     let want = "output image: op 2 of the list: Normalize takes pixels of 0..=255, but gets what op 0 has \
                 normalized (keep one of the two)";
-    let twice = |_| {
-        let flip = RandomHorizontalFlip::new(0.5)?;
-        Ok(ops![Normalize::imagenet(), flip, Normalize::new(IMAGENET.0, IMAGENET.1)?])
-    };
+    let flip = RandomHorizontalFlip::new(0.5).unwrap();
+    let again = Normalize::new(IMAGENET.0, IMAGENET.1).unwrap();
+    let twice = ops![Normalize::imagenet(), flip, again];
     assert_eq!(refusal(Loader::open(&path).unwrap().pipeline("image", twice)), want);
     let normalize = "{ op = 'Normalize', mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5] }";
     let text = format!("[fields]\nimage = [{normalize}, 'RandomHorizontalFlip', {normalize}]");
     assert_eq!(refusal(by_file(&path, &text)), want);
     // Ops that never run for the same sample may each normalize.
-    let either = |_| {
-        let halves = Normalize::new([0.5; 3], [0.5; 3])?;
-        Ok(ops![RandomChoice::new(vec![ops![Normalize::imagenet()], ops![halves]], &[1.0, 1.0])?])
-    };
+    let halves = Normalize::new([0.5; 3], [0.5; 3]).unwrap();
+    let lists = vec![ops![Normalize::imagenet()], ops![halves]];
+    let either = ops![RandomChoice::uniform(lists).unwrap()];
     Loader::open(&path).unwrap().pipeline("image", either).build().unwrap();
 }
 
@@ -72,22 +70,22 @@ fn an_image_mixed_without_its_label_is_refused_in_rust_and_toml() {
     let want = "output image: MixUp mixes the images, but no label alike: put MixUp, with the same \
                 parameters, last in the list of one of label, or leave these out (`without`)";
     let mixed = || {
-        let mixup = |alpha| move |_| Ok(ops![MixUp::new(alpha)?]);
-        Loader::open(&path).unwrap().pipeline("image", mixup(0.2)).pipeline("label", mixup(0.2))
+        let mixup = || ops![MixUp::new(0.2).unwrap()];
+        Loader::open(&path).unwrap().pipeline("image", mixup()).pipeline("label", mixup())
     };
-    let other = |_| Ok(ops![OneHot::new(10)?, MixUp::new(0.3)?]);
+    let other = ops![OneHot::new(10).unwrap(), MixUp::new(0.3).unwrap()];
     mixed().build().unwrap();
-    assert_eq!(refusal(mixed().pipeline("label", |_| Ok(ops![]))), want);
+    assert_eq!(refusal(mixed().pipeline("label", ops![])), want);
     assert!(refusal(mixed().pipeline("label", other)).contains("with the same parameters"));
-    mixed().pipeline("label", |_| Ok(ops![])).without("label").build().unwrap();
+    mixed().pipeline("label", ops![]).without("label").build().unwrap();
     let file = |rest: &str| {
         by_file(&path, &format!("{rest}\n[fields]\nimage = [{{ op = 'MixUp', alpha = 0.2 }}]"))
     };
     assert_eq!(refusal(file("")), want);
     file("without = ['label']").build().unwrap();
     // A view of the label may be mixed in its place.
-    let view = mixed().pipeline("label", |_| Ok(ops![]));
-    view.view("mixed", "label", |_| Ok(ops![MixUp::new(0.2)?])).build().unwrap();
+    let view = mixed().pipeline("label", ops![]);
+    view.view("mixed", "label", ops![MixUp::new(0.2).unwrap()]).build().unwrap();
 }
 
 /// A folder of two pictures in each of the classes.
@@ -96,7 +94,9 @@ fn folder(dir: &Path, name: &str, classes: &[&str]) -> PathBuf {
     for class in classes {
         let class = dir.join(name).join(class);
         fs::create_dir_all(&class).unwrap();
-        ["0.png", "1.png"].map(|file| fs::copy(&picture, class.join(file)).unwrap());
+        for file in ["0.png", "1.png"] {
+            fs::copy(&picture, class.join(file)).unwrap();
+        }
     }
     dir.join(name)
 }
@@ -151,7 +151,7 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
     let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
     let masked = |ops: fn() -> Result<Ops, ParamError>| {
-        Loader::open(&path).unwrap().mask("mask").pipeline("mask", move |_| ops())
+        Loader::open(&path).unwrap().mask("mask").pipeline("mask", ops().unwrap())
     };
     let nearest = "class numbers of a mask: use Interpolation::Nearest or WarpInterpolation::Nearest \
                    (interpolation = \"nearest\"), or leave it out";

@@ -45,10 +45,9 @@ fn loader(image: fn() -> Ops) -> Loader {
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int), target];
     let mixes = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
     let builder = Loader::from_source(Noise(fields)).device("cpu").batch_size(SAMPLES as usize);
-    let builder = builder.pipeline("image", move |_| Ok(image()));
-    let builder =
-        builder.pipeline("target", move |_| Ok(image().into_iter().filter(mixes).collect()));
-    builder.pipeline("label", |_| Ok(ops![Squeeze, ToDevice::to(Device::Auto)])).build().unwrap()
+    let targets: Ops = image().into_iter().filter(mixes).collect();
+    let builder = builder.pipeline("image", image()).pipeline("target", targets);
+    builder.pipeline("label", ops![Squeeze, ToDevice::to(Device::Auto)]).build().unwrap()
 }
 
 /// Builds the same loader's stage as if there were a device, without an upload.

@@ -17,7 +17,10 @@ pub(crate) fn builder(stream: &Stream) -> LoaderBuilder {
         .seed(3)
         .drop_last(false)
         .batches_ahead(2)
-        .pipeline("image", |_| Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?]))
+        .pipeline(
+            "image",
+            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+        )
 }
 
 /// A batch's number, its labels and its pixels.
@@ -88,7 +91,10 @@ fn a_source_as_a_stream_gives_the_batches_of_the_source() {
         .batch_size(4)
         .seed(3)
         .drop_last(true)
-        .pipeline("image", |_| Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?]))
+        .pipeline(
+            "image",
+            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+        )
         .build()
         .unwrap();
     let stream = Stream::of(Arc::new(source));
@@ -132,9 +138,10 @@ fn ranks_take_turns_at_the_places() {
                 .seed(3)
                 .drop_last(false)
                 .distributed(ranks)
-                .pipeline("image", |_| {
-                    Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?])
-                })
+                .pipeline(
+                    "image",
+                    ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+                )
                 .build()
                 .unwrap();
             assert_eq!(batches(&loader, 1), batches(&from_source, 1), "{rank} of {world}");
