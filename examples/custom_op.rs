@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let size = Size::new(48, 64);
     let list = move || -> Result<Ops, ParamError> {
         Ok(ops![
-            RandomCrop::new((size.height, size.width))?,
+            RandomCrop::new(size)?,
             RandomHorizontalFlip::new(0.5)?,
             Vignette { most: 2.5 },
             ToChannelsFirst

@@ -54,7 +54,7 @@ fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> Chec
         ToDevice::to(Device::Cuda(0)),
         RandomHorizontalFlip::new(0.5).unwrap(),
         RandomVerticalFlip::new(0.3).unwrap(),
-        RandomCrop::new((side.height, side.width)).unwrap(),
+        RandomCrop::new(side).unwrap(),
     ];
     if dtype != DType::U8 {
         ops.push(Arc::new(Normalize::cifar10()));
