@@ -23,12 +23,12 @@ TITLES = {
     "spdl": "SPDL",
 }
 WORKLOADS = {
-    "W1": "W1  JPEG: random resized crop, flip, normalize",
-    "W1 half raw": "W1 half raw  the same on FFCV's recommended file",
-    "W2": "W2  JPEG: centre crop, normalize",
-    "W3": "W3  JPEG: W1 with colour jitter",
-    "W4": "W4  raw 32x32: flip, translate, cutout, normalize",
-    "W5": "W5  raw 256x256: random crop, flip, normalize",
+    "W1": "W1, JPEG: random resized crop, flip, normalize",
+    "W2": "W2, JPEG: centre crop, normalize",
+    "W3": "W3, JPEG: W1 with colour jitter",
+    "W4": "W4, raw 32x32: flip, translate, cutout, normalize",
+    "W5": "W5, raw 256x256: random crop, flip, normalize",
+    "W1 half raw": "W1, half JPEG and half raw, as FFCV recommends",
 }
 US = "fuseloop"
 

@@ -59,11 +59,11 @@ class Environment(NamedTuple):
 
 WORKLOADS = {
     "W1": Workload("W1", "photos.beton"),
-    "W1 half raw": Workload("W1", "half-raw.beton"),
     "W2": Workload("W2", "photos.beton"),
     "W3": Workload("W3", "photos.beton"),
     "W4": Workload("W4", "small.beton", "small.npy", 512),
     "W5": Workload("W5", "crop.beton", "crop.npy"),
+    "W1 half raw": Workload("W1", "half-raw.beton"),
 }
 JPEG = ("W1", "W2", "W3")
 ALL = (*JPEG, "W4", "W5")
