@@ -92,7 +92,8 @@ def table(results, only=()):
         cells = [cell(workloads[name], peer) for name in names]
         first = [workloads[name][peer]["first_batch_s"] for name in names if peer in workloads[name]]
         lines.append(f"| {title(peer)} | " + " | ".join(cells) + f" | {span(first)} |")
-    lines += ["", "In parentheses: how many times as fast Fuseloop is."]
+    if US in found:
+        lines += ["", "In parentheses: how many times as fast Fuseloop is."]
     drifts = [note for name in names for note in drift(name, workloads[name])]
     if drifts:
         lines += [""] + drifts
