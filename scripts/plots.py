@@ -110,7 +110,8 @@ def cell(workload, peer):
     rate = workload[peer]["images_per_s"]
     if peer == US or US not in workload:
         return number(rate)
-    return f"{number(rate)} ({workload[US]['images_per_s'] / rate:.1f}x)"
+    ratio = workload[US]["images_per_s"] / rate
+    return f"{number(rate)} ({ratio:.1f}x)" if ratio >= 1 else f"{number(rate)} (**{ratio:.2f}x**)"
 
 
 def span(values):

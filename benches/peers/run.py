@@ -293,7 +293,7 @@ def run_all(args, fuseloop, folder, results):
             if peer not in args.only:
                 continue
             if name not in PEERS[peer].workloads:
-                if PEERS[peer].why_not:
+                if name in ALL:
                     left_out[f"{peer} {name}"] = PEERS[peer].why_not
                 continue
             try:
@@ -338,8 +338,11 @@ def hardware(threads):
     return {"cpu": model, "cores": f"{cores} cores", "memory": memory, "threads": f"{threads} threads a loader"}
 
 
-def version(fuseloop):
+def version(fuseloop, built):
+    """Returns the command's version, and the commit if it was built from it just now."""
     text = called([fuseloop, "--version"], "fuseloop --version").split()[-1]
+    if not built:
+        return text
     git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return f"{text} ({git.stdout.strip()})" if git.returncode == 0 else text
 
@@ -398,7 +401,7 @@ def main():
         results = {
             "hardware": hardware(args.threads),
             "date": datetime.date.today().isoformat(),
-            "versions": {"fuseloop": version(fuseloop), "python": platform.python_version()},
+            "versions": {"fuseloop": version(fuseloop, built=not args.fuseloop), "python": platform.python_version()},
             "command": command_line(),
             "workloads": {},
             "left_out": {},
