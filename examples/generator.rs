@@ -8,7 +8,8 @@
 //! cargo run --release --example generator
 //! ```
 
-use fuseloop::source::{BoxError, GenerateError, Generator, Queue};
+use fuseloop::Result;
+use fuseloop::source::{BoxError, Generator, Queue};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ struct Sample {
 }
 
 /// Starts a queue that yields samples `0..count`.
-fn queue(name: &str, threads: usize, count: u64) -> Result<Queue<Sample>, GenerateError> {
+fn queue(name: &str, threads: usize, count: u64) -> Result<Queue<Sample>> {
     Generator::new(threads, 8).name(name).start(move |number| {
         if number == count {
             return Ok(None); // the end
@@ -33,7 +34,7 @@ fn queue(name: &str, threads: usize, count: u64) -> Result<Queue<Sample>, Genera
 }
 
 /// Takes `steps` samples, as a model would.
-fn steps(queue: &mut Queue<Sample>, steps: usize) -> Result<(), GenerateError> {
+fn steps(queue: &mut Queue<Sample>, steps: usize) -> Result<()> {
     let begun = Instant::now();
     let (mut taken, mut bytes) = (0, 0);
     let mut last = 0;
@@ -50,7 +51,7 @@ fn steps(queue: &mut Queue<Sample>, steps: usize) -> Result<(), GenerateError> {
     Ok(())
 }
 
-fn main() -> Result<(), GenerateError> {
+fn main() -> Result<()> {
     for threads in [1, 10, 30] {
         println!("{threads} threads");
         let mut train = queue("train", threads, 60)?;

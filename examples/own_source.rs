@@ -63,16 +63,16 @@ fn main() -> Result<(), BoxError> {
         .batch_size(4)
         .order(Order::Random)
         .seed(42)
-        .pipeline("image", |_| {
-            let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-            Ok(ops![
+        .pipeline(
+            "image",
+            ops![
                 // The sizes of the images are not known beforehand; this op brings all of them to
                 // one size.
-                RandomResizedCrop::new(32, scale, ratio)?,
+                RandomResizedCrop::new(32, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
                 RandomHorizontalFlip::new(0.5)?,
                 ToChannelsFirst,
-            ])
-        })
+            ],
+        )
         .build()?;
     for batch in loader.epoch(0)? {
         let batch = batch?;

@@ -10,6 +10,7 @@
 //!
 //! Numbers are stored in native byte order.
 
+use crate::error::{Cause, Details, ErrorKind};
 use std::fmt;
 use std::ops::Deref;
 
@@ -47,5 +48,20 @@ impl Deref for Batch {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl Cause for TensorError {
+    fn details(&self) -> Details<'_> {
+        let field = Details::of(ErrorKind::Field);
+        match self {
+            Self::NoSuchTensor { name, .. }
+            | Self::WrongType { name, .. }
+            | Self::Uneven { name, .. }
+            | Self::OnDevice { name }
+            | Self::OnHost { name }
+            | Self::Even { name } => field.field(name),
+            _ => field,
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Compares the compiled code of a list of ops with its definition, for authors of ops.
 
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
 use crate::plan::{Draws, ImagePlan, PlanError};
+use crate::sample::SampleId;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
@@ -29,11 +31,11 @@ const PIXELS: u64 = u64::MAX;
 ///
 /// If the list is not valid for such images, if it does not compile, if the system has no memory for the
 /// images, or if the compiled loop returns other bits for one of the samples.
-pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsError> {
+pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), Error> {
     Ok(check(ops, input, samples)?)
 }
 
-fn check(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsErrorKind> {
+fn check(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsError> {
     let image = ImageType::decoded(Dim::fixed(input.height), Dim::fixed(input.width));
     for rule in [NumberRule::Fused, NumberRule::Exact] {
         let kernel = Kernel::compile(ImagePlan::new(ops.clone(), image, rule)?)?;
@@ -51,7 +53,7 @@ fn check(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsErrorKind> 
             let defined = evaluate(plan, &view, &draws);
             if let Some(byte) = compiled.iter().zip(&defined).position(|(a, b)| a != b) {
                 let value = byte / plan.dtype().bytes();
-                return Err(CheckOpsErrorKind::Different { sample, value, rule });
+                return Err(CheckOpsError::Different { sample, value, rule });
             }
         }
     }
@@ -67,11 +69,7 @@ fn bytes(len: usize) -> Result<Vec<u8>, NoMemory> {
 
 /// Why [`check_ops`] failed: the list is not valid or does not compile, or its code returned other bits.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct CheckOpsError(#[from] CheckOpsErrorKind);
-
-#[derive(Debug, thiserror::Error)]
-enum CheckOpsErrorKind {
+enum CheckOpsError {
     /// The list is not valid.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -94,6 +92,18 @@ enum CheckOpsErrorKind {
         /// The rule under which they differ.
         rule: NumberRule,
     },
+}
+
+impl Cause for CheckOpsError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::NoMemory(error) => error.details(),
+            Self::Different { sample, .. } => {
+                Details::of(ErrorKind::Pipeline).sample(SampleId(*sample))
+            }
+            Self::Plan(_) | Self::Compile(_) => Details::of(ErrorKind::Pipeline),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,12 +145,12 @@ mod tests {
     fn an_op_whose_code_is_not_its_definition_is_found() {
         let list = ops![RandomHorizontalFlip::new(0.5).unwrap(), Differs];
         let error = check_ops(&list, Size::new(8, 16), 50).unwrap_err();
-        assert!(matches!(error.0, CheckOpsErrorKind::Different { .. }), "{error}");
+        assert!(matches!(error.cause(), Some(CheckOpsError::Different { .. })), "{error}");
     }
 
     #[test]
     fn a_list_that_is_not_valid_is_refused() {
         let error = check_ops(&ops![OneHot::new(3).unwrap()], Size::new(8, 16), 1).unwrap_err();
-        assert!(matches!(error.0, CheckOpsErrorKind::Plan(_)), "{error}");
+        assert!(matches!(error.cause(), Some(CheckOpsError::Plan(_))), "{error}");
     }
 }

@@ -198,7 +198,7 @@ pub fn cursor(bytes: &[u8]) -> bool {
     let Ok(cursor) = text.parse::<Cursor>() else { return false };
     let written = cursor.to_string();
     assert!(written.len() <= 256, "{written}");
-    assert_eq!(written.parse(), Ok(cursor));
+    assert_eq!(written.parse::<Cursor>().ok(), Some(cursor));
     let (loader, own) = numbers();
     let _ = loader.resume(&cursor);
     // The same position in a run of this loader.

@@ -5,16 +5,21 @@
 
 #![allow(missing_docs, reason = "the modules are documented where they are defined")]
 
+use crate::error::Error;
+use std::error::Error as StdError;
+
 pub mod decode {
     pub use crate::decode::*;
 }
 
-/// An error of the public surface, and the enum of its cases.
-pub trait OpaqueError {
-    type Kind;
+pub trait ErrorExt {
+    fn cause<C: StdError + 'static>(&self) -> Option<&C>;
+}
 
-    fn kind(&self) -> &Self::Kind;
-    fn into_kind(self) -> Self::Kind;
+impl ErrorExt for Error {
+    fn cause<C: StdError + 'static>(&self) -> Option<&C> {
+        self.cause()
+    }
 }
 
 pub mod jit {
@@ -22,9 +27,9 @@ pub mod jit {
 }
 
 pub mod loader {
-    use super::OpaqueError;
+    use crate::error::Error;
     use crate::loader::stats::Stats;
-    use crate::loader::{LoadError, Loader, LoaderBuilder};
+    use crate::loader::{Loader, LoaderBuilder};
     use crate::run::{Trace, Utilization};
     use crate::source::beton::PageStats;
     use std::time::Duration;
@@ -33,20 +38,8 @@ pub mod loader {
     pub use crate::loader::inspect::{Inspected, Inspector, Phases};
     pub use crate::loader::stats::remedy;
 
-    impl OpaqueError for LoadError {
-        type Kind = LoadErrorKind;
-
-        fn kind(&self) -> &LoadErrorKind {
-            &self.0
-        }
-
-        fn into_kind(self) -> LoadErrorKind {
-            self.0
-        }
-    }
-
     pub trait LoaderExt {
-        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError>;
+        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error>;
         fn compile_time(&self) -> Duration;
         fn decoded(&self) -> u64;
         fn page_stats(&self) -> Option<PageStats>;
@@ -57,7 +50,7 @@ pub mod loader {
     }
 
     impl LoaderExt for Loader {
-        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+        fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
             self.inspect(field, epoch)
         }
 
@@ -136,14 +129,12 @@ pub mod run {
 }
 
 pub mod source {
-    use super::OpaqueError;
     use crate::sample::SampleId;
     use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
     use crate::source::error::ReadErrorKind;
     use crate::source::stream::Item;
     use crate::source::{
-        Beton, BoxError, Buffer, DatasetError, FieldKind, FieldSpec, Folder, GenerateError,
-        OpenOptions, OwnedValue, Value,
+        Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, OpenOptions, OwnedValue, Value,
     };
     use fuseloop_ops::Size;
     use std::path::PathBuf;
@@ -165,30 +156,6 @@ pub mod source {
     pub mod beton {
         pub use crate::source::beton::*;
         pub use crate::source::error::ReadErrorKind;
-    }
-
-    impl OpaqueError for DatasetError {
-        type Kind = BoxError;
-
-        fn kind(&self) -> &BoxError {
-            &self.0
-        }
-
-        fn into_kind(self) -> BoxError {
-            self.0
-        }
-    }
-
-    impl OpaqueError for GenerateError {
-        type Kind = GenerateErrorKind;
-
-        fn kind(&self) -> &GenerateErrorKind {
-            &self.0
-        }
-
-        fn into_kind(self) -> GenerateErrorKind {
-            self.0
-        }
     }
 
     pub trait BetonExt: Sized {
@@ -367,8 +334,6 @@ pub mod workload {
 
 #[cfg(feature = "write")]
 pub mod write {
-    use super::OpaqueError;
-    use crate::write::{ConvertError, RecutError, WriteError};
 
     pub use crate::write::atomic_file::TargetError;
     pub use crate::write::convert::ConvertErrorKind;
@@ -379,69 +344,21 @@ pub mod write {
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
     pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;
-
-    impl OpaqueError for WriteError {
-        type Kind = WriteErrorKind;
-
-        fn kind(&self) -> &WriteErrorKind {
-            &self.0
-        }
-
-        fn into_kind(self) -> WriteErrorKind {
-            self.0
-        }
-    }
-
-    impl OpaqueError for ConvertError {
-        type Kind = ConvertErrorKind;
-
-        fn kind(&self) -> &ConvertErrorKind {
-            &self.0
-        }
-
-        fn into_kind(self) -> ConvertErrorKind {
-            self.0
-        }
-    }
-
-    impl OpaqueError for RecutError {
-        type Kind = RecutErrorKind;
-
-        fn kind(&self) -> &RecutErrorKind {
-            &self.0
-        }
-
-        fn into_kind(self) -> RecutErrorKind {
-            self.0
-        }
-    }
 }
 
 pub mod device {
     pub use crate::device::cuda::Gpu;
+    pub use crate::device::error::DeviceError;
     pub use crate::device::info::{Compiler, GpuInfo};
 }
 
 #[cfg(feature = "spec")]
 pub mod spec {
-    use super::OpaqueError;
-    use crate::spec::{ParseError, Spec};
+    use crate::spec::Spec;
 
     pub const MAX_BYTES: usize = crate::spec::MAX_BYTES;
-    pub use crate::spec::error::ParseCause;
+    pub use crate::spec::error::{ParseCause, ParseError, TextPosition};
     pub use crate::spec::schedule::Schedule;
-
-    impl OpaqueError for ParseError {
-        type Kind = ParseCause;
-
-        fn kind(&self) -> &ParseCause {
-            &self.cause
-        }
-
-        fn into_kind(self) -> ParseCause {
-            self.cause
-        }
-    }
 
     pub trait SpecExt {
         fn changes(&self) -> bool;

@@ -47,6 +47,7 @@ pub mod batch;
 mod check_ops;
 mod decode;
 pub mod device;
+mod error;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -72,8 +73,9 @@ pub use fuseloop_engine::sample;
 use fuseloop_engine::{panicked, run, threads};
 
 pub use batch::Batch;
-pub use check_ops::{CheckOpsError, check_ops};
-pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
+pub use check_ops::check_ops;
+pub use error::{Error, ErrorKind, Result};
+pub use loader::{Batches, Cursor, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 #[doc(no_inline)]
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
@@ -89,12 +91,12 @@ pub use fuseloop_ops as ops;
 /// use fuseloop::prelude::*;
 ///
 /// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
-/// let loader = loader.pipeline("image", |_| Ok(ops![CenterCrop::new(224, 224)?])).build()?;
-/// # Ok::<(), fuseloop::LoadError>(())
+/// let loader = loader.pipeline("image", ops![CenterCrop::new(224, 224)?]).build()?;
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::ops::*;
     #[doc(no_inline)]
-    pub use crate::{Batch, Batches, Epoch, Loader, LoaderBuilder, Order};
+    pub use crate::{Batch, Batches, Epoch, Error, Loader, LoaderBuilder, Order, Result};
 }

@@ -20,6 +20,7 @@ mod value;
 
 pub use report::{DamageKind, DamagedValue, VerifyReport};
 
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::Source;
@@ -46,11 +47,7 @@ pub struct VerifyOptions {
 
 /// Why a dataset could not be checked at all: for lack of threads or of memory.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct VerifyError(#[from] VerifyErrorKind);
-
-#[derive(Debug, thiserror::Error)]
-enum VerifyErrorKind {
+enum VerifyError {
     /// Too many threads were asked for, or the system starts none.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -60,6 +57,15 @@ enum VerifyErrorKind {
         /// The number of samples.
         samples: u64,
     },
+}
+
+impl Cause for VerifyError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Threads(error) => error.details(),
+            Self::Memory { .. } => Details::of(ErrorKind::Memory),
+        }
+    }
 }
 
 /// Checks every value of every sample. `progress` is called from several threads, each time with the
@@ -79,7 +85,7 @@ enum VerifyErrorKind {
 /// let report = verify(&file, &VerifyOptions::default(), &|_samples| {})?;
 /// assert!(report.is_whole());
 /// assert_eq!(report.good().count(), 7);
-/// # Ok::<(), fuseloop::source::BoxError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
@@ -90,7 +96,7 @@ pub fn verify(
     source: &dyn Source,
     options: &VerifyOptions,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<VerifyReport, VerifyError> {
+) -> Result<VerifyReport, Error> {
     Ok(check(source, options, progress)?)
 }
 
@@ -98,9 +104,9 @@ fn check(
     source: &dyn Source,
     options: &VerifyOptions,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<VerifyReport, VerifyErrorKind> {
+) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
-    let good = IntactSamples::new(samples).ok_or(VerifyErrorKind::Memory { samples })?;
+    let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
     let groups = samples.div_ceil(GROUP);
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {

@@ -6,7 +6,6 @@ use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
 use super::write::OnDamage;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::source::{Dataset, Source};
@@ -129,7 +128,7 @@ fn open(spec: &str, folder: InFolder) -> Result<(Arc<dyn Source>, String), Probl
             let bar = bar(u64::MAX, "{spinner} {human_pos} samples counted, {per_sec}");
             let counted = stream.counted(|samples| bar.set_position(samples));
             bar.finish_and_clear();
-            Arc::new(counted.map_err(LoadErrorKind::Dataset)?)
+            Arc::new(counted?)
         }
     };
     Ok((source, said))

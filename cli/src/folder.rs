@@ -3,7 +3,6 @@
 use super::print::count;
 use super::problem::Problem;
 use clap::ValueEnum;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::open_dataset;
 use fuseloop::source::{Dataset, FolderOptions, LinkCounts, Links};
 use std::fmt::Write as _;
@@ -42,7 +41,7 @@ impl InFolder {
 
     /// Opens a dataset of any kind.
     pub(super) fn open(self, name: impl AsRef<Path>) -> Result<Dataset, Problem> {
-        Ok(open_dataset(name.as_ref(), &self.options()).map_err(LoadErrorKind::from)?)
+        Ok(open_dataset(name.as_ref(), &self.options())?)
     }
 }
 

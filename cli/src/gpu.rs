@@ -11,8 +11,7 @@
 
 use super::print::{bytes, say};
 use super::problem::Problem;
-use fuseloop::device::DeviceError;
-use fuseloop::internals::device::{Compiler, Gpu, GpuInfo};
+use fuseloop::internals::device::{Compiler, DeviceError, Gpu, GpuInfo};
 use fuseloop::internals::source::Escaped;
 use serde_json::{Value, json};
 use std::path::PathBuf;

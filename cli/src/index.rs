@@ -4,7 +4,6 @@
 use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::saved_listing;
@@ -40,8 +39,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        let IndexReport { shards, samples, bytes: size } =
-            indexed.map_err(LoadErrorKind::Dataset)?;
+        let IndexReport { shards, samples, bytes: size } = indexed?;
         let samples = counted(samples, "sample");
         format!("{}: {samples}, indexed in {}\n", counted(shards as u64, "shard"), bytes(size))
     };
@@ -49,10 +47,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 fn index_folder(dir: &Path, folder: InFolder) -> Result<String, Problem> {
-    let folder = Folder::open(dir, &folder.options());
-    let folder = folder.map_err(|error| LoadErrorKind::Dataset(error.into()))?;
+    let folder = Folder::open(dir, &folder.options())?;
     let path = saved_listing(dir);
-    folder.save_listing(&path).map_err(Problem::io(&path))?;
+    folder.save_listing(&path)?;
     let (images, classes) = (folder.len(), folder.classes().len() as u64);
     let classes = match classes {
         1 => "1 class".to_owned(),

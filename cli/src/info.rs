@@ -5,7 +5,7 @@ use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
 use fuseloop::SampleId;
-use fuseloop::internals::loader::LoadErrorKind;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FieldKindExt as _;
@@ -66,16 +66,19 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
     let opened = if args.custom.is_empty() {
         args.folder.open(file)
     } else {
-        let opened = Beton::open(file, &options).map_err(LoadErrorKind::from);
-        Ok(Dataset::Beton(opened?.into()))
+        Ok(Dataset::Beton(Beton::open(file, &options)?.into()))
     };
     match opened {
-        Err(Problem::Load(LoadErrorKind::Source(SourceError {
-            kind: SourceErrorKind::Open(OpenError::Field(FieldError::CustomUnknown { .. })),
-            ..
-        }))) => Ok(Err(BetonHead::open(file, &options).map_err(LoadErrorKind::from)?)),
+        Err(Problem::Library(error)) if has_unknown_field(&error) => {
+            Ok(Err(BetonHead::open(file, &options).map_err(fuseloop::Error::from)?))
+        }
         opened => opened.map(Ok),
     }
+}
+
+fn has_unknown_field(error: &fuseloop::Error) -> bool {
+    let kind = error.cause().map(|error: &SourceError| &error.kind);
+    matches!(kind, Some(SourceErrorKind::Open(OpenError::Field(FieldError::CustomUnknown { .. }))))
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {

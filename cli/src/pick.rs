@@ -43,7 +43,8 @@ pub(super) fn image_field(
         return Ok(asked.to_owned());
     }
     let name = name.to_owned();
-    Err(LoadErrorKind::NoSuchField { name, known: fields.join(", ") }.into())
+    let error = LoadErrorKind::NoSuchField { name, known: fields.join(", ") };
+    Err(fuseloop::Error::from(error).into())
 }
 
 fn known(loader: &Loader) -> String {

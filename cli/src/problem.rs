@@ -1,9 +1,8 @@
 //! The errors of commands, and what the user can do next.
 
 use super::print::count;
-use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
 use fuseloop::internals::loader::{LoadErrorKind, SampleCause};
 use fuseloop::internals::plan::PlanError;
@@ -13,17 +12,14 @@ use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
     FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
 };
-use fuseloop::internals::spec::ParseCause;
+use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::internals::write::{
     ConvertErrorKind, ImageError, OptionsError, RecutErrorKind, TargetError, WriteErrorKind,
     WriteSampleError,
 };
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
-use fuseloop::source::DatasetError;
-use fuseloop::spec::ParseError;
-use fuseloop::verify::VerifyError;
-use fuseloop::write::{ConvertError, RecutError, WriteError};
+use fuseloop::{Error, ErrorKind};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,19 +27,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error(transparent)]
-    Load(#[from] LoadErrorKind),
-    #[error(transparent)]
-    Dataset(#[from] DatasetError),
+    Library(#[from] Error),
     #[error(transparent)]
     Sample(#[from] fuseloop::internals::loader::LoadSampleError),
     #[error(transparent)]
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    #[error(transparent)]
-    Recut(#[from] RecutError),
-    #[error(transparent)]
-    Convert(#[from] ConvertError),
     #[error("{}: line {line} is not a sample number", .path.display())]
     NotANumber { path: PathBuf, line: usize },
     #[error("{range}: more samples than a range may name")]
@@ -56,8 +44,6 @@ pub(super) enum Problem {
     Compile(#[from] CompileError),
     #[error(transparent)]
     Param(#[from] ParamError),
-    #[error(transparent)]
-    Spec(#[from] ParseError),
     #[error(transparent)]
     Op(#[from] SpecError),
     #[error(transparent)]
@@ -87,8 +73,6 @@ pub(super) enum Problem {
     Empty { path: PathBuf },
     #[error("{}: this dataset can only be read sequentially", .path.display())]
     InSequence { path: PathBuf },
-    #[error(transparent)]
-    Verify(#[from] VerifyError),
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
@@ -97,12 +81,6 @@ pub(super) enum Problem {
     /// The reader of the output has closed it, or the disk of the output is full.
     #[error("cannot write to the output: {0}")]
     Stdout(io::Error),
-}
-
-impl From<LoadError> for Problem {
-    fn from(error: LoadError) -> Self {
-        Self::Load(error.into_kind())
-    }
 }
 
 impl Problem {
@@ -128,15 +106,10 @@ impl Problem {
     /// Returns a hint on what to do about the error.
     fn help(&self) -> Option<&'static str> {
         match self {
-            Self::Load(error) => load_help(error),
-            Self::Dataset(error) => source_help(error.kind().downcast_ref()?),
+            Self::Library(error) => library_help(error),
             Self::Sample(error) => sample_help(&error.cause),
-            Self::Write(error) => write_help(error.kind()),
-            Self::Recut(error) => recut_help(error.kind()),
-            Self::Convert(error) => convert_help(error.kind()),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::Plan(error) => plan_help(error),
-            Self::Spec(error) => parse_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Exists { .. } => Some("`--force` overwrites it"),
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
@@ -182,12 +155,25 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     }
 }
 
-fn load_help(error: &LoadErrorKind) -> Option<&'static str> {
-    match error {
-        LoadErrorKind::Source(error) => source_help(error),
-        LoadErrorKind::Dataset(_) => {
+fn library_help(error: &Error) -> Option<&'static str> {
+    let library = error.cause().map(load_help);
+    let opened = library.or_else(|| error.cause().map(source_help));
+    let written = opened.or_else(|| error.cause().map(write_help));
+    let converted = written.or_else(|| error.cause().map(convert_help));
+    let recut = converted.or_else(|| error.cause().map(recut_help));
+    let parsed = recut.or_else(|| error.cause().map(parse_help));
+    parsed.unwrap_or_else(|| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::Format | ErrorKind::Unsupported => {
             Some("check the name; `fuseloop info --help` shows what can be opened")
         }
+        _ => None,
+    })
+}
+
+fn load_help(error: &LoadErrorKind) -> Option<&'static str> {
+    match error {
+        LoadErrorKind::Other(error) => library_help(error),
+        LoadErrorKind::Source(error) => source_help(error),
         LoadErrorKind::Plan { error, .. } => plan_help(error),
         LoadErrorKind::BatchSize => Some("`--batch-size 64` is usual"),
         LoadErrorKind::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
@@ -232,7 +218,7 @@ fn plan_help(error: &PlanError) -> Option<&'static str> {
 }
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {
-    match error.kind() {
+    match &error.cause {
         ParseCause::Io(error) => io_help(error),
         ParseCause::Spec(cause) => op_help(cause),
         ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {

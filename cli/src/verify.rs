@@ -3,7 +3,6 @@
 use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
@@ -105,7 +104,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 /// Checks the tables of a file against each other.
-fn tables(path: &Path, beton: &Beton) -> Result<LayoutReport, LoadErrorKind> {
+fn tables(path: &Path, beton: &Beton) -> Result<LayoutReport, fuseloop::Error> {
     layout(beton).map_err(|kind| {
         let kind = OpenError::from(kind).into();
         SourceError { path: path.to_owned(), kind }.into()

@@ -1,5 +1,7 @@
 //! The errors of devices, each in one line that names the fix.
 
+use crate::error::{Cause, Details, ErrorKind};
+
 /// The reason why a device can't be used, or has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -121,6 +123,15 @@ pub enum DeviceError {
         /// The driver's reason.
         reason: String,
     },
+}
+
+impl Cause for DeviceError {
+    fn details(&self) -> Details<'_> {
+        Details::of(match self {
+            Self::BadStream { .. } => ErrorKind::Parameter,
+            _ => ErrorKind::Device,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod codegen;
 pub(crate) mod cuda;
 mod device_output;
 mod dlpack;
-mod error;
+pub(crate) mod error;
 pub(crate) mod info;
 mod prebuilt;
 mod program;
@@ -32,11 +32,11 @@ pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
 pub use dlpack::{
     DlpackCapsule, DlpackDevice, DlpackTensor, ElementType, ManagedTensor, ManagedTensorVersioned,
 };
-pub use error::DeviceError;
+pub(crate) use error::DeviceError;
 pub(crate) use info::{Compiler, GpuInfo};
 pub use info::{DeviceStats, KernelOrigin};
 #[doc(hidden)]
 pub use prebuilt::prebuilt;
 pub(crate) use program::{Addresses, DeviceProgram};
 pub use stream::{DeviceStream, StreamHandle};
-pub use tensor::{DeviceTensor, DeviceTensorError};
+pub use tensor::DeviceTensor;

@@ -15,8 +15,9 @@ use std::marker::PhantomData;
 use fuseloop_ops::DType;
 
 use super::cuda::{LocatedTensor, PinnedSlot};
-use super::{DeviceError, DeviceStream, DlpackCapsule};
+use super::{DeviceStream, DlpackCapsule};
 use crate::batch::{Batch, TensorError};
+use crate::error::Error;
 
 /// A tensor on a device, valid until its batch is dropped.
 #[derive(Clone, Debug)]
@@ -52,18 +53,6 @@ impl DeviceTensor<'_> {
     }
 }
 
-/// The reason why a tensor could not be read from a device.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DeviceTensorError {
-    /// There is no such tensor on the device.
-    #[error(transparent)]
-    Tensor(#[from] TensorError),
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
-
 impl Batch {
     /// Returns the GPU that some of the batch's tensors are on; `None` if all are in the host's memory.
     #[must_use]
@@ -83,7 +72,7 @@ impl Batch {
         &self,
         name: &str,
         stream: DeviceStream,
-    ) -> Result<DeviceTensor<'_>, DeviceTensorError> {
+    ) -> Result<DeviceTensor<'_>, Error> {
         let (pinned, found) = self.find_on_device(name)?;
         pinned.make_ready_on(stream)?;
         Ok(DeviceTensor { found, batch: PhantomData })
@@ -94,7 +83,7 @@ impl Batch {
     /// # Errors
     ///
     /// See [`device_tensor`](Self::device_tensor).
-    pub fn device_ptr(&self, name: &str, stream: DeviceStream) -> Result<u64, DeviceTensorError> {
+    pub fn device_ptr(&self, name: &str, stream: DeviceStream) -> Result<u64, Error> {
         self.device_tensor(name, stream).map(|tensor| tensor.ptr())
     }
 
@@ -106,11 +95,7 @@ impl Batch {
     ///
     /// If no tensor has this name, or its samples differ in size; or if the device fails, or has no such
     /// stream.
-    pub fn dlpack(
-        &self,
-        name: &str,
-        stream: DeviceStream,
-    ) -> Result<DlpackCapsule, DeviceTensorError> {
+    pub fn dlpack(&self, name: &str, stream: DeviceStream) -> Result<DlpackCapsule, Error> {
         let (pinned, found) = match self.find_on_device(name) {
             Err(TensorError::OnHost { .. }) => {
                 let (dtype, shape) = (self.dtype(name)?, self.shape(name)?);
@@ -128,7 +113,7 @@ impl Batch {
     /// # Errors
     ///
     /// See [`device_tensor`](Self::device_tensor).
-    pub fn to_host(&self, name: &str) -> Result<Vec<u8>, DeviceTensorError> {
+    pub fn to_host(&self, name: &str) -> Result<Vec<u8>, Error> {
         let (pinned, found) = self.find_on_device(name)?;
         Ok(pinned.read(&found)?)
     }

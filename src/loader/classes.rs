@@ -9,7 +9,8 @@ const MOST_LISTED: usize = 5;
 /// Returns the names of a dataset's classes, none if they are not known.
 pub(super) fn names(source: &dyn Source) -> Result<ClassNames, LoadErrorKind> {
     let names = source.class_names();
-    let names = names.map_err(|error| LoadErrorKind::Classes { dataset: source.name(), error })?;
+    let names = names
+        .map_err(|error| LoadErrorKind::Classes { dataset: source.name(), error: error.into() })?;
     Ok(names.unwrap_or_default())
 }
 

@@ -8,6 +8,7 @@
 //! sufficient: no generator state and no queue is stored. The cursor is the same for any number of
 //! workers, and for any number of ranks with the same global batch (batch size times ranks).
 
+use crate::error::Error;
 use crate::source::{Escaped, Fingerprint};
 use std::fmt;
 use std::str::FromStr;
@@ -151,9 +152,15 @@ impl fmt::Display for Cursor {
 
 /// Parses JSON with any spacing and order of names; unknown names are ignored.
 impl FromStr for Cursor {
-    type Err = CursorError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, CursorError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Ok(Self::parse(text)?)
+    }
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Result<Self, CursorError> {
         let no = |reason: String| CursorError::Text { reason };
         if text.len() > MAX_TEXT {
             return Err(no(format!("{} bytes, at most {MAX_TEXT} are read", text.len())));
@@ -208,13 +215,13 @@ mod tests {
             "{\"fuseloop\":1,\"dataset\":\"0000000000000001\",\"order\":\"0000000000000002\",\
              \"plan\":\"ffffffffffffffff\",\"seed\":42,\"epoch\":3,\"position\":640}"
         );
-        assert_eq!(text.parse(), Ok(CURSOR));
+        assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
         let largest = Cursor { seed: u64::MAX, epoch: u32::MAX, position: u64::MAX, ..CURSOR };
         let text = largest.to_string();
         assert!(text.len() <= 256, "{}", text.len());
-        assert_eq!(text.parse(), Ok(largest));
+        assert_eq!(text.parse::<Cursor>().unwrap(), largest);
         let python = text.replace(':', ": ").replace(',', ", ");
-        assert_eq!(python.parse(), Ok(largest));
+        assert_eq!(python.parse::<Cursor>().unwrap(), largest);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::{Cursor, CursorError};
-use super::error::{LoadError, LoadErrorKind};
+use super::error::LoadErrorKind;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
+use crate::error::Error;
 use crate::order::EpochOrder;
 use crate::run::{Delivery, EpochRun, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
@@ -79,17 +80,22 @@ impl Batches {
     /// # Errors
     ///
     /// If batches are delivered unordered.
-    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub fn cursor(&self) -> Result<Cursor, Error> {
         Ok(self.position.cursor()?)
     }
 }
 
 impl Iterator for Batches {
-    type Item = Result<Batch, LoadError>;
+    type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.run.next().map(|batch| batch.map(Batch::from));
         match &next {
+            None if self.position.is_without_batches() && self.run.skipped() == 0 => {
+                self.position.failed();
+                let (epoch, rows) = (self.epoch(), self.position.rows);
+                return Some(Err(LoadErrorKind::NoBatch { epoch, rows }.into()));
+            }
             Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
@@ -147,6 +153,11 @@ impl RunPosition {
 
     fn failed(&self) {
         self.batches.fetch_or(FAILED, Ordering::Relaxed);
+    }
+
+    /// Returns true if the run is a whole epoch of a stream of unknown length, and nothing was delivered.
+    fn is_without_batches(&self) -> bool {
+        self.total == UNKNOWN && self.batches.load(Ordering::Relaxed) == 0
     }
 
     /// Moves to the end of the epoch: the last batches may have lost all their rows and were not

@@ -5,49 +5,29 @@ use super::collate::{CollateCause, CollateError};
 use super::cursor::CursorError;
 use crate::decode::DecodeError;
 use crate::device::DeviceError;
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::CompileError;
 use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
-use crate::sample::SampleId;
+use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
-use crate::source::{
-    BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
-};
+use crate::source::{BoxError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError};
 use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
 /// Why a loader could not be built, or why an epoch could not be started or ended early.
-///
-/// The message says what was found, where, and what to do next.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct LoadError(#[from] pub(crate) LoadErrorKind);
-
-impl LoadError {
-    /// Returns the sample that could not be loaded, if the error is about one.
-    #[must_use]
-    pub fn sample(&self) -> Option<SampleId> {
-        match &self.0 {
-            LoadErrorKind::Run(error) => error.sample(),
-            LoadErrorKind::Filter { sample, .. } => Some(*sample),
-            _ => None,
-        }
-    }
-}
-
-/// The cases of [`LoadError`].
 #[derive(Debug, thiserror::Error)]
 pub enum LoadErrorKind {
-    /// The dataset could not be opened.
+    /// The dataset could not be opened, or a setting is invalid by itself.
+    #[error(transparent)]
+    Other(#[from] Error),
+    /// A `.beton` file could not be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// A dataset other than a `.beton` file could not be opened. The message begins with its name.
-    #[error(transparent)]
-    Dataset(BoxError),
     /// A pipeline or a setting names a field that the dataset does not have.
     #[error("no field named {}; available: {known}", Escaped(name))]
     NoSuchField {
@@ -139,13 +119,24 @@ pub enum LoadErrorKind {
         /// Two of the image sizes.
         sizes: [Size; 2],
     },
-    /// A parameter of an op is invalid.
-    #[error("output {}: {error}", Escaped(output))]
-    Param {
-        /// The output whose pipeline has the op.
+    /// The function of a list by epoch returned an error.
+    #[error("output {}: its list for epoch {}: {error}", Escaped(output), epoch.index())]
+    ByEpoch {
+        /// The output.
         output: String,
+        /// The epoch.
+        epoch: Epoch,
         /// The reason.
-        error: ParamError,
+        error: BoxError,
+    },
+    /// A list is by epoch, but the lists may not be compiled again.
+    #[error(
+        "output {}: its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list",
+        Escaped(output)
+    )]
+    Recompile {
+        /// The output.
+        output: String,
     },
     /// A pipeline does not fit its field.
     #[error("output {}: {error}", Escaped(output))]
@@ -162,6 +153,23 @@ pub enum LoadErrorKind {
         field: String,
         /// The kind of the field.
         kind: &'static str,
+    },
+    /// A field that is not an image can't be a mask.
+    #[error("field {}: only a field of images can be a mask", Escaped(field))]
+    MaskKind {
+        /// The field.
+        field: String,
+    },
+    /// Masks are stored as JPEGs.
+    #[error(
+        "field {}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`",
+        Escaped(field)
+    )]
+    MaskJpegs {
+        /// The field.
+        field: String,
+        /// The number of JPEGs.
+        jpegs: u64,
     },
     /// The ops of a component of the dataset don't fit those of the output.
     #[error("output {}: ops of component {component}: {reason}", Escaped(output))]
@@ -244,13 +252,24 @@ pub enum LoadErrorKind {
         /// The number of samples.
         samples: u64,
     },
+    /// A stream of unknown length ended before its first batch.
+    #[error(
+        "epoch {} has no batch: the stream has no samples, or with `drop_last` fewer than {rows}",
+        epoch.0
+    )]
+    NoBatch {
+        /// The epoch.
+        epoch: Epoch,
+        /// The rows of a batch over all ranks.
+        rows: u64,
+    },
     /// The names of the classes can't be read.
     #[error("{}: {error}", Escaped(dataset))]
     Classes {
         /// The dataset.
         dataset: String,
         /// The reason.
-        error: BoxError,
+        error: Error,
     },
     /// Classes were expected by an empty list.
     #[error(
@@ -334,7 +353,7 @@ pub enum LoadErrorKind {
         /// The dataset.
         dataset: String,
         /// The reason.
-        error: BoxError,
+        error: Error,
     },
     /// Damaged samples can't be skipped with several ranks, which must have the same number of rows.
     #[error(
@@ -493,9 +512,9 @@ pub enum SampleCause {
     /// The sample is beyond the end of its stream, or the stream stopped.
     #[error(transparent)]
     Halt(#[from] StreamEnd),
-    /// A user-defined source returned an error.
+    /// The source returned an error.
     #[error(transparent)]
-    Source(BoxError),
+    Source(Error),
     /// The image can't be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -520,17 +539,121 @@ impl From<BoxError> for SampleCause {
             Ok(kind) => Self::Read(*kind),
             Err(error) => match error.downcast::<StreamEnd>() {
                 Ok(halt) => Self::Halt(*halt),
-                Err(error) => Self::Source(error),
+                Err(error) => Self::Source(error.into()),
             },
         }
     }
 }
 
-impl From<DatasetError> for LoadErrorKind {
-    fn from(error: DatasetError) -> Self {
-        match error.0.downcast::<SourceError>() {
-            Ok(error) => Self::Source(*error),
-            Err(error) => Self::Dataset(error),
+impl Cause for LoadErrorKind {
+    fn details(&self) -> Details<'_> {
+        let (pipeline, field) = (Details::of(ErrorKind::Pipeline), Details::of(ErrorKind::Field));
+        let (parameter, memory) =
+            (Details::of(ErrorKind::Parameter), Details::of(ErrorKind::Memory));
+        let unsupported = Details::of(ErrorKind::Unsupported);
+        match self {
+            Self::Other(error) | Self::Begin { error, .. } | Self::Classes { error, .. } => {
+                error.details()
+            }
+            Self::Source(error) => error.details(),
+            Self::Order(error) => error.details(),
+            Self::Device(error) => error.details(),
+            Self::Threads(error) => error.details(),
+            Self::Run(error) => run_details(error),
+            Self::Filter { sample, error } => error.details().sample(*sample),
+            Self::Cursor(_) => Details::of(ErrorKind::Cursor),
+            Self::Cache(CacheError { folder, error }) => Details::of_io(error.kind()).path(folder),
+            Self::NoSuchField { name, .. }
+            | Self::OneField { first: name, .. }
+            | Self::NoSuchOutput { name, .. }
+            | Self::NameTaken { name } => field.field(name),
+            Self::Recompile { output } | Self::Collate { output, .. } => parameter.field(output),
+            Self::ByEpoch { output, error, .. } if error.is::<ParamError>() => {
+                parameter.field(output)
+            }
+            Self::ByEpoch { output, error, .. } => Details::of_custom(error).field(output),
+            Self::Branch { output, .. }
+            | Self::SharedDraws { output, .. }
+            | Self::MixedAlone { output, .. }
+            | Self::UnmixedLabel { output, .. }
+            | Self::MixedSizes { output, .. }
+            | Self::Plan { output, .. }
+            | Self::Component { output, .. }
+            | Self::Compile { output, .. }
+            | Self::MaskKind { field: output }
+            | Self::NoPipeline { field: output, .. } => pipeline.field(output),
+            Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
+            Self::NoPictures { field } => Details::of(ErrorKind::Damaged).field(field),
+            Self::NoLongest { field } => unsupported.field(field),
+            Self::TooLarge { field, .. } => memory.field(field),
+            Self::BatchBytes { .. } => memory,
+            Self::NoPages { .. } | Self::Stream { .. } => unsupported,
+            Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
+            Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
+            Self::BatchSize
+            | Self::NoClassesExpected { .. }
+            | Self::NoSamples { .. }
+            | Self::NoWholeBatch { .. }
+            | Self::Workers
+            | Self::Index { .. }
+            | Self::SkipOnRanks { .. }
+            | Self::NoOutputs
+            | Self::DeviceName(_)
+            | Self::TwoDevices { .. }
+            | Self::NothingForDevice { .. }
+            | Self::DeviceBatches => parameter,
         }
+    }
+}
+
+/// Returns the details of an error of the engine.
+fn run_details(error: &RunError) -> Details<'_> {
+    match error {
+        RunError::Fill { sample, source, .. } => of_stage(source).sample(*sample),
+        RunError::Finish { source, .. } => of_stage(source),
+        RunError::Panicked { sample, .. } => Details::of(ErrorKind::Panic).sample(*sample),
+        RunError::FinishPanicked { .. } => Details::of(ErrorKind::Panic),
+        RunError::Slot(_) | RunError::Budget { .. } => Details::of(ErrorKind::Memory),
+        RunError::SlotsHeld { .. } | RunError::Stalled { .. } => Details::of(ErrorKind::Timeout),
+        RunError::Threads(error) => error.details(),
+        RunError::Stopped | RunError::Spawn { .. } => Details::of(ErrorKind::Threads),
+        _ => Details::of(ErrorKind::Custom),
+    }
+}
+
+/// Returns the details of an error of [`LoaderStage`](super::stage::LoaderStage).
+fn of_stage(error: &BoxError) -> Details<'_> {
+    let (load, device) = (error.downcast_ref(), error.downcast_ref::<DeviceError>());
+    let load = load.map(|error: &LoadSampleError| error.details());
+    let device = device.map(Cause::details);
+    load.or(device).unwrap_or_else(|| Details::of_custom(error))
+}
+
+impl Cause for LoadSampleError {
+    fn details(&self) -> Details<'_> {
+        let damaged = Details::of(ErrorKind::Damaged);
+        let mut details = match &self.cause {
+            SampleCause::Read(error) => error.details(),
+            SampleCause::Halt(error) => error.details(),
+            SampleCause::Source(error) => error.details(),
+            SampleCause::Pixels(_) | SampleCause::Memory(_) => Details::of(ErrorKind::Memory),
+            SampleCause::TooLong { .. } => Details::of(ErrorKind::Custom),
+            SampleCause::Decode(_) | SampleCause::Label(_) | SampleCause::Collate(_) => damaged,
+        };
+        if let Some(location) = self.location.as_deref() {
+            if let Some(file) = &location.file {
+                details = details.path(&**file);
+            }
+            if let Some(bytes) = &location.bytes {
+                details = details.offset(bytes.start);
+            }
+        }
+        details.field(&self.field)
+    }
+}
+
+impl Cause for CursorError {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Cursor)
     }
 }

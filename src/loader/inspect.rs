@@ -4,9 +4,10 @@
 //! be reproduced, bit for bit, without the samples before it.
 
 use super::Loader;
-use super::error::{LoadError, LoadSampleError, SampleCause};
+use super::error::{LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
 use crate::decode::Decoder;
+use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
@@ -103,7 +104,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub(crate) fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+    pub(crate) fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };

@@ -29,21 +29,24 @@ pub(crate) mod inspect;
 mod mixing;
 mod open;
 mod outputs;
+mod pipeline;
 mod stage;
 pub(crate) mod stats;
 mod work;
 
+use crate::error::Error;
 #[doc(inline)]
 pub use crate::run::Phase;
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheStats};
 pub use collate::Collate;
-pub use cursor::{Cursor, CursorError};
+pub use cursor::Cursor;
+use cursor::CursorError;
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-pub use error::LoadError;
 use error::LoadErrorKind;
+pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
 
 use crate::batch::TensorSpec;
@@ -55,7 +58,6 @@ use crate::sample::{Epoch, UNKNOWN};
 use crate::source::stream::Streamed as _;
 use crate::source::{ClassNames, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};
-use fuseloop_ops::{Ops, ParamError};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::fmt;
@@ -76,7 +78,8 @@ pub struct Loader {
     batch_size: NonZeroUsize,
     last: LastBatch,
     delivery: Delivery,
-    recompile: bool,
+    /// Whether lists are compiled for each epoch; if `None`, those by epoch are.
+    recompile: Option<bool>,
     /// The stream, if the source is one. A sample of a stream is identified by its position in a pass,
     /// so the position means nothing without the epoch.
     stream: Option<Stream>,
@@ -118,15 +121,15 @@ struct CompiledOutputs {
 impl Loader {
     /// Starts an epoch: returns the batches of one pass over the dataset.
     ///
-    /// The order and the pixels of the batches depend on the seed and `epoch` alone. With
-    /// [`recompile`](LoaderBuilder::recompile), the pipelines of the epoch are built and compiled first;
-    /// code that would be the same is reused. Runs may overlap.
+    /// The order and the pixels of the batches depend on the seed and `epoch` alone. Lists by epoch
+    /// ([`Pipeline::by_epoch`]) are made and compiled first; code that would be the same is reused. Runs
+    /// may overlap.
     ///
     /// # Errors
     ///
     /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
     /// returned with the batch that the sample belongs to.
-    pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
+    pub fn epoch(&self, epoch: u32) -> Result<Batches, Error> {
         self.epoch_from(epoch, 0)
     }
 
@@ -136,7 +139,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, LoadError> {
+    pub fn epoch_from(&self, epoch: u32, first: u64) -> Result<Batches, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         Ok(self.start(epoch, &stage, first)?)
@@ -154,7 +157,7 @@ impl Loader {
     /// beyond the end of the epoch; and see [`epoch`](Self::epoch). A cursor at the end is not an error:
     /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
-    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
+    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, Error> {
         Ok(self.start_at(cursor)?)
     }
 
@@ -173,7 +176,7 @@ impl Loader {
     /// # Errors
     ///
     /// If no epoch was started, or batches are delivered unordered.
-    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+    pub fn cursor(&self) -> Result<Cursor, Error> {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         let position = position.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
         Ok(position.cursor()?)
@@ -185,15 +188,12 @@ impl Loader {
     /// # Errors
     ///
     /// If there is no such output, or the new ops do not fit. Nothing is changed then.
-    pub fn set_pipeline(
-        &self,
-        output: &str,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
-    ) -> Result<(), LoadError> {
+    pub fn set_pipeline(&self, output: &str, pipeline: impl Into<Pipeline>) -> Result<(), Error> {
         self.engine.check_process().map_err(LoadErrorKind::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
-        let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
+        let outputs = outputs::replaced(&compiled.outputs, output, pipeline.into())?;
+        outputs::check_recompile(&outputs, self.recompile)?;
         compiled.stage = self.compile(&outputs, epoch, &mut compiled.cache)?;
         compiled.outputs = outputs;
         Ok(())
@@ -205,7 +205,7 @@ impl Loader {
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub fn renew(&self, batches: Batches) -> Result<Batches, LoadError> {
+    pub fn renew(&self, batches: Batches) -> Result<Batches, Error> {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
@@ -265,7 +265,10 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadErrorKind::Begin { dataset: self.source.name(), error })
+        begun.map_err(|error| LoadErrorKind::Begin {
+            dataset: self.source.name(),
+            error: error.into(),
+        })
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadErrorKind> {
@@ -285,11 +288,15 @@ impl Loader {
         (self.batch_size.get() as u64).saturating_mul(world)
     }
 
-    /// Returns the stage of an epoch: the last epoch's, unless pipelines are rebuilt for each epoch.
+    /// Returns the stage of an epoch: the last epoch's, unless a list is compiled for each epoch.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadErrorKind> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
-        if self.recompile && compiled.stage.epoch() != epoch {
+        let recompile = || {
+            let mut outputs = compiled.outputs.iter();
+            self.recompile == Some(true) || outputs.any(OutputSpec::is_by_epoch)
+        };
+        if compiled.stage.epoch() != epoch && recompile() {
             let CompiledOutputs { outputs, stage, cache } = &mut *compiled;
             *stage = self.compile(outputs, epoch, cache)?;
         }
@@ -395,13 +402,13 @@ impl Loader {
     /// let loader = Loader::open("photos/train")?.build()?;
     /// let classes = loader.classes()?;
     /// println!("{} classes; 3 is {:?}", classes.iter().len(), classes.get(3));
-    /// # Ok::<(), fuseloop::LoadError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// If the file with the names is damaged.
-    pub fn classes(&self) -> Result<ClassNames, LoadError> {
+    pub fn classes(&self) -> Result<ClassNames, Error> {
         Ok(classes::names(&*self.source)?)
     }
 

@@ -2,8 +2,8 @@
 
 use super::Loader;
 use super::builder::LoaderBuilder;
-use super::error::{LoadError, LoadErrorKind};
 use crate::decode::DecodeOptions;
+use crate::error::Error;
 use crate::source::{Beton, Dataset, OpenOptions, Source, Stream};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ impl Loader {
     /// tar or TFRecord shards, local or remote. The name determines the kind:
     ///
     /// ```no_run
-    /// # use fuseloop::{LoadError, Loader};
+    /// # use fuseloop::{Error, Loader};
     /// Loader::open("train.beton")?;
     /// Loader::open("imagenet/train")?; // a folder a class
     /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
     /// Loader::open("train-*.tfrecord")?;
-    /// # Ok::<(), LoadError>(())
+    /// # Ok::<(), Error>(())
     /// ```
     ///
     /// Compressed shards can only be read in sequence; see [`from_stream`](Self::from_stream). To set
@@ -28,8 +28,8 @@ impl Loader {
     /// # Errors
     ///
     /// If the dataset can't be opened, or is not of the kind that its name says.
-    pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        Ok(LoaderBuilder::of_dataset(Dataset::open(path).map_err(LoadErrorKind::from)?))
+    pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, Error> {
+        Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
     }
 
     /// Returns the builder of a loader for an open dataset.
@@ -45,9 +45,9 @@ impl Loader {
     /// # Errors
     ///
     /// See [`open`](Self::open); also if there is not enough memory.
-    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
+    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, Error> {
         let beton = Beton::open_file(path.as_ref(), &OpenOptions::default());
-        let beton = beton.and_then(Beton::into_memory).map_err(LoadErrorKind::from)?;
+        let beton = beton.and_then(Beton::into_memory)?;
         Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
     }
 

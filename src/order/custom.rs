@@ -2,8 +2,8 @@
 
 use super::memory::reserved;
 use super::{OrderError, Subset};
+use crate::error::BoxError;
 use crate::sample::{Epoch, SampleId};
-use crate::source::BoxError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// let prepared = order.prepare(&fuseloop::internals::order::SampleCount(3), Subset::All(3))?;
 /// let last = prepared.epoch(0, Epoch(1), None)?.visits_vec();
 /// assert_eq!(last.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [2, 1, 0]);
-/// # Ok::<(), fuseloop::order::OrderError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub trait Sampler: Send + Sync {
     /// Returns the name used in messages and in the fingerprint. Samplers with different parameters must

@@ -1,7 +1,7 @@
 //! Errors of orders and ranks.
 
+use crate::error::{BoxError, Cause, Details, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::BoxError;
 
 /// Why an order could not be prepared for a dataset, or a rank not be determined.
 #[derive(Debug, thiserror::Error)]
@@ -135,4 +135,19 @@ pub enum OrderError {
         /// Its value.
         world: u32,
     },
+}
+
+impl Cause for OrderError {
+    fn details(&self) -> Details<'_> {
+        let parameter = Details::of(ErrorKind::Parameter);
+        match self {
+            Self::Outside { sample, .. } | Self::Weight { sample, .. } => parameter.sample(*sample),
+            Self::TooMany { .. } | Self::Memory { .. } => Details::of(ErrorKind::Memory),
+            Self::Class { sample, source } => Details::of_custom(source).sample(*sample),
+            Self::Custom { source, .. } => Details::of_custom(source),
+            Self::CustomCount { .. } => Details::of(ErrorKind::Custom),
+            Self::Stray { sample, .. } => Details::of(ErrorKind::Custom).sample(*sample),
+            _ => parameter,
+        }
+    }
 }

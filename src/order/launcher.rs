@@ -13,6 +13,7 @@
 //! therefore not call [`Ranks::from_env`].
 
 use super::{OrderError, Ranks, Uneven};
+use crate::error::Error;
 
 /// The variables of a launcher: rank and number of ranks.
 type Pair = (&'static str, &'static str);
@@ -33,11 +34,11 @@ impl Ranks {
     ///
     /// If a variable is set and its counterpart is not, if a value is not a number, or if the rank is
     /// not below the number of ranks. The error names the variable.
-    pub fn from_env() -> Result<Option<Self>, OrderError> {
+    pub fn from_env() -> Result<Option<Self>, Error> {
         // A value that is not Unicode is not a number either: the lossy text is only shown in the error.
-        Self::from_variables(|name| {
+        Ok(Self::from_variables(|name| {
             std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        })
+        })?)
     }
 
     /// Does the same as [`from_env`](Self::from_env), with variables looked up by `lookup`.

@@ -37,10 +37,10 @@ mod subset;
 mod torch;
 mod weighted;
 
-pub use crate::source::BoxError;
+pub use crate::error::BoxError;
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
-pub use error::OrderError;
+pub(crate) use error::OrderError;
 pub(crate) use prepare::{DatasetInfo, PreparedOrder};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;

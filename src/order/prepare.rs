@@ -8,8 +8,8 @@ use super::memory::reserved;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
 use super::{Order, OrderError, Ranks, Subset, numpy, repeated, torch};
+use crate::error::BoxError;
 use crate::sample::{Epoch, SampleId};
-use crate::source::BoxError;
 
 /// The information that an order needs about a dataset.
 pub trait DatasetInfo {
@@ -79,7 +79,7 @@ impl Order {
     /// let order = Order::Random.prepare(&SampleCount(5), Subset::All(5))?;
     /// let visits = order.epoch(1, Epoch(0), None)?.visits_vec();
     /// assert_eq!(visits.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [4, 0, 1, 2, 3]);
-    /// # Ok::<(), fuseloop::order::OrderError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! divides G: a run may be resumed with more or fewer ranks.
 
 use super::OrderError;
+use crate::error::Error;
 
 /// One process of several, and what happens to samples that can't be divided evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,11 +41,11 @@ impl Ranks {
     /// # Errors
     ///
     /// If `rank` is not below `world`.
-    pub fn new(rank: u32, world: u32, uneven: Uneven) -> Result<Self, OrderError> {
+    pub fn new(rank: u32, world: u32, uneven: Uneven) -> Result<Self, Error> {
         if rank < world {
             Ok(Self { rank, world, uneven })
         } else {
-            Err(OrderError::Rank { rank, world })
+            Err(OrderError::Rank { rank, world }.into())
         }
     }
 

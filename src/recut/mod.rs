@@ -45,7 +45,7 @@ use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-pub use tile::{ParseTileError, Tile};
+pub use tile::Tile;
 pub use unchanged::Unchanged;
 
 /// Re-cuts JPEGs. Each thread has its own, which reuses its buffers.

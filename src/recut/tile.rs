@@ -1,6 +1,7 @@
 //! The width of a tile: the distance from one restart marker to the next.
 
 use crate::decode::tile_interval;
+use crate::error::{Cause, Details, Error, ErrorKind};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -15,12 +16,18 @@ pub enum Tile {
 }
 
 /// The error for text that is no tile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("a tile of `{found}`: expected `row`, or pixels from {} to {}",
     Tile::PIXELS.start(), Tile::PIXELS.end())]
-pub struct ParseTileError {
+struct ParseTileError {
     /// The text.
-    pub found: String,
+    found: String,
+}
+
+impl Cause for ParseTileError {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Parameter)
+    }
 }
 
 impl Tile {
@@ -54,14 +61,14 @@ impl fmt::Display for Tile {
 }
 
 impl FromStr for Tile {
-    type Err = ParseTileError;
+    type Err = Error;
 
-    fn from_str(words: &str) -> Result<Self, ParseTileError> {
+    fn from_str(words: &str) -> Result<Self, Error> {
         if words == "row" {
             return Ok(Self::Row);
         }
         let pixels = words.parse().ok().filter(|pixels| Self::PIXELS.contains(pixels));
-        pixels.map(Self::Pixels).ok_or(ParseTileError { found: words.to_owned() })
+        pixels.map(Self::Pixels).ok_or_else(|| ParseTileError { found: words.to_owned() }.into())
     }
 }
 

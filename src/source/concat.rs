@@ -9,8 +9,9 @@
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, Record, RunPlan,
-    SampleLocation, Source, StreamError, Upcoming, Value,
+    SampleLocation, Source, Upcoming, Value,
 };
+use crate::error::Error;
 use crate::sample::SampleId;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ impl Concat {
     /// # Errors
     ///
     /// Fails if there is no source, or if the sources do not have the same fields.
-    pub fn new(parts: impl IntoIterator<Item = Arc<dyn Source>>) -> Result<Self, StreamError> {
+    pub fn new(parts: impl IntoIterator<Item = Arc<dyn Source>>) -> Result<Self, Error> {
         let parts: Vec<Arc<dyn Source>> = parts.into_iter().collect();
         let streams: Vec<_> =
             parts.iter().map(|part| super::Stream::of(Arc::clone(part))).collect();

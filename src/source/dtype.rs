@@ -11,6 +11,7 @@
 //! The texts are those of numpy's array interface, version 3 (`typestr`). Text, dates, objects and
 //! structures are refused: no tensor holds them.
 
+use crate::error::{Cause, Details, Error, ErrorKind};
 use std::fmt;
 use std::str::FromStr;
 
@@ -92,20 +93,26 @@ impl fmt::Display for NdType {
 }
 
 /// A text is not one of numpy's names for a type of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("expected an order (<, > or |), a kind (b, i, u, f or c) and a size in bytes, such as <f4")]
-pub struct UnknownNdType;
+struct UnknownNdType;
+
+impl Cause for UnknownNdType {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Parameter)
+    }
+}
 
 impl FromStr for NdType {
-    type Err = UnknownNdType;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, UnknownNdType> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let mut chars = text.chars();
         let order = match chars.next() {
             Some('|') => ByteOrder::Single,
             Some('<') => ByteOrder::Little,
             Some('>') => ByteOrder::Big,
-            _ => return Err(UnknownNdType),
+            _ => return Err(UnknownNdType.into()),
         };
         let kind = match chars.next() {
             Some('b') => NdKind::Bool,
@@ -113,12 +120,14 @@ impl FromStr for NdType {
             Some('u') => NdKind::UInt,
             Some('f') => NdKind::Float,
             Some('c') => NdKind::Complex,
-            _ => return Err(UnknownNdType),
+            _ => return Err(UnknownNdType.into()),
         };
         let size = chars.as_str();
         let parsed = size.parse().ok().and_then(|size| Self::new(kind, size, order));
         // `parse` also takes "+4" and "04", which numpy never writes.
-        parsed.filter(|_| size.starts_with(|c: char| ('1'..='9').contains(&c))).ok_or(UnknownNdType)
+        parsed
+            .filter(|_| size.starts_with(|c: char| ('1'..='9').contains(&c)))
+            .ok_or_else(|| UnknownNdType.into())
     }
 }
 
@@ -141,7 +150,7 @@ mod tests {
         for name in
             ["", "<", "<f", "f4", "<f3", "|f4", "<f+4", "<f04", "<f4 ", "<U4", "|O", "<M8[ns]"]
         {
-            assert_eq!(name.parse::<NdType>(), Err(UnknownNdType), "{name}");
+            assert!(name.parse::<NdType>().is_err(), "{name}");
         }
     }
 }

@@ -1,16 +1,7 @@
-//! Errors of any kind, of opening a dataset, and of reading a value that is stored in a file.
+//! Errors of reading a value that is stored in a file.
 
-use std::error::Error;
+use crate::error::{Cause, Details, ErrorKind};
 use std::io;
-
-/// Any error, with its message.
-pub type BoxError = Box<dyn Error + Send + Sync>;
-
-/// Why a dataset could not be opened. The message begins with the name of the dataset, or of the file that
-/// is damaged.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct DatasetError(#[from] pub(crate) BoxError);
 
 /// The problem with a field of a sample.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -167,4 +158,41 @@ pub enum CellError {
         /// The mode in the file.
         found: u8,
     },
+}
+
+/// An error of the system, with the file that it is about.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {error}")]
+pub(crate) struct FileError {
+    /// The path or address, with control characters escaped.
+    pub(crate) file: String,
+    /// The system's error.
+    pub(crate) error: io::Error,
+}
+
+impl Cause for FileError {
+    fn details(&self) -> Details<'_> {
+        Details::of_io(self.error.kind()).path(&self.file)
+    }
+}
+
+impl Cause for ReadErrorKind {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::NoSuchSample { .. } => Details::of(ErrorKind::Parameter),
+            Self::NoSuchField { .. } | Self::NotAnImage { .. } => Details::of(ErrorKind::Field),
+            Self::Cell { at, .. } | Self::EmptyImage { at, .. } => {
+                Details::of(ErrorKind::Damaged).offset(*at)
+            }
+            Self::Pixels { .. } | Self::Bytes { .. } | Self::Memory { .. } => {
+                Details::of(ErrorKind::Memory)
+            }
+            Self::NoAllocation { ptr }
+            | Self::OutOfBounds { ptr, .. }
+            | Self::Short { ptr, .. }
+            | Self::RawSize { ptr, .. } => Details::of(ErrorKind::Damaged).offset(*ptr),
+            Self::Io { ptr, kind, .. } => Details::of_io(*kind).offset(*ptr),
+            Self::Page { at, kind, .. } => Details::of_io(*kind).offset(*at),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Writes an index file beside each shard of a dataset, for `fuseloop index`.
 
+use super::boxed::dataset_error;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::index_file::{Kind, save};
@@ -9,6 +10,7 @@ use super::tar;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord;
 use super::{BoxError, open};
+use crate::error::Error;
 use crate::parallel;
 use crate::sample::Limits;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +37,7 @@ pub struct IndexReport {
 /// use fuseloop::source::index_shards;
 /// let report = index_shards("train-{000..255}.tar", &|done, of| println!("{done} of {of}"))?;
 /// println!("{} samples", report.samples);
-/// # Ok::<(), fuseloop::source::BoxError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
@@ -45,7 +47,7 @@ pub struct IndexReport {
 pub fn index_shards(
     spec: &str,
     progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<IndexReport, BoxError> {
+) -> Result<IndexReport, Error> {
     let shards = Shards::open(spec)?;
     let (done, of) = (AtomicUsize::new(0), shards.all().len());
     let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
@@ -56,7 +58,7 @@ pub fn index_shards(
     };
     let mut report = IndexReport::default();
     for one in parallel::map(shards.all(), one)? {
-        let (samples, bytes) = one?;
+        let (samples, bytes) = one.map_err(dataset_error)?;
         report.shards += 1;
         report.samples += samples;
         report.bytes += bytes;

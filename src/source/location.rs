@@ -13,6 +13,7 @@
 //! whatever special characters it contains.
 
 use super::Escaped;
+use crate::error::{Cause, Details, ErrorKind};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,18 @@ pub enum LocationError {
         /// The text.
         spec: String,
     },
+}
+
+impl Cause for LocationError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Nothing { spec } => Details::of(ErrorKind::NotFound).path(spec),
+            Self::Pipe { .. } | Self::Scheme { .. } => Details::of(ErrorKind::Unsupported),
+            Self::Braces { .. } | Self::Pattern { .. } | Self::Many { .. } => {
+                Details::of(ErrorKind::Parameter)
+            }
+        }
+    }
 }
 
 /// The most files that one text may name.

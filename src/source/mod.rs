@@ -2,6 +2,7 @@
 
 mod atomic_file;
 pub(crate) mod beton;
+mod boxed;
 mod classes;
 #[cfg(feature = "tar")]
 mod columns;
@@ -46,6 +47,7 @@ mod value;
 #[cfg(test)]
 mod wrapper_laws;
 
+pub use crate::error::BoxError;
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
@@ -57,9 +59,8 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
-pub use dtype::{NdType, UnknownNdType};
+pub use dtype::NdType;
 pub(crate) use error::ReadErrorKind;
-pub use error::{BoxError, DatasetError};
 pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;
@@ -69,7 +70,7 @@ pub use folder::{Folder, FolderOptions, Ignored, LinkCounts, Links};
 pub(crate) use folder::{
     FolderWalk, ImageList, Labelled, ListError, PendingDir, Rules, is_jpeg_name,
 };
-pub use generate::{GenerateError, Generated, Generator, Queue, QueueStats};
+pub use generate::{Generated, Generator, Queue, QueueStats};
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
@@ -78,7 +79,7 @@ pub use open::Dataset;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
-pub use stream::{Stream, StreamError};
+pub use stream::Stream;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]

@@ -16,8 +16,7 @@
 //! All files of a name have one format, which the end of the name tells.
 
 use super::{
-    Beton, BoxError, DatasetError, Folder, FolderOptions, Location, OpenOptions, Source,
-    SourceError, Stream, remote,
+    Beton, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream, remote,
 };
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::{Escaped, feature::NeedsFeature};
@@ -25,6 +24,7 @@ use super::{Escaped, feature::NeedsFeature};
 use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
 use super::{TfOptions, TfRecordStream, TfRecords};
+use crate::error::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Dataset {
     /// # Errors
     ///
     /// Fails if nothing is there, or if the dataset does not have the format that its name tells.
-    pub fn open(name: impl AsRef<Path>) -> Result<Self, DatasetError> {
+    pub fn open(name: impl AsRef<Path>) -> Result<Self, Error> {
         open_dataset(name.as_ref(), &FolderOptions::default())
     }
 
@@ -74,11 +74,7 @@ impl Dataset {
         }
     }
 
-    fn of_format(
-        format: FileFormat,
-        path: &Path,
-        options: &FolderOptions,
-    ) -> Result<Self, DatasetError> {
+    fn of_format(format: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, Error> {
         Ok(match format {
             FileFormat::Beton => Self::Beton(Arc::new(beton(path)?)),
             FileFormat::Folder => {
@@ -95,9 +91,7 @@ impl Dataset {
             }
             #[cfg(not(feature = "tar"))]
             FileFormat::Tar | FileFormat::TarStream => {
-                return Err(
-                    left_out(path, NeedsFeature { what: "tar files", feature: "tar" }).into()
-                );
+                return Err(left_out(path, NeedsFeature { what: "tar files", feature: "tar" }));
             }
             #[cfg(feature = "tfrecord")]
             FileFormat::TfRecords => {
@@ -111,7 +105,7 @@ impl Dataset {
             #[cfg(not(feature = "tfrecord"))]
             FileFormat::TfRecords | FileFormat::TfRecordStream => {
                 let reason = NeedsFeature { what: "TFRecord files", feature: "tfrecord" };
-                return Err(left_out(path, reason).into());
+                return Err(left_out(path, reason));
             }
         })
     }
@@ -123,21 +117,25 @@ impl Dataset {
 /// # Errors
 ///
 /// Fails as [`Dataset::open`] does.
-pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, DatasetError> {
+pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Error> {
     Dataset::of_format(FileFormat::of(path), path, options)
 }
 
 /// Returns the text that names shards.
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-fn names(path: &Path) -> Result<&str, BoxError> {
+fn names(path: &Path) -> Result<&str, Error> {
     let text = path.to_str();
-    text.ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()).into())
+    text.ok_or_else(|| {
+        let reason = format!("{}: shards need names in UTF-8", path.display());
+        Error::boxed(reason.into(), ErrorKind::Parameter)
+    })
 }
 
 /// Returns the error for a dataset in a format that this build leaves out.
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
-fn left_out(path: &Path, reason: NeedsFeature) -> BoxError {
-    format!("{}: {reason}", Escaped(&path.to_string_lossy())).into()
+fn left_out(path: &Path, reason: NeedsFeature) -> Error {
+    let reason = format!("{}: {reason}", Escaped(&path.to_string_lossy()));
+    Error::boxed(reason.into(), ErrorKind::Unsupported)
 }
 
 /// Returns the path where the [listing](Folder::save_listing) of a folder is looked for: beside the
@@ -151,7 +149,7 @@ pub fn saved_listing(folder: &Path) -> PathBuf {
 }
 
 /// Opens a `.beton` file by its path or its address.
-fn beton(path: &Path) -> Result<Beton, DatasetError> {
+fn beton(path: &Path) -> Result<Beton, Error> {
     let options = OpenOptions::default();
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
         return Beton::open(path, &options);

@@ -1,6 +1,7 @@
 //! Why a text is not a pipeline file, and where.
 
 use super::MAX_BYTES;
+use crate::error::{Cause, Details, ErrorKind};
 use fuseloop_ops::internals::registry::SpecCause;
 use std::io;
 use std::path::Path;
@@ -13,10 +14,11 @@ pub struct ParseError {
     pub path: Box<Path>,
     /// The position in the file, if the error has one.
     pub position: Option<TextPosition>,
-    pub(crate) cause: ParseCause,
+    /// The reason.
+    pub cause: ParseCause,
 }
 
-/// The cases of [`ParseError`].
+/// The reason why a file is not a pipeline file.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseCause {
     /// The file can't be read.
@@ -51,6 +53,8 @@ pub enum ParseCause {
 /// A position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextPosition {
+    /// The offset in bytes.
+    pub offset: usize,
     /// The line, from 1.
     pub line: u32,
     /// The character in the line, from 1.
@@ -59,5 +63,18 @@ pub struct TextPosition {
 
 /// Formats `:7:14`, or nothing.
 fn suffix(position: &Option<TextPosition>) -> String {
-    position.map_or_else(String::new, |TextPosition { line, column }| format!(":{line}:{column}"))
+    position
+        .map_or_else(String::new, |TextPosition { line, column, .. }| format!(":{line}:{column}"))
+}
+
+impl Cause for ParseError {
+    fn details(&self) -> Details<'_> {
+        let details = match &self.cause {
+            ParseCause::Io(error) => Details::of_io(error.kind()),
+            ParseCause::Spec(_) => Details::of(ErrorKind::Parameter),
+            _ => Details::of(ErrorKind::Format),
+        };
+        let details = details.path(&self.path);
+        self.position.iter().fold(details, |details, at| details.offset(at.offset as u64))
+    }
 }

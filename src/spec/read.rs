@@ -1,6 +1,8 @@
 //! Parses TOML text to values, with the position of each value.
 
-use super::{MAX_BYTES, ParseCause, ParseError, TextPosition};
+use super::MAX_BYTES;
+use super::error::{ParseCause, ParseError, TextPosition};
+use crate::error::Error;
 use fuseloop_ops::internals::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -35,6 +37,7 @@ fn position(text: &str, at: usize) -> TextPosition {
     let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     TextPosition {
+        offset: at,
         line: before.matches('\n').count() as u32 + 1,
         column: line.chars().count() as u32 + 1,
     }
@@ -42,8 +45,8 @@ fn position(text: &str, at: usize) -> TextPosition {
 
 /// Reads the text of a regular file, if it is not too long. Opening a FIFO would wait for its writer,
 /// and `/dev/zero` has no end.
-pub(super) fn text(path: &Path) -> Result<String, ParseError> {
-    bounded(path).map_err(|cause| SpecFault { at: None, cause }.in_text("", path))
+pub(super) fn text(path: &Path) -> Result<String, Error> {
+    Ok(bounded(path).map_err(|cause| SpecFault { at: None, cause }.in_text("", path))?)
 }
 
 fn bounded(path: &Path) -> Result<String, ParseCause> {
@@ -123,7 +126,7 @@ mod tests {
     #[test]
     fn lines_and_columns_count_from_1_and_in_characters() {
         let at = |text, at| {
-            let TextPosition { line, column } = position(text, at);
+            let TextPosition { line, column, .. } = position(text, at);
             (line, column)
         };
         assert_eq!(at("", 0), (1, 1));

@@ -12,6 +12,7 @@
 //! file, of which the later one stays.
 
 use super::step::{FileStep, ObserveStep, ObservedFile};
+use crate::error::{Cause, Details, ErrorKind};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -70,6 +71,18 @@ pub enum TargetError {
 impl TargetError {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+impl Cause for TargetError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Directory { path }
+            | Self::NotAFile { path }
+            | Self::ReadOnly { path }
+            | Self::Busy { path, .. } => Details::of(ErrorKind::Io).path(path),
+            Self::Io { path, source, .. } => Details::of_io(source.kind()).path(path),
+        }
     }
 }
 

@@ -10,9 +10,10 @@
 //! Applying this to its own output produces the same bytes.
 
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutError, RecutErrorKind, RecutOptions, Samples,
-    WriteErrorKind, WriteOptions, WriteReport, name_classes, write,
+    FieldValue, ImageInput, ImageOptions, RecutErrorKind, RecutOptions, Samples, WriteErrorKind,
+    WriteOptions, WriteReport, name_classes, write_samples,
 };
+use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError, Source};
 use std::fs;
@@ -29,18 +30,18 @@ use std::path::Path;
 ///
 /// let report = recut_beton("train.beton", "tiled.beton", &RecutOptions::default())?;
 /// println!("{} re-cut, {} kept as they are", report.recut, report.unchanged.count);
-/// # Ok::<(), fuseloop::write::RecutError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// See [`RecutError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
 /// written.
 pub fn recut_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
     options: &RecutOptions,
-) -> Result<WriteReport, RecutError> {
+) -> Result<WriteReport, Error> {
     Ok(recut(src.as_ref(), out.as_ref(), options)?)
 }
 
@@ -59,10 +60,9 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         limits: options.limits,
         ..WriteOptions::default()
     };
-    let unread = |message| WriteErrorKind::Classes { message };
+    let unread = |error: BoxError| WriteErrorKind::Classes(error.into());
     let names = Source::class_names(&beton).map_err(unread)?;
-    let report = write(&StoredSamples(&beton), beton.fields(), out, &options);
-    let report = report.map_err(|error| error.0)?;
+    let report = write_samples(&StoredSamples(&beton), beton.fields(), out, &options)?;
     name_classes(out, names.as_ref())?;
     Ok(report)
 }

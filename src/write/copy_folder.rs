@@ -20,6 +20,7 @@ use super::report::{
 use super::source_file::SourceFile;
 use super::staging::StagingDir;
 use super::{ImageError, WriteErrorKind};
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
 use crate::source::{Ignored, LinkCounts, ListError, SourceError};
@@ -31,11 +32,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 /// Why a dataset was not re-cut.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct RecutError(#[from] pub(crate) RecutErrorKind);
-
-/// The cases of [`RecutError`].
 #[derive(Debug, thiserror::Error)]
 pub enum RecutErrorKind {
     /// The `.beton` file can't be opened.
@@ -83,6 +79,25 @@ pub enum RecutErrorKind {
     Threads(#[from] ThreadsError),
 }
 
+impl Cause for RecutErrorKind {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Source(error) => error.details(),
+            Self::Write(error) => error.details(),
+            Self::List(error) => error.details(),
+            Self::Target(error) => error.details(),
+            Self::Threads(error) => error.details(),
+            Self::Same { path } | Self::NotAFolder { path } | Self::Inside { dst: path, .. } => {
+                Details::of(ErrorKind::Parameter).path(path)
+            }
+            Self::File { path, cause: ImageError::Read { source } } => {
+                Details::of_io(source.kind()).path(path)
+            }
+            Self::File { path, .. } => Details::of(ErrorKind::Damaged).path(path),
+        }
+    }
+}
+
 /// The report of a re-cut folder.
 #[derive(Debug, Default)]
 pub struct RecutFolderReport {
@@ -115,17 +130,17 @@ pub struct RecutFolderReport {
 ///
 /// let report = recut_folder("imagenet/train", "tiled/train", &RecutOptions::default())?;
 /// println!("{} re-cut, {} other files", report.recut, report.copied);
-/// # Ok::<(), fuseloop::write::RecutError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// See [`RecutError`]. Files that were finished by then stay; each of them is complete.
+/// If a file can't be read or written. Files that were finished by then stay; each of them is complete.
 pub fn recut_folder(
     src: impl AsRef<Path>,
     dst: impl AsRef<Path>,
     options: &RecutOptions,
-) -> Result<RecutFolderReport, RecutError> {
+) -> Result<RecutFolderReport, Error> {
     Ok(copy_folder(src.as_ref(), dst.as_ref(), options)?)
 }
 

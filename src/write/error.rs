@@ -5,19 +5,15 @@ use super::file::SchemaError;
 use super::mode::OptionsError;
 use super::options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE};
 use super::value::WriteSampleError;
+use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::{BoxError, ListError};
+use crate::source::ListError;
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a write failed. The path is as it was before, except after a failed sync of its directory, or if
 /// only the file of class names beside it could not be written or deleted.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct WriteError(#[from] pub(crate) WriteErrorKind);
-
-/// The cases of [`WriteError`].
 #[derive(Debug, thiserror::Error)]
 pub enum WriteErrorKind {
     /// A file can't have these fields.
@@ -47,11 +43,8 @@ pub enum WriteErrorKind {
     #[error(transparent)]
     List(#[from] ListError),
     /// The file of class names can't be read.
-    #[error("{message}")]
-    Classes {
-        /// The file's path and the cause.
-        message: BoxError,
-    },
+    #[error(transparent)]
+    Classes(Error),
     /// The file can't be created, or can't be renamed to its path.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -80,4 +73,24 @@ pub enum WriteErrorKind {
 
 fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" ({path:?})"))
+}
+
+impl Cause for WriteErrorKind {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Schema(_) => Details::of(ErrorKind::Field),
+            Self::PageSize { .. } => Details::of(ErrorKind::Parameter),
+            Self::Options { field, .. } => Details::of(ErrorKind::Parameter).field(field),
+            Self::NoSuchImageField { name } => Details::of(ErrorKind::Field).field(name),
+            Self::List(error) => error.details(),
+            Self::Classes(error) => error.details(),
+            Self::Target(error) => error.details(),
+            Self::Threads(error) => error.details(),
+            Self::Sample { sample, path, cause } => {
+                let details = cause.details().sample(*sample);
+                path.iter().fold(details, |details, path| details.path(path))
+            }
+            Self::Write { path, source } => Details::of_io(source.kind()).path(path),
+        }
+    }
 }

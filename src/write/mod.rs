@@ -25,7 +25,7 @@
 //! };
 //! let report = write_folder("imagenet/train", "train.beton", &options)?;
 //! println!("{} samples of {} classes", report.written.samples, report.classes.len());
-//! # Ok::<(), fuseloop::write::WriteError>(())
+//! # Ok::<(), fuseloop::Error>(())
 //! ```
 
 pub(crate) mod atomic_file;
@@ -58,9 +58,8 @@ mod step;
 pub(crate) mod value;
 
 pub use beton::recut_beton;
-pub use convert::{ConvertError, ConvertOptions, ConvertReport, convert};
-pub use copy_folder::{RecutError, RecutFolderReport, recut_folder};
-pub use error::WriteError;
+pub use convert::{ConvertOptions, ConvertReport, convert};
+pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
 pub use mode::{ImageOptions, WriteMode};
 pub use options::{OnUnreadable, RecutOptions, WriteOptions};
@@ -73,6 +72,7 @@ pub use value::FieldValue;
 
 pub use crate::source::{Ignored, LinkCounts, Links};
 
+use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, beside};
 use atomic_file::AtomicFile;
@@ -100,29 +100,37 @@ pub trait Samples: Sync {
     /// # Errors
     ///
     /// Defined by the implementor: an error means that the sample is damaged, see [`OnUnreadable`].
-    fn sample(
-        &self,
-        id: SampleId,
-    ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>;
+    fn sample(&self, id: SampleId) -> Result<Vec<FieldValue>, BoxError>;
 }
 
 /// Writes samples that can be read by index.
 ///
 /// # Errors
 ///
-/// See [`WriteError`], which also says when `out` is unchanged.
+/// If the options are invalid, a sample can't be written, or the system can't write the file. `out` is then
+/// unchanged, except after a failed sync of its directory, or if only the file of class names beside it could
+/// not be written or deleted.
 pub fn write(
     samples: &impl Samples,
     fields: &[FieldSpec],
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteError> {
+) -> Result<WriteReport, Error> {
+    Ok(write_samples(samples, fields, out.as_ref(), options)?)
+}
+
+fn write_samples(
+    samples: &impl Samples,
+    fields: &[FieldSpec],
+    out: &Path,
+    options: &WriteOptions,
+) -> Result<WriteReport, WriteErrorKind> {
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = FileRequest { fields, first: 0, out: out.as_ref(), options };
+    let request = FileRequest { fields, first: 0, out, options };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
-    name_classes(out.as_ref(), None)?;
+    name_classes(out, None)?;
     Ok(report)
 }
 
@@ -138,13 +146,13 @@ fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError
 ///
 /// # Errors
 ///
-/// See [`WriteError`], which also says when `out` is unchanged.
+/// See [`write`].
 pub fn write_iter(
     rows: impl IntoIterator<Item = Vec<FieldValue>>,
     fields: &[FieldSpec],
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteError> {
+) -> Result<WriteReport, Error> {
     let rows = rows.into_iter();
     try_write_iter(rows.map(Ok), fields, out, options)
 }
@@ -153,13 +161,13 @@ pub fn write_iter(
 ///
 /// # Errors
 ///
-/// See [`WriteError`], which also says when `out` is unchanged.
+/// See [`write`].
 pub fn try_write_iter(
-    rows: impl IntoIterator<Item = Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>>,
+    rows: impl IntoIterator<Item = Result<Vec<FieldValue>, BoxError>>,
     fields: &[FieldSpec],
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteError> {
+) -> Result<WriteReport, Error> {
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
     let announced = most.filter(|&most| most == least).map(|count| count as u64);
@@ -185,13 +193,13 @@ pub fn try_write_iter(
 ///
 /// # Errors
 ///
-/// See [`WriteError`], which also says when `out` is unchanged.
+/// See [`write`].
 pub fn write_folder(
     dir: impl AsRef<Path>,
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<FolderReport, WriteError> {
-    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteErrorKind::from)?;
+) -> Result<FolderReport, Error> {
+    let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
@@ -205,10 +213,7 @@ impl Samples for ImageList {
         self.images.len() as u64
     }
 
-    fn sample(
-        &self,
-        id: SampleId,
-    ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
+    fn sample(&self, id: SampleId) -> Result<Vec<FieldValue>, BoxError> {
         let image = usize::try_from(id.0).ok().and_then(|index| self.images.get(index));
         let Labelled { path, label } = image.ok_or("no such image in the list")?;
         Ok(vec![FieldValue::Image(ImageInput::Path(path.clone())), FieldValue::Int(*label)])

@@ -13,12 +13,13 @@
 
 use super::atomic_file::check_replaceable;
 use super::beton::stored_values;
-use super::convert::{ConvertError, ConvertErrorKind};
+use super::convert::ConvertErrorKind;
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{
     FieldValue, FileRequest, WriteErrorKind, WriteOptions, WriteReport, name_classes, write_jobs,
 };
+use crate::error::{BoxError, Error};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, ClassNames, FieldSpec, Source};
 use crate::write::value::WriteSampleError;
@@ -34,17 +35,17 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
 /// written.
 pub fn concat_beton(
     paths: &[impl AsRef<Path>],
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<WriteReport, ConvertError> {
+) -> Result<WriteReport, Error> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let names = names_of_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
-    name_classes(out.as_ref(), names.as_ref()).map_err(ConvertErrorKind::from)?;
+    name_classes(out.as_ref(), names.as_ref())?;
     Ok(report)
 }
 
@@ -69,7 +70,7 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
 /// Returns the class names of a file.
 fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertErrorKind> {
     let names = Source::class_names(file);
-    names.map_err(|message| WriteErrorKind::Classes { message }.into())
+    names.map_err(|error: BoxError| WriteErrorKind::Classes(error.into()).into())
 }
 
 /// Does the work of [`concat_beton`]; each step is shown to `watch`.
@@ -101,14 +102,14 @@ pub(super) fn concat(
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
 /// written.
 pub fn subset_beton(
     src: impl AsRef<Path>,
     samples: &[u64],
     out: impl AsRef<Path>,
     options: &WriteOptions,
-) -> Result<WriteReport, ConvertError> {
+) -> Result<WriteReport, Error> {
     Ok(subset(src.as_ref(), samples, out.as_ref(), options)?)
 }
 
@@ -148,14 +149,14 @@ pub enum Split {
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. Files that were complete by then stay.
+/// If a file can't be read or written. Files that were complete by then stay.
 pub fn split_beton(
     src: impl AsRef<Path>,
     split: &Split,
     template: impl AsRef<Path>,
     overwrite: bool,
     options: &WriteOptions,
-) -> Result<Vec<(PathBuf, WriteReport)>, ConvertError> {
+) -> Result<Vec<(PathBuf, WriteReport)>, Error> {
     Ok(write_parts(src.as_ref(), split, template.as_ref(), overwrite, options)?)
 }
 
@@ -377,7 +378,7 @@ mod tests {
             assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
         }
         let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
-        assert!(matches!(error.unwrap_err().0, ConvertErrorKind::Exists { .. }));
+        assert!(matches!(error.unwrap_err().cause(), Some(ConvertErrorKind::Exists { .. })));
     }
 
     #[test]

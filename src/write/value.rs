@@ -25,6 +25,7 @@ use super::json;
 use super::mode::ImageOptions;
 use super::pixels::PixelReader;
 use super::report::UnchangedCause;
+use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, NdType};
 use std::path::{Path, PathBuf};
@@ -173,6 +174,24 @@ pub enum WriteSampleError {
         /// The panic's message.
         message: String,
     },
+}
+
+impl Cause for WriteSampleError {
+    fn details(&self) -> Details<'_> {
+        let field = Details::of(ErrorKind::Field);
+        match self {
+            Self::Count { .. } => field,
+            Self::Kind { field: name, .. }
+            | Self::DType { field: name, .. }
+            | Self::Length { field: name, .. } => field.field(name),
+            Self::TooDeep { field } | Self::Image { field, .. } => {
+                Details::of(ErrorKind::Damaged).field(field)
+            }
+            Self::TooLarge { .. } => Details::of(ErrorKind::Memory),
+            Self::Source(error) => Details::of_custom(error),
+            Self::Panicked { .. } => Details::of(ErrorKind::Panic),
+        }
+    }
 }
 
 /// Returns the hint for a sample of `size` bytes that is too large.

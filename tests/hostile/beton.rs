@@ -3,7 +3,7 @@
 //! and never allocates memory because a number in the file asks for it.
 
 use crate::counting::asked_for;
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::beton::{
     Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout, SourceError,
     SourceErrorKind,
@@ -554,7 +554,7 @@ fn no_control_byte_of_a_name_reaches_a_message() {
 fn the_path_is_said_once() {
     let error = Beton::open("/no/such.beton", &OpenOptions::default()).unwrap_err();
     assert_eq!(error.to_string().matches("such.beton").count(), 1, "{error}");
-    let Some(error) = error.kind().downcast_ref::<SourceError>() else { panic!("{error}") };
+    let Some(error) = error.cause::<SourceError>() else { panic!("{error}") };
     assert!(matches!(error.kind, SourceErrorKind::Open(OpenError::Io(_))));
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.owned(SampleId(2), 1).unwrap_err().in_file("train.beton");

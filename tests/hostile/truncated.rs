@@ -3,7 +3,7 @@
 //! because a number in the file asks for it.
 
 use crate::common::paged::{Disk, Faults, Pages, run_over};
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldSpecExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
@@ -254,7 +254,7 @@ fn tables_of_a_terabyte_are_refused_at_once() {
         let begun = Instant::now();
         let error = Beton::open(&path, &OpenOptions::default()).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        let Some(error) = error.kind().downcast_ref::<SourceError>() else { panic!("{error}") };
+        let Some(error) = error.cause::<SourceError>() else { panic!("{error}") };
         let found = matches!(error.kind, SourceErrorKind::Open(OpenError::TableBytes { .. }));
         assert!(found, "{error}");
     }

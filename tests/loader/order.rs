@@ -2,7 +2,7 @@
 //! samples for any number of ranks.
 
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
-use fuseloop::order::{BoxError, Order, OrderError, Ranks, Sampler, Subset, Uneven};
+use fuseloop::order::{BoxError, Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_counts::rounds;
 use serde_json::Value;
@@ -655,12 +655,13 @@ fn more_samples_than_an_order_can_count_are_refused() {
     ];
     for order in others {
         let error = order.prepare(&SampleCount(many), Subset::All(many)).map(drop).unwrap_err();
-        assert!(matches!(error, OrderError::TooMany { samples, .. } if samples == many));
+        let expected = format!(": {many} samples; the limit is ");
+        assert!(error.to_string().contains(&expected), "{error}");
     }
     let weights = Arc::from([1.0]);
     let order = Order::Weighted { weights, samples: many, replacement: true };
     let error = order.prepare(&SampleCount(1), Subset::All(1)).map(drop).unwrap_err();
-    assert!(matches!(error, OrderError::TooMany { .. }));
+    assert!(error.to_string().contains(" samples; the limit is "), "{error}");
 }
 
 /// The bytes that a million samples take: those held for all epochs, and those held for one.

@@ -2,23 +2,31 @@
 //! gives an error with position and name, and hostile text is refused.
 
 use crate::common::dataset::{varied, write};
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::spec::SpecExt as _;
-use fuseloop::internals::spec::{MAX_BYTES, ParseCause};
+use fuseloop::internals::spec::{MAX_BYTES, ParseCause, ParseError, TextPosition};
 use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::{ParamDefault, SpecCause, registry};
 use fuseloop::ops::{DType, NumberRule, Size};
-use fuseloop::spec::{ParseError, Spec, TextPosition};
+use fuseloop::spec::Spec;
 use fuseloop::write::WriteMode;
-use fuseloop::{Epoch, Loader, Order};
+use fuseloop::{Epoch, Error, Loader, Order};
 use std::path::{Path, PathBuf};
 
 fn ready(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pipelines").join(name)
 }
 
-fn parse(text: &str) -> Result<Spec, ParseError> {
+fn parse(text: &str) -> Result<Spec, Error> {
     Spec::parse(text, Path::new("x.toml"))
+}
+
+fn cause(error: &Error) -> &ParseCause {
+    &error.cause::<ParseError>().unwrap().cause
+}
+
+fn position(error: &Error) -> Option<TextPosition> {
+    error.cause::<ParseError>().unwrap().position
 }
 
 fn refused(text: &str) -> String {
@@ -213,7 +221,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
                 continue;
             };
             refused += 1;
-            let Some(TextPosition { line, column }) = error.position else { continue };
+            let Some(TextPosition { line, column, .. }) = position(&error) else { continue };
             let text = whole[..end].split('\n').nth(line as usize - 1);
             let text = text.unwrap_or_else(|| panic!("cut at {end}: no line {line}"));
             assert!(column as usize <= text.chars().count() + 1, "cut at {end}: {error}");
@@ -225,8 +233,8 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
 #[test]
 fn what_is_not_toml_is_refused_at_its_place() {
     let error = parse("[fields]\nimage = [").unwrap_err();
-    assert!(matches!(error.kind(), ParseCause::Toml(_)), "{error}");
-    assert_eq!(error.position, Some(TextPosition { line: 2, column: 10 }), "{error}");
+    assert!(matches!(cause(&error), ParseCause::Toml(_)), "{error}");
+    assert_eq!(position(&error), Some(TextPosition { offset: 18, line: 2, column: 10 }), "{error}");
     assert!(refused("a = 1\na = 2").starts_with("x.toml:2:1: not TOML: duplicate key"));
 }
 
@@ -234,11 +242,11 @@ fn what_is_not_toml_is_refused_at_its_place() {
 fn a_file_that_can_t_be_read_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let error = |name: &str| Spec::open(&dir.path().join(name)).unwrap_err();
-    assert!(matches!(error("none.toml").kind(), ParseCause::Io(_)));
+    assert!(matches!(cause(&error("none.toml")), ParseCause::Io(_)));
     std::fs::write(dir.path().join("bytes.toml"), [0xff, 0xfe]).unwrap();
     assert!(error("bytes.toml").to_string().ends_with("bytes.toml: not TOML: it is not UTF-8"));
     std::fs::write(dir.path().join("long.toml"), vec![b'#'; MAX_BYTES + 1]).unwrap();
-    assert!(matches!(error("long.toml").kind(), ParseCause::TooLong));
+    assert!(matches!(cause(&error("long.toml")), ParseCause::TooLong));
 }
 
 #[test]
@@ -256,7 +264,7 @@ fn what_is_too_much_is_refused() {
     let many = |n| image(&"'ToChannelsFirst', ".repeat(n));
     assert_eq!(parse(&many(256)).unwrap().ops("image", Epoch(0)).unwrap().len(), 256);
     let error = parse(&many(257)).unwrap_err();
-    assert!(matches!(error.kind(), ParseCause::Spec(SpecCause::TooMany)), "{error}");
+    assert!(matches!(cause(&error), ParseCause::Spec(SpecCause::TooMany)), "{error}");
     for text in [
         format!("a = {}", "[".repeat(100_000)),
         format!("a = {}1{}", "[".repeat(500), "]".repeat(500)),

@@ -5,8 +5,8 @@ use crate::passed_alone;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{
-    FieldValue, ImageOptions, Samples, WriteError, WriteMode, WriteOptions, WriteReport,
-    try_write_iter, write, write_iter,
+    FieldValue, ImageOptions, Samples, WriteMode, WriteOptions, WriteReport, try_write_iter, write,
+    write_iter,
 };
 use std::fs;
 use std::num::NonZeroUsize;
@@ -95,7 +95,7 @@ impl<F: Fn(u64) -> Result<Row, Error> + Sync> Samples for Failing<F> {
     }
 }
 
-fn message(outcome: Result<WriteReport, WriteError>) -> String {
+fn message(outcome: fuseloop::Result<WriteReport>) -> String {
     outcome.unwrap_err().to_string()
 }
 

@@ -3,7 +3,7 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
+//! sample < panicked < threads < error < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
 //!                          ├ recut: sample, source, decode; write uses it
 //!                          ├ write: sample, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
@@ -26,19 +26,19 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 13] = [
-    "sample", "panicked", "threads", "parallel", "source", "decode", "order", "plan", "jit",
-    "batch", "device", "run", "loader",
+const LAYERS: [&str; 14] = [
+    "sample", "panicked", "threads", "error", "parallel", "source", "decode", "order", "plan",
+    "jit", "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
 const BESIDE: [(&str, &[&str]); 6] = [
-    ("check_ops", &["plan", "jit"]),
-    ("recut", &["sample", "panicked", "source", "decode"]),
-    ("write", &["sample", "panicked", "threads", "source", "decode", "recut"]),
-    ("verify", &["sample", "panicked", "threads", "parallel", "source", "decode"]),
+    ("check_ops", &["sample", "error", "plan", "jit"]),
+    ("recut", &["sample", "panicked", "error", "source", "decode"]),
+    ("write", &["sample", "panicked", "threads", "error", "source", "decode", "recut"]),
+    ("verify", &["sample", "panicked", "threads", "error", "parallel", "source", "decode"]),
     ("workload", &["sample"]),
-    ("spec", &["sample", "order", "loader"]),
+    ("spec", &["sample", "error", "order", "loader"]),
 ];
 
 /// Modules whose own files and folders are in layers, too: each uses only those before it. `mod` is what
@@ -78,6 +78,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "folder",
             "tar",
             "tfrecord",
+            "boxed",
             "open",
             "index_shards",
             "mod",
@@ -95,6 +96,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "cursor",
             "damaged",
             "error",
+            "pipeline",
             "outputs",
             "choose",
             "classes",

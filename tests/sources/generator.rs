@@ -2,7 +2,7 @@
 //! clean end in all cases. A loader over a generator yields what a file of the same records yields.
 
 use crate::common::dataset::{picture, varied};
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::GenerateErrorKind;
 use fuseloop::internals::workload::jitter;
 use fuseloop::ops::internals::SampleKey;
@@ -155,8 +155,8 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
         message.contains("; 1 of 2 producers are inside the function: ticket 1 for "),
         "{message}"
     );
-    assert!(error.is_timeout());
-    let GenerateErrorKind::TimedOut { waited, busy, .. } = error.kind() else {
+    assert_eq!(error.kind(), fuseloop::ErrorKind::Timeout);
+    let Some(GenerateErrorKind::TimedOut { waited, busy, .. }) = error.cause() else {
         panic!("{message}")
     };
     assert!(*waited >= ms(30) && busy[0].elapsed >= ms(30));
@@ -362,7 +362,7 @@ fn pictures(threads: usize, capacity: usize, samples: u64) -> Generated {
 
 fn set_up(builder: LoaderBuilder) -> LoaderBuilder {
     let builder = builder.batch_size(7).seed(42).order(Order::Random).drop_last(false);
-    builder.pipeline("image", |_| jitter(32))
+    builder.pipeline("image", jitter(32).unwrap())
 }
 
 /// All bytes of an epoch, in the order of its rows.
@@ -444,7 +444,7 @@ fn an_error_and_a_panic_of_the_function_name_batch_sample_and_queue() {
         let generator = Generator::new(3, 2).name("train");
         let source = generator.source(fields(), 40, made).unwrap();
         let builder = Loader::from_source(source).batch_size(8).workers(2);
-        let loader = builder.pipeline("image", |_| jitter(32)).build().unwrap();
+        let loader = builder.pipeline("image", jitter(32).unwrap()).build().unwrap();
         let mut batches = loader.epoch(0).unwrap();
         assert_eq!(batches.next().unwrap().unwrap().len(), 8);
         let error = batches.next().unwrap().unwrap_err().to_string();

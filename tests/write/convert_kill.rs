@@ -2,11 +2,9 @@
 //! and leaves no other files beside them. `FUSELOOP_CONVERT_KILLS=1000` kills more conversions.
 
 use crate::common::files::files;
-use fuseloop::internals::OpaqueError as _;
-use fuseloop::internals::write::ConvertErrorKind;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop::write::{ConvertError, ConvertOptions, ConvertReport, convert};
+use fuseloop::write::{ConvertOptions, ConvertReport, convert};
 use fuseloop_counts::rounds;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -45,7 +43,7 @@ impl Source for Drawn {
     }
 }
 
-fn run(dst: &Path) -> Result<ConvertReport, ConvertError> {
+fn run(dst: &Path) -> fuseloop::Result<ConvertReport> {
     let name = dst.file_name().unwrap().to_str().unwrap();
     let (_, unit) = FORMS.into_iter().find(|(form, _)| *form == name).unwrap();
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
@@ -103,7 +101,7 @@ fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
             if !is_whole {
                 match run(&dst) {
                     Ok(report) => resumed += u64::from(report.resumed > 0),
-                    Err(error) if matches!(error.kind(), ConvertErrorKind::Exists { .. }) => {}
+                    Err(error) if error.kind() == fuseloop::ErrorKind::AlreadyExists => {}
                     Err(error) => panic!("{form}, kill {kill}: {error}"),
                 }
             }

@@ -1,13 +1,13 @@
 //! A writer that is killed, cut off or run beside another one leaves the old file, a complete new one,
 //! or nothing. Its unfinished file is recognized by its name, and the next writer deletes it.
 
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::write::{TargetError, WriteErrorKind};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
-use fuseloop::write::{FieldValue, WriteError, WriteOptions, WriteReport, write_iter};
+use fuseloop::write::{FieldValue, WriteOptions, WriteReport, write_iter};
 use fuseloop_counts::rounds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -29,7 +29,7 @@ const BEGUN: &str = "begun";
 const SAMPLES: i64 = 3000;
 
 /// Writes a dataset of 12 MB in 3000 samples, identified by `version`.
-fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> Result<WriteReport, WriteError> {
+fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> fuseloop::Result<WriteReport> {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("version", FieldKind::Int), field("bytes", FieldKind::Bytes)];
     let rows = (0..SAMPLES).map(|sample| {
@@ -178,11 +178,12 @@ fn a_live_writers_file_is_left_alone_and_a_killed_ones_is_deleted() {
     let (mut first, _said) = start_waiting(&path);
     let partial = partials(dir.path());
     assert_eq!(partial.len(), 1);
-    match try_write(&path, 3, |_| ()).unwrap_err().into_kind() {
-        WriteErrorKind::Target(TargetError::Busy { path: busy, partial: by }) => {
-            assert_eq!((busy, vec![by]), (path.clone(), partial.clone()));
+    let error = try_write(&path, 3, |_| ()).unwrap_err();
+    match error.cause() {
+        Some(WriteErrorKind::Target(TargetError::Busy { path: busy, partial: by })) => {
+            assert_eq!((busy, vec![by.clone()]), (&path, partial.clone()));
         }
-        other => panic!("{other:?}"),
+        _ => panic!("{error}"),
     }
     assert_eq!((version_at(&path), partials(dir.path())), (Some(1), partial));
 
@@ -266,7 +267,10 @@ fn a_place_that_takes_no_file_is_an_error() {
     for path in ["/proc/a.beton", "/sys/a.beton", "/dev/null/a.beton", "/nowhere/a.beton"] {
         let start = Instant::now();
         let error = try_write(Path::new(path), 1, |_| panic!("a sample is asked for")).unwrap_err();
-        assert!(matches!(error.kind(), WriteErrorKind::Target(TargetError::Io { .. })), "{error}");
+        assert!(
+            matches!(error.cause(), Some(WriteErrorKind::Target(TargetError::Io { .. }))),
+            "{error}"
+        );
         assert!(start.elapsed() < Duration::from_secs(5));
         println!("{error}");
     }

@@ -582,7 +582,7 @@ fn dumped_batches_are_those_of_the_loader() {
 
     let loader = Loader::open(dir.path().join("photos.beton")).unwrap();
     let loader = loader.batch_size(4).seed(5).order(Order::Random).drop_last(false).workers(1);
-    let loader = loader.pipeline("image", |_| Workload::Jitter.ops()).build().unwrap();
+    let loader = loader.pipeline("image", Workload::Jitter.ops().unwrap()).build().unwrap();
     for (number, batch) in loader.epoch(2).unwrap().enumerate() {
         let batch = batch.unwrap();
         let read = |name: &str| npy(&dir.path().join(format!("new/dump/{name}_{number:04}.npy")));

@@ -1,8 +1,9 @@
 //! Errors in a `.beton` file, and in one sample of it.
 
 use super::{FieldError, HeaderError, LayoutError};
+use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::{BoxError, DatasetError, Escaped, ReadErrorKind};
+use crate::source::{Escaped, ReadErrorKind};
 use std::io;
 use std::path::PathBuf;
 
@@ -115,8 +116,36 @@ impl ReadError {
     }
 }
 
-impl From<SourceError> for DatasetError {
-    fn from(error: SourceError) -> Self {
-        BoxError::from(error).into()
+impl Cause for SourceError {
+    fn details(&self) -> Details<'_> {
+        let details = match &self.kind {
+            SourceErrorKind::Open(error) => error.details(),
+            SourceErrorKind::Read(error) => error.details(),
+        };
+        details.path(&self.path)
+    }
+}
+
+impl Cause for OpenError {
+    fn details(&self) -> Details<'_> {
+        let format = Details::of(ErrorKind::Format);
+        match self {
+            Self::Io(error) => Details::of_io(error.kind()),
+            Self::Read(kind) => kind.details(),
+            Self::Header(_) | Self::Field(_) => format,
+            Self::SampleTable { start, .. } | Self::AllocationTable { start, .. } => {
+                format.offset(*start)
+            }
+            Self::Layout(_)
+            | Self::Samples { .. }
+            | Self::TableBytes { .. }
+            | Self::IndexMemory { .. } => Details::of(ErrorKind::Memory),
+        }
+    }
+}
+
+impl Cause for ReadError {
+    fn details(&self) -> Details<'_> {
+        self.kind.details().sample(self.sample).field(&self.field)
     }
 }

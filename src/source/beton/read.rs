@@ -11,12 +11,12 @@ use super::{
     index::{Guess, SizeIndex},
     parse_fields,
 };
+use crate::error::Error;
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, ClassNames, DatasetError, EncodedImage, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value,
-    classes,
+    BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
+    ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -132,7 +132,7 @@ impl Beton {
     ///
     /// Fails if the file can't be read, is not a `.beton` file, is damaged in its head or its tables, or
     /// exceeds the limits.
-    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DatasetError> {
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         Ok(Self::open_file(path.as_ref(), options)?)
     }
 
@@ -161,8 +161,8 @@ impl Beton {
     /// # Errors
     ///
     /// Fails as [`open`](Self::open) does.
-    pub fn from_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, DatasetError> {
-        Self::of_reader(reader, options).map_err(|error| BoxError::from(error).into())
+    pub fn from_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, Error> {
+        Ok(Self::of_reader(reader, options)?)
     }
 
     pub(crate) fn of_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, OpenError> {

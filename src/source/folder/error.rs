@@ -1,7 +1,8 @@
 //! Why a folder, a table or a pattern gives no dataset.
 
 use super::links::LinkCounts;
-use crate::source::{BoxError, DatasetError, Escaped, LocationError};
+use crate::error::{Cause, Details, ErrorKind};
+use crate::source::{Escaped, LocationError};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,8 +130,28 @@ impl ListError {
     }
 }
 
-impl From<ListError> for DatasetError {
-    fn from(error: ListError) -> Self {
-        BoxError::from(error).into()
+impl Cause for ListError {
+    fn details(&self) -> Details<'_> {
+        let format = Details::of(ErrorKind::Format);
+        match self {
+            Self::Io { path, source } => Details::of_io(source.kind()).path(path),
+            Self::Threads(error) => error.details(),
+            Self::Empty { path, .. }
+            | Self::NoClass { path }
+            | Self::Columns { path, .. }
+            | Self::Table { path, .. }
+            | Self::Saved { path, .. } => format.path(path),
+            Self::Classes { .. } => format,
+            Self::Limit { path, .. } | Self::Many { path } => {
+                Details::of(ErrorKind::Memory).path(path)
+            }
+            Self::Location(error) => error.details(),
+            Self::Address { .. } => Details::of(ErrorKind::Unsupported),
+            Self::LeftOut { path, .. } => Details::of(ErrorKind::Unsupported).path(path),
+            #[cfg(feature = "tables")]
+            Self::Csv { path, source } => {
+                source.position().iter().fold(format.path(path), |d, at| d.offset(at.byte()))
+            }
+        }
     }
 }

@@ -36,11 +36,13 @@ pub(crate) use walk::Rules;
 #[cfg(feature = "write")]
 pub(crate) use walk::{FolderWalk, PendingDir};
 
+use super::error::FileError;
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, DatasetError, EncodedImage, Escaped,
-    FOLDER_FILE_NAME, FieldKind, FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt,
-    Record, SampleLocation, Source, Value, atomic_file, refuse_cut,
+    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,
+    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
+    Source, Value, atomic_file, refuse_cut,
 };
+use crate::error::Error;
 use crate::sample::{Limits, SampleId};
 use layout::ListedFiles;
 use list::other_than_image;
@@ -113,7 +115,7 @@ impl FolderOptions {
 ///
 /// let folder = Folder::open("imagenet/train", &FolderOptions::default())?;
 /// println!("{} images", folder.len());
-/// # Ok::<(), fuseloop::source::DatasetError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub struct Folder {
     name: String,
@@ -149,7 +151,7 @@ impl Folder {
     /// # Errors
     ///
     /// Fails if the files can't be listed, if there is no image, or if a table is damaged.
-    pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, DatasetError> {
+    pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, Error> {
         Ok(Self::list(spec.as_ref(), options)?)
     }
 
@@ -279,7 +281,13 @@ impl Folder {
     /// # Errors
     ///
     /// Fails with the system's error, and for a table or a pattern, which have nothing to save.
-    pub fn save_listing(&self, path: impl AsRef<Path>) -> io::Result<()> {
+    pub fn save_listing(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let file = || Escaped(&path.to_string_lossy()).to_string();
+        Ok(self.save(path).map_err(|error| FileError { file: file(), error })?)
+    }
+
+    fn save(&self, path: &Path) -> io::Result<()> {
         let (Some(scanned), [TableColumn::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
             let reason = "only the listing of a folder can be saved";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -300,7 +308,7 @@ impl Folder {
             (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
             (self.ignored.count, &self.links),
         );
-        atomic_file::write(path.as_ref(), &bytes)
+        atomic_file::write(path, &bytes)
     }
 
     /// Reads a sample's image file.

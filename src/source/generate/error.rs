@@ -1,27 +1,14 @@
 //! Errors of a queue.
 
 use super::flow::Busy;
-use crate::source::{BoxError, Escaped};
+use crate::error::{BoxError, Cause, Details, ErrorKind};
+use crate::source::Escaped;
 use crate::threads::ThreadsError;
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
-/// The reason why a generator could not be started, or has no item. Each error names its queue; its `source`
-/// is the error of the user's function, or the system's.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct GenerateError(#[from] pub(crate) GenerateErrorKind);
-
-impl GenerateError {
-    /// Returns whether no item was ready in time. The queue can be asked again.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        matches!(self.0, GenerateErrorKind::TimedOut { .. })
-    }
-}
-
-/// The cases of [`GenerateError`].
+/// The reason why a generator could not be started, or has no item. Each error names its queue.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateErrorKind {
     /// The user's function returned an error.
@@ -99,6 +86,19 @@ pub enum GenerateErrorKind {
         /// The queue.
         queue: String,
     },
+}
+
+impl Cause for GenerateErrorKind {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Failed { source, .. } => Details::of_custom(source),
+            Self::Panicked { .. } => Details::of(ErrorKind::Panic),
+            Self::TimedOut { .. } => Details::of(ErrorKind::Timeout),
+            Self::Settings { .. } => Details::of(ErrorKind::Parameter),
+            Self::Threads { error, .. } => error.details(),
+            Self::Spawn { .. } | Self::Stopped { .. } => Details::of(ErrorKind::Threads),
+        }
+    }
 }
 
 fn awaited(ticket: Option<u64>) -> String {

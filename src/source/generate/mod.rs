@@ -26,7 +26,8 @@ mod ordered_queue;
 mod producers;
 mod queue;
 
-pub use error::{GenerateError, GenerateErrorKind};
+use crate::error::Error;
+pub use error::GenerateErrorKind;
 pub use flow::QueueStats;
 pub use generated::Generated;
 pub use queue::Queue;
@@ -104,7 +105,7 @@ impl Generator {
     pub fn start<T, E>(
         self,
         function: impl Fn(u64) -> Result<Option<T>, E> + Send + Sync + 'static,
-    ) -> Result<Queue<T>, GenerateError>
+    ) -> Result<Queue<T>, Error>
     where
         T: Send + 'static,
         E: Into<BoxError>,
@@ -136,7 +137,7 @@ impl Generator {
     /// })?;
     /// let loader = Loader::from_source(source)
     ///     .batch_size(16)
-    ///     .pipeline("image", |_| Ok(ops![RandomCrop::new(6, 6)?]))
+    ///     .pipeline("image", ops![RandomCrop::new(6, 6)?])
     ///     .build()?;
     /// assert_eq!(loader.epoch(0)?.count(), 4);
     /// # Ok::<(), BoxError>(())
@@ -150,13 +151,13 @@ impl Generator {
         fields: Vec<FieldSpec>,
         samples: u64,
         function: impl Fn(Epoch, u64) -> Result<Record, E> + Send + Sync + 'static,
-    ) -> Result<Generated, GenerateError> {
+    ) -> Result<Generated, Error> {
         self.check()?;
         let function = move |epoch, ticket| function(epoch, ticket).map_err(Into::into);
         Ok(Generated::new(self, fields, samples, Arc::new(function)))
     }
 
-    fn check(&self) -> Result<(), GenerateError> {
+    fn check(&self) -> Result<(), Error> {
         let Self { producers, capacity, .. } = *self;
         if producers == 0 || capacity == 0 {
             let queue = self.name.clone();

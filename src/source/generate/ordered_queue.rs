@@ -10,8 +10,8 @@
 //! | an error at ticket t   | after the item of ticket t - 1  | when no ticket below t is in progress and all generated items are delivered |
 //! | several of them        | the one with the lowest ticket  | the error with the lowest ticket   |
 
-use super::GenerateError;
 use super::producers::{ProducerTask, Product, QueueState, TakeOutcome};
+use crate::error::Error;
 use fuseloop_engine::work_queue::Claim;
 use std::collections::BTreeMap;
 use std::mem;
@@ -36,7 +36,7 @@ pub(super) struct OrderedQueue<T> {
     /// The lowest ticket that returned `None`.
     ended: Option<u64>,
     /// The lowest ticket that returned an error, with the error.
-    failed: Option<(u64, GenerateError)>,
+    failed: Option<(u64, Error)>,
 }
 
 impl<T> OrderedQueue<T> {

@@ -3,9 +3,10 @@
 //! The [`QueueState`] records which items are generated and taken; it has no threads and does not wait.
 //! No user code runs under the queue's lock: neither the user's function nor the `drop` of an item.
 
+use super::Generator;
 use super::error::GenerateErrorKind;
 use super::flow::{Busy, Gauge, QueueStats};
-use super::{GenerateError, Generator};
+use crate::error::Error;
 use crate::panicked::message;
 use crate::source::BoxError;
 use fuseloop_engine::work_queue::{Claim, WaitError, WorkQueue, WorkState, Worker};
@@ -24,7 +25,7 @@ pub(super) struct ProducerTask {
 }
 
 /// The result of the user's function for a ticket; `None` ends the stream.
-pub(super) type Product<T> = Result<Option<T>, GenerateError>;
+pub(super) type Product<T> = Result<Option<T>, Error>;
 
 /// Records which tickets are begun, generated and taken.
 pub(super) trait QueueState: Send + 'static {
@@ -135,7 +136,7 @@ impl<B: QueueState> Producers<B> {
         generator: &Generator,
         books: B,
         make: Make<B::Item>,
-    ) -> Result<Self, GenerateError> {
+    ) -> Result<Self, Error> {
         let Generator { name, producers, capacity, patience, .. } = generator;
         let state = Metered {
             books,
@@ -162,7 +163,7 @@ impl<B: QueueState> Producers<B> {
         Ok(running)
     }
 
-    fn spawn(&mut self, index: usize) -> Result<(), GenerateError> {
+    fn spawn(&mut self, index: usize) -> Result<(), Error> {
         let worker = Worker::new(Arc::clone(&self.queue));
         let (name, function) = (self.name.clone(), Arc::clone(&self.make));
         // The queue's name is not used: a thread's name can't contain every character.

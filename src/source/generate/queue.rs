@@ -3,7 +3,8 @@
 use super::error::GenerateErrorKind;
 use super::ordered_queue::OrderedQueue;
 use super::producers::{Make, Producers};
-use super::{GenerateError, Generator, QueueStats};
+use super::{Generator, QueueStats};
+use crate::error::Error;
 use fuseloop_engine::work_queue::WaitError;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub struct Queue<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Queue<T> {
-    pub(super) fn start(generator: &Generator, make: Make<T>) -> Result<Self, GenerateError> {
+    pub(super) fn start(generator: &Generator, make: Make<T>) -> Result<Self, Error> {
         let books = OrderedQueue::new(generator.in_order, generator.bound());
         let producers = Producers::start(generator, books, make)?;
         Ok(Self { producers, name: generator.name.clone(), is_over: false })
@@ -32,9 +33,9 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// Returns the next item, or after `longest` an error that is a
-    /// [timeout](GenerateError::is_timeout). That error names the ticket that is missing, and the call can
+    /// [timeout](crate::ErrorKind::Timeout). That error names the ticket that is missing, and the call can
     /// be repeated.
-    pub fn next_timeout(&mut self, longest: Duration) -> Option<Result<T, GenerateError>> {
+    pub fn next_timeout(&mut self, longest: Duration) -> Option<Result<T, Error>> {
         self.take(Some(longest))
     }
 
@@ -44,7 +45,7 @@ impl<T: Send + 'static> Queue<T> {
         self.producers.stats()
     }
 
-    fn take(&mut self, longest: Option<Duration>) -> Option<Result<T, GenerateError>> {
+    fn take(&mut self, longest: Option<Duration>) -> Option<Result<T, Error>> {
         if self.is_over {
             return None;
         }
@@ -65,7 +66,7 @@ impl<T: Send + 'static> Queue<T> {
         product.transpose()
     }
 
-    fn timed_out(&self, waited: Duration) -> GenerateError {
+    fn timed_out(&self, waited: Duration) -> Error {
         let queue = self.name.clone();
         let ticket = self.producers.with(|line| line.awaited()).flatten();
         let (busy, producers) = self.producers.busy();
@@ -79,7 +80,7 @@ impl<T: Send + 'static> Queue<T> {
 }
 
 impl<T: Send + 'static> Iterator for Queue<T> {
-    type Item = Result<T, GenerateError>;
+    type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.take(None)

@@ -87,7 +87,10 @@ mod server;
 #[cfg(all(test, feature = "remote"))]
 mod tests;
 
-use super::{BoxError, ReadAt};
+use super::ReadAt;
+#[cfg(feature = "remote")]
+use super::boxed::dataset_error;
+use crate::error::Error;
 use std::sync::Arc;
 
 #[cfg(feature = "remote")]
@@ -105,7 +108,7 @@ use none::open as opened;
 ///
 /// let object = remote::object("s3://bucket/train.beton")?;
 /// let beton = Beton::from_reader(object, &OpenOptions::default())?;
-/// # Ok::<(), fuseloop::source::BoxError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// Reads block. They can be made on any thread, including the threads of an async runtime.
@@ -114,9 +117,9 @@ use none::open as opened;
 ///
 /// If the address is invalid, the object does not exist or must not be read, no server answers, or this
 /// build lacks the feature `remote`. Errors never show the query of an address (the text after its `?`).
-pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
+pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     #[cfg(feature = "remote")]
-    return Ok(Arc::new(opened::Object::open(url)?));
+    return Ok(Arc::new(opened::Object::open(url).map_err(dataset_error)?));
     #[cfg(not(feature = "remote"))]
     opened(url)
 }

@@ -1,14 +1,15 @@
 //! Addresses in a build without the feature `remote`: opening one is an error that names the feature.
 
 use super::extents::{Extents, Views};
+use crate::error::{Error, ErrorKind};
 use crate::source::feature::NeedsFeature;
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
 use std::sync::Arc;
 
-pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
+pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     let location = Location::Url(url.to_owned());
     let reason = NeedsFeature { what: "addresses", feature: "remote" };
-    Err(format!("{location}: {reason}").into())
+    Err(Error::boxed(format!("{location}: {reason}").into(), ErrorKind::Unsupported))
 }
 
 /// Returns `None`: no file is remote.

@@ -14,7 +14,9 @@ pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadAt, ReadErrorKind, RunPlan, remote};
+use crate::error::Error;
 use crate::parallel;
+use crate::source::error::FileError;
 use pool::FilePool;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,11 +35,11 @@ impl Shard {
     /// # Errors
     ///
     /// Fails with the system's error and the file's name.
-    pub(in crate::source) fn open(location: Location) -> Result<Self, BoxError> {
+    pub(in crate::source) fn open(location: Location) -> Result<Self, Error> {
         Self::open_in(location, None)
     }
 
-    fn open_in(location: Location, pool: Option<&Arc<FilePool>>) -> Result<Self, BoxError> {
+    fn open_in(location: Location, pool: Option<&Arc<FilePool>>) -> Result<Self, Error> {
         let bytes = match (&location, pool) {
             (Location::Path(path), None) => FileBytes::open(path),
             (Location::Path(path), Some(pool)) => {
@@ -45,7 +47,7 @@ impl Shard {
             }
             (Location::Url(url), _) => FileBytes::from_reader(remote::open(url)?),
         };
-        let bytes = bytes.map_err(|error| format!("{location}: {error}"))?;
+        let bytes = bytes.map_err(|error| FileError { file: location.to_string(), error })?;
         Ok(Self { location, bytes: Arc::new(bytes) })
     }
 
@@ -91,12 +93,12 @@ impl Shards {
     /// # Errors
     ///
     /// Fails with the name of the first file that can't be opened.
-    pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
+    pub(in crate::source) fn open(spec: &str) -> Result<Self, Error> {
         let locations = Location::parse(spec)?;
         let pool = (locations.len() > pool::MOST).then(|| FilePool::new(pool::MOST));
         let open = |location: &Location| Shard::open_in(location.clone(), pool.as_ref());
         let opened = parallel::map(&locations, open)?;
-        let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
+        let shards: Result<Vec<Shard>, Error> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }
 

@@ -4,8 +4,9 @@
 //! [a b] [c] [d e] ─▶ a b c d e          tf.data's `concatenate`, of any number
 //! ```
 
-use super::error::{StreamError, check_equal};
+use super::error::check_equal;
 use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use crate::error::Error;
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ impl Stream {
     /// # Errors
     ///
     /// If there is no stream, or their fields differ.
-    pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
+    pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let parts: Arc<[Self]> = streams.into_iter().collect();
         check_equal("concat", &parts)?;
         Ok(Self::new(ConcatStream(parts)))

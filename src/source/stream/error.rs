@@ -1,13 +1,14 @@
 //! Errors of combining streams.
 
 use super::{Stream, Streamed};
+use crate::error::{Cause, Details, ErrorKind};
 use crate::source::{Escaped, FieldSpec};
 use crate::threads::MOST;
 
 /// The reason why streams can't be combined.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StreamError {
+pub(crate) enum StreamError {
     /// No streams: their fields would be unknown.
     #[error("{what}: no streams, expected at least 1")]
     None {
@@ -60,6 +61,16 @@ pub enum StreamError {
         /// The name of the parameter.
         param: &'static str,
     },
+}
+
+impl Cause for StreamError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Fields { .. } => Details::of(ErrorKind::Field),
+            Self::SameField { name } => Details::of(ErrorKind::Field).field(name),
+            _ => Details::of(ErrorKind::Parameter),
+        }
+    }
 }
 
 /// Refuses streams whose fields differ.

@@ -20,6 +20,7 @@ use super::error::{StreamError, check_equal};
 use super::read_ahead::{ReadAhead, ReadAheadPass};
 use super::shards_of_rank;
 use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use crate::error::Error;
 use crate::source::{BoxError, FieldSpec};
 use crate::threads;
 use std::sync::Arc;
@@ -60,18 +61,18 @@ impl Stream {
     pub fn interleave(
         streams: impl IntoIterator<Item = Self>,
         how: Interleave,
-    ) -> Result<Self, StreamError> {
+    ) -> Result<Self, Error> {
         let parts: Arc<[Self]> = streams.into_iter().collect();
         check_equal("interleave", &parts)?;
         for (param, length) in
             [("cycle_length", how.cycle_length), ("block_length", how.block_length)]
         {
             if length == 0 {
-                return Err(StreamError::Zero { what: "interleave", param });
+                return Err(StreamError::Zero { what: "interleave", param }.into());
             }
         }
         if how.reads > threads::MOST {
-            return Err(StreamError::Threads { what: "interleave", found: how.reads });
+            return Err(StreamError::Threads { what: "interleave", found: how.reads }.into());
         }
         Ok(Self::new(Interleaved { parts, how }))
     }

@@ -10,6 +10,7 @@
 use super::draws::StreamRng;
 use super::error::{StreamError, check_equal};
 use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use crate::error::Error;
 use crate::source::{BoxError, FieldSpec};
 
 /// The behaviour of a mix when one of its streams ends.
@@ -32,18 +33,15 @@ impl Stream {
     ///
     /// If there is no stream, their fields differ, a weight is negative or not finite, or all weights
     /// are 0.
-    pub fn mix(
-        streams: impl IntoIterator<Item = (Self, f64)>,
-        end: MixEnd,
-    ) -> Result<Self, StreamError> {
+    pub fn mix(streams: impl IntoIterator<Item = (Self, f64)>, end: MixEnd) -> Result<Self, Error> {
         let (parts, weights): (Vec<Self>, Vec<f64>) = streams.into_iter().unzip();
         check_equal("mix", &parts)?;
         let is_none = |weight: f64| !(weight.is_finite() && weight >= 0.0);
         if let Some(index) = weights.iter().position(|&weight| is_none(weight)) {
-            return Err(StreamError::Weight { index, weight: weights[index] });
+            return Err(StreamError::Weight { index, weight: weights[index] }.into());
         }
         if weights.iter().all(|&weight| weight == 0.0) {
-            return Err(StreamError::Weight { index: 0, weight: 0.0 });
+            return Err(StreamError::Weight { index: 0, weight: 0.0 }.into());
         }
         Ok(Self::new(Mix { parts, weights, end }))
     }

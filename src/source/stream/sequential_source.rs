@@ -11,6 +11,7 @@
 
 use super::pass_cursor::PassCursor;
 use super::{ENDLESS, Item, Pass, Stream, StreamEnd, Streamed};
+use crate::error::{Error, ErrorKind};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{
     BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, SampleLocation, Source,
@@ -53,22 +54,21 @@ impl Stream {
     ///
     /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz", &TarOptions::default())?);
     /// convert(&shards.counted(|_| ())?, "train.beton", &ConvertOptions::default())?;
-    /// # Ok::<(), fuseloop::source::BoxError>(())
+    /// # Ok::<(), fuseloop::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// If the items can't be counted, the stream never ends, or its items differ from pass to pass.
-    pub fn counted(self, mut progress: impl FnMut(u64)) -> Result<SequentialSource, BoxError> {
+    pub fn counted(self, mut progress: impl FnMut(u64)) -> Result<SequentialSource, Error> {
         if !self.is_exact() {
-            return Err(format!(
-                "{}: items differ from pass to pass, so they can't be numbered",
-                self.name()
-            )
-            .into());
+            let what = "items differ from pass to pass, so they can't be numbered";
+            return Err(unsupported(format!("{}: {what}", self.name())));
         }
         let len = match self.known_len() {
-            Some(ENDLESS) => return Err(format!("{}: the stream never ends", self.name()).into()),
+            Some(ENDLESS) => {
+                return Err(unsupported(format!("{}: the stream never ends", self.name())));
+            }
             Some(len) => len,
             None => {
                 let (mut items, mut len) = (self.open(&PASS)?, 0);
@@ -84,6 +84,10 @@ impl Stream {
         };
         Ok(SequentialSource { stream: self, len, state: Mutex::default() })
     }
+}
+
+fn unsupported(message: String) -> Error {
+    Error::boxed(message.into(), ErrorKind::Unsupported)
 }
 
 /// A pass and the items that it has yielded.

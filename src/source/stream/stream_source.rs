@@ -21,6 +21,7 @@
 
 use super::pass_cursor::PassCursor;
 use super::{Item, Pass, Stream, Streamed};
+use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{
     BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source,
@@ -48,6 +49,15 @@ pub enum StreamEnd {
         /// The cause.
         message: String,
     },
+}
+
+impl Cause for StreamEnd {
+    fn details(&self) -> Details<'_> {
+        Details::of(match self {
+            Self::End { .. } => ErrorKind::Parameter,
+            Self::Broke { .. } => ErrorKind::Damaged,
+        })
+    }
 }
 
 /// A stream as a source; see the top of the file.

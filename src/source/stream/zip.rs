@@ -5,6 +5,7 @@
 //! ```
 
 use super::{Item, Items, Pass, Stream, StreamError, Streamed, fingerprint_of};
+use crate::error::Error;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, ImageStats, Record, SampleLocation, Source};
 use std::path::PathBuf;
@@ -17,15 +18,15 @@ impl Stream {
     /// # Errors
     ///
     /// If there is no stream, or two have a field of the same name.
-    pub fn zip(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
+    pub fn zip(streams: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
         let parts: Vec<Self> = streams.into_iter().collect();
         if parts.is_empty() {
-            return Err(StreamError::None { what: "zip" });
+            return Err(StreamError::None { what: "zip" }.into());
         }
         let mut fields: Vec<FieldSpec> = vec![];
         for field in parts.iter().flat_map(Self::fields) {
             if fields.iter().any(|other| other.name == field.name) {
-                return Err(StreamError::SameField { name: field.name.clone() });
+                return Err(StreamError::SameField { name: field.name.clone() }.into());
             }
             fields.push(field.clone());
         }

@@ -1,16 +1,17 @@
 //! Errors of tar shards and their members.
 
-use crate::source::{BoxError, DatasetError, Escaped};
+use crate::error::{Cause, Details, Error, ErrorKind};
+use crate::source::Escaped;
 use crate::threads::ThreadsError;
 use std::fmt;
 
 /// The reason why tar shards can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TarError {
+pub(crate) enum TarError {
     /// A text that names no files, or a file that can't be opened.
     #[error("{0}")]
-    Open(BoxError),
+    Open(Error),
     /// The threads that read the shards can't be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -106,7 +107,7 @@ pub enum TarError {
 
 /// The member of a sample that an error is about: its extension and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberLocation {
+pub(crate) enum MemberLocation {
     /// The whole sample.
     Whole,
     /// One member.
@@ -130,7 +131,7 @@ impl fmt::Display for MemberLocation {
 /// The damage found in a tar file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TarDamage {
+pub(crate) enum TarDamage {
     /// The file has no bytes.
     #[error("the file is empty")]
     Empty,
@@ -245,8 +246,27 @@ impl LocatedDamage {
     }
 }
 
-impl From<TarError> for DatasetError {
-    fn from(error: TarError) -> Self {
-        BoxError::from(error).into()
+impl Cause for TarError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Open(error) => error.details(),
+            Self::Threads(error) => error.details(),
+            Self::Shard { shard, at, .. } => Details::of(ErrorKind::Format).path(shard).offset(*at),
+            Self::Sample { shard, part, .. } => {
+                let damaged = Details::of(ErrorKind::Damaged).path(shard);
+                match part {
+                    MemberLocation::Whole => damaged,
+                    MemberLocation::Member { at, .. } => damaged.offset(*at),
+                }
+            }
+            Self::NoSamples { .. } => Details::of(ErrorKind::Format),
+            Self::Field { field, .. } => Details::of(ErrorKind::Field).field(field),
+            Self::NoSuchField { .. } => Details::of(ErrorKind::Field),
+            Self::Limit { .. } => Details::of(ErrorKind::Memory),
+            Self::Compressed { shard } => Details::of(ErrorKind::Unsupported).path(shard),
+            Self::NoSuchSample { .. } | Self::Ranks { .. } | Self::Rank { .. } => {
+                Details::of(ErrorKind::Parameter)
+            }
+        }
     }
 }

@@ -28,6 +28,7 @@ mod zstd;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Error;
 use error::TarDamage;
 pub(crate) use error::TarError;
 pub use options::TarOptions;
@@ -39,8 +40,8 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, DatasetError, FieldSpec, Record, RunPlan, SampleLocation, Source,
-    Value, classes, index_file,
+    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
+    classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -63,7 +64,7 @@ use std::sync::Arc;
 /// let fields = TarOptions::default().field("image", "jpg;jpeg", As::Image).field("label", "cls", As::Int);
 /// let tar = Tar::open("train-{000..255}.tar", &fields)?;
 /// println!("{} samples", tar.len());
-/// # Ok::<(), fuseloop::source::DatasetError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Tar {
@@ -82,7 +83,7 @@ impl Tar {
     ///
     /// Fails if a shard can't be opened, is damaged or is compressed, if an index file does not match its
     /// shard, if there is no sample, or if a field can't be read as it is declared.
-    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, DatasetError> {
+    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, Error> {
         Ok(Self::open_shards(spec, options)?)
     }
 
@@ -161,7 +162,8 @@ impl Tar {
 
 /// The offsets of a shard's samples, from its index file or from its headers.
 fn indexed(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
-    let index = index_file::load(shard, index_file::Kind::Tar).map_err(TarError::Open)?;
+    let index = index_file::load(shard, index_file::Kind::Tar)
+        .map_err(|error| TarError::Open(error.into()))?;
     index.map_or_else(|| scan(shard, limits), Ok)
 }
 

@@ -11,9 +11,10 @@ use super::error::LocatedDamage;
 use super::records::TarInner;
 use super::walk::{FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
+use crate::error::Error;
 use crate::source::shards::{Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{BoxError, ClassNames, DatasetError, FieldSpec, classes};
+use crate::source::{BoxError, ClassNames, FieldSpec, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 /// let fields = TarOptions::default().field("image", "jpg", As::Image).field("label", "cls", As::Int);
 /// let shards = TarStream::open("train-{000..255}.tar.gz", &fields)?.shuffle_shards();
 /// let stream = Stream::from(shards.split_by_rank(0, 8)?);
-/// # Ok::<(), fuseloop::source::DatasetError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct TarStream {
@@ -47,7 +48,7 @@ impl TarStream {
     ///
     /// Fails if a shard can't be opened, if the first one is damaged or has no sample, or if a field can't
     /// be read as it is declared.
-    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, DatasetError> {
+    pub fn open(spec: &str, options: &TarOptions) -> Result<Self, Error> {
         Ok(Self::open_shards(spec, options)?)
     }
 
@@ -86,7 +87,7 @@ impl TarStream {
     /// # Errors
     ///
     /// If `rank` is not below `world`, or there are fewer shards than ranks.
-    pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, DatasetError> {
+    pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, Error> {
         if rank >= world {
             return Err(TarError::Rank { rank, world }.into());
         }

@@ -1,5 +1,6 @@
 //! Errors of TFRecord records.
 
+use crate::error::{Cause, Details, ErrorKind};
 use crate::source::Escaped;
 
 /// An error in a record: its file, its number, its offset and the cause.
@@ -137,4 +138,17 @@ pub(crate) enum TfRecordCause {
         /// The number requested.
         wanted: u64,
     },
+}
+
+impl Cause for TfRecordError {
+    fn details(&self) -> Details<'_> {
+        let kind = match &self.cause {
+            TfRecordCause::Compressed => ErrorKind::Unsupported,
+            TfRecordCause::Long { .. }
+            | TfRecordCause::Unpacked { .. }
+            | TfRecordCause::Many { .. } => ErrorKind::Memory,
+            _ => ErrorKind::Damaged,
+        };
+        Details::of(kind).path(&self.file).offset(self.at)
+    }
 }

@@ -6,7 +6,7 @@
 //! record: frame (both CRCs) ─▶ Example (protobuf) ─▶ features ─▶ fields
 //! ```
 
-mod error;
+pub(super) mod error;
 pub(crate) mod example;
 mod features;
 mod frame;
@@ -20,6 +20,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Error;
+use crate::source::boxed::dataset_error;
 use error::{TfRecordCause, TfRecordError};
 pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
@@ -31,7 +33,7 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, DatasetError, FieldSpec, Fingerprint, Location, Record, RunPlan,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
     SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
@@ -96,8 +98,8 @@ impl TfRecords {
     ///
     /// Fails if a file can't be opened, is compressed or cut short, or has a damaged length, if there is no
     /// record, or if the options list no valid fields.
-    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, DatasetError> {
-        Ok(Self::of_shards(Shards::open(spec)?, options)?)
+    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, Error> {
+        Self::of_shards(Shards::open(spec)?, options).map_err(dataset_error)
     }
 
     /// Opens a file that is in memory.

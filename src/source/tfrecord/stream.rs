@@ -12,12 +12,13 @@ use super::features::{FeatureColumns, TfOptions};
 use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
+use crate::error::{Error, ErrorKind};
 use crate::sample::{Limits, SampleId};
+use crate::source::boxed::dataset_error;
 use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{
-    BoxError, ClassNames, DatasetError, FieldSpec, Fingerprint, Location, Record, SampleLocation,
-    Source, classes,
+    BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -55,13 +56,14 @@ impl TfRecordStream {
     ///
     /// Fails if `spec` names no files, if the options list no valid fields, or if the first file has no
     /// record, or a damaged one.
-    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, DatasetError> {
-        let shards: Arc<[Location]> = Location::parse(spec).map_err(BoxError::from)?.into();
+    pub fn open(spec: &str, options: &TfOptions) -> Result<Self, Error> {
+        let shards: Arc<[Location]> = Location::parse(spec)?.into();
         let limits = options.limits;
         let features = match shards.first() {
-            Some(first) if !options.asks() => features_of(first, limits)?,
-            _ => FeatureColumns::asked(options)?,
+            Some(first) if !options.asks() => features_of(first, limits),
+            _ => FeatureColumns::asked(options),
         };
+        let features = features.map_err(dataset_error)?;
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
         let (features, rank) = (Arc::new(features), (0, 1));
         Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank })
@@ -81,16 +83,16 @@ impl TfRecordStream {
     /// # Errors
     ///
     /// If `rank` is not below `world`, or there are fewer shards than ranks.
-    pub fn split_by_rank(mut self, rank: usize, world: usize) -> Result<Self, DatasetError> {
+    pub fn split_by_rank(mut self, rank: usize, world: usize) -> Result<Self, Error> {
         let count = self.shards.len();
         if rank >= world {
             let reason = format!("rank {rank} of {world}: ranks are 0 to world - 1");
-            return Err(BoxError::from(reason).into());
+            return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
         }
         if count < world {
             let message = "some would have no shard: write more shards";
             let reason = format!("{count} shards for {world} ranks: {message}");
-            return Err(BoxError::from(reason).into());
+            return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
         }
         self.rank = (rank, world);
         Ok(self)

@@ -1,5 +1,6 @@
 //! Errors of conversions.
 
+use crate::error::{Cause, Details, ErrorKind};
 use crate::source::SourceError;
 use crate::write::WriteErrorKind;
 use crate::write::atomic_file::TargetError;
@@ -9,11 +10,6 @@ use std::path::{Path, PathBuf};
 
 /// Why a dataset was not converted, concatenated or split. After a failed conversion, complete outputs
 /// stay, and the next attempt continues behind them.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct ConvertError(#[from] pub(crate) ConvertErrorKind);
-
-/// The cases of [`ConvertError`].
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertErrorKind {
     /// A sample can't be written, or a system call failed.
@@ -105,5 +101,27 @@ impl ConvertErrorKind {
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| WriteErrorKind::Write { path, source }.into()
+    }
+}
+
+impl Cause for ConvertErrorKind {
+    fn details(&self) -> Details<'_> {
+        let (parameter, field) = (Details::of(ErrorKind::Parameter), Details::of(ErrorKind::Field));
+        match self {
+            Self::Write(error) => error.details(),
+            Self::Source(error) => error.details(),
+            Self::Template(error) => parameter.path(&error.path),
+            Self::Column(
+                ShardFieldError::Custom { field: name } | ShardFieldError::Name { field: name },
+            ) => field.field(name),
+            Self::Column(_) | Self::Rename { .. } => field,
+            Self::Options { .. } => parameter,
+            Self::Exists { path } => Details::of(ErrorKind::AlreadyExists).path(path),
+            Self::Journal { path, .. } => Details::of(ErrorKind::Format).path(path),
+            Self::Fields { path, .. } => field.path(path),
+            Self::Pick { path, .. } | Self::Same { path } | Self::Inside { dst: path, .. } => {
+                parameter.path(path)
+            }
+        }
     }
 }

@@ -34,7 +34,7 @@ mod shard_splitter;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
-pub use error::{ConvertError, ConvertErrorKind};
+pub use error::ConvertErrorKind;
 pub use report::ConvertReport;
 
 use super::WriteErrorKind;
@@ -43,6 +43,7 @@ use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
+use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
@@ -162,17 +163,17 @@ fn is_compressed(dst: &Path) -> bool {
 /// let options = ConvertOptions { max_bytes: Some(1 << 30), ..ConvertOptions::default() };
 /// let report = convert(&source, "shards/train-{000000}.tar", &options)?;
 /// println!("{} samples in {} shards", report.samples, report.files);
-/// # Ok::<(), fuseloop::source::BoxError>(())
+/// # Ok::<(), fuseloop::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. Outputs that were complete by then stay, and the next attempt keeps them.
+/// If the source can't be read, the destination can't be written or exists, or the options don't fit it. Outputs that were complete by then stay, and the next attempt keeps them.
 pub fn convert(
     source: &dyn Source,
     dst: impl AsRef<Path>,
     options: &ConvertOptions,
-) -> Result<ConvertReport, ConvertError> {
+) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
     Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
 }
@@ -216,7 +217,7 @@ impl<'a> DatasetConversion<'a> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
-        let unread = |message| WriteErrorKind::Classes { message };
+        let unread = |error: BoxError| WriteErrorKind::Classes(error.into());
         self.names = self.source.class_names().map_err(unread)?;
         let print = self.conversion_id(form)?;
         let report = match form {

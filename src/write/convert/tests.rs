@@ -435,13 +435,16 @@ fn damaged_samples_end_it_or_are_left_out() {
         let source = Drawn { damaged: vec![1, 6], ..source };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(dst);
-        match convert(&source, &path, &options).unwrap_err().0 {
-            ConvertErrorKind::Write(WriteErrorKind::Sample {
-                sample: SampleId(1), cause, ..
-            }) => {
+        let error = convert(&source, &path, &options).unwrap_err();
+        match error.cause() {
+            Some(ConvertErrorKind::Write(WriteErrorKind::Sample {
+                sample: SampleId(1),
+                cause,
+                ..
+            })) => {
                 assert_eq!(cause.to_string(), "it is torn");
             }
-            other => panic!("{other}"),
+            _ => panic!("{error}"),
         }
         // Complete chunks are recorded; if there are none, nothing is left.
         let left = files(dir.path());
@@ -546,7 +549,7 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(!notes.exists());
 
     let error = convert(&classes(40), &path, &five).unwrap_err();
-    assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{error}");
+    assert!(matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })), "{error}");
     assert!(!notes.exists(), "notes of nothing");
 
     let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
@@ -576,14 +579,17 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
                     .unwrap();
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let error = convert(&source, &path, &options).unwrap_err();
-            assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{dst} {step}: {error}");
+            assert!(
+                matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })),
+                "{dst} {step}: {error}"
+            );
             assert!(files(dir.path()) == there, "{dst} {step}");
         }
         // The same if the first line was not written yet.
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
         let error = convert(&source, &path, &options).unwrap_err();
-        assert!(matches!(error.0, ConvertErrorKind::Exists { .. }), "{dst}: {error}");
+        assert!(matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })), "{dst}: {error}");
         assert!(files(dir.path()) == there, "{dst}");
     }
 }

@@ -15,8 +15,9 @@ mod common;
 use common::gpu;
 use common::training::{LISTS, Trainer, builder, epoch, file, on_cpu};
 use fuseloop::Loader;
-use fuseloop::device::{DeviceError, DeviceStream, KernelOrigin};
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::device::{DeviceStream, KernelOrigin};
+use fuseloop::internals::ErrorExt as _;
+use fuseloop::internals::device::DeviceError;
 use fuseloop::internals::device::Gpu;
 use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
@@ -54,7 +55,7 @@ fn shipped_kernels_need_no_compiler() {
         }
         // A list that has no shipped kernel: the error says what to do.
         let error = builder(&path, "jitter").build().err().unwrap();
-        let LoadErrorKind::Device(DeviceError::NoCompiler { .. }) = error.kind() else {
+        let Some(LoadErrorKind::Device(DeviceError::NoCompiler { .. })) = error.cause() else {
             panic!("{error}")
         };
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12"), "{error}");

@@ -3,11 +3,9 @@
 use super::loader::builder;
 use super::support::{At, all, fields, number, numbers, pass, record};
 use fuseloop::SampleId;
-use fuseloop::internals::OpaqueError as _;
-use fuseloop::internals::loader::LoadErrorKind;
 use fuseloop::internals::source::ItemExt as _;
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::stream::{Interleave, MixEnd, Stream, StreamError};
+use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, Record, Source};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -131,7 +129,7 @@ fn what_is_read_as_it_is_ready_is_all_there_once_and_has_no_cursor() {
         let loader = builder(&stream).build().unwrap();
         let mut run = loader.epoch(0).unwrap();
         assert_eq!(run.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), wanted.len());
-        assert!(matches!(run.cursor().unwrap_err().kind(), LoadErrorKind::Cursor(_)));
+        assert_eq!(run.cursor().unwrap_err().kind(), fuseloop::ErrorKind::Cursor);
     }
 }
 
@@ -162,7 +160,7 @@ fn what_does_not_fit_together_is_refused_in_words() {
     let mut other = numbers(0, 3);
     other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
     let other = other.stream();
-    let message = |made: Result<Stream, StreamError>| made.err().unwrap().to_string();
+    let message = |made: fuseloop::Result<Stream>| made.err().unwrap().to_string();
     assert_eq!(message(Stream::concat([])), "concat: no streams, expected at least 1");
     assert_eq!(
         message(Stream::concat([one.clone(), other.clone()])),

@@ -1,7 +1,7 @@
 //! Damaged samples, hostile files, and sources that fail.
 
 use super::*;
-use fuseloop::internals::OpaqueError as _;
+use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::write::{WriteErrorKind, WriteSampleError};
 use fuseloop::source::OpenOptions;
@@ -147,8 +147,8 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
                 .unwrap_err();
         assert_eq!(error.to_string(), "sample 601: gone");
         assert!(matches!(
-            error.kind(),
-            WriteErrorKind::Sample { cause: WriteSampleError::Source(_), .. }
+            error.cause(),
+            Some(WriteErrorKind::Sample { cause: WriteSampleError::Source(_), .. })
         ));
         let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options };
         let report =
