@@ -21,6 +21,7 @@ use crate::source::stream::{StreamSource, Streamed};
 use crate::source::{Beton, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::fmt;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,6 +84,8 @@ pub struct LoaderBuilder {
     setup: CompileContext,
     /// The names that the classes of the dataset must have.
     expected_classes: Option<ClassNames>,
+    /// The positions of the ops that are from a file, by field.
+    positions: Vec<(String, Vec<String>)>,
 }
 
 /// Shows the dataset and the main settings.
@@ -144,6 +147,7 @@ impl LoaderBuilder {
                 counted_batches: None,
             },
             expected_classes: None,
+            positions: vec![],
         }
     }
 
@@ -330,6 +334,7 @@ impl LoaderBuilder {
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Self {
         self.wanted.pipelines.retain(|(name, _)| name != field);
+        self.positions.retain(|(name, _)| name != field);
         self.wanted.pipelines.push((field.to_owned(), Arc::new(make)));
         self
     }
@@ -603,6 +608,12 @@ impl LoaderBuilder {
         self.stream.is_some()
     }
 
+    /// Sets where the ops of a field are written, for errors.
+    pub(crate) fn op_positions(mut self, field: &str, positions: Vec<String>) -> Self {
+        self.positions.push((field.to_owned(), positions));
+        self
+    }
+
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
     fn check_stream(&self) -> Result<(), LoadErrorKind> {
         let Some(stream) = &self.stream else { return Ok(()) };
@@ -654,8 +665,9 @@ impl LoaderBuilder {
     ///
     /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
     /// device, a cache or the threads can't be set up.
-    pub fn build(self) -> Result<Loader, Error> {
-        Ok(self.build_loader()?)
+    pub fn build(mut self) -> Result<Loader, Error> {
+        let positions = mem::take(&mut self.positions);
+        Ok(self.build_loader().map_err(|error| error.in_file(&positions))?)
     }
 
     fn build_loader(mut self) -> Result<Loader, LoadErrorKind> {

@@ -52,7 +52,8 @@ use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, SpecCause, SpecError, SpecTable, SpecValue, build_ops, optional,
+    OpArgs, ParamInfo, ParamKind, SpecCause, SpecData, SpecError, SpecTable, SpecValue, build_ops,
+    optional,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,8 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 pub struct Spec {
     settings: Settings,
     fields: Arc<BTreeMap<String, SpecValue>>,
+    /// The position of each op of a field: the file, the line and the column.
+    positions: BTreeMap<String, Vec<String>>,
     changes: bool,
 }
 
@@ -227,7 +230,14 @@ impl Spec {
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         let spec = Self::of_table(&top);
-        Ok(spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?)
+        let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
+        let positions = |ops: &SpecValue| match &ops.datum {
+            SpecData::List(ops) => ops.iter().map(|op| read::shown(op.at, text, path)).collect(),
+            _ => vec![],
+        };
+        let positions = spec.fields.iter().map(|(field, ops)| (field.clone(), positions(ops)));
+        spec.positions = positions.collect();
+        Ok(spec)
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
@@ -240,7 +250,8 @@ impl Spec {
         for ops in fields.values() {
             schedule::change_epochs(ops, &mut epochs)?;
         }
-        let spec = Self { settings, fields: Arc::new(fields), changes: epochs.len() > 1 };
+        let (positions, changes) = (BTreeMap::new(), epochs.len() > 1);
+        let spec = Self { settings, fields: Arc::new(fields), positions, changes };
         for epoch in epochs {
             spec.fields.values().try_for_each(|ops| build_at(ops, Epoch(epoch)).map(drop))?;
         }
@@ -307,6 +318,8 @@ impl Spec {
         for field in self.fields.keys() {
             let (spec, name) = (self.clone(), field.clone());
             builder = builder.pipeline(field, move |epoch| spec.ops(&name, epoch));
+            let positions = self.positions.get(field).cloned().unwrap_or_default();
+            builder = builder.op_positions(field, positions);
         }
         builder
     }
