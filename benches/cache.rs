@@ -103,14 +103,14 @@ fn two_epochs(builder: LoaderBuilder) -> [f64; 2] {
 fn compare(
     what: &str,
     [jpeg, raw]: &[PathBuf; 2],
-    make: impl Fn() -> Result<Ops, ParamError> + Copy + Send + Sync + 'static,
+    make: fn() -> Result<Ops, ParamError>,
     threads: usize,
     rounds: usize,
 ) {
     let folder = tempfile::tempdir().unwrap();
     let open = |file: &Path| -> LoaderBuilder {
         let builder = Loader::open(file).unwrap().batch_size(64).order(Order::Random);
-        builder.drop_last(false).workers(threads).pipeline("image", move |_| make())
+        builder.drop_last(false).workers(threads).pipeline("image", make().unwrap())
     };
     let contender = |how: usize| match how {
         0 => open(jpeg),

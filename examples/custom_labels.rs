@@ -30,11 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let loader = Loader::open(&file)?
         .batch_size(4)
-        .pipeline("image", |_| Ok(ops![RandomHorizontalFlip::new(0.5)?, ToChannelsFirst]))
-        .pipeline("label", |_| {
-            // Samples 0 and 1 become class 3 before they become one-hot vectors.
-            Ok(ops![ReplaceLabel::new([0, 1], 3), OneHot::new(CLASSES)?])
-        })
+        .pipeline("image", ops![RandomHorizontalFlip::new(0.5)?, ToChannelsFirst])
+        // Samples 0 and 1 become class 3 before they become one-hot vectors.
+        .pipeline("label", ops![ReplaceLabel::new([0, 1], 3), OneHot::new(CLASSES)?])
         .build()?;
 
     for batch in loader.epoch(0)? {

@@ -4,19 +4,20 @@
 //! A pixel op states its computation twice. `eval` defines the meaning, one pixel at a time, in
 //! plain Rust; `emit` states the same for four pixels at a time, through [`Emit`], and becomes
 //! machine code between the ops before and after it. Both must return the same bits, so both take
-//! the same steps in the same order, which `check_ops` checks.
+//! the same steps in the same order, which `check_ops` checks. Functions such as `exp` exist for both, with
+//! the same bits.
 //!
 //! ```text
 //! cargo run --release --example custom_op
 //! ```
 
-use fuseloop::ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule};
+use fuseloop::ops::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule, exp};
 use fuseloop::ops::*;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedImage, OwnedValue};
 use fuseloop::{Loader, check_ops};
 use std::error::Error;
 
-/// Multiplies every value by `1 - strength * r^2`, where `r` is the pixel's distance from the
+/// Multiplies every value by `exp(-strength * r^2)`, where `r` is the pixel's distance from the
 /// centre, 1 in the corners. The strength is drawn for each sample, uniform in `0..most`.
 #[derive(Debug)]
 struct Vignette {
@@ -45,8 +46,8 @@ impl Op for Vignette {
     }
 }
 
-/// Parameters of a sample: the row and the column of the centre, and the strength divided by the
-/// square of the distance from the centre to a corner.
+/// Parameters of a sample: the row and the column of the centre, and the negative strength divided by
+/// the square of the distance from the centre to a corner.
 const ROW: usize = 0;
 const COLUMN: usize = 1;
 const FADE: usize = 2;
@@ -60,7 +61,7 @@ impl PixelOp for Vignette {
         params[ROW] = (size.height - 1) as f32 / 2.0;
         params[COLUMN] = (size.width - 1) as f32 / 2.0;
         let corner = params[ROW].powi(2) + params[COLUMN].powi(2);
-        params[FADE] = rng.uniform(0.0, self.most) / corner.max(1.0);
+        params[FADE] = -rng.uniform(0.0, self.most) / corner.max(1.0);
         true
     }
 
@@ -72,7 +73,7 @@ impl PixelOp for Vignette {
         let y = cx.at[0] as f32 - cx.params[ROW];
         let x = cx.at[1] as f32 - cx.params[COLUMN];
         let distance = x.mul_add(x, y * y); // rounded once, as `e.fma` rounds
-        let light = 1.0 - distance * cx.params[FADE];
+        let light = exp(distance * cx.params[FADE]);
         pixel.map(|v| apply_rule(cx.rule, v * light))
     }
 
@@ -83,8 +84,7 @@ impl PixelOp for Vignette {
         let square = e.mul(y, y);
         let distance = e.fma(x, x, square);
         let shade = e.mul(distance, fade);
-        let one = e.splat(1.0);
-        let light = e.sub(one, shade);
+        let light = e.exp(shade);
         e.each(pixels, |e, _, v| {
             let v = e.mul(v, light);
             e.apply_rule(v)
@@ -99,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(ops![
             RandomCrop::new(size.height, size.width)?,
             RandomHorizontalFlip::new(0.5)?,
-            Vignette { most: 0.9 },
+            Vignette { most: 2.5 },
             ToChannelsFirst
         ])
     };
@@ -113,11 +113,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let image = OwnedImage::rgb(size.height, size.width, white.clone());
         Ok::<_, BoxError>(vec![OwnedValue::Image(image)])
     })?;
-    let loader = Loader::from_source(source)
-        .batch_size(4)
-        .seed(2026)
-        .pipeline("image", move |_| list())
-        .build()?;
+    let loader =
+        Loader::from_source(source).batch_size(4).seed(2026).pipeline("image", list()?).build()?;
     println!("{}", loader.explain());
     for batch in loader.epoch(0)? {
         let batch = batch?;

@@ -17,9 +17,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .order(Order::Random)
         .seed(42)
         .drop_last(false)
-        // Called again for each epoch, because of `recompile`.
-        .pipeline("image", |epoch| {
-            Ok(ops![
+        // Called again for each epoch, because the list is by epoch.
+        .pipeline_by_epoch("image", |epoch| {
+            Ok::<_, ParamError>(ops![
                 RandomResizedCrop::new(
                     160 + 32 * epoch.index(),
                     RandomResizedCrop::SCALE,
@@ -31,7 +31,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ToChannelsFirst,
             ])
         })
-        .recompile(true)
         .build()?;
 
     for epoch in 0..3 {
@@ -39,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for batch in loader.epoch(epoch)? {
             let batch = batch?;
             let pixels = batch.tensor::<f16>("image")?; // [256, 3, side, side]
-            let labels = batch.tensor::<i64>("label")?; // [256, 1]
+            let labels = batch.tensor::<i64>("label")?; // [256]
             train_on(pixels.shape(), pixels.as_slice(), labels.as_slice());
             images += batch.len();
         }

@@ -65,19 +65,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = dir.path().join("ramps.beton");
     write(&file)?;
 
+    let side = SIDE as u32 / 2;
     let loader = Loader::open(&file)?
         .batch_size(4)
         .seed(7)
-        .pipeline("image", |_| {
-            let side = SIDE as u32 / 2;
-            // A loop that crops and brightens, then the closure, then a loop that converts.
-            Ok(ops![
+        // A loop that crops and brightens, then the closure, then a loop that converts.
+        .pipeline(
+            "image",
+            ops![
                 RandomCrop::new(side, side)?,
                 RandomBrightness::new(0.3, 0.5)?,
                 jigsaw(),
                 Convert::to(DType::F32)
-            ])
-        })
+            ],
+        )
         .build()?;
     println!("{}", loader.explain());
 

@@ -41,19 +41,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, &file, &WriteOptions { image, ..WriteOptions::default() })?;
 
+    // The mixing ops are last in both lists, so that a label is mixed as its image is.
+    let mut images = ops![RandomHorizontalFlip::new(0.5)?, Convert::to(DType::F32)];
+    let mut labels = ops![OneHot::new(CLASSES)?];
+    images.extend(mixers()?);
+    labels.extend(mixers()?);
     let loader = Loader::open(&file)?
         .batch_size(4)
         .seed(3)
-        .pipeline("image", |_| {
-            let mut list = ops![RandomHorizontalFlip::new(0.5)?, Convert::to(DType::F32)];
-            list.extend(mixers()?);
-            Ok(list)
-        })
-        .pipeline("label", |_| {
-            let mut list = ops![OneHot::new(CLASSES)?];
-            list.extend(mixers()?);
-            Ok(list)
-        })
+        .pipeline("image", images)
+        .pipeline("label", labels)
         .build()?;
 
     for epoch in 0..3 {

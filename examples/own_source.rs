@@ -63,21 +63,21 @@ fn main() -> Result<(), BoxError> {
         .batch_size(4)
         .order(Order::Random)
         .seed(42)
-        .pipeline("image", |_| {
-            let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-            Ok(ops![
+        .pipeline(
+            "image",
+            ops![
                 // The sizes of the images are not known beforehand; this op brings all of them to
                 // one size.
-                RandomResizedCrop::new(32, scale, ratio)?,
+                RandomResizedCrop::new(32, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
                 RandomHorizontalFlip::new(0.5)?,
                 ToChannelsFirst,
-            ])
-        })
+            ],
+        )
         .build()?;
     for batch in loader.epoch(0)? {
         let batch = batch?;
         let images = batch.tensor::<u8>("image")?; // [4, 3, 32, 32]
-        let labels = batch.tensor::<i64>("label")?; // [4, 1]
+        let labels = batch.tensor::<i64>("label")?; // [4]
         println!("{:?}: samples {:?}, labels {:?}", images.shape(), batch.ids(), labels.as_slice());
     }
 

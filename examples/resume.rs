@@ -29,14 +29,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .order(Order::Random)
         .seed(42)
         .on_damaged(OnDamaged::Substitute)
-        .pipeline("image", |_| {
-            Ok(ops![
+        .pipeline(
+            "image",
+            ops![
                 RandomResizedCrop::new(224, 0.08..=1.0, RandomResizedCrop::RATIO)?,
                 RandomHorizontalFlip::new(0.5)?,
                 Normalize::imagenet(),
                 ToChannelsFirst,
-            ])
-        })
+            ],
+        )
         .build()?;
 
     // All ranks resume at the same step, so one file is enough.

@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .batch_size(16)
         .order(Order::Random)
         .seed(42)
-        .pipeline("image", |_| view(96))
+        .pipeline("image", view(96)?)
         // The same ops with draws of their own: another crop, another flip, other colours.
-        .view("other", "image", |_| view(96))
+        .view("other", "image", view(96)?)
         // The first view's crop and flip (its first two ops), at a quarter of the side.
-        .branch("small", "image", 2, |_| Ok(ops![Resize::new(24, 24)?, ToChannelsFirst]))
+        .branch("small", "image", 2, ops![Resize::new(24, 24)?, ToChannelsFirst])
         .build()?;
 
     for batch in loader.epoch(0)? {

@@ -22,7 +22,7 @@ from ctypes import c_uint64, c_void_p
 
 SIDE, ROWS, SAMPLES = 48, 8, 64
 
-NORMALIZE = '{ op = "Normalize", mean = [123.675, 116.28, 103.53], std = [58.395, 57.12, 57.375] }'
+NORMALIZE = '{ op = "Normalize", mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225] }'
 CROP = '{ op = "RandomResizedCrop", size = 40 }, { op = "ToDevice", device = "cuda:0" }, "RandomHorizontalFlip"'
 LABEL = '["Squeeze", { op = "ToDevice", device = "cuda:0" }]'
 

@@ -362,11 +362,11 @@ mod tests {
             (ErrorKind::Parameter, Stream::concat([]).map(drop).unwrap_err()),
             (ErrorKind::Parameter, RandomHorizontalFlip::new(2.0).unwrap_err().into()),
             (ErrorKind::Pipeline, {
-                let image = |_| Ok(ops![RandomHorizontalFlip::new(0.5)?]);
+                let image = ops![RandomHorizontalFlip::new(0.5).unwrap()];
                 labels().pipeline("label", image).build().err().unwrap()
             }),
             (ErrorKind::Damaged, {
-                let classes = |_| Ok(ops![OneHot::new(3)?]);
+                let classes = ops![OneHot::new(3).unwrap()];
                 let loader = labels().pipeline("label", classes).batch_size(2).build().unwrap();
                 loader.epoch(0).unwrap().find_map(Result::err).unwrap()
             }),
@@ -418,7 +418,7 @@ mod tests {
         let kind = FieldKind::NdArray { dtype, shape: vec![2] };
         let fields = vec![FieldSpec { name: "mask".to_owned(), kind }];
         let source = Labels { fields, damage: |_| Ok(()) };
-        let builder = Loader::from_source(source).pipeline("mask", |_| Ok(ops![Squeeze]));
+        let builder = Loader::from_source(source).pipeline("mask", ops![Squeeze]);
         let error = builder.build().err().unwrap();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Pipeline, Some("mask")));
         let text = "field mask: its elements are <u4, but ops take |u1, |b1, <i2, ";

@@ -29,7 +29,7 @@
 //!
 //! | feature | default | what it adds | other crates that it brings |
 //! |---|---|---|---|
-//! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
+//! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
@@ -91,7 +91,7 @@ pub use fuseloop_ops as ops;
 /// use fuseloop::prelude::*;
 ///
 /// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
-/// let loader = loader.pipeline("image", |_| Ok(ops![CenterCrop::new(224, 224)?])).build()?;
+/// let loader = loader.pipeline("image", ops![CenterCrop::new(224, 224)?]).build()?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub mod prelude {

@@ -12,7 +12,7 @@ mod jpegs;
 
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Cell, ImageCell, RowLayout};
-use fuseloop::ops::{CenterCrop, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop, ops};
+use fuseloop::ops::{CenterCrop, Ops, RandomHorizontalFlip, RandomResizedCrop, ops};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Loader, OnDamaged, SampleId};
@@ -59,18 +59,16 @@ fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-type Pipeline = fn() -> Result<Ops, ParamError>;
-
-const PIPELINES: [Pipeline; 4] = [
-    || Ok(ops![]),
-    || Ok(ops![RandomHorizontalFlip::new(0.5)?, ToChannelsFirst]),
-    || Ok(ops![CenterCrop::new(64, 64)?]),
-    || Ok(ops![RandomResizedCrop::new(64, 0.1..=1.0, 0.75..=1.33)?, ToChannelsFirst]),
+const PIPELINES: [fn() -> Ops; 4] = [
+    || ops![],
+    || ops![RandomHorizontalFlip::new(0.5).unwrap(), ToChannelsFirst],
+    || ops![CenterCrop::new(64, 64).unwrap()],
+    || ops![RandomResizedCrop::new(64, 0.1..=1.0, 0.75..=1.33).unwrap(), ToChannelsFirst],
 ];
 
-fn loader(path: &Path, pipeline: Pipeline) -> Loader {
+fn loader(path: &Path, pipeline: fn() -> Ops) -> Loader {
     let builder = Loader::open(path).unwrap().batch_size(BATCH).workers(2).drop_last(false);
-    let builder = builder.on_damaged(OnDamaged::Skip).pipeline("image", move |_| pipeline());
+    let builder = builder.on_damaged(OnDamaged::Skip).pipeline("image", pipeline());
     builder.build().unwrap()
 }
 

@@ -95,7 +95,7 @@ fn asked_for(id: &str) -> bool {
 fn loader(case: &Case, file: &Path, threads: usize) -> Loader {
     let workload = case.workload;
     let builder = Loader::open(file).unwrap().batch_size(case.batch).seed(SEED).workers(threads);
-    builder.drop_last(false).pipeline("image", move |_| workload.ops()).build().unwrap()
+    builder.drop_last(false).pipeline("image", workload.ops().unwrap()).build().unwrap()
 }
 
 /// Runs an epoch of the loader. Returns the number of images.

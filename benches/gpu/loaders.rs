@@ -80,8 +80,8 @@ fn loader(device: &str, resized: bool, size: &Size) -> Loader {
         .batch_size(batch)
         .seed(1)
         .device(device)
-        .pipeline("image", move |_| image(resized, side))
-        .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+        .pipeline("image", image(resized, side).unwrap())
+        .pipeline("label", ops![Squeeze, ToDevice::new("auto").unwrap()])
         .build()
         .unwrap()
 }

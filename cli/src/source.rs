@@ -12,7 +12,7 @@ use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::FieldKind;
 use fuseloop::spec::Settings;
-use fuseloop::{Loader, LoaderBuilder, Order, Spec};
+use fuseloop::{Loader, LoaderBuilder, Order, Spec, loader};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -163,15 +163,12 @@ impl Setup {
     pub(super) fn builder(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
         let builder = match &self.ops {
             FieldOps::Workload(workload) => {
-                let (workload, device) = (*workload, self.device);
-                let ops = move |_| {
-                    let ops = workload.ops()?;
-                    Ok(match device {
-                        None | Some(Device::Cpu) => ops,
-                        Some(device) => on_device(ops, device),
-                    })
+                let ops = workload.ops()?;
+                let ops = match self.device {
+                    None | Some(Device::Cpu) => ops,
+                    Some(device) => on_device(ops, device),
                 };
-                let builder = with_ops(path, self.opened(path)?, ops)?;
+                let builder = with_ops(path, self.opened(path)?, &ops.into())?;
                 // A stream has only its own order.
                 if builder.is_stream() { builder } else { builder.order(Order::Random) }
             }
@@ -267,18 +264,18 @@ fn opened(path: &Path, builder: LoaderBuilder) -> Result<LoaderBuilder, Problem>
     Ok(builder)
 }
 
-/// Returns a loader builder for `path` with the ops of `make` on every image field.
+/// Returns a loader builder for `path` with these ops on every image field.
 pub(super) fn on_images(
     path: &Path,
-    make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,
+    ops: fn(Epoch) -> Result<Ops, ParamError>,
 ) -> Result<LoaderBuilder, Problem> {
-    with_ops(path, opened(path, Loader::open(path)?)?, make)
+    with_ops(path, opened(path, Loader::open(path)?)?, &loader::Pipeline::by_epoch(ops))
 }
 
 fn with_ops(
     path: &Path,
     mut builder: LoaderBuilder,
-    make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,
+    ops: &loader::Pipeline,
 ) -> Result<LoaderBuilder, Problem> {
     let images = image_fields(&builder);
     if images.is_empty() {
@@ -287,7 +284,7 @@ fn with_ops(
         return Err(Problem::NoImages { path: path.to_owned(), known: known.join(", ") });
     }
     for name in images {
-        builder = builder.pipeline(&name, make.clone());
+        builder = builder.pipeline(&name, ops.clone());
     }
     Ok(builder)
 }

@@ -132,6 +132,10 @@ impl GeometryOp for CenterCrop {
         self.scaled.map(|(_, interpolation)| geometry_step::resize_producer(interpolation))
     }
 
+    fn blends(&self) -> bool {
+        self.scaled.is_some_and(|(_, interpolation)| interpolation.blends())
+    }
+
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         (self.scaled.is_none() && smaller).then_some([0; 3])

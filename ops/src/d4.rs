@@ -62,6 +62,10 @@ impl GeometryOp for D4 {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        false
+    }
 }
 
 impl D4 {

@@ -48,6 +48,12 @@ impl From<f64> for ElementValue {
 }
 
 impl ElementValue {
+    /// Returns the type.
+    #[must_use]
+    pub fn dtype(self) -> DType {
+        self.dtype
+    }
+
     /// Returns the nearest value of type `to`.
     #[must_use]
     pub fn converted(self, to: DType) -> Self {
@@ -91,6 +97,16 @@ impl ElementValue {
     #[must_use]
     pub fn as_f32(self) -> Option<f32> {
         (self.dtype == DType::F32).then(|| f32::from_bits(self.bits as u32))
+    }
+
+    /// Returns the value if the element is an f32 or f64.
+    #[must_use]
+    pub fn as_float(self) -> Option<f64> {
+        match self.dtype {
+            DType::F32 => Some(f32::from_bits(self.bits as u32).into()),
+            DType::F64 => Some(f64::from_bits(self.bits)),
+            _ => None,
+        }
     }
 
     /// Returns the value if the element is an i64.

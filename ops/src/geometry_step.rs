@@ -31,6 +31,11 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
+    /// Returns true if a pixel may be computed from several others.
+    pub(crate) const fn blends(self) -> bool {
+        !matches!(self, Self::Nearest | Self::NearestExact)
+    }
+
     /// Returns the corresponding row filter's interpolation, or `None` for the one that torchvision
     /// does not have.
     const fn resampling(self) -> Option<Resampling> {

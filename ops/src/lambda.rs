@@ -1,28 +1,47 @@
-//! Lambda: a user-defined closure that changes the whole image, in plain Rust.
+//! Lambda: a user-defined closure that changes an image, a label or a vector, in plain Rust.
 
-use crate::author::{HostOp, Op, OpClass, Type};
-use crate::op::on_u8_image;
-use crate::{HostSample, TypeError};
+use crate::author::{Dim, HostOp, ImageType, LabelOp, Op, OpClass, Type};
+use crate::op::{on_one_label, on_u8_image};
+use crate::{DType, HostSample, LabelSample, ParamError, Size, TypeError};
 use std::fmt;
 
-type Change = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
-
-/// Calls a closure of your own on each image, in plain Rust.
+/// Calls a closure of your own on each sample, in plain Rust.
 ///
 /// This is torchvision's `Lambda`, for changes that no op here implements. The closure is called once
-/// per sample, with the pixels and a generator for this sample, so that the same sample of the same
-/// epoch gets the same pixels on any worker. The ops before and after it are still compiled, into
-/// separate loops.
+/// per sample, with the sample's index, the epoch and a generator for this sample, so that the same
+/// sample of the same epoch gets the same result on any worker. The image ops before and after it are
+/// still compiled, into separate loops.
+///
+/// | built by                | input                         | output       |
+/// |-------------------------|-------------------------------|--------------|
+/// | [`new`](Self::new)      | u8 image                      | as the input |
+/// | [`sized`](Self::sized)  | u8 image                      | u8 image of the size given |
+/// | [`label`](Self::label)  | one i64 per sample            | as the input |
+/// | [`float`](Self::float)  | one f32 or f64 per sample     | as the input |
+/// | [`vector`](Self::vector) | one-hot vector or array of f32 | as the input |
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------------|
-/// | input  | u8 image                                                                   |
-/// | output | as the input                                                               |
 /// | random | the numbers that the closure draws from its generator                      |
-/// | cost   | that of the closure; the image is stored before it and read again after it |
+/// | cost   | that of the closure; an image is stored before it and read again after it  |
 pub struct Lambda {
     name: &'static str,
-    change: Box<Change>,
+    change: Change,
+}
+
+type SizedChange = dyn Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync;
+type ImageChange = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
+type LabelChange = dyn Fn(LabelSample<'_>, i64) -> i64 + Send + Sync;
+type FloatChange = dyn Fn(LabelSample<'_>, f64) -> f64 + Send + Sync;
+type VectorChange = dyn Fn(LabelSample<'_>, &mut [f32]) + Send + Sync;
+
+/// The closure, by what it changes.
+enum Change {
+    Image(Box<ImageChange>),
+    Sized(Size, Box<SizedChange>),
+    Label(Box<LabelChange>),
+    Float(Box<FloatChange>),
+    Vector(Box<VectorChange>),
 }
 
 impl Lambda {
@@ -43,7 +62,98 @@ impl Lambda {
         name: &'static str,
         change: impl Fn(HostSample<'_>, &mut [u8]) + Send + Sync + 'static,
     ) -> Self {
-        Self { name, change: Box::new(change) }
+        Self { name, change: Change::Image(Box::new(change)) }
+    }
+
+    /// Builds the op from `change`, which gets an image of any size as `[height, width, 3]`, and writes one of
+    /// `size` to its last argument, which is black.
+    ///
+    /// # Errors
+    ///
+    /// If a side is 0.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, Size, ops};
+    ///
+    /// // The middle column, as an image of one column.
+    /// let column = Lambda::sized("Column", Size::new(32, 1), |host, pixels, out| {
+    ///     let (height, width) = (host.size.height as usize, host.size.width as usize);
+    ///     for (y, to) in out.chunks_exact_mut(3).enumerate() {
+    ///         let at = y * height / 32 * width + width / 2;
+    ///         to.copy_from_slice(&pixels[3 * at..][..3]);
+    ///     }
+    /// })?;
+    /// assert_eq!(ops![column].len(), 1);
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
+    pub fn sized(
+        name: &'static str,
+        size: impl Into<Size>,
+        change: impl Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync + 'static,
+    ) -> Result<Self, ParamError> {
+        let size = size.into();
+        if size.pixels() == 0 {
+            return Err(ParamError::new("Lambda", "size", size, "at least 1 x 1"));
+        }
+        Ok(Self { name, change: Change::Sized(size, Box::new(change)) })
+    }
+
+    /// Builds the op from `change`, which returns the new label.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, OneHot, ops};
+    ///
+    /// // Symmetric label noise: one label in ten is drawn anew in every epoch.
+    /// let noise = Lambda::label("LabelNoise", |cx, label| match cx.rng.coin(0.1) {
+    ///     true => cx.rng.below(1000).into(),
+    ///     false => label,
+    /// });
+    /// let labels = ops![noise, OneHot::new(1000)?];
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
+    pub fn label(
+        name: &'static str,
+        change: impl Fn(LabelSample<'_>, i64) -> i64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, change: Change::Label(Box::new(change)) }
+    }
+
+    /// Builds the op from `change`, which returns the new value of a float field, or of a label after a
+    /// [`Convert`](crate::Convert) to f32 or f64. The result is rounded to the type of the value.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, ops};
+    ///
+    /// let logarithm = Lambda::float("Log1p", |_, price| price.ln_1p());
+    /// assert_eq!(ops![logarithm].len(), 1);
+    /// ```
+    pub fn float(
+        name: &'static str,
+        change: impl Fn(LabelSample<'_>, f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, change: Change::Float(Box::new(change)) }
+    }
+
+    /// Builds the op from `change`, which changes the elements of a [`OneHot`](crate::OneHot) vector or of
+    /// an array of f32 in place.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, OneHot, ops};
+    ///
+    /// // Less and less smoothing in the first ten epochs.
+    /// let smoothing = Lambda::vector("FadingSmoothing", |cx, vector| {
+    ///     let share = 0.1 - 0.01 * cx.epoch.min(10) as f32;
+    ///     let each = share / vector.len() as f32;
+    ///     vector.iter_mut().for_each(|value| *value = *value * (1.0 - share) + each);
+    /// });
+    /// let labels = ops![OneHot::new(10)?, smoothing];
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
+    pub fn vector(
+        name: &'static str,
+        change: impl Fn(LabelSample<'_>, &mut [f32]) + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, change: Change::Vector(Box::new(change)) }
     }
 }
 
@@ -59,16 +169,95 @@ impl Op for Lambda {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name, input, |image| image)
+        let expected = match (&self.change, input) {
+            (Change::Image(_), _) => return on_u8_image(self.name, input, |image| image),
+            (Change::Sized(Size { height, width }, _), _) => {
+                let (height, width) = (Dim::fixed(*height), Dim::fixed(*width));
+                let sized = |image| ImageType { height, width, ..image };
+                return on_u8_image(self.name, input, sized);
+            }
+            (Change::Label(_), _) => {
+                on_one_label(self.name, input)?;
+                return Ok(input.clone());
+            }
+            (Change::Float(_), Type::Tensor { dtype: DType::F32 | DType::F64, shape })
+                if shape.iter().product::<usize>() == 1 =>
+            {
+                return Ok(input.clone());
+            }
+            (Change::Vector(_), Type::Tensor { dtype: DType::F32, shape }) if !shape.is_empty() => {
+                return Ok(input.clone());
+            }
+            (Change::Float(_), _) => "one f32 or f64 per sample",
+            (Change::Vector(_), _) => "a one-hot vector or an array of f32",
+        };
+        Err(TypeError { op: self.name, expected, found: input.to_string() })
     }
 
     fn class(&self) -> OpClass<'_> {
-        OpClass::Host(self)
+        match self.change {
+            Change::Image(_) | Change::Sized(..) => OpClass::Host(self),
+            Change::Label(_) | Change::Float(_) | Change::Vector(_) => OpClass::Label(self),
+        }
     }
 }
 
 impl HostOp for Lambda {
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) {
-        (self.change)(host, pixels);
+        if let Change::Image(change) = &self.change {
+            change(host, pixels);
+        }
+    }
+
+    fn output_size(&self) -> Option<Size> {
+        if let Change::Sized(size, _) = &self.change { Some(*size) } else { None }
+    }
+
+    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
+        if let Change::Sized(_, change) = &self.change {
+            change(host, pixels, out);
+        }
+    }
+}
+
+impl LabelOp for Lambda {
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
+        if let Change::Label(change) = &self.change { change(cx, label) } else { label }
+    }
+
+    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> f64 {
+        if let Change::Float(change) = &self.change { change(cx, value) } else { value }
+    }
+
+    fn takes_vector(&self) -> bool {
+        matches!(self.change, Change::Vector(_))
+    }
+
+    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) {
+        if let Change::Vector(change) = &self.change {
+            change(cx, vector);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(op: &Lambda, dtype: DType, shape: &[usize]) -> String {
+        op.output(&Type::Tensor { dtype, shape: shape.to_vec() }).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_kind_takes_its_own_input() {
+        let label = Lambda::label("Mine", |_, label| label);
+        assert!(refused(&label, DType::F64, &[1]).starts_with("Mine takes one i64 per sample"));
+        let float = Lambda::float("Mine", |_, value| value);
+        assert!(refused(&float, DType::I64, &[1]).starts_with("Mine takes one f32 or f64"));
+        assert!(refused(&float, DType::F32, &[2]).starts_with("Mine takes one f32 or f64"));
+        let vector = Lambda::vector("Mine", |_, _| ());
+        assert!(refused(&vector, DType::F16, &[4]).starts_with("Mine takes a one-hot vector"));
+        let image = Lambda::new("Mine", |_, _| ());
+        assert!(refused(&image, DType::I64, &[1]).starts_with("Mine takes a u8 image"));
     }
 }

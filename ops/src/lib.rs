@@ -145,7 +145,7 @@ pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::Partner;
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
-pub use op::{HostSample, NumberRule};
+pub use op::{HostSample, LabelSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;

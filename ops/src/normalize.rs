@@ -122,7 +122,8 @@ impl Normalize {
 
 const UNIT_MEAN: &str =
     "-1..=1, of pixels in 0..=1 (for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
-const UNIT_STD: &str = "1e-6..=1, of pixels in 0..=1 (for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
+const UNIT_STD: &str = "1e-6..=1, of pixels in 0..=1 \
+    (for pixels in 0..=255: Normalize::levels, or scale = \"levels\")";
 const LEVEL_MEAN: &str = "that of pixels in 0..=255, at most 1e6 \
     (for pixels in 0..=1: Normalize::unit, or scale = \"unit\")";
 const LEVEL_STD: &str =

@@ -127,6 +127,9 @@ impl fmt::Display for Type {
                 write!(f, "a {} image [3, {}, {}]", i.dtype, i.height, i.width)
             }
             Self::Image(i) => write!(f, "a {} image [{}, {}, 3]", i.dtype, i.height, i.width),
+            Self::Tensor { dtype, shape } if shape.is_empty() => {
+                write!(f, "one {dtype} per sample")
+            }
             Self::Tensor { dtype, shape } => write!(f, "a {dtype} tensor {shape:?}"),
         }
     }
@@ -206,6 +209,12 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
     /// if it only changes the addresses that pixels are read from.
     fn row_producer(&self) -> Option<RowProducer> {
         None
+    }
+
+    /// Returns true if the op may compute a pixel from several others, so that a mask would get values that
+    /// stand for no class. By default it may if it produces its own rows.
+    fn blends(&self) -> bool {
+        self.row_producer().is_some()
     }
 
     /// Returns the colour that fills areas outside the image, given the input type; `None` if no
@@ -415,6 +424,19 @@ pub trait HostOp: fmt::Debug + Send + Sync {
 
     /// Changes the image in place: `[height, width, 3]`.
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]);
+
+    /// Returns the size of the op's images, if they are of one size of their own, which
+    /// [`output`](Op::output) must return, too. [`apply_sized`](Self::apply_sized) then takes the place
+    /// of `apply`, for every sample.
+    fn output_size(&self) -> Option<Size> {
+        None
+    }
+
+    /// Writes the new image, `[height, width, 3]` of [`output_size`](Self::output_size), to `out`, which
+    /// is black. `host` has the size of the old one.
+    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
+        let _ = (host, pixels, out);
+    }
 }
 
 /// The arguments of [`HostOp::apply`] besides the pixels.
@@ -422,6 +444,8 @@ pub trait HostOp: fmt::Debug + Send + Sync {
 pub struct HostSample<'a> {
     /// The sample's index in its dataset.
     pub sample: u64,
+    /// The epoch, from 0.
+    pub epoch: u32,
     /// The image's size.
     pub size: Size,
     /// The op's own generator for this sample: the only source of randomness it should have.
@@ -454,12 +478,19 @@ pub struct Mixture {
     pub chains: Vec<(f32, u32)>,
 }
 
-/// An op on a label: a whole number, or a float.
+/// An op on a label, which is an i64, a float or a vector of f32: in each case another method is called.
 pub trait LabelOp: fmt::Debug + Send + Sync {
-    /// The definition of the op: returns the new label of `sample`.
-    fn eval(&self, sample: u64, label: i64) -> i64 {
-        let _ = sample;
+    /// The definition of the op on an i64: returns the new label.
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
+        let _ = cx;
         label
+    }
+
+    /// The definition of the op on an f32 or f64: returns the new value, which is rounded to the type of
+    /// the old one.
+    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> f64 {
+        let _ = cx;
+        value
     }
 
     /// Returns the number of classes, if the op turns the label into a one-hot vector.
@@ -479,6 +510,28 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
         let _ = classes;
         value
     }
+
+    /// Returns true if the op changes vectors as a whole, by [`eval_vector`](Self::eval_vector). It then
+    /// works on arrays of f32, too, and vectors are computed on the host.
+    fn takes_vector(&self) -> bool {
+        false
+    }
+
+    /// The definition of the op on a vector: changes it in place.
+    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) {
+        let _ = (cx, vector);
+    }
+}
+
+/// The arguments of a [`LabelOp`] besides the label.
+#[derive(Debug)]
+pub struct LabelSample<'a> {
+    /// The sample's index in its dataset.
+    pub sample: u64,
+    /// The epoch, from 0.
+    pub epoch: u32,
+    /// The op's own generator for this sample: the only source of randomness it should have.
+    pub rng: &'a mut Rng,
 }
 
 /// An op that mixes the samples of a finished batch, in place. Only other batch ops may follow it.

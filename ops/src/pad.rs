@@ -230,6 +230,10 @@ impl GeometryOp for Pad {
         self.mode.maker()
     }
 
+    fn blends(&self) -> bool {
+        false
+    }
+
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         self.mode.fill()
     }

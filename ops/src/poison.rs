@@ -168,7 +168,7 @@ mod tests {
         let poison = Poison::new(Size::new(1, 2), &mask, &[0.5, 1.0], [4]).unwrap();
         let mut pixels = [11, 50, 255, 1, 2, 3];
         let rng = &mut SampleKey::new(0, 0, 4).op(0);
-        poison.apply(HostSample { sample: 4, size: Size::new(1, 2), rng }, &mut pixels);
+        poison.apply(HostSample { sample: 4, epoch: 0, size: Size::new(1, 2), rng }, &mut pixels);
         assert_eq!(pixels, [105, 75, 255, 200, 100, 255]);
         assert!(poison.applies_to(4) && !poison.applies_to(3));
     }

@@ -202,6 +202,10 @@ impl GeometryOp for RandomAffine {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        self.warping.interpolation.blends()
+    }
 }
 
 impl RandomAffine {

@@ -128,6 +128,10 @@ impl GeometryOp for RandomCrop {
         self.mode.maker()
     }
 
+    fn blends(&self) -> bool {
+        false
+    }
+
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         self.mode.fill().filter(|_| !self.sides.is_none() || smaller)

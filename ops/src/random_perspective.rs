@@ -126,6 +126,10 @@ impl GeometryOp for RandomPerspective {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        self.warping.interpolation.blends()
+    }
 }
 
 impl RandomPerspective {

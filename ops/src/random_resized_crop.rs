@@ -156,6 +156,10 @@ impl GeometryOp for RandomResizedCrop {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(geometry_step::resize_producer(self.interpolation))
     }
+
+    fn blends(&self) -> bool {
+        self.interpolation.blends()
+    }
 }
 
 impl RandomResizedCrop {

@@ -71,6 +71,10 @@ impl GeometryOp for RandomRotate90 {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        false
+    }
 }
 
 impl RandomRotate90 {

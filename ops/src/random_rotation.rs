@@ -166,6 +166,10 @@ impl GeometryOp for RandomRotation {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        self.warping.interpolation.blends()
+    }
 }
 
 impl RandomRotation {

@@ -1,9 +1,9 @@
 //! Replace label: sets the label of some samples.
 
-use crate::TypeError;
 use crate::author::{LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
 use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
+use crate::{LabelSample, TypeError};
 
 /// Replaces the labels of the listed samples.
 ///
@@ -52,8 +52,8 @@ impl Op for ReplaceLabel {
 }
 
 impl LabelOp for ReplaceLabel {
-    fn eval(&self, sample: u64, label: i64) -> i64 {
-        if self.ids.binary_search(&sample).is_ok() { self.new_label } else { label }
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
+        if self.ids.binary_search(&cx.sample).is_ok() { self.new_label } else { label }
     }
 }
 
@@ -80,7 +80,9 @@ mod tests {
     #[test]
     fn listed_samples_and_no_others() {
         let op = ReplaceLabel::new([7, 3, 5], 99);
-        let labels: Vec<i64> = (0..9).map(|sample| op.eval(sample, 1)).collect();
+        let rng = &mut crate::author::Rng::new(0);
+        let label = |sample| op.eval(LabelSample { sample, epoch: 0, rng: &mut *rng }, 1);
+        let labels: Vec<i64> = (0..9).map(label).collect();
         assert_eq!(labels, [1, 1, 1, 99, 1, 99, 1, 99, 1]);
     }
 }

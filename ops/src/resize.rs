@@ -162,6 +162,10 @@ impl GeometryOp for Resize {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(geometry_step::resize_producer(self.interpolation))
     }
+
+    fn blends(&self) -> bool {
+        self.interpolation.blends()
+    }
 }
 
 impl Resize {

@@ -18,13 +18,14 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 pub struct SampleKey {
     word: u64,
     sample: u64,
+    epoch: u32,
 }
 
 impl SampleKey {
     /// Returns the key of `sample` in `epoch` of a loader with `seed`.
     #[must_use]
     pub fn new(seed: u64, epoch: u32, sample: u64) -> Self {
-        Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample), sample }
+        Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample), sample, epoch }
     }
 
     /// Returns the key of a repetition of the sample in the same epoch: `copy` is the number of
@@ -54,6 +55,12 @@ impl SampleKey {
     #[must_use]
     pub fn sample(self) -> u64 {
         self.sample
+    }
+
+    /// Returns the epoch, for ops that depend on it.
+    #[must_use]
+    pub fn epoch(self) -> u32 {
+        self.epoch
     }
 }
 

@@ -88,6 +88,10 @@ impl GeometryOp for Rot90 {
     fn row_producer(&self) -> Option<RowProducer> {
         self.is_sideways().then_some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        false
+    }
 }
 
 impl Rot90 {

@@ -17,8 +17,8 @@ use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 /// | random | nothing                                                          |
 /// | cost   | nothing                                                          |
 ///
-/// A label of shape `[batch, 1]` becomes `[batch]`. (FFCV's `Squeeze` drops the batch axis as well
-/// if its length is 1.)
+/// Labels are `[batch]` without it. (FFCV's are `[batch, 1]`, and its `Squeeze` drops the batch axis as
+/// well if its length is 1.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze;
 

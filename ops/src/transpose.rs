@@ -86,6 +86,10 @@ impl GeometryOp for Transpose {
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
     }
+
+    fn blends(&self) -> bool {
+        false
+    }
 }
 
 impl Transpose {

@@ -330,9 +330,10 @@ fn labels(
     for row in 0..rows {
         let value = Scalar::Int(row as i64 % 5);
         let to = &mut staged.of_mut()[row * bytes..][..bytes];
-        part.fill(plan, row as u64, value, to).ok()?;
+        let key = SampleKey::new(0, 0, row as u64);
+        part.fill(plan, key, value, to).ok()?;
         let mut label = vec![0; plan.sample_bytes()];
-        plan.run(row as u64, value, &mut label).ok()?;
+        plan.run(key, value, &mut label).ok()?;
         want.push(label);
     }
     draw_each(plan.ops(), batch, rows, size, |mixer, mixed| {

@@ -13,6 +13,7 @@ use super::{DeviceError, codegen};
 use crate::plan::label::{LabelError, OneHotValues, Scalar};
 use crate::plan::{Block, Draws, FlatOp, ImagePlan, LabelPlan, batch_ops};
 use fuseloop_ops::author::RowMix;
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
 
@@ -173,7 +174,7 @@ impl DeviceOneHot {
         4 * one_hot::mix_at(self.mixers)
     }
 
-    /// Writes the class of `sample`, as the label's ops compute it.
+    /// Writes the class of the sample of `key`, as the label's ops compute it.
     ///
     /// # Errors
     ///
@@ -181,11 +182,11 @@ impl DeviceOneHot {
     pub(crate) fn fill(
         &self,
         plan: &LabelPlan,
-        sample: u64,
+        key: SampleKey,
         value: Scalar,
         row: &mut [u8],
     ) -> Result<(), LabelError> {
-        let class = plan.class(sample, value)?;
+        let class = plan.class(key, value)?;
         row.fill(0);
         row[..4].copy_from_slice(&class.to_le_bytes());
         Ok(())

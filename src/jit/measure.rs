@@ -150,13 +150,16 @@ impl<'a> KernelTimer<'a> {
             let source = view.map_or(source, DecodedPixels::whole);
             kernel.plan.fused_ops(&kernel.plan.blocks()[index], draws, &mut links, &mut leaves);
             let input = BlockInput { index, draws, source, links: &links, leaves: &leaves };
-            let Some((mut out, output)) = self.block(input, &mut sums.blocks[index])? else {
+            let Some((mut out, mut output)) = self.block(input, &mut sums.blocks[index])? else {
                 return Ok(());
             };
             let block = &kernel.plan.blocks()[index];
             if let Some(host) = block.host.filter(|leaf| draws.active[*leaf]) {
                 let start = Instant::now();
-                kernel.plan.run_host_op(host, draws, output, &mut out);
+                let Ok(size) = kernel.plan.run_host_op(host, draws, output, &mut out) else {
+                    return Ok(());
+                };
+                output = size;
                 sums.blocks[index].add(host, nanos(start.elapsed()));
             }
             (stored, size) = (out, Some(output));

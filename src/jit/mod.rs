@@ -337,11 +337,11 @@ impl Kernel {
             if index == last {
                 return invocation.run(memory, out);
             }
-            let output = invocation.output();
+            let mut output = invocation.output();
             memory::resize(to, output.pixels() as usize * 3, "an image between two ops")?;
             invocation.run(memory, to)?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
-                self.plan.run_host_op(leaf, draws, output, to);
+                output = self.plan.run_host_op(leaf, draws, output, to)?;
                 self.mix((inner, mixing), leaf, draws, output, to)?;
             }
             stored = Some(output);

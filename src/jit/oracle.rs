@@ -238,11 +238,10 @@ fn after(
             picture.round();
         }
         OpClass::Host(_) => {
-            let size = picture.size();
-            picture = picture.changed(|pixels| {
-                plan.run_host_op(index, draws, size, pixels);
-                Ok(())
-            })?;
+            let mut pixels = picture.to_u8()?;
+            let size = plan.run_host_op(index, draws, picture.size(), &mut pixels)?;
+            let view = ImageView::packed(&pixels, size).expect("3 bytes a pixel");
+            picture = FloatImage::from_view(&view)?;
         }
         OpClass::Mix(_) => {
             let size = picture.size();

@@ -8,7 +8,8 @@ use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
 use super::error::LoadErrorKind;
-use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
+use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
+use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
 use crate::decode::DecodeOptions;
@@ -18,8 +19,10 @@ use crate::order::{Order, Ranks, Subset};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::{StreamSource, Streamed};
-use crate::source::{Beton, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value};
-use fuseloop_ops::{NumberRule, Ops, ParamError};
+use crate::source::{
+    Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
+};
+use fuseloop_ops::{NumberRule, Ops};
 use std::fmt;
 use std::mem;
 use std::num::NonZeroUsize;
@@ -36,8 +39,8 @@ use std::time::Duration;
 ///     .batch_size(256)
 ///     .order(Order::Random)
 ///     .seed(42)
-///     .pipeline("image", |epoch| {
-///         Ok(ops![
+///     .pipeline_by_epoch("image", |epoch| {
+///         Ok::<_, ParamError>(ops![
 ///             RandomResizedCrop::new(
 ///                 192 + 2 * epoch.index(),
 ///                 RandomResizedCrop::SCALE,
@@ -49,12 +52,11 @@ use std::time::Duration;
 ///             ToChannelsFirst,
 ///         ])
 ///     })
-///     .recompile(true)
 ///     .build()?;
 /// for batch in loader.epoch(0)? {
 ///     let batch = batch?;
 ///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
-///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     let labels = batch.tensor::<i64>("label")?; // [256]
 ///     assert_eq!(images.shape()[0], labels.shape()[0]);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -74,7 +76,7 @@ pub struct LoaderBuilder {
     ranks: Option<Ranks>,
     last: LastBatch,
     delivery: Delivery,
-    recompile: bool,
+    recompile: Option<bool>,
     workers: Option<usize>,
     batches_ahead: usize,
     memory_limit: Option<u64>,
@@ -129,7 +131,7 @@ impl LoaderBuilder {
             ranks: None,
             last: LastBatch::Keep,
             delivery: Delivery::InOrder,
-            recompile: false,
+            recompile: None,
             workers: None,
             batches_ahead: 3,
             memory_limit: None,
@@ -317,26 +319,53 @@ impl LoaderBuilder {
     }
 
     /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
-    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// have the same size), an int i64 `[]`, a float f64 `[]`, bytes and JSON u8 padded with zeros to
     /// the longest, and an array keeps its type. For images of several sizes, and for the length of
     /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
     /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
     /// JSON accept no ops. Everything but collated outputs accepts [`ToDevice`](fuseloop_ops::ToDevice).
     ///
     /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) must be last, in the image's
-    /// list and, with the same parameters, in its label's.
+    /// list and, with the same parameters, in its label's. Beside labels none of which is mixed, an image can't
+    /// be: leave such labels out with [`without`](Self::without).
     ///
-    /// `make` is called once with epoch 0, or for each epoch with [`recompile`](Self::recompile).
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// let loader = Loader::open("train.beton")?
+    ///     .pipeline("image", ops![CenterCrop::new(224, 224)?, ToChannelsFirst])
+    ///     .pipeline("label", ops![Squeeze])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn pipeline(
-        mut self,
-        field: &str,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn pipeline(mut self, field: &str, pipeline: impl Into<Pipeline>) -> Self {
         self.wanted.pipelines.retain(|(name, _)| name != field);
         self.positions.retain(|(name, _)| name != field);
-        self.wanted.pipelines.push((field.to_owned(), Arc::new(make)));
+        self.wanted.pipelines.push((field.to_owned(), pipeline.into()));
         self
+    }
+
+    /// Sets the ops of a field to a list that changes with the epoch: `ops` is called for each epoch,
+    /// and its list is compiled when the epoch starts. This is [`pipeline`](Self::pipeline) with
+    /// [`Pipeline::by_epoch`].
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// let loader = Loader::open("train.beton")?
+    ///     .pipeline_by_epoch("image", |epoch| {
+    ///         let side = 128 + 4 * epoch.index();
+    ///         Ok::<_, ParamError>(ops![Resize::new(side, side)?, ToChannelsFirst])
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn pipeline_by_epoch<E: Into<BoxError>>(
+        self,
+        field: &str,
+        ops: impl Fn(Epoch) -> Result<Ops, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.pipeline(field, Pipeline::by_epoch(ops))
     }
 
     /// Sets the ops of an output (a field or a view) for the samples of one component of the dataset,
@@ -351,8 +380,8 @@ impl LoaderBuilder {
     /// # let (photos, drawings) = both();
     /// let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(1000);
     /// let loader = Loader::from_stream(mix)
-    ///     .pipeline("image", |_| Ok(ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?]))
-    ///     .pipeline_of(1, "image", |_| Ok(ops![CenterCrop::new(224, 224)?])) // drawings
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?])
+    ///     .pipeline_of(1, "image", ops![CenterCrop::new(224, 224)?]) // drawings
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -360,19 +389,17 @@ impl LoaderBuilder {
     /// The rows must have the shape and type of the output's own. [`MixUp`](fuseloop_ops::MixUp) and
     /// similar ops are only allowed in the output's own list, and mix all samples; neither list may have
     /// [`ToDevice`](fuseloop_ops::ToDevice). A branch can't have ops for a component.
-    ///
-    /// `make` is called as in [`pipeline`](Self::pipeline).
     #[must_use]
     pub fn pipeline_of(
         mut self,
         component: usize,
         output: &str,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+        pipeline: impl Into<Pipeline>,
     ) -> Self {
         self.wanted
             .component_pipelines
             .retain(|(of, name, _)| (*of, &**name) != (component, output));
-        self.wanted.component_pipelines.push((component, output.to_owned(), Arc::new(make)));
+        self.wanted.component_pipelines.push((component, output.to_owned(), pipeline.into()));
         self
     }
 
@@ -410,19 +437,38 @@ impl LoaderBuilder {
         self
     }
 
+    /// Declares that the images of a field are masks: their values are numbers of classes, not colours. Ops that
+    /// would compute new values are refused: colour ops, blurs, and interpolation other than the nearest pixel.
+    /// So are JPEGs.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let loader = Loader::open("segmentation.beton")?
+    ///     .mask("mask")
+    ///     .pipeline("image", ops![crop()?, Normalize::imagenet()])
+    ///     .pipeline("mask", ops![crop()?.interpolation(Interpolation::Nearest)])
+    ///     .share_draws("mask", "image")
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A mask is an RGB image here, with the class number of a pixel in all three channels: write it from a
+    /// gray PNG or from raw pixels, with `WriteMode::Mask`. A PNG with a
+    /// palette is decoded to the colours of the palette: convert such masks to gray ones first.
+    #[must_use]
+    pub fn mask(mut self, field: &str) -> Self {
+        self.wanted.masks.push(field.to_owned());
+        self
+    }
+
     /// Adds an output `name` of the field `of` with its own draws: the second view of contrastive
     /// learning. A sample is read and decoded once for all its views.
     ///
-    /// The output comes after the fields and the outputs added before it. `make` is called as in
-    /// [`pipeline`](Self::pipeline).
+    /// The output comes after the fields and the outputs added before it.
     #[must_use]
-    pub fn view(
-        self,
-        name: &str,
-        of: &str,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
-    ) -> Self {
-        self.extra(name, of, None, Arc::new(make))
+    pub fn view(self, name: &str, of: &str, pipeline: impl Into<Pipeline>) -> Self {
+        self.extra(name, of, None, pipeline.into())
     }
 
     /// Adds an output `name` that branches from the output `of` after its first `after_ops` ops, as in
@@ -436,14 +482,14 @@ impl LoaderBuilder {
         name: &str,
         of: &str,
         after_ops: usize,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+        pipeline: impl Into<Pipeline>,
     ) -> Self {
-        self.extra(name, of, Some(after_ops), Arc::new(make))
+        self.extra(name, of, Some(after_ops), pipeline.into())
     }
 
-    fn extra(mut self, name: &str, of: &str, after: Option<usize>, make: MakeOps) -> Self {
+    fn extra(mut self, name: &str, of: &str, after: Option<usize>, pipeline: Pipeline) -> Self {
         let (name, of) = (name.to_owned(), of.to_owned());
-        self.wanted.extras.push(ExtraOutput { name, of, after, make });
+        self.wanted.extras.push(ExtraOutput { name, of, after, pipeline });
         self
     }
 
@@ -455,8 +501,8 @@ impl LoaderBuilder {
     /// # use fuseloop::{Loader, ops::*};
     /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
     /// let loader = Loader::open("segmentation.beton")?
-    ///     .pipeline("image", move |_| Ok(ops![crop()?, RandomHorizontalFlip::new(0.5)?]))
-    ///     .pipeline("mask", move |_| Ok(ops![crop()?, RandomHorizontalFlip::new(0.5)?]))
+    ///     .pipeline("image", ops![crop()?, RandomHorizontalFlip::new(0.5)?])
+    ///     .pipeline("mask", ops![crop()?, RandomHorizontalFlip::new(0.5)?])
     ///     .share_draws("mask", "image")
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -469,10 +515,12 @@ impl LoaderBuilder {
         self
     }
 
-    /// If true, pipelines are built and compiled again for each epoch. Default false.
+    /// If true, all pipelines are planned and compiled again for each epoch, as by FFCV's switch of this
+    /// name. There is seldom a need: lists by epoch ([`pipeline_by_epoch`](Self::pipeline_by_epoch)) are
+    /// compiled for each epoch without it, and false is an error with such a list.
     #[must_use]
     pub fn recompile(mut self, recompile: bool) -> Self {
-        self.recompile = recompile;
+        self.recompile = Some(recompile);
         self
     }
 
@@ -536,17 +584,15 @@ impl LoaderBuilder {
     ///
     /// let loader = Loader::open("train.beton")?
     ///     .batch_size(256)
-    ///     .pipeline("image", |_| {
-    ///         Ok(ops![
-    ///             RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,
-    ///             RandomHorizontalFlip::new(0.5)?,
-    ///             ToDevice::new("auto")?, // bytes cross the bus, not floats
-    ///             Normalize::imagenet(),
-    ///             Convert::to(DType::F16),
-    ///             ToChannelsFirst,
-    ///         ])
-    ///     })
-    ///     .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+    ///     .pipeline("image", ops![
+    ///         RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,
+    ///         RandomHorizontalFlip::new(0.5)?,
+    ///         ToDevice::new("auto")?, // bytes cross the bus, not floats
+    ///         Normalize::imagenet(),
+    ///         Convert::to(DType::F16),
+    ///         ToChannelsFirst,
+    ///     ])
+    ///     .pipeline("label", ops![ToDevice::new("auto")?])
     ///     .device("cuda:0") // for the whole loader: this GPU, or an error with the reason
     ///     .build()?;
     /// println!("batches are made on {}", loader.device());
@@ -686,6 +732,7 @@ impl LoaderBuilder {
         let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
         self.check_count(&subset, order.len(self.ranks.as_ref()))?;
         let outputs = self.wanted.resolve(&*self.source)?;
+        check_recompile(&outputs, self.recompile)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
         let shared = StageShared::new(subset, cache.map(Arc::new), device_choice);
         let mut kernels = KernelCache::default();

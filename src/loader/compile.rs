@@ -259,6 +259,10 @@ fn plan_field(
             let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
             let image = new(ops, input, setup.rule).map_err(plan)?;
             image.check_size(&setup.decode.limits).map_err(plan)?;
+            if output.is_mask {
+                image.check_mask().map_err(plan)?;
+                check_mask_files(source, output.field)?;
+            }
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
             let kernel =
@@ -285,6 +289,17 @@ fn no_pipeline(spec: &FieldSpec) -> LoadErrorKind {
             LoadErrorKind::NoElementType { field, dtype }
         }
         _ => LoadErrorKind::NoPipeline { field, kind: spec.kind.word() },
+    }
+}
+
+/// Refuses masks that are known to be JPEGs.
+fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadErrorKind> {
+    match source.image_stats(field).map_or(0, |stats| stats.jpeg) {
+        0 => Ok(()),
+        jpegs => {
+            let field = source.fields()[field].name.clone();
+            Err(LoadErrorKind::MaskJpegs { field, jpegs })
+        }
     }
 }
 
@@ -349,15 +364,18 @@ fn add_components(
     cache: &mut KernelCache,
 ) -> Result<(), LoadErrorKind> {
     for (output, work) in outputs.iter().zip(plans) {
-        for (component, make) in &output.component_ops {
+        for (component, pipeline) in &output.component_ops {
             let refused = |reason| LoadErrorKind::Component {
                 output: output.name.clone(),
                 component: *component,
                 reason,
             };
             let titled = output.named(format!("{} of component {component}", output.name));
-            let ops = make(epoch)
-                .map_err(|error| LoadErrorKind::Param { output: titled.name.clone(), error })?;
+            let ops = pipeline.ops(epoch).map_err(|error| LoadErrorKind::ByEpoch {
+                output: titled.name.clone(),
+                epoch,
+                error,
+            })?;
             check_lists(&ops, &work.work).map_err(refused)?;
             let own = plan_field(source, &titled, ops, false, setup, cache)?;
             check_rows(&own, &work.work).map_err(refused)?;

@@ -91,6 +91,11 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.run.next().map(|batch| batch.map(Batch::from));
         match &next {
+            None if self.position.is_without_batches() && self.run.skipped() == 0 => {
+                self.position.failed();
+                let (epoch, rows) = (self.epoch(), self.position.rows);
+                return Some(Err(LoadErrorKind::NoBatch { epoch, rows }.into()));
+            }
             Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
@@ -148,6 +153,11 @@ impl RunPosition {
 
     fn failed(&self) {
         self.batches.fetch_or(FAILED, Ordering::Relaxed);
+    }
+
+    /// Returns true if the run is a whole epoch of a stream of unknown length, and nothing was delivered.
+    fn is_without_batches(&self) -> bool {
+        self.total == UNKNOWN && self.batches.load(Ordering::Relaxed) == 0
     }
 
     /// Moves to the end of the epoch: the last batches may have lost all their rows and were not

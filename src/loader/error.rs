@@ -11,7 +11,7 @@ use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
-use crate::sample::SampleId;
+use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
 use crate::source::{
     BoxError, Escaped, NdType, ReadErrorKind, SampleLocation, Source, SourceError,
@@ -121,13 +121,24 @@ pub enum LoadErrorKind {
         /// Two of the image sizes.
         sizes: [Size; 2],
     },
-    /// A parameter of an op is invalid.
-    #[error("output {}: {error}", Escaped(output))]
-    Param {
-        /// The output whose pipeline has the op.
+    /// The function of a list by epoch returned an error.
+    #[error("output {}: its list for epoch {}: {error}", Escaped(output), epoch.index())]
+    ByEpoch {
+        /// The output.
         output: String,
+        /// The epoch.
+        epoch: Epoch,
         /// The reason.
-        error: ParamError,
+        error: BoxError,
+    },
+    /// A list is by epoch, but the lists may not be compiled again.
+    #[error(
+        "output {}: its list is by epoch, but `recompile` is false: remove that setting, or give one fixed list",
+        Escaped(output)
+    )]
+    Recompile {
+        /// The output.
+        output: String,
     },
     /// A pipeline does not fit its field.
     #[error("output {}: {error}", Escaped(output))]
@@ -163,6 +174,23 @@ pub enum LoadErrorKind {
         field: String,
         /// The type of its elements.
         dtype: NdType,
+    },
+    /// A field that is not an image can't be a mask.
+    #[error("field {}: only a field of images can be a mask", Escaped(field))]
+    MaskKind {
+        /// The field.
+        field: String,
+    },
+    /// Masks are stored as JPEGs.
+    #[error(
+        "field {}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`",
+        Escaped(field)
+    )]
+    MaskJpegs {
+        /// The field.
+        field: String,
+        /// The number of JPEGs.
+        jpegs: u64,
     },
     /// The ops of a component of the dataset don't fit those of the output.
     #[error("output {}: ops of component {component}: {reason}", Escaped(output))]
@@ -244,6 +272,17 @@ pub enum LoadErrorKind {
         index: u64,
         /// The number of samples.
         samples: u64,
+    },
+    /// A stream of unknown length ended before its first batch.
+    #[error(
+        "epoch {} has no batch: the stream has no samples, or with `drop_last` fewer than {rows}",
+        epoch.0
+    )]
+    NoBatch {
+        /// The epoch.
+        epoch: Epoch,
+        /// The rows of a batch over all ranks.
+        rows: u64,
     },
     /// The names of the classes can't be read.
     #[error("{}: {error}", Escaped(dataset))]
@@ -569,7 +608,11 @@ impl Cause for LoadErrorKind {
             | Self::OneField { first: name, .. }
             | Self::NoSuchOutput { name, .. }
             | Self::NameTaken { name } => field.field(name),
-            Self::Param { output, .. } | Self::Collate { output, .. } => parameter.field(output),
+            Self::Recompile { output } | Self::Collate { output, .. } => parameter.field(output),
+            Self::ByEpoch { output, error, .. } if error.is::<ParamError>() => {
+                parameter.field(output)
+            }
+            Self::ByEpoch { output, error, .. } => Details::of_custom(error).field(output),
             Self::Branch { output, .. }
             | Self::SharedDraws { output, .. }
             | Self::MixedAlone { output, .. }
@@ -579,6 +622,7 @@ impl Cause for LoadErrorKind {
             | Self::Component { output, .. }
             | Self::Compile { output, .. }
             | Self::NoElementType { field: output, .. }
+            | Self::MaskKind { field: output }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::NoPictures { field } => Details::of(ErrorKind::Damaged).field(field),
@@ -586,10 +630,12 @@ impl Cause for LoadErrorKind {
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
             Self::NoPages { .. } | Self::Stream { .. } => unsupported,
+            Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
             Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
+            | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
             | Self::Workers
             | Self::Index { .. }

@@ -29,6 +29,7 @@ pub(crate) mod inspect;
 mod mixing;
 mod open;
 mod outputs;
+mod pipeline;
 mod stage;
 pub(crate) mod stats;
 mod work;
@@ -45,6 +46,7 @@ pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
 use error::LoadErrorKind;
+pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
 
 use crate::batch::TensorSpec;
@@ -56,7 +58,6 @@ use crate::sample::{Epoch, UNKNOWN};
 use crate::source::stream::Streamed as _;
 use crate::source::{ClassNames, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{RemainingOrder, RunPosition};
-use fuseloop_ops::{Ops, ParamError};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::fmt;
@@ -77,7 +78,8 @@ pub struct Loader {
     batch_size: NonZeroUsize,
     last: LastBatch,
     delivery: Delivery,
-    recompile: bool,
+    /// Whether lists are compiled for each epoch; if `None`, those by epoch are.
+    recompile: Option<bool>,
     /// The stream, if the source is one. A sample of a stream is identified by its position in a pass,
     /// so the position means nothing without the epoch.
     stream: Option<Stream>,
@@ -119,9 +121,9 @@ struct CompiledOutputs {
 impl Loader {
     /// Starts an epoch: returns the batches of one pass over the dataset.
     ///
-    /// The order and the pixels of the batches depend on the seed and `epoch` alone. With
-    /// [`recompile`](LoaderBuilder::recompile), the pipelines of the epoch are built and compiled first;
-    /// code that would be the same is reused. Runs may overlap.
+    /// The order and the pixels of the batches depend on the seed and `epoch` alone. Lists by epoch
+    /// ([`Pipeline::by_epoch`]) are made and compiled first; code that would be the same is reused. Runs
+    /// may overlap.
     ///
     /// # Errors
     ///
@@ -186,15 +188,12 @@ impl Loader {
     /// # Errors
     ///
     /// If there is no such output, or the new ops do not fit. Nothing is changed then.
-    pub fn set_pipeline(
-        &self,
-        output: &str,
-        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
-    ) -> Result<(), Error> {
+    pub fn set_pipeline(&self, output: &str, pipeline: impl Into<Pipeline>) -> Result<(), Error> {
         self.engine.check_process().map_err(LoadErrorKind::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
-        let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
+        let outputs = outputs::replaced(&compiled.outputs, output, pipeline.into())?;
+        outputs::check_recompile(&outputs, self.recompile)?;
         compiled.stage = self.compile(&outputs, epoch, &mut compiled.cache)?;
         compiled.outputs = outputs;
         Ok(())
@@ -290,11 +289,15 @@ impl Loader {
         (self.batch_size.get() as u64).saturating_mul(world)
     }
 
-    /// Returns the stage of an epoch: the last epoch's, unless pipelines are rebuilt for each epoch.
+    /// Returns the stage of an epoch: the last epoch's, unless a list is compiled for each epoch.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadErrorKind> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
-        if self.recompile && compiled.stage.epoch() != epoch {
+        let recompile = || {
+            let mut outputs = compiled.outputs.iter();
+            self.recompile == Some(true) || outputs.any(OutputSpec::is_by_epoch)
+        };
+        if compiled.stage.epoch() != epoch && recompile() {
             let CompiledOutputs { outputs, stage, cache } = &mut *compiled;
             *stage = self.compile(outputs, epoch, cache)?;
         }

@@ -11,22 +11,21 @@
 
 use super::collate::Collate;
 use super::error::LoadErrorKind;
+use super::pipeline::Pipeline;
 use crate::sample::Epoch;
-use crate::source::{Escaped, Source};
+use crate::source::{Escaped, FieldKind, Source};
+use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
-use fuseloop_ops::{Ops, ParamError};
-use std::sync::Arc;
-
-/// Builds the ops for an epoch.
-pub(super) type MakeOps = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
 
 /// The outputs that the user asked for, not yet checked against the dataset.
 #[derive(Clone, Default)]
 pub(super) struct OutputRequest {
-    pub(super) pipelines: Vec<(String, MakeOps)>,
+    pub(super) pipelines: Vec<(String, Pipeline)>,
     /// Ops for a component of the dataset.
-    pub(super) component_pipelines: Vec<(usize, String, MakeOps)>,
+    pub(super) component_pipelines: Vec<(usize, String, Pipeline)>,
     pub(super) without: Vec<String>,
+    /// Image fields that hold masks.
+    pub(super) masks: Vec<String>,
     pub(super) extras: Vec<ExtraOutput>,
     /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
@@ -40,7 +39,7 @@ pub(super) struct ExtraOutput {
     pub(super) of: String,
     /// For a branch, the number of ops of `of` that come first; `None` for a view.
     pub(super) after: Option<usize>,
-    pub(super) make: MakeOps,
+    pub(super) pipeline: Pipeline,
 }
 
 /// One tensor of the batches.
@@ -56,7 +55,9 @@ pub(super) struct OutputSpec {
     /// How its samples become a batch, if they differ in size.
     pub(super) collate: Option<Collate>,
     /// The components of the dataset whose samples have other ops.
-    pub(super) component_ops: Vec<(usize, MakeOps)>,
+    pub(super) component_ops: Vec<(usize, Pipeline)>,
+    /// True for an image whose values are numbers of classes.
+    pub(super) is_mask: bool,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -83,7 +84,7 @@ struct PipelineEdit {
     /// The output that the step belongs to; branches have copies of it.
     of: usize,
     keep: usize,
-    make: MakeOps,
+    pipeline: Pipeline,
 }
 
 impl OutputSpec {
@@ -106,12 +107,21 @@ impl OutputSpec {
                 return Err(LoadErrorKind::Branch { output, keep, found });
             }
             ops.truncate(step.keep);
-            let more = (step.make)(epoch);
-            ops.extend(
-                more.map_err(|error| LoadErrorKind::Param { output: self.name.clone(), error })?,
-            );
+            let more = step.pipeline.ops(epoch);
+            ops.extend(more.map_err(|error| LoadErrorKind::ByEpoch {
+                output: self.name.clone(),
+                epoch,
+                error,
+            })?);
         }
         Ok(ops)
+    }
+
+    /// Returns true if a list of the output is by epoch.
+    pub(super) fn is_by_epoch(&self) -> bool {
+        let own = self.steps.iter().map(|step| &step.pipeline);
+        let mut all = own.chain(self.component_ops.iter().map(|(_, pipeline)| pipeline));
+        all.any(Pipeline::is_by_epoch)
     }
 }
 
@@ -142,17 +152,26 @@ impl OutputRequest {
             let output = find(&outputs, &output)?;
             outputs[output].collate = Some(collate);
         }
-        for (component, output, make) in self.component_pipelines {
-            set_component_ops(&mut outputs, source.components(), component, &output, make)?;
+        for (component, output, pipeline) in self.component_pipelines {
+            let count = source.components();
+            set_component_ops(&mut outputs, count, component, &output, pipeline)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         if outputs.is_empty() { Err(LoadErrorKind::NoOutputs) } else { Ok(outputs) }
     }
 
     fn check_fields(&self, source: &dyn Source) -> Result<(), LoadErrorKind> {
-        let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
+        let named = self.pipelines.iter().map(|(name, _)| name);
+        let mut named = named.chain(&self.without).chain(&self.masks);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
+        }
+        let is_image = |name: &str| {
+            let field = source.field_index(name);
+            field.is_some_and(|field| source.fields()[field].kind == FieldKind::RgbImage)
+        };
+        if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
+            return Err(LoadErrorKind::MaskKind { field: field.clone() });
         }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
@@ -172,7 +191,7 @@ impl OutputRequest {
             let given = self.pipelines.iter().find(|(name, _)| is_its_own(name));
             let name = source.field_name(field).to_owned();
             let steps =
-                given.map(|(_, make)| PipelineEdit { of: field, keep: 0, make: Arc::clone(make) });
+                given.map(|(_, list)| PipelineEdit { of: field, keep: 0, pipeline: list.clone() });
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),
                 title: format!("field {}", Escaped(&name)),
@@ -181,6 +200,7 @@ impl OutputRequest {
                 draws: DrawsOf { field, view: 0 },
                 collate: None,
                 component_ops: vec![],
+                is_mask: self.masks.iter().any(|name| is_its_own(name)),
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -190,11 +210,23 @@ impl OutputRequest {
     }
 }
 
+/// Refuses lists by epoch that would not be compiled for each epoch.
+pub(super) fn check_recompile(
+    outputs: &[OutputSpec],
+    recompile: Option<bool>,
+) -> Result<(), LoadErrorKind> {
+    let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
+    match by_epoch().filter(|_| recompile == Some(false)) {
+        Some(output) => Err(LoadErrorKind::Recompile { output: output.name.clone() }),
+        None => Ok(()),
+    }
+}
+
 /// Returns the outputs with the ops of `name` replaced, also in its branches.
 pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
-    make: MakeOps,
+    pipeline: Pipeline,
 ) -> Result<Vec<OutputSpec>, LoadErrorKind> {
     let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
@@ -202,12 +234,12 @@ pub(super) fn replaced(
     let mut is_new = true;
     for step in outputs.iter_mut().flat_map(|output| &mut output.steps) {
         if step.of == own {
-            step.make = Arc::clone(&make);
+            step.pipeline = pipeline.clone();
             is_new = false;
         }
     }
     if is_new {
-        outputs[index].steps.push(PipelineEdit { of: own, keep: 0, make });
+        outputs[index].steps.push(PipelineEdit { of: own, keep: 0, pipeline });
     }
     Ok(outputs)
 }
@@ -218,22 +250,23 @@ fn add(
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
 ) -> Result<(), LoadErrorKind> {
-    let ExtraOutput { name, of, after, make } = extra;
+    let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
         return Err(LoadErrorKind::NameTaken { name });
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
+    let is_mask = outputs[parent].is_mask;
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
         None => (
             format!("view {title_name} of {title_of}"),
-            vec![PipelineEdit { of: own, keep: 0, make }],
+            vec![PipelineEdit { of: own, keep: 0, pipeline }],
         ),
         Some(keep) => {
             shares.push((outputs.len(), parent));
             let mut steps = outputs[parent].steps.clone();
-            steps.push(PipelineEdit { of: own, keep, make });
+            steps.push(PipelineEdit { of: own, keep, pipeline });
             (format!("branch {title_name} of {title_of}, after {keep} op(s)"), steps)
         }
     };
@@ -249,6 +282,7 @@ fn add(
         title,
         collate,
         component_ops,
+        is_mask,
         steps,
         own,
         is_branch,
@@ -262,7 +296,7 @@ fn set_component_ops(
     count: usize,
     component: usize,
     output: &str,
-    make: MakeOps,
+    pipeline: Pipeline,
 ) -> Result<(), LoadErrorKind> {
     let index = find(outputs, output)?;
     let own = outputs[index].own;
@@ -276,7 +310,7 @@ fn set_component_ops(
     } else if outputs[index].is_branch || is_branched {
         "a branch and the output it branches from need one list for all components".to_owned()
     } else {
-        outputs[index].component_ops.push((component, make));
+        outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
     Err(LoadErrorKind::Component { output: output.to_owned(), component, reason })

@@ -332,7 +332,7 @@ impl LoaderStage {
         for &k in outputs {
             let output = &self.outputs[k];
             let length = output
-                .fill((sample, rows.component), value, rows.of(k))
+                .fill((key, rows.component), value, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
             self.write_sizes(k, &[length], rows);
         }

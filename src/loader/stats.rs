@@ -332,7 +332,7 @@ mod tests {
         }
         let images = Images([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }]);
         let builder =
-            Loader::from_source(images).pipeline("image", |_| Ok(ops![CenterCrop::new(8, 8)?]));
+            Loader::from_source(images).pipeline("image", ops![CenterCrop::new(8, 8).unwrap()]);
         let loader = builder.build().unwrap();
         let (_, _, kernel) = loader.current().image("image").unwrap();
         assert_eq!((loader.stats().failed_loops, kernel.failed_loops()), (0, (0, None)));

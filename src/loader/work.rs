@@ -9,10 +9,9 @@ use crate::device::DeviceOutput;
 use crate::jit::Kernel;
 use crate::plan::label::{LabelError, Scalar};
 use crate::plan::{ArrayPlan, LabelPlan};
-use crate::sample::SampleId;
 use crate::source::Value;
-use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{BatchKey, SampleKey};
 use fuseloop_ops::{DType, Ops};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -169,23 +168,25 @@ impl OutputPlan {
         }
     }
 
-    /// Writes the row of a sample of a given component, for outputs other than images. Returns the
-    /// length of the sample, or 1 if all samples have the same size.
+    /// Writes the row of the sample of `key`, of a given component, for outputs other than images. Returns
+    /// the length of the sample, or 1 if all samples have the same size.
     pub(super) fn fill(
         &self,
-        (sample, component): (SampleId, usize),
+        (key, component): (SampleKey, usize),
         value: Value<'_>,
         row: &mut [u8],
     ) -> Result<i64, SampleCause> {
         match (self.work_of(component), value) {
             (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
             (FieldPlan::Label(plan), Value::Int(label)) => {
-                self.fill_label(plan, sample, Scalar::Int(label), row)?;
+                self.fill_label(plan, key, Scalar::Int(label), row)?;
             }
             (FieldPlan::Label(plan), Value::Float(number)) => {
-                self.fill_label(plan, sample, Scalar::Float(number), row)?;
+                self.fill_label(plan, key, Scalar::Float(number), row)?;
             }
-            (FieldPlan::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
+            (FieldPlan::Array(plan), Value::NdArray(stored)) => {
+                plan.run(self.draws.key(key), stored, row);
+            }
             (
                 FieldPlan::Copied { .. },
                 Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
@@ -204,13 +205,14 @@ impl OutputPlan {
     fn fill_label(
         &self,
         plan: &LabelPlan,
-        sample: SampleId,
+        key: SampleKey,
         value: Scalar,
         row: &mut [u8],
     ) -> Result<(), LabelError> {
+        let key = self.draws.key(key);
         match &self.device_output {
-            Some(DeviceOutput::OneHot(label)) => label.fill(plan, sample.0, value, row),
-            _ => plan.run(sample.0, value, row),
+            Some(DeviceOutput::OneHot(label)) => label.fill(plan, key, value, row),
+            _ => plan.run(key, value, row),
         }
     }
 }

@@ -4,18 +4,22 @@
 //! stored elements ──Convert, View, each for itself──▶ a row of the batch        (Squeeze moves nothing)
 //! ```
 //!
-//! Other ops are refused: an op on labels works on one number, and an image has its own plan.
+//! An op that [takes vectors](fuseloop_ops::author::LabelOp::takes_vector) gets all elements. Other ops are
+//! refused: an op on labels works on one number, and an image has its own plan.
 
-use super::label::write;
+use super::label::{Elements, streams, write};
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
-use fuseloop_ops::internals::ElementValue;
+use fuseloop_ops::internals::{ElementValue, SampleKey};
 use fuseloop_ops::{DType, Ops, TypeError};
 
 /// A checked list of ops on an array.
 #[derive(Debug)]
 pub struct ArrayPlan {
     ops: Ops,
+    /// The stream of random numbers of each op.
+    streams: Vec<u64>,
+    takes_vectors: bool,
     input: DType,
     dtype: DType,
     shape: Vec<usize>,
@@ -42,7 +46,11 @@ impl ArrayPlan {
             current = after;
         }
         match current {
-            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape }),
+            Type::Tensor { dtype, shape } => {
+                let streams = streams(&ops);
+                let takes_vectors = ops.iter().any(|op| takes_vector(op.class()));
+                Ok(Self { ops, streams, takes_vectors, input, dtype, shape })
+            }
             Type::Image(_) => unreachable!("no op makes an image of an array"),
         }
     }
@@ -65,12 +73,15 @@ impl ArrayPlan {
         &self.ops
     }
 
-    /// Writes a sample's array, whose stored elements are `stored`, to `out`.
+    /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
     ///
     /// # Panics
     ///
     /// If `stored` and `out` do not have the same number of elements.
-    pub fn run(&self, stored: &[u8], out: &mut [u8]) {
+    pub fn run(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+        if self.takes_vectors {
+            return self.run_on_vector(key, stored, out);
+        }
         if !self.ops.iter().any(|op| matches!(op.class(), OpClass::Cast(_))) {
             return out.copy_from_slice(stored);
         }
@@ -79,6 +90,17 @@ impl ArrayPlan {
         for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
             write(self.after(ElementValue::from_bytes(self.input, element)), out);
         }
+    }
+
+    fn run_on_vector(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+        let elements = stored.chunks_exact(self.input.bytes());
+        let elements = elements.map(|bytes| ElementValue::from_bytes(self.input, bytes)).collect();
+        let ops = self.ops.iter().zip(&self.streams);
+        let changed = ops.fold(Elements::Vector(elements), |elements, (op, &stream)| {
+            let changed = elements.after(op.class(), (key, stream));
+            changed.expect("an array has no op that checks classes")
+        });
+        changed.store(out);
     }
 
     /// Returns an element after all ops.
@@ -95,10 +117,14 @@ impl ArrayPlan {
 fn is_taken(class: OpClass<'_>, before: &Type, after: &Type) -> bool {
     match class {
         OpClass::Cast(_) | OpClass::View(_) | OpClass::Device(_) => true,
-        OpClass::Label(op) => op.keeps_elements(),
+        OpClass::Label(op) => op.keeps_elements() || (op.takes_vector() && before == after),
         OpClass::Batch(_) => before == after,
         _ => false,
     }
+}
+
+fn takes_vector(class: OpClass<'_>) -> bool {
+    matches!(class, OpClass::Label(op) if op.takes_vector())
 }
 
 fn not_taken(op: &'static str, found: &Type) -> TypeError {
@@ -109,7 +135,7 @@ fn not_taken(op: &'static str, found: &Type) -> TypeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::{Convert, LabelSmoothing, MixUp, Normalize, OneHot, Squeeze, ops};
+    use fuseloop_ops::{Convert, LabelSmoothing, Lambda, MixUp, Normalize, OneHot, Squeeze, ops};
 
     fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ArrayPlan, PlanError> {
         ArrayPlan::new(ops, dtype, shape.to_vec())
@@ -122,15 +148,28 @@ mod tests {
         assert_eq!((plan.shape(), plan.dtype()), (&[3][..], DType::F32));
         let stored = [0.1f64, -2.0, 1e300].map(f64::to_le_bytes).concat();
         let mut out = [0xAA; 12];
-        plan.run(&stored, &mut out);
+        plan.run(SampleKey::default(), &stored, &mut out);
         assert_eq!(out.to_vec(), [0.1f32, -2.0, f32::INFINITY].map(f32::to_le_bytes).concat());
+    }
+
+    #[test]
+    fn a_closure_gets_all_elements() {
+        let centred = Lambda::vector("Centred", |cx, vector| {
+            let mean = vector.iter().sum::<f32>() / vector.len() as f32;
+            vector.iter_mut().for_each(|value| *value += cx.sample as f32 - mean);
+        });
+        let ops = ops![Convert::to(DType::F32), centred, Convert::to(DType::I16)];
+        let plan = plan(ops, DType::U8, &[2, 2]).unwrap();
+        let mut out = [0xAA; 8];
+        plan.run(SampleKey::new(0, 0, 9), &[1, 2, 3, 6], &mut out);
+        assert_eq!(out.to_vec(), [7i16, 8, 9, 12].map(i16::to_le_bytes).concat());
     }
 
     #[test]
     fn without_a_conversion_bytes_are_copied() {
         let plan = plan(ops![Squeeze, MixUp::new(1.0).unwrap()], DType::F16, &[1, 2]).unwrap();
         let mut out = [0; 4];
-        plan.run(&[1, 2, 3, 4], &mut out);
+        plan.run(SampleKey::default(), &[1, 2, 3, 4], &mut out);
         assert_eq!((out, plan.shape()), ([1, 2, 3, 4], &[2][..]));
     }
 

@@ -434,7 +434,7 @@ fn add(block: &mut Block, leaves: &[FlatOp], leaf: usize) -> usize {
         OpKind::Cast(DType::U8) if input.dtype != DType::U8 => {
             block.add_group(leaf, FusedOp::Round);
         }
-        OpKind::Host | OpKind::Mix => block.host = Some(leaf),
+        OpKind::Host { .. } | OpKind::Mix => block.host = Some(leaf),
         // A device gets bytes. If no group comes before, values are bytes already.
         OpKind::Device if input.dtype == DType::U8 && !block.groups.is_empty() => {
             block.add_group(leaf, FusedOp::Round);

@@ -245,7 +245,10 @@ impl Block {
             OpKind::Table { counted: true, .. } => "a look-up, after levels are counted",
             OpKind::Table { .. } => "a look-up",
             OpKind::Region { .. } => "a mask in registers",
-            OpKind::Host => "plain Rust on the stored picture, for the samples it changes",
+            OpKind::Host { size: None } => {
+                "plain Rust on the stored picture, for the samples it changes"
+            }
+            OpKind::Host { size: Some(_) } => "plain Rust, from the stored picture to a new one",
             OpKind::Cast(_) | OpKind::Layout => "folded into the final store",
             OpKind::Mix => "chains of loops of their own on the stored picture, and their sum",
             OpKind::Batch => "on the finished batch, in place",

@@ -65,6 +65,7 @@ impl Draws {
             let motions = self.geometry.iter().filter(|(of, _)| *of == index);
             let motions: Vec<&GeometryStep> = motions.map(|(_, motion)| motion).collect();
             size = motions.iter().fold(size, |size, motion| geometry_step::output(motion, size));
+            size = plan.after_host_ops(index..index + 1, self, size);
             let outcome = match self.active[index] {
                 true if self.changes_nothing(plan, index, &motions) => OpOutcome::Skipped,
                 true => OpOutcome::Runs,

@@ -8,8 +8,10 @@ use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::author::{
     Eval, GeometryStep, Histogram, LevelTable, OpClass, RowProducer, Window,
 };
+use fuseloop_ops::internals::memory::{self, NoMemory};
 use fuseloop_ops::internals::{Mixture, SampleKey, geometry_step, to_u8};
 use fuseloop_ops::{HostSample, Size};
+use std::ops::Range;
 
 /// Most steps of all chains of a mixture.
 const MAX_MIX_STEPS: u64 = 1024;
@@ -136,13 +138,39 @@ impl ImagePlan {
         Window { top, left, height, width }
     }
 
-    /// Changes a stored image with the op in plain Rust at index `leaf`.
-    pub fn run_host_op(&self, leaf: usize, draws: &Draws, size: Size, pixels: &mut [u8]) {
-        let FlatOp { op, stream, .. } = &self.flat_ops()[leaf];
-        if let OpClass::Host(op) = op.class() {
-            let rng = &mut draws.key.op(*stream);
-            op.apply(HostSample { sample: draws.key.sample(), size, rng }, pixels);
-        }
+    /// Changes a stored image of `size` with the op in plain Rust at index `leaf`, and returns its new size.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for an image of another size.
+    pub fn run_host_op(
+        &self,
+        leaf: usize,
+        draws: &Draws,
+        size: Size,
+        pixels: &mut Vec<u8>,
+    ) -> Result<Size, NoMemory> {
+        let FlatOp { op, kind, stream, .. } = &self.flat_ops()[leaf];
+        let OpClass::Host(op) = op.class() else { return Ok(size) };
+        let rng = &mut draws.key.op(*stream);
+        let (sample, epoch) = (draws.key.sample(), draws.key.epoch());
+        let host = HostSample { sample, epoch, size, rng };
+        let Some(to) = kind.host_size() else {
+            op.apply(host, pixels);
+            return Ok(size);
+        };
+        let mut out = vec![];
+        memory::resize(&mut out, 3 * to.pixels() as usize, "an image of another size")?;
+        op.apply_sized(host, pixels, &mut out);
+        *pixels = out;
+        Ok(to)
+    }
+
+    /// Returns the size of an image of `size` after the ops in plain Rust among `flat_ops`.
+    pub(crate) fn after_host_ops(&self, flat_ops: Range<usize>, draws: &Draws, size: Size) -> Size {
+        let ran = flat_ops.rev().filter(|index| draws.active[*index]);
+        let mut sizes = ran.filter_map(|index| self.flat_ops()[index].kind.host_size());
+        sizes.next().unwrap_or(size)
     }
 
     /// Fills the table of a group for these draws: the values that its flat ops `leaves` turn each level
@@ -223,7 +251,13 @@ impl Draws {
                 }
                 true
             }
-            OpClass::Host(op) => op.applies_to(key.sample()),
+            OpClass::Host(op) => match leaf.kind.host_size() {
+                Some(to) => {
+                    *size = to;
+                    true
+                }
+                None => op.applies_to(key.sample()),
+            },
             OpClass::Mix(op) => {
                 let mixture = op.draw(rng);
                 let steps = match &leaf.step {

@@ -10,7 +10,7 @@
 //! table or a parameter. Flattening also checks every op against the type it gets, and leaves out ops
 //! that do nothing.
 
-use super::kind::OpKind;
+use super::kind::{OpError, OpKind};
 use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
 use fuseloop_ops::internals::stream;
@@ -225,6 +225,12 @@ impl Flattening {
         }
         let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
         let kind = OpKind::of(op.class(), &input, self.rule);
+        let kind = kind.and_then(|kind| match kind.host_size() {
+            Some(size) if after.size() != Some(size) => {
+                Err(OpError::HostSize { size, output: Type::Image(after).to_string() })
+            }
+            _ => Ok(kind),
+        });
         let kind = kind.map_err(|error| PlanError::Op { op_index, op: op.name(), error })?;
         let guards = guards.to_vec();
         let step = self.plan_chain_step(op.as_ref(), input)?;

@@ -7,7 +7,7 @@
 
 use fuseloop_ops::author::{ImageType, OpClass, PixelOp, RowProducer};
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
-use fuseloop_ops::{DType, NumberRule};
+use fuseloop_ops::{DType, NumberRule, Size};
 
 /// Most parameters of one op for a sample. With the most flat ops of a list, parameter offsets stay
 /// below 2^26.
@@ -44,7 +44,10 @@ pub enum OpKind {
         fill: [f32; 3],
     },
     /// Changes a stored image in plain Rust.
-    Host,
+    Host {
+        /// The size of its images, if that does not follow from the size of its input.
+        size: Option<Size>,
+    },
     /// Mixes an image with others.
     Mix,
     /// Changes the type of the elements.
@@ -112,6 +115,14 @@ pub enum OpError {
         "an op inside it uses the pixel position, which only a separate op can: put that op into the list itself"
     )]
     PlacedPart,
+    /// An op in plain Rust whose images have another size than its output.
+    #[error("its images have the size {size}, but its output is {output}")]
+    HostSize {
+        /// The size of its images.
+        size: Size,
+        /// The output that it declares.
+        output: String,
+    },
     /// Its code is refused.
     #[error("{0}")]
     Program(#[from] ProgramError),
@@ -147,7 +158,7 @@ impl OpKind {
                 counted: op.needs_histogram(),
             },
             OpClass::Region(op) => Self::Region { may_skip: op.may_skip(), fill: op.fill() },
-            OpClass::Host(_) => Self::Host,
+            OpClass::Host(op) => Self::Host { size: op.output_size() },
             OpClass::Mix(_) => Self::Mix,
             OpClass::Cast(to) => Self::Cast(to),
             OpClass::View(to) => Self::View(to),
@@ -156,6 +167,12 @@ impl OpKind {
             OpClass::Batch(_) => Self::Batch,
             OpClass::Label(_) | OpClass::Choice(_) => Self::Other,
         })
+    }
+
+    /// Returns the size of the images of an op in plain Rust that changes sizes.
+    #[must_use]
+    pub fn host_size(&self) -> Option<Size> {
+        if let Self::Host { size } = self { *size } else { None }
     }
 
     /// Returns the pixel op itself, or one part of a shuffled op.

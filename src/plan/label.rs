@@ -2,13 +2,16 @@
 
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
-use fuseloop_ops::internals::ElementValue;
-use fuseloop_ops::{DType, Ops, TypeError};
+use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
+use fuseloop_ops::{DType, LabelSample, Ops, TypeError};
+use std::collections::BTreeMap;
 
 /// A checked list of ops on a label.
 #[derive(Debug)]
 pub struct LabelPlan {
     ops: Ops,
+    /// The stream of random numbers of each op.
+    streams: Vec<u64>,
     input: DType,
     dtype: DType,
     shape: Vec<usize>,
@@ -60,7 +63,7 @@ impl LabelPlan {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
-        let mut current = Type::Tensor { dtype: input, shape: vec![1] };
+        let mut current = Type::Tensor { dtype: input, shape: vec![] };
         let mut mixes_classes = false;
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_last(&ops, op_index)?;
@@ -73,7 +76,10 @@ impl LabelPlan {
             current = after;
         }
         match current {
-            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape, mixes_classes }),
+            Type::Tensor { dtype, shape } => {
+                let streams = streams(&ops);
+                Ok(Self { ops, streams, input, dtype, shape, mixes_classes })
+            }
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
     }
@@ -126,8 +132,13 @@ impl LabelPlan {
         let index = self.ops.iter().position(|op| classes(op.class()).is_some())?;
         let classes = classes(self.ops[index].class()).filter(|_| device < index)?;
         let first = one_hot(0, classes).ok()?;
-        let last = self.ops[index + 1..].iter().try_fold(first, |hot, op| hot.after(op.class(), 0));
-        let Ok(Elements::Hot(elements, ..)) = last else { return None };
+        // Only ops that change vectors as a whole have a sample.
+        let any = (SampleKey::default(), 0);
+        let last = self.ops[index + 1..].iter().try_fold(first, |hot, op| match op.class() {
+            OpClass::Label(op) if op.takes_vector() => None,
+            class => hot.after(class, any).ok(),
+        });
+        let Some(Elements::Hot(elements, ..)) = last else { return None };
         let bits = |element: ElementValue| {
             let bytes = element.bytes().enumerate().take(4);
             bytes.fold(0, |word, (k, byte)| word | u32::from(byte) << (8 * k))
@@ -141,10 +152,10 @@ impl LabelPlan {
     /// # Errors
     ///
     /// If the vector has no such class.
-    pub(crate) fn class(&self, sample: u64, value: Scalar) -> Result<u32, LabelError> {
+    pub(crate) fn class(&self, key: SampleKey, value: Scalar) -> Result<u32, LabelError> {
         let mut elements = Elements::of(value);
-        for op in &self.ops {
-            elements = elements.after(op.class(), sample)?;
+        for (op, &stream) in self.ops.iter().zip(&self.streams) {
+            elements = elements.after(op.class(), (key, stream))?;
             if let Elements::Hot(_, class, _) = elements {
                 return Ok(class as u32);
             }
@@ -152,7 +163,7 @@ impl LabelPlan {
         Ok(0)
     }
 
-    /// Writes the label of `sample` after its own ops, before a batch is mixed. Where
+    /// Writes the label of the sample of `key` after its own ops, before a batch is mixed. Where
     /// [`mixes_classes`](Self::mixes_classes), these are the class twice and a share of 1.
     ///
     /// # Errors
@@ -162,11 +173,11 @@ impl LabelPlan {
     /// # Panics
     ///
     /// If `out` does not have [`sample_bytes`](Self::sample_bytes) bytes.
-    pub fn run(&self, sample: u64, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
+    pub fn run(&self, key: SampleKey, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
         let mut elements = Elements::of(value);
-        for op in &self.ops {
-            elements = elements.after(op.class(), sample)?;
+        for (op, &stream) in self.ops.iter().zip(&self.streams) {
+            elements = elements.after(op.class(), (key, stream))?;
         }
         match elements {
             // The label, its partner's label (the same until the batch is mixed), and the label's share.
@@ -190,14 +201,26 @@ fn mixed_twice(op: &'static str) -> TypeError {
     }
 }
 
+/// Returns the stream of each op: see [`stream`].
+pub(super) fn streams(ops: &Ops) -> Vec<u64> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let streams = ops.iter().map(|op| {
+        let occurrence = seen.entry(op.name()).or_default();
+        *occurrence += 1;
+        stream(op.name(), *occurrence - 1)
+    });
+    streams.collect()
+}
+
 /// A field's value between two ops.
-#[derive(Clone, Copy)]
-enum Elements {
+pub(super) enum Elements {
     /// A number.
     One(ElementValue),
     /// A vector: the values of the other elements and of the one at the index, the index, and the
     /// length.
     Hot([ElementValue; 2], usize, u32),
+    /// A vector of any elements.
+    Vector(Vec<ElementValue>),
 }
 
 impl Elements {
@@ -208,36 +231,85 @@ impl Elements {
         })
     }
 
-    fn after(self, class: OpClass<'_>, sample: u64) -> Result<Self, LabelError> {
-        Ok(match (class, self) {
-            (OpClass::Cast(to), elements) => elements.each(|element| element.converted(to)),
-            (OpClass::View(to), elements) => elements.each(|element| element.viewed(to)),
-            (OpClass::Label(op), Self::One(element)) => {
-                let Some(label) = element.as_i64() else { return Ok(self) };
-                match op.classes() {
-                    Some(classes) => one_hot(label, classes)?,
-                    None => Self::One(op.eval(sample, label).into()),
+    /// Returns the value after an op, which draws from the stream of the key.
+    pub(super) fn after(
+        self,
+        class: OpClass<'_>,
+        (key, stream): (SampleKey, u64),
+    ) -> Result<Self, LabelError> {
+        let op = match class {
+            OpClass::Cast(to) => return Ok(self.each(|element| element.converted(to))),
+            OpClass::View(to) => return Ok(self.each(|element| element.viewed(to))),
+            OpClass::Label(op) if !op.keeps_elements() => op,
+            _ => return Ok(self),
+        };
+        let rng = &mut key.op(stream);
+        let cx = LabelSample { sample: key.sample(), epoch: key.epoch(), rng };
+        Ok(match self {
+            Self::One(element) if !op.takes_vector() => match (element.as_i64(), op.classes()) {
+                (Some(label), Some(classes)) => one_hot(label, classes)?,
+                (Some(label), None) => Self::One(op.eval(cx, label).into()),
+                (None, _) => Self::One(element.as_float().map_or(element, |value| {
+                    ElementValue::from(op.eval_float(cx, value)).converted(element.dtype())
+                })),
+            },
+            vector if op.takes_vector() => {
+                let elements = vector.into_vector();
+                let values: Option<Vec<f32>> = elements.iter().map(|e| e.as_f32()).collect();
+                let Some(mut values) = values else { return Ok(Self::Vector(elements)) };
+                op.eval_vector(cx, &mut values);
+                match values[..] {
+                    [one] => Self::One(one.into()),
+                    _ => Self::Vector(values.into_iter().map(ElementValue::from).collect()),
                 }
             }
-            (OpClass::Label(op), Self::Hot(_, _, classes)) => self.each(|element| {
-                let changed = element.as_f32().map(|value| op.element(value, classes as usize));
-                changed.map_or(element, ElementValue::from)
-            }),
-            (_, elements) => elements,
+            vector => {
+                let count = vector.count();
+                vector.each(|element| {
+                    let changed = element.as_f32().map(|value| op.element(value, count));
+                    changed.map_or(element, ElementValue::from)
+                })
+            }
         })
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Hot(_, _, classes) => *classes as usize,
+            Self::Vector(elements) => elements.len(),
+        }
+    }
+
+    fn into_vector(self) -> Vec<ElementValue> {
+        match self {
+            Self::One(element) => vec![element],
+            Self::Hot([cold, hot], class, classes) => {
+                let mut elements = vec![cold; classes as usize];
+                elements[class] = hot;
+                elements
+            }
+            Self::Vector(elements) => elements,
+        }
     }
 
     fn each(self, f: impl Fn(ElementValue) -> ElementValue) -> Self {
         match self {
             Self::One(element) => Self::One(f(element)),
             Self::Hot(elements, class, classes) => Self::Hot(elements.map(f), class, classes),
+            Self::Vector(elements) => Self::Vector(elements.into_iter().map(f).collect()),
         }
     }
 
-    fn store(self, out: &mut [u8]) {
+    pub(super) fn store(self, out: &mut [u8]) {
         let (element, hot) = match self {
             Self::One(element) => (element, None),
             Self::Hot([cold, hot], class, _) => (cold, Some((hot, class))),
+            Self::Vector(elements) => {
+                let width = out.len() / elements.len().max(1);
+                let rows = elements.into_iter().zip(out.chunks_exact_mut(width.max(1)));
+                return rows.for_each(|(element, to)| write(element, to));
+            }
         };
         let width = element.bytes().count();
         for to in out.chunks_exact_mut(width) {
@@ -264,22 +336,24 @@ fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
 mod tests {
     use super::*;
     use fuseloop_ops::{
-        Convert, CutMix, LabelSmoothing, MixUp, OneHot, ReplaceLabel, Squeeze, View, ops,
+        Convert, CutMix, Device, LabelSmoothing, Lambda, MixUp, OneHot, ReplaceLabel, Squeeze,
+        ToDevice, View, ops,
     };
     use half::f16;
 
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
         let plan = LabelPlan::new(ops, input).unwrap();
         let mut out = vec![0xAA; plan.sample_bytes()];
-        plan.run(3, value, &mut out).unwrap();
+        plan.run(SampleKey::new(0, 0, 3), value, &mut out).unwrap();
         out
     }
 
     #[test]
     fn labels_are_converted_and_squeezed() {
         assert_eq!(run(ops![], DType::I64, Scalar::Int(-7)), (-7i64).to_le_bytes());
-        let squeezed = LabelPlan::new(ops![Squeeze], DType::I64).unwrap();
-        assert_eq!(squeezed.shape(), [0usize; 0]);
+        for ops in [ops![], ops![Squeeze], ops![Convert::to(DType::I32)]] {
+            assert_eq!(LabelPlan::new(ops, DType::I64).unwrap().shape(), [0usize; 0]);
+        }
         let f32s = run(ops![Convert::to(DType::F32), Squeeze], DType::F64, Scalar::Float(0.1));
         assert_eq!(f32s, 0.1f32.to_le_bytes());
     }
@@ -313,7 +387,7 @@ mod tests {
         let plan = LabelPlan::new(ops![MixUp::new(1.0).unwrap()], DType::I64).unwrap();
         assert!(plan.mixes_classes() && plan.shape() == [3]);
         let mut out = vec![0; 12];
-        plan.run(0, Scalar::Int(7), &mut out).unwrap();
+        plan.run(SampleKey::default(), Scalar::Int(7), &mut out).unwrap();
         assert_eq!(floats(&out), [7.0, 7.0, 1.0]);
         let vector = ops![OneHot::new(9).unwrap(), MixUp::new(1.0).unwrap()];
         assert!(!LabelPlan::new(vector, DType::I64).unwrap().mixes_classes());
@@ -356,11 +430,55 @@ mod tests {
     #[test]
     fn a_label_beyond_the_classes_is_an_error() {
         let plan = LabelPlan::new(ops![OneHot::new(4).unwrap()], DType::I64).unwrap();
-        let error = plan.run(0, Scalar::Int(4), &mut [0; 16]).unwrap_err();
+        let error = plan.run(SampleKey::default(), Scalar::Int(4), &mut [0; 16]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "label 4 is none of the 4 classes of OneHot, which are 0 to 3: give OneHot more classes, or correct the label"
         );
+    }
+
+    #[test]
+    fn a_closure_gets_the_sample_the_epoch_and_a_generator_of_its_own() {
+        let seen = |cx: &mut LabelSample<'_>| {
+            1_000 * cx.sample as i64 + 100 * i64::from(cx.epoch) + i64::from(cx.rng.below(100))
+        };
+        let draws = || ops![Lambda::label("Mine", move |mut cx, label| label + seen(&mut cx))];
+        let plan = LabelPlan::new(draws(), DType::I64).unwrap();
+        let value = |key| {
+            let mut out = [0; 8];
+            plan.run(key, Scalar::Int(0), &mut out).unwrap();
+            i64::from_le_bytes(out)
+        };
+        let found = value(SampleKey::new(5, 2, 3));
+        assert_eq!((found / 100, found), (32, value(SampleKey::new(5, 2, 3))));
+        let others = (0..50).map(|seed| value(SampleKey::new(seed, 2, 3)));
+        assert!(others.collect::<std::collections::BTreeSet<_>>().len() > 20);
+        let twice: Ops = [draws(), draws()].concat();
+        let plan = LabelPlan::new(twice, DType::I64).unwrap();
+        let mut out = [0; 8];
+        plan.run(SampleKey::new(5, 2, 3), Scalar::Int(0), &mut out).unwrap();
+        assert_ne!(i64::from_le_bytes(out), 2 * found, "the second op draws other numbers");
+    }
+
+    #[test]
+    fn closures_change_floats_and_vectors_and_keep_their_types() {
+        let half = || Lambda::float("Half", |_, value| value / 2.0);
+        assert_eq!(run(ops![half()], DType::F64, Scalar::Float(0.1)), 0.05f64.to_le_bytes());
+        let single = run(ops![Convert::to(DType::F32), half()], DType::F64, Scalar::Float(0.1));
+        assert_eq!(single, 0.05f32.to_le_bytes());
+        let reverse = || Lambda::vector("Reverse", |_, vector| vector.reverse());
+        let smoothing = || LabelSmoothing::new(0.1).unwrap();
+        let hot = ops![OneHot::new(4).unwrap(), reverse(), smoothing(), Convert::to(DType::F16)];
+        let halves = [0.025, 0.025, 0.9 + 0.025, 0.025].map(f16::from_f32);
+        let row = run(hot, DType::I64, Scalar::Int(1));
+        assert_eq!(row, halves.map(f16::to_le_bytes).concat());
+        let on_device = |op: Ops| {
+            let device = ops![ToDevice::to(Device::Cuda(0)), OneHot::new(4).unwrap()];
+            LabelPlan::new([device, op].concat(), DType::I64).unwrap().one_hot_on_device()
+        };
+        assert!(on_device(ops![smoothing()]).is_some() && on_device(ops![reverse()]).is_none());
+        let mixed = ops![Convert::to(DType::F32), reverse(), MixUp::new(1.0).unwrap()];
+        assert_eq!(floats(&run(mixed, DType::I64, Scalar::Int(7))), [7.0, 7.0, 1.0]);
     }
 
     #[test]

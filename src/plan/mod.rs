@@ -28,6 +28,7 @@ pub mod flatten;
 mod fold;
 pub mod kind;
 pub mod label;
+mod mask;
 mod size;
 mod variants;
 
@@ -132,6 +133,16 @@ pub enum PlanError {
         one: String,
         /// The type after another outcome.
         other: String,
+    },
+    /// An op computes values that a mask can't have.
+    #[error("op {op_index} of the list: {op} {reason}")]
+    Mask {
+        /// The op's index in the list, from 0.
+        op_index: usize,
+        /// The op.
+        op: &'static str,
+        /// What it would do, and what to do instead.
+        reason: &'static str,
     },
     /// A block needs too many loop bodies.
     #[error(

@@ -66,7 +66,10 @@ impl ImagePlan {
         if is_planned && self.largest.fits(limits) {
             return Ok(());
         }
+        let mut seen = 0;
         for (leaf, motion) in &draws.geometry {
+            size = self.after_host_ops(seen..*leaf, draws, size);
+            seen = *leaf;
             if matches!(motion, GeometryStep::FlipHorizontal | GeometryStep::FlipVertical) {
                 continue;
             }

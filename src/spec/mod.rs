@@ -27,7 +27,7 @@
 //! | `seed` | 0 | the seed of the order and of all draws |
 //! | `drop_last` | false | whether a short last batch is left out |
 //! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
-//! | `recompile` | true if a number follows the epoch | whether pipelines are rebuilt for each epoch |
+//! | `recompile` | lists in which a number follows the epoch | true: all lists are compiled for each epoch |
 //! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
 //! | `unordered` | false | whether batches are delivered in the order in which they are finished |
 //! | `memory_limit` | none | most bytes of all batches together |
@@ -35,6 +35,7 @@
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
+//! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
@@ -52,8 +53,8 @@ use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, SpecCause, SpecData, SpecError, SpecTable, SpecValue, build_ops,
-    optional,
+    OpArgs, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
+    build_ops, optional,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,10 +83,16 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Spec {
     settings: Settings,
-    fields: Arc<BTreeMap<String, SpecValue>>,
-    /// The position of each op of a field: the file, the line and the column.
-    positions: BTreeMap<String, Vec<String>>,
-    changes: bool,
+    fields: BTreeMap<String, FieldOps>,
+}
+
+/// The ops of a field: as the file has them, and built, if they are the same in all epochs.
+#[derive(Clone, Debug)]
+struct FieldOps {
+    value: Arc<SpecValue>,
+    fixed: Option<Ops>,
+    /// The file, the line and the column of each op.
+    positions: Vec<String>,
 }
 
 /// The loader settings in a file. `None` means the loader's default.
@@ -101,7 +108,7 @@ pub struct Settings {
     pub drop_last: Option<bool>,
     /// How values are rounded between ops.
     pub rule: Option<NumberRule>,
-    /// Rebuilds pipelines for each epoch if true.
+    /// Compiles all pipelines for each epoch if true. False is an error if a number follows the epoch.
     pub recompile: Option<bool>,
     /// The number of worker threads.
     pub workers: Option<usize>,
@@ -121,6 +128,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out of the batches.
     pub without: Vec<String>,
+    /// The image fields that hold masks.
+    pub masks: Vec<String>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
@@ -169,13 +178,14 @@ const TOP: &[ParamInfo] = &[
         ParamKind::Word(&["fused", "exact", "relaxed"]),
         "how values are rounded between ops",
     ),
-    optional("recompile", ParamKind::Bool, "whether pipelines are made for each epoch"),
+    optional("recompile", ParamKind::Bool, "whether all pipelines are compiled for each epoch"),
     optional("workers", ParamKind::Whole, "threads"),
     optional("batches_ahead", ParamKind::Whole, "batches started before they are requested"),
     optional("device", ParamKind::Text, "device that runs the ops after ToDevice"),
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
+    optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
@@ -200,6 +210,7 @@ impl Settings {
             device_batches: args.if_given("device_batches", OpArgs::usize)?,
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
+            masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
@@ -231,12 +242,11 @@ impl Spec {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         let spec = Self::of_table(&top);
         let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
-        let positions = |ops: &SpecValue| match &ops.datum {
-            SpecData::List(ops) => ops.iter().map(|op| read::shown(op.at, text, path)).collect(),
-            _ => vec![],
-        };
-        let positions = spec.fields.iter().map(|(field, ops)| (field.clone(), positions(ops)));
-        spec.positions = positions.collect();
+        for FieldOps { value, positions, .. } in spec.fields.values_mut() {
+            if let SpecData::List(ops) = &value.datum {
+                *positions = ops.iter().map(|op| read::shown(op.at, text, path)).collect();
+            }
+        }
         Ok(spec)
     }
 
@@ -244,18 +254,19 @@ impl Spec {
         let (settings, fields) = OpArgs::with("a pipeline file", TOP, top, None, |args| {
             Ok((Settings::of(args)?, args.if_given("fields", OpArgs::table)?.unwrap_or_default()))
         })?;
-        let fields: BTreeMap<_, _> =
-            fields.0.into_iter().map(|entry| (entry.name, entry.value)).collect();
         let mut epochs = BTreeSet::from([0]);
-        for ops in fields.values() {
-            schedule::change_epochs(ops, &mut epochs)?;
+        for entry in &fields.0 {
+            schedule::change_epochs(&entry.value, &mut epochs)?;
         }
-        let (positions, changes) = (BTreeMap::new(), epochs.len() > 1);
-        let spec = Self { settings, fields: Arc::new(fields), positions, changes };
-        for epoch in epochs {
-            spec.fields.values().try_for_each(|ops| build_at(ops, Epoch(epoch)).map(drop))?;
-        }
-        Ok(spec)
+        let fields = fields.0.into_iter().map(|SpecEntry { name, value, .. }| {
+            let mut lists = epochs
+                .iter()
+                .map(|epoch| build_at(&value, Epoch(*epoch)))
+                .collect::<Result<Vec<_>, _>>()?;
+            let fixed = if schedule::changes(&value) { None } else { lists.pop() };
+            Ok((name, FieldOps { value: Arc::new(value), fixed, positions: vec![] }))
+        });
+        Ok(Self { settings, fields: fields.collect::<Result<_, SpecError>>()? })
     }
 
     /// Returns the file's loader settings.
@@ -271,7 +282,7 @@ impl Spec {
 
     /// Returns whether a number follows the epoch.
     pub(crate) fn changes(&self) -> bool {
-        self.changes
+        self.fields.values().any(|ops| ops.fixed.is_none())
     }
 
     /// Returns the ops of a field in an epoch; no ops for a field that is not in the file.
@@ -282,7 +293,8 @@ impl Spec {
     /// that it accepts.
     pub fn ops(&self, field: &str, epoch: Epoch) -> Result<Ops, ParamError> {
         match self.fields.get(field) {
-            Some(ops) => build_at(ops, epoch).map_err(param_error),
+            Some(FieldOps { fixed: Some(ops), .. }) => Ok(ops.clone()),
+            Some(FieldOps { value, .. }) => build_at(value, epoch).map_err(param_error),
             None => Ok(Ops::new()),
         }
     }
@@ -292,7 +304,7 @@ impl Spec {
     #[must_use]
     pub fn apply(&self, mut builder: LoaderBuilder) -> LoaderBuilder {
         let settings = &self.settings;
-        builder = builder.recompile(settings.recompile.unwrap_or(self.changes));
+        builder = set(builder, settings.recompile, LoaderBuilder::recompile);
         builder = set(builder, settings.batch_size, LoaderBuilder::batch_size);
         builder = set(builder, settings.seed, LoaderBuilder::seed);
         builder = set(builder, settings.order.clone(), LoaderBuilder::order);
@@ -309,17 +321,26 @@ impl Spec {
         for field in &settings.without {
             builder = builder.without(field);
         }
+        for field in &settings.masks {
+            builder = builder.mask(field);
+        }
         if !settings.classes.is_empty() {
             builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());
         }
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());
         }
-        for field in self.fields.keys() {
-            let (spec, name) = (self.clone(), field.clone());
-            builder = builder.pipeline(field, move |epoch| spec.ops(&name, epoch));
-            let positions = self.positions.get(field).cloned().unwrap_or_default();
-            builder = builder.op_positions(field, positions);
+        for (field, FieldOps { value, fixed, positions }) in &self.fields {
+            builder = match fixed {
+                Some(ops) => builder.pipeline(field, ops.clone()),
+                None => {
+                    let value = Arc::clone(value);
+                    builder.pipeline_by_epoch(field, move |epoch| {
+                        build_at(&value, epoch).map_err(param_error)
+                    })
+                }
+            };
+            builder = builder.op_positions(field, positions.clone());
         }
         builder
     }

@@ -162,6 +162,16 @@ pub(super) fn change_epochs(
     }
 }
 
+/// Returns true if a number follows the epoch.
+pub(super) fn changes(value: &SpecValue) -> bool {
+    match &value.datum {
+        _ if schedule(value).is_some() => true,
+        SpecData::List(values) => values.iter().any(changes),
+        SpecData::Table(table) => table.0.iter().any(|entry| changes(&entry.value)),
+        _ => false,
+    }
+}
+
 /// Returns the same value with every schedule replaced by its number in `epoch`.
 pub(super) fn at_epoch(value: &SpecValue, epoch: Epoch) -> Result<SpecValue, SpecError> {
     let datum = match (schedule(value), &value.datum) {

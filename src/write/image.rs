@@ -21,7 +21,7 @@
 
 use super::cut::{RecutResult, StoredImage};
 use super::jpeg::{self, HeadError, JpegHeader};
-use super::mode::{ImageOptions, raw_bytes};
+use super::mode::{ImageOptions, WriteMode, raw_bytes};
 use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
@@ -105,6 +105,9 @@ pub enum ImageError {
         /// The number of components in the frame: 4 is CMYK.
         components: u8,
     },
+    /// A JPEG of a mask.
+    #[error("a JPEG blends the class numbers of a mask: give the mask as PNG or as raw pixels")]
+    MaskJpeg,
     /// The pixels can't be decoded.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
@@ -144,7 +147,10 @@ impl ImageError {
     /// Returns true if the image is damaged; false if its size does not suit the format or its buffer,
     /// or if the encoder failed.
     pub(super) fn is_damage(&self) -> bool {
-        !matches!(self, Self::Side { .. } | Self::PixelCount { .. } | Self::Encode { .. })
+        !matches!(
+            self,
+            Self::Side { .. } | Self::PixelCount { .. } | Self::Encode { .. } | Self::MaskJpeg
+        )
     }
 }
 
@@ -174,7 +180,11 @@ pub(super) fn store(
         ImageInput::Path(path) => Some(path.clone()),
         _ => None,
     };
+    let is_mask = options.mode == WriteMode::Mask;
     let loaded = match input {
+        ImageInput::Stored(image) if is_mask && image.mode == ImageMode::Jpeg => {
+            return Err(ImageError::MaskJpeg);
+        }
         ImageInput::Stored(image) if image.mode == ImageMode::Png => load(image.bytes, pixels)?,
         ImageInput::Stored(image) => return store_unchanged(image, options, limits, pixels),
         ImageInput::JpegBytes(bytes) => load(bytes, pixels)?,
@@ -190,6 +200,9 @@ pub(super) fn store(
         LoadedImage::Png { size, .. } => (*size, ImageMode::Png),
         LoadedImage::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
+    if is_mask && given == ImageMode::Jpeg {
+        return Err(ImageError::MaskJpeg);
+    }
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
 
@@ -208,6 +221,8 @@ pub(super) fn store(
     sides(size)?;
     let image = if as_jpeg {
         StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
+    } else if is_mask {
+        stored(ImageMode::Raw, size, nearest(scaled(loaded, from, limits, pixels)?, from, size))?
     } else {
         stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
     };
@@ -335,6 +350,24 @@ fn scaled(
             Ok(pixels.decode(&bytes, from, size)?)
         }
     }
+}
+
+/// Scales packed RGB down to the nearest pixels, as torchvision's `NEAREST` does. No side of `to` may be longer
+/// than that of `from`, so that a pixel never moves back in the buffer.
+fn nearest(mut rgb: Vec<u8>, from: Size, to: Size) -> Vec<u8> {
+    let of =
+        |at: u32, from: u32, to: u32| (u64::from(at) * u64::from(from) / u64::from(to)) as usize;
+    let mut end = 0;
+    for y in 0..to.height {
+        let row = of(y, from.height, to.height) * from.width as usize;
+        for x in 0..to.width {
+            let pixel = 3 * (row + of(x, from.width, to.width));
+            rgb.copy_within(pixel..pixel + 3, end);
+            end += 3;
+        }
+    }
+    rgb.truncate(end);
+    rgb
 }
 
 fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {

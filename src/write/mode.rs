@@ -4,7 +4,7 @@
 //! size    longest side <= max_resolution: unchanged
 //!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
 //! raw     size of the raw pixels in bytes, 3 * width * height of that size
-//! JPEG    Lossless: if given as JPEG | Raw: never | Jpg: always
+//! JPEG    Lossless: if given as JPEG | Raw, Mask: never | Jpg: always
 //!         Smart: raw > threshold | Proportion: u < probability
 //! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
 //! ```
@@ -30,6 +30,9 @@ pub enum WriteMode {
     Lossless,
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
     Raw,
+    /// Raw, for masks, whose values are numbers of classes: a JPEG is refused, and an image above
+    /// [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels.
+    Mask,
     /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
     Jpg,
     /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. Like FFCV, this
@@ -162,7 +165,7 @@ impl ImageOptions {
     pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, position: InputPosition) -> bool {
         match self.mode {
             WriteMode::Lossless => is_jpeg,
-            WriteMode::Raw => false,
+            WriteMode::Raw | WriteMode::Mask => false,
             WriteMode::Jpg => true,
             WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
             WriteMode::Proportion { compress_probability } => {

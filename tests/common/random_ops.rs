@@ -1,20 +1,37 @@
-//! Random ops of every kind: those of the registry, by their recipes, and one that is written as a user writes
-//! one.
+//! Random ops of every kind: those of the registry, by their recipes, and two that are written as a user writes
+//! them.
 
 use fuseloop_ops::author::*;
 use fuseloop_ops::internals::registry::recipes;
-use fuseloop_ops::{Size, TypeError};
+use fuseloop_ops::{HostSample, Lambda, Size, TypeError};
 use std::sync::Arc;
 
-/// The names of all recipes, and of [`Maths`].
+/// The name of a closure that changes the size of images.
+const SIZED: &str = "Sized";
+
+/// The names of all recipes, of [`Maths`] and of [`sized`].
 pub fn names() -> Vec<&'static str> {
-    recipes().map(|recipe| recipe.name).chain([Maths::NAME]).collect()
+    recipes().map(|recipe| recipe.name).chain([Maths::NAME, SIZED]).collect()
+}
+
+/// A closure that takes pixels from random positions.
+pub fn sized(size: Size) -> Lambda {
+    let change = |host: HostSample<'_>, pixels: &[u8], out: &mut [u8]| {
+        for to in out.chunks_exact_mut(3) {
+            let at = host.rng.below(host.size.pixels() as u32) as usize;
+            to.copy_from_slice(&pixels[3 * at..][..3]);
+        }
+    };
+    Lambda::sized(SIZED, size, change).unwrap()
 }
 
 /// A random op for images of a type, by the name of its recipe. Parameters are such that images stay small.
 pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
     if name == Maths::NAME {
         return Arc::new(Maths { function: Function::ALL[rng.below(5) as usize], of_bits: false });
+    }
+    if name == SIZED {
+        return Arc::new(sized(Size::new(1 + rng.below(60), 1 + rng.below(60))));
     }
     let recipe = recipes().find(|recipe| recipe.name == name).unwrap();
     (recipe.draw)(rng, before).unwrap()

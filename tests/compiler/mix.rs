@@ -47,12 +47,11 @@ fn loader(
 ) -> LoaderBuilder {
     let of_label = mixers.clone();
     builder(path)
-        .pipeline("image", move |_| {
-            Ok(image_ops(dtype, layout).into_iter().chain(mixers()).collect())
-        })
-        .pipeline("label", move |_| {
-            Ok(ops![OneHot::new(CLASSES)?].into_iter().chain(of_label()).collect())
-        })
+        .pipeline("image", image_ops(dtype, layout).into_iter().chain(mixers()).collect::<Ops>())
+        .pipeline(
+            "label",
+            ops![OneHot::new(CLASSES).unwrap()].into_iter().chain(of_label()).collect::<Ops>(),
+        )
 }
 
 fn batches(builder: LoaderBuilder, epoch: u32) -> Vec<Batch> {
@@ -190,10 +189,11 @@ fn mixed_batches_do_not_depend_on_the_workers() {
 fn a_class_alone_becomes_two_classes_and_the_share_of_its_image() {
     let (_dir, path) = file(23);
     let loader = builder(&path)
-        .pipeline("image", |_| {
-            Ok(ops![Resize::new(SIDE, SIDE)?, ImageMixup::new(0.5)?.per_sample()])
-        })
-        .pipeline("label", |_| Ok(ops![LabelMixup::new(0.5)?.per_sample()]));
+        .pipeline(
+            "image",
+            ops![Resize::new(SIDE, SIDE).unwrap(), ImageMixup::new(0.5).unwrap().per_sample()],
+        )
+        .pipeline("label", ops![LabelMixup::new(0.5).unwrap().per_sample()]);
     let op = MixUp::new(0.5).unwrap().per_sample();
     for batch in batches(loader, 3) {
         let labels = batch.tensor::<f32>("label").unwrap();
@@ -271,7 +271,7 @@ fn seeds_epochs_and_batches_draw_apart() {
     let mixup = || ops![MixUp::new(1.0).unwrap()];
     let shares = |seed, epoch| {
         let loader = loader(&path, kind, mixup).seed(seed);
-        let loader = loader.pipeline("label", |_| Ok(ops![MixUp::new(1.0)?]));
+        let loader = loader.pipeline("label", ops![MixUp::new(1.0).unwrap()]);
         let share = |batch: &Batch| batch.tensor::<f32>("label").unwrap().as_slice()[2];
         batches(loader, epoch).iter().map(share).collect::<Vec<_>>()
     };
@@ -287,10 +287,9 @@ fn seeds_epochs_and_batches_draw_apart() {
 fn a_label_that_follows_no_image_is_refused() {
     let (_dir, path) = file(8);
     let kind = (DType::U8, Layout::ChannelsLast);
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
     let with_label = |label: fn() -> Ops| {
-        loader(&path, kind, || ops![MixUp::new(0.2).unwrap()])
-            .pipeline("label", move |_| Ok(label()))
+        loader(&path, kind, || ops![MixUp::new(0.2).unwrap()]).pipeline("label", label())
     };
     let error = refused(with_label(|| ops![MixUp::new(0.4).unwrap()]));
     assert_eq!(
@@ -301,17 +300,20 @@ fn a_label_that_follows_no_image_is_refused() {
     let error = refused(with_label(|| ops![CutMix::new(0.2).unwrap()]));
     assert!(error.contains("put CutMix, with the same parameters"), "{error}");
     let cutmix = || CutMix::new(1.0).unwrap();
-    let two_sizes = loader(&path, kind, move || ops![cutmix()])
-        .view("small", "image", move |_| Ok(ops![Resize::new(8, 9)?, cutmix()]));
+    let two_sizes = loader(&path, kind, move || ops![cutmix()]).view(
+        "small",
+        "image",
+        ops![Resize::new(8, 9).unwrap(), cutmix()],
+    );
     assert_eq!(
         refused(two_sizes),
         "output label: the share by CutMix depends on the image size, but the mixed images \
          have two sizes, 24x24 and 8x9"
     );
-    let error =
-        refused(builder(&path).pipeline("image", |_| {
-            Ok(ops![Resize::new(8, 8)?, MixUp::new(1.0)?, ToChannelsFirst])
-        }));
+    let error = refused(builder(&path).pipeline(
+        "image",
+        ops![Resize::new(8, 8).unwrap(), MixUp::new(1.0).unwrap(), ToChannelsFirst],
+    ));
     assert!(error.contains("op 2 of the list: ToChannelsFirst takes one sample"), "{error}");
 }
 
@@ -342,9 +344,9 @@ fn arrays_are_converted_squeezed_and_mixed_with_the_images() {
     let (_dir, path) = with_targets(10);
     let mixup = || MixUp::new(1.0).unwrap().per_sample();
     let loader = builder(&path)
-        .pipeline("image", move |_| Ok(ops![mixup()]))
-        .pipeline("targets", move |_| Ok(ops![Convert::to(DType::F32), Squeeze, mixup()]))
-        .view("as they are", "targets", |_| Ok(ops![]));
+        .pipeline("image", ops![mixup()])
+        .pipeline("targets", ops![Convert::to(DType::F32), Squeeze, mixup()])
+        .view("as they are", "targets", ops![]);
     for batch in batches(loader, 0) {
         let targets = batch.tensor::<f32>("targets").unwrap();
         let stored = batch.tensor::<f64>("as they are").unwrap();

@@ -677,6 +677,24 @@ fn functions_of_any_bits_have_the_same_bits_compiled_and_evaluated() {
     }
 }
 
+#[test]
+fn a_closure_of_another_size_stands_between_ops_that_draw_sizes() {
+    let list = ops![
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        random_ops::sized(Size::new(40, 24)),
+        RandomCrop::new(30, 20).unwrap(),
+        random_ops::sized(Size::new(50, 70)),
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        ToChannelsFirst,
+    ];
+    fuseloop::check_ops(&list, SIZE, 50).unwrap();
+    let plan = plan(list).unwrap();
+    assert_eq!(plan.output_size(), Size::new(50, 70));
+    let apart = ops![RandomApply::new(ops![random_ops::sized(Size::new(9, 9))], 0.5).unwrap()];
+    let error = self::plan(apart).unwrap_err().to_string();
+    assert!(error.contains("RandomApply"), "{error}");
+}
+
 /// A parameter that is a constant in the code is part of the key; a drawn parameter is not.
 #[test]
 fn a_parameter_changes_the_key_where_it_changes_the_code() {

@@ -210,8 +210,9 @@ fn every_refused_list_says_why() {
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
     let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let error =
-        plan.run(0, fuseloop::internals::plan::label::Scalar::Int(-1), &mut [0; 40]).unwrap_err();
+    let error = plan
+        .run(Default::default(), fuseloop::internals::plan::label::Scalar::Int(-1), &mut [0; 40])
+        .unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }

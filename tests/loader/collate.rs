@@ -342,7 +342,7 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
         refused(texts().collate("txet", Collate::pad())),
         "no output named txet; available: text, place"
     );
-    let view = texts().collate("text", Collate::pad()).view("text.length", "place", |_| Ok(ops![]));
+    let view = texts().collate("text", Collate::pad()).view("text.length", "place", ops![]);
     assert_eq!(refused(view), "output text.length: a field or another output has this name");
     let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
     assert_eq!(
@@ -357,7 +357,7 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
 #[test]
 fn a_view_may_be_collated_otherwise() {
     let values = varied_texts(11, 1);
-    let builder = Texts::new(values.clone()).loader().view("ragged", "text", |_| Ok(ops![]));
+    let builder = Texts::new(values.clone()).loader().view("ragged", "text", ops![]);
     let builder = builder.collate("text", Collate::pad()).collate("ragged", Collate::ragged());
     let loader = builder.without("place").workers(2).build().unwrap();
     for batch in loader.epoch(0).unwrap() {
@@ -484,10 +484,10 @@ fn pictures_of_any_size_are_padded_or_listed() {
 #[test]
 fn a_padded_picture_shares_its_decode_with_its_views() {
     let (_dir, path) = dataset::write(9, WriteMode::Jpg, varied);
-    let crop = || Ok(ops![RandomCrop::new(32, 32)?]);
+    let crop = || ops![RandomCrop::new(32, 32).unwrap()];
     let base = || Loader::open(&path).unwrap().batch_size(9).seed(2);
-    let both = base().view("crop", "image", move |_| crop()).collate("image", Collate::list());
-    let alone = base().view("crop", "image", move |_| crop()).without("image");
+    let both = base().view("crop", "image", crop()).collate("image", Collate::list());
+    let alone = base().view("crop", "image", crop()).without("image");
     let loader = both.build().unwrap();
     let first = |loader: &Loader| loader.epoch(0).unwrap().next().unwrap().unwrap();
     let (both, alone) = (first(&loader), first(&alone.build().unwrap()));
@@ -549,7 +549,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
         image(Collate::pad().of(DType::F32, &[])),
         "output image: `of` is for bytes; this field is image: its elements are u8"
     );
-    let ops = pictures(&sizes).pipeline("image", |_| Ok(ops![Resize::new(8, 8)?, ToChannelsFirst]));
+    let ops = pictures(&sizes).pipeline("image", ops![Resize::new(8, 8).unwrap(), ToChannelsFirst]);
     assert_eq!(
         refused(ops.collate("image", Collate::pad())),
         "output image: collate takes a field as it is stored: remove its ops, Resize, \

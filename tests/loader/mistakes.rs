@@ -2,9 +2,10 @@
 
 use crate::common::dataset;
 use fuseloop::prelude::*;
-use fuseloop::source::ClassNames;
+use fuseloop::source::{ClassNames, FieldKind, FieldSpec};
 use fuseloop::spec::Spec;
-use fuseloop::write::WriteMode;
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,19 +29,17 @@ fn a_second_normalize_is_refused_in_rust_and_toml() {
     let (_dir, path) = pictures();
     let want = "output image: op 2 of the list: Normalize takes pixels of 0..=255, but gets what op 0 has \
                 normalized (keep one of the two)";
-    let twice = |_| {
-        let flip = RandomHorizontalFlip::new(0.5)?;
-        Ok(ops![Normalize::imagenet(), flip, Normalize::new(IMAGENET.0, IMAGENET.1)?])
-    };
+    let flip = RandomHorizontalFlip::new(0.5).unwrap();
+    let again = Normalize::new(IMAGENET.0, IMAGENET.1).unwrap();
+    let twice = ops![Normalize::imagenet(), flip, again];
     assert_eq!(refusal(Loader::open(&path).unwrap().pipeline("image", twice)), want);
     let normalize = "{ op = 'Normalize', mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5] }";
     let text = format!("[fields]\nimage = [{normalize}, 'RandomHorizontalFlip', {normalize}]");
     assert_eq!(refusal(by_file(&path, &text)), want);
     // Ops that never run for the same sample may each normalize.
-    let either = |_| {
-        let halves = Normalize::new([0.5; 3], [0.5; 3])?;
-        Ok(ops![RandomChoice::new(vec![ops![Normalize::imagenet()], ops![halves]], &[1.0, 1.0])?])
-    };
+    let halves = Normalize::new([0.5; 3], [0.5; 3]).unwrap();
+    let lists = vec![ops![Normalize::imagenet()], ops![halves]];
+    let either = ops![RandomChoice::uniform(lists).unwrap()];
     Loader::open(&path).unwrap().pipeline("image", either).build().unwrap();
 }
 
@@ -71,22 +70,22 @@ fn an_image_mixed_without_its_label_is_refused_in_rust_and_toml() {
     let want = "output image: MixUp mixes the images, but no label alike: put MixUp, with the same \
                 parameters, last in the list of one of label, or leave these out (`without`)";
     let mixed = || {
-        let mixup = |alpha| move |_| Ok(ops![MixUp::new(alpha)?]);
-        Loader::open(&path).unwrap().pipeline("image", mixup(0.2)).pipeline("label", mixup(0.2))
+        let mixup = || ops![MixUp::new(0.2).unwrap()];
+        Loader::open(&path).unwrap().pipeline("image", mixup()).pipeline("label", mixup())
     };
-    let other = |_| Ok(ops![OneHot::new(10)?, MixUp::new(0.3)?]);
+    let other = ops![OneHot::new(10).unwrap(), MixUp::new(0.3).unwrap()];
     mixed().build().unwrap();
-    assert_eq!(refusal(mixed().pipeline("label", |_| Ok(ops![]))), want);
+    assert_eq!(refusal(mixed().pipeline("label", ops![])), want);
     assert!(refusal(mixed().pipeline("label", other)).contains("with the same parameters"));
-    mixed().pipeline("label", |_| Ok(ops![])).without("label").build().unwrap();
+    mixed().pipeline("label", ops![]).without("label").build().unwrap();
     let file = |rest: &str| {
         by_file(&path, &format!("{rest}\n[fields]\nimage = [{{ op = 'MixUp', alpha = 0.2 }}]"))
     };
     assert_eq!(refusal(file("")), want);
     file("without = ['label']").build().unwrap();
     // A view of the label may be mixed in its place.
-    let view = mixed().pipeline("label", |_| Ok(ops![]));
-    view.view("mixed", "label", |_| Ok(ops![MixUp::new(0.2)?])).build().unwrap();
+    let view = mixed().pipeline("label", ops![]);
+    view.view("mixed", "label", ops![MixUp::new(0.2).unwrap()]).build().unwrap();
 }
 
 /// A folder of two pictures in each of the classes.
@@ -95,7 +94,9 @@ fn folder(dir: &Path, name: &str, classes: &[&str]) -> PathBuf {
     for class in classes {
         let class = dir.join(name).join(class);
         fs::create_dir_all(&class).unwrap();
-        ["0.png", "1.png"].map(|file| fs::copy(&picture, class.join(file)).unwrap());
+        for file in ["0.png", "1.png"] {
+            fs::copy(&picture, class.join(file)).unwrap();
+        }
     }
     dir.join(name)
 }
@@ -129,6 +130,99 @@ fn a_validation_folder_of_other_classes_is_refused() {
     assert!(refusal(expecting(&nameless, &names)).contains("its classes are not known"));
     let none = Loader::open(&nameless).unwrap().build().unwrap().classes().unwrap();
     assert!(refusal(expecting(&same, &none)).contains("`expect_classes` got no names"));
+}
+
+/// Writes four images and their masks, of the classes 0 and 200 in turns.
+fn segmentation(dir: &Path, mask: ImageOptions) -> Result<PathBuf, String> {
+    let path = dir.join("segmentation.beton");
+    let field = |name: &str| FieldSpec { name: name.to_owned(), kind: FieldKind::RgbImage };
+    let rgb = |pixels| FieldValue::Image(ImageInput::Rgb { pixels, width: 8, height: 8 });
+    let stripes = (0..64u8).flat_map(|pixel| [pixel % 2 * 200; 3]).collect::<Vec<u8>>();
+    let rows = (0..4).map(|_| vec![rgb(vec![9; 192]), rgb(stripes.clone())]);
+    let images = BTreeMap::from([("mask".to_owned(), mask)]);
+    let options = WriteOptions { images, ..WriteOptions::default() };
+    let written = write_iter(rows, &[field("image"), field("mask")], &path, &options);
+    written.map(|_| path).map_err(|error| error.to_string())
+}
+
+#[test]
+fn ops_that_would_compute_values_of_a_mask_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |mode| ImageOptions { mode, ..ImageOptions::default() };
+    let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
+    let masked = |ops: fn() -> Result<Ops, ParamError>| {
+        Loader::open(&path).unwrap().mask("mask").pipeline("mask", ops().unwrap())
+    };
+    let nearest = "class numbers of a mask: use Interpolation::Nearest or WarpInterpolation::Nearest \
+                   (interpolation = \"nearest\"), or leave it out";
+    let blended: [fn() -> Result<Ops, ParamError>; 5] = [
+        || Ok(ops![Resize::new(4, 4)?]),
+        || Ok(ops![RandomResizedCrop::new(4, 0.3..=1.0, 1.0..=1.0)?]),
+        || Ok(ops![GaussianBlur::new(3, 0.5..=1.0)?]),
+        || Ok(ops![RandomPerspective::new(0.5, 0.1)?]),
+        || Ok(ops![RandomApply::new(ops![BoxBlur::new(3)?], 0.5)?]),
+    ];
+    for ops in blended {
+        let error = refusal(masked(ops));
+        assert!(error.starts_with("output mask: op 0 of the list: "), "{error}");
+        assert!(error.ends_with(&format!(" would blend the {nearest}")), "{error}");
+    }
+    let error = refusal(masked(|| Ok(ops![ColorJitter::new(0.4, 0.4, 0.4)?])));
+    let want =
+        "op 0 of the list: ColorJitter would change the class numbers of a mask: leave it out";
+    assert_eq!(error, format!("output mask: {want}"));
+    assert!(refusal(masked(|| Ok(ops![Normalize::imagenet()]))).contains("leave it out"));
+    let file = "masks = ['mask']\n[fields]\nmask = [{ op = 'Resize', size = 4 }]";
+    assert!(refusal(by_file(&path, file)).contains("would blend"));
+    by_file(&path, &file.replace("size = 4", "size = 4, interpolation = 'nearest'"))
+        .build()
+        .unwrap();
+
+    let fine = || {
+        Ok(ops![
+            RandomResizedCrop::new(6, 0.3..=1.0, 1.0..=1.0)?.interpolation(Interpolation::Nearest),
+            RandomHorizontalFlip::new(0.5)?,
+            RandomRotation::new(-30.0..=30.0)?,
+            D4,
+            Lut::same(std::array::from_fn(|value| value as f32))?,
+            Convert::to(DType::I64),
+        ])
+    };
+    let loader = masked(fine).build().unwrap();
+    for batch in loader.epoch(0).unwrap() {
+        let batch = batch.unwrap();
+        let values = batch.tensor::<i64>("mask").unwrap();
+        assert!(values.as_slice().iter().all(|value| [0, 200].contains(value)));
+    }
+    let no_image = Loader::open(&path).unwrap().mask("image").mask("label");
+    assert!(refusal(no_image).contains("no field named label"));
+}
+
+#[test]
+fn masks_are_never_jpegs() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |mode| ImageOptions { mode, max_resolution: Some(4), ..ImageOptions::default() };
+    let path = segmentation(dir.path(), of(WriteMode::Mask)).unwrap();
+    let loader = Loader::open(path).unwrap().mask("mask").build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    // Every second column of a row, which is of class 0.
+    assert_eq!(batch.tensor::<u8>("mask").unwrap().shape(), [4, 4, 4, 3]);
+    assert!(batch.bytes("mask").unwrap().iter().all(|&value| value == 0));
+
+    let path = segmentation(dir.path(), of(WriteMode::Jpg)).unwrap();
+    let error = refusal(Loader::open(path).unwrap().mask("mask"));
+    assert_eq!(
+        error,
+        "field mask: 4 of its masks are JPEGs, which blend the class numbers of neighbours: write the \
+         masks as PNG files, or with `WriteMode::Mask`"
+    );
+    let field = [FieldSpec { name: "mask".to_owned(), kind: FieldKind::RgbImage }];
+    let options = WriteOptions { image: of(WriteMode::Mask), ..WriteOptions::default() };
+    let jpeg = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg/422.jpg");
+    let jpeg = fs::read(jpeg).unwrap();
+    let row = vec![FieldValue::Image(ImageInput::JpegBytes(jpeg))];
+    let error = write_iter([row], &field, dir.path().join("x.beton"), &options).unwrap_err();
+    assert!(error.to_string().contains("a JPEG blends the class numbers of a mask"), "{error}");
 }
 
 #[test]

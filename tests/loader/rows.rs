@@ -8,12 +8,13 @@ use fuseloop::internals::order::SampleCount;
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::jitter;
-use fuseloop::ops::author::{Dim, ImageType};
-use fuseloop::ops::internals::SampleKey;
+use fuseloop::loader::Pipeline;
+use fuseloop::ops::author::{Dim, ImageType, Rng};
+use fuseloop::ops::internals::{SampleKey, stream};
 use fuseloop::order::Subset;
 use fuseloop::source::{Beton, Buffer, OpenOptions, OwnedValue, Source, Value};
 use fuseloop::write::WriteMode;
-use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Batch, Batches, Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ fn builder(path: &Path) -> LoaderBuilder {
         .seed(SEED)
         .order(Order::Random)
         .drop_last(false)
-        .pipeline("image", |_| jitter(48))
+        .pipeline("image", jitter(48).unwrap())
 }
 
 /// The output that the ops define for one sample, computed from its whole image.
@@ -99,11 +100,10 @@ fn the_bits_do_not_depend_on_workers_or_batches() {
 }
 
 #[test]
-fn recompile_gives_each_epoch_its_own_pipeline() {
+fn a_list_by_epoch_gives_each_epoch_its_own() {
     let (_dir, path) = dataset::write(10, WriteMode::Jpg, varied);
     let loader = builder(&path)
-        .pipeline("image", |epoch| jitter(32 + 8 * epoch.index()))
-        .recompile(true)
+        .pipeline_by_epoch("image", |epoch| jitter(32 + 8 * epoch.index()))
         .build()
         .unwrap();
     for epoch in [0, 1, 2, 0] {
@@ -120,13 +120,58 @@ fn recompile_gives_each_epoch_its_own_pipeline() {
 }
 
 #[test]
+fn a_list_by_epoch_that_may_not_be_compiled_again_is_refused() {
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
+    let by_epoch = || Pipeline::by_epoch(|epoch: Epoch| jitter(32 + epoch.index()));
+    let cure = "remove that setting, or give one fixed list";
+    for builder in [
+        builder(&path).pipeline("image", by_epoch()),
+        builder(&path).view("other", "image", by_epoch()),
+        builder(&path).branch("other", "image", 1, by_epoch()),
+    ] {
+        let error = builder.recompile(false).build().err().unwrap().to_string();
+        assert!(error.contains("is by epoch") && error.ends_with(cure), "{error}");
+    }
+    let loader = builder(&path).recompile(false).build().unwrap();
+    let error = loader.set_pipeline("image", by_epoch()).unwrap_err().to_string();
+    assert!(error.ends_with(cure), "{error}");
+    // Without the setting, a list by epoch may replace a fixed one.
+    let loader = builder(&path).build().unwrap();
+    loader.set_pipeline("image", by_epoch()).unwrap();
+    let shape = loader.epoch(3).unwrap().next().unwrap().unwrap();
+    assert_eq!(shape.tensor::<f32>("image").unwrap().shape()[1..], [3, 35, 35]);
+}
+
+#[test]
+fn an_error_of_a_list_by_epoch_may_have_any_type() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("no settings for epoch {0}")]
+    struct NoSettings(u32);
+
+    let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
+    let ops = |epoch: Epoch| match epoch.index() {
+        0 => Ok(jitter(32).unwrap()),
+        epoch => Err(NoSettings(epoch)),
+    };
+    let loader = builder(&path).pipeline("image", Pipeline::by_epoch(ops)).build().unwrap();
+    assert_eq!(loader.epoch(0).unwrap().count(), 1);
+    let error = loader.epoch(2).err().unwrap();
+    let first: Option<&dyn std::error::Error> = Some(&error);
+    let chain = std::iter::successors(first, |error| error.source()).map(ToString::to_string);
+    let chain = chain.collect::<Vec<_>>().join(": ");
+    assert!(chain.contains("image") && chain.contains("no settings for epoch 2"), "{chain}");
+    assert!(error.get_ref().unwrap().is::<NoSettings>());
+    assert_eq!(loader.epoch(0).unwrap().count(), 1, "the error changes nothing");
+}
+
+#[test]
 fn other_fields_and_labels_come_along() {
     let (_dir, path) = dataset::write(6, WriteMode::Raw, |_| Size::new(32, 32));
     let loader = builder(&path)
         .batch_size(6)
         .order(Order::Sequential)
-        .pipeline("image", |_| Ok(ops![]))
-        .pipeline("label", |_| Ok(ops![ReplaceLabel::new([2], 9), OneHot::new(10)?]))
+        .pipeline("image", ops![])
+        .pipeline("label", ops![ReplaceLabel::new([2], 9), OneHot::new(10).unwrap()])
         .build()
         .unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
@@ -140,6 +185,48 @@ fn other_fields_and_labels_come_along() {
     assert_eq!(classes, [0, 1, 9, 3, 4, 5]);
     let without = builder(&path).without("label").build().unwrap();
     assert_eq!(without.tensors().len(), 1);
+}
+
+/// A closure's draws depend on seed, epoch, sample, field and name alone.
+#[test]
+fn closures_on_labels_and_images_draw_the_same_for_any_number_of_threads_and_after_a_resume() {
+    const EPOCH: u32 = 2;
+    let (_dir, path) = dataset::write(23, WriteMode::Raw, |_| Size::new(8, 8));
+    let drawn = |rng: &mut Rng| i64::from(rng.below(1_000_000));
+    let open = |workers| {
+        let noise = move || {
+            Lambda::label("Noise", move |cx, label| {
+                assert_eq!((cx.sample as i64 % 10, cx.epoch), (label, EPOCH));
+                drawn(cx.rng)
+            })
+        };
+        let paint = |host: HostSample<'_>, pixels: &mut [u8]| pixels.fill(10 * host.epoch as u8);
+        builder(&path)
+            .workers(workers)
+            .pipeline("image", ops![Lambda::new("Paint", paint)])
+            .pipeline("label", ops![noise()])
+            .build()
+            .unwrap()
+    };
+    let labels = |batches: Batches| -> Vec<(SampleId, i64)> {
+        let of = |batch: &Batch| {
+            assert!(batch.bytes("image").unwrap().iter().all(|&v| v == 10 * EPOCH as u8));
+            let labels = batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
+            batch.ids().iter().copied().zip(labels).collect::<Vec<_>>()
+        };
+        batches.flat_map(|batch| of(&batch.unwrap())).collect()
+    };
+    let one = labels(open(1).epoch(EPOCH).unwrap());
+    for &(sample, label) in &one {
+        let key = SampleKey::new(SEED, EPOCH, sample.0).field(1);
+        assert_eq!(label, drawn(&mut key.op(stream("Noise", 0))), "{sample}");
+    }
+    let loader = open(4);
+    assert_eq!(labels(loader.epoch(EPOCH).unwrap()), one);
+    let mut run = loader.epoch(EPOCH).unwrap();
+    run.next().unwrap().unwrap();
+    let cursor = run.cursor().unwrap();
+    assert_eq!(labels(open(3).resume(&cursor).unwrap()), one[7..]);
 }
 
 #[test]
@@ -168,19 +255,19 @@ fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
 #[test]
 fn what_does_not_fit_is_refused_when_built() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
     let open = || Loader::open(&path).unwrap();
     let error = refused(open());
     assert!(error.contains("can't share a batch: add RandomResizedCrop"), "{error}");
-    let error = refused(open().pipeline("imgae", |_| jitter(32)));
+    let error = refused(open().pipeline("imgae", jitter(32).unwrap()));
     assert_eq!(error, "no field named imgae; available: image, label");
-    let error = refused(open().pipeline("image", |_| jitter(0)));
+    let error = refused(open().pipeline_by_epoch("image", |_| jitter(0)));
     assert!(error.contains("RandomResizedCrop: height is 0, expected 1..=65535"), "{error}");
     let error = refused(builder(&path).indices([1, 3]));
     assert_eq!(error, "index 3: the dataset has 3 samples");
     assert!(refused(builder(&path).batch_size(0)).contains("batch size of 0"));
     assert!(refused(builder(&path).workers(0)).contains("0 workers"));
-    let error = refused(builder(&path).pipeline("label", |_| Ok(ops![Normalize::imagenet()])));
+    let error = refused(builder(&path).pipeline("label", ops![Normalize::imagenet()]));
     assert!(error.contains("output label: op 0 of the list: Normalize takes an image"), "{error}");
 }
 

@@ -2,21 +2,22 @@
 
 use crate::common::dataset::{self, varied};
 use fuseloop::internals::loader::LoaderExt as _;
+use fuseloop::loader::Pipeline;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Epoch, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::path::{Path, PathBuf};
 
 fn builder(path: &Path) -> LoaderBuilder {
     Loader::open(path).unwrap().batch_size(5).seed(7).order(Order::Random).drop_last(false)
 }
 
-fn crop(side: u32) -> Result<Ops, ParamError> {
-    Ok(ops![
-        RandomResizedCrop::new(side, 0.2..=1.0, 0.75..=1.33)?,
-        RandomHorizontalFlip::new(0.5)?,
-        ColorJitter::new(0.4, 0.4, 0.4)?,
-    ])
+fn crop(side: u32) -> Ops {
+    ops![
+        RandomResizedCrop::new(side, 0.2..=1.0, 0.75..=1.33).unwrap(),
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
+    ]
 }
 
 /// The rows of an output, by sample.
@@ -35,8 +36,8 @@ fn by_sample(builder: LoaderBuilder, output: &str) -> Vec<(SampleId, Vec<u8>)> {
 fn views_are_those_of_loaders_of_their_own_and_each_picture_is_decoded_once() {
     for mode in [WriteMode::Jpg, WriteMode::Raw] {
         let (_dir, path) = dataset::write(17, mode, varied);
-        let first = |b: LoaderBuilder| b.pipeline("image", |_| crop(32));
-        let second = |b: LoaderBuilder| b.view("b", "image", |_| crop(20));
+        let first = |b: LoaderBuilder| b.pipeline("image", crop(32));
+        let second = |b: LoaderBuilder| b.view("b", "image", crop(20));
         let both = || second(first(builder(&path)));
         let alone = || second(builder(&path).without("image"));
         assert!(by_sample(both(), "image") == by_sample(first(builder(&path)), "image"));
@@ -56,10 +57,10 @@ fn views_are_those_of_loaders_of_their_own_and_each_picture_is_decoded_once() {
 fn views_of_one_list_differ_from_the_field_and_from_each_other() {
     let (_dir, path) = dataset::write(9, WriteMode::Raw, varied);
     let three = || {
-        builder(&path).pipeline("image", |_| crop(16)).view("b", "image", |_| crop(16)).view(
+        builder(&path).pipeline("image", crop(16)).view("b", "image", crop(16)).view(
             "c",
             "image",
-            |_| crop(16),
+            crop(16),
         )
     };
     let [a, b, c] = ["image", "b", "c"].map(|output| by_sample(three(), output));
@@ -73,10 +74,10 @@ fn views_of_one_list_differ_from_the_field_and_from_each_other() {
 fn the_bits_of_views_do_not_depend_on_the_workers() {
     let (_dir, path) = dataset::write(23, WriteMode::Jpg, varied);
     let views = |workers, size| {
-        builder(&path).workers(workers).batch_size(size).pipeline("image", |_| crop(32)).view(
+        builder(&path).workers(workers).batch_size(size).pipeline("image", crop(32)).view(
             "b",
             "image",
-            |_| crop(24),
+            crop(24),
         )
     };
     let one = by_sample(views(1, 23), "b");
@@ -91,8 +92,8 @@ fn labels_and_views_of_labels_come_in_several_forms() {
     let loader = builder(&path)
         .order(Order::Sequential)
         .without("image")
-        .view("vector", "label", |_| Ok(ops![OneHot::new(10)?, LabelSmoothing::new(0.5)?]))
-        .branch("half", "vector", 1, |_| Ok(ops![Convert::to(DType::F16)]))
+        .view("vector", "label", ops![OneHot::new(10).unwrap(), LabelSmoothing::new(0.5).unwrap()])
+        .branch("half", "vector", 1, ops![Convert::to(DType::F16)])
         .build()
         .unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
@@ -108,19 +109,18 @@ fn labels_and_views_of_labels_come_in_several_forms() {
 fn a_branch_goes_on_where_its_output_was() {
     let (_dir, path) = dataset::write(11, WriteMode::Jpg, varied);
     let branched = || {
-        builder(&path)
-            .pipeline("image", |_| crop(32))
-            .branch("plain", "image", 2, |_| Ok(ops![]))
-            .branch("small", "image", 1, |_| Ok(ops![Resize::new(8, 8)?]))
+        builder(&path).pipeline("image", crop(32)).branch("plain", "image", 2, ops![]).branch(
+            "small",
+            "image",
+            1,
+            ops![Resize::new(8, 8).unwrap()],
+        )
     };
-    let uncoloured =
-        |b: LoaderBuilder| b.pipeline("image", |_| Ok(crop(32)?.into_iter().take(2).collect()));
+    let uncoloured = |b: LoaderBuilder| b.pipeline("image", crop(32)[..2].to_vec());
     assert!(by_sample(branched(), "plain") == by_sample(uncoloured(builder(&path)), "image"));
     let small = |b: LoaderBuilder| {
-        b.pipeline("image", |_| {
-            let first = crop(32)?.into_iter().take(1);
-            Ok(first.chain(ops![Resize::new(8, 8)?]).collect())
-        })
+        let first = crop(32).into_iter().take(1);
+        b.pipeline("image", first.chain(ops![Resize::new(8, 8).unwrap()]).collect::<Ops>())
     };
     assert!(by_sample(branched(), "small") == by_sample(small(builder(&path)), "image"));
     let text = branched().build().unwrap().explain();
@@ -131,12 +131,12 @@ fn a_branch_goes_on_where_its_output_was() {
 
 #[test]
 fn views_and_branches_are_made_anew_with_each_epoch() {
+    let smaller = |epoch: Epoch| Ok::<_, ParamError>(crop(8 + 8 * epoch.index()));
     let (_dir, path) = dataset::write(5, WriteMode::Raw, varied);
     let loader = builder(&path)
-        .recompile(true)
-        .pipeline("image", |epoch| crop(16 + 8 * epoch.index()))
-        .view("b", "image", |epoch| crop(8 + 8 * epoch.index()))
-        .branch("c", "b", 1, |_| Ok(ops![ToChannelsFirst]))
+        .pipeline_by_epoch("image", |epoch| Ok::<_, ParamError>(crop(16 + 8 * epoch.index())))
+        .view("b", "image", Pipeline::by_epoch(smaller))
+        .branch("c", "b", 1, ops![ToChannelsFirst])
         .build()
         .unwrap();
     for epoch in [0, 2, 1] {
@@ -177,18 +177,14 @@ fn positions(row: &[u8]) -> Vec<[u8; 2]> {
 #[test]
 fn a_mask_that_shares_draws_is_cut_and_flipped_as_its_image() {
     let (_dir, path) = masked(30);
-    let geometry = |side| {
-        Ok(ops![
-            RandomCrop::new(side, side)?,
-            RandomHorizontalFlip::new(0.5)?,
-            RandomVerticalFlip::new(0.5)?,
-        ])
+    let geometry = || {
+        ops![
+            RandomCrop::new(40, 40).unwrap(),
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            RandomVerticalFlip::new(0.5).unwrap(),
+        ]
     };
-    let unshared = || {
-        builder(&path)
-            .pipeline("image", move |_| geometry(40))
-            .pipeline("mask", move |_| geometry(40))
-    };
+    let unshared = || builder(&path).pipeline("image", geometry()).pipeline("mask", geometry());
     let aligned = |builder: &dyn Fn() -> LoaderBuilder| {
         let (images, masks) = (by_sample(builder(), "image"), by_sample(builder(), "mask"));
         let pairs = images.iter().zip(&masks);
@@ -200,9 +196,9 @@ fn a_mask_that_shares_draws_is_cut_and_flipped_as_its_image() {
     assert_eq!(aligned(&|| unshared().share_draws("mask", "image")), 30);
     let resized = || {
         builder(&path)
-            .pipeline("image", |_| crop(32))
-            .pipeline("mask", |_| Ok(crop(32)?.into_iter().take(2).collect()))
-            .branch("uncoloured", "image", 2, |_| Ok(ops![]))
+            .pipeline("image", crop(32))
+            .pipeline("mask", crop(32)[..2].to_vec())
+            .branch("uncoloured", "image", 2, ops![])
             .share_draws("mask", "image")
     };
     let (images, masks) = (by_sample(resized(), "uncoloured"), by_sample(resized(), "mask"));
@@ -218,8 +214,8 @@ fn a_view_can_share_the_draws_of_a_view_of_another_field() {
         builder(&path)
             .without("image")
             .without("mask")
-            .view("a", "image", |_| crop(32).map(|ops| ops.into_iter().take(2).collect()))
-            .view("b", "mask", |_| crop(32).map(|ops| ops.into_iter().take(2).collect()))
+            .view("a", "image", crop(32)[..2].to_vec())
+            .view("b", "mask", crop(32)[..2].to_vec())
             .share_draws("b", "a")
     };
     for ((_, a), (_, b)) in by_sample(both(), "a").iter().zip(&by_sample(both(), "b")) {
@@ -230,25 +226,26 @@ fn a_view_can_share_the_draws_of_a_view_of_another_field() {
 #[test]
 fn outputs_that_do_not_fit_are_refused_by_name() {
     let (_dir, path) = dataset::write(3, WriteMode::Raw, varied);
-    let open = || builder(&path).pipeline("image", |_| crop(16));
-    let refused = |builder: LoaderBuilder| builder.build().err().expect("refused").to_string();
-    let none = |_| Ok(ops![]);
-    let error = refused(open().view("label", "image", |_| crop(16)));
+    let open = || builder(&path).pipeline("image", crop(16));
+    let refused = |builder: LoaderBuilder| builder.build().expect_err("refused").to_string();
+    let error = refused(open().view("label", "image", crop(16)));
     assert_eq!(error, "output label: a field or another output has this name");
-    let error = refused(open().view("b", "imgae", none));
+    let error = refused(open().view("b", "imgae", ops![]));
     assert_eq!(error, "no output named imgae; available: image, label");
-    let error = refused(open().view("b", "image", none));
+    let error = refused(open().view("b", "image", ops![]));
     assert!(error.starts_with("output b: images of 60..=86 x "), "{error}");
-    let error = refused(open().view("b", "image", |_| crop(0)));
-    assert_eq!(error, "output b: RandomResizedCrop: height is 0, expected 1..=65535");
-    let error = refused(open().branch("b", "image", 4, none));
+    let zero = |_| RandomResizedCrop::new(0, 0.2..=1.0, 0.75..=1.33).map(|op| ops![op]);
+    let error = refused(open().view("b", "image", Pipeline::by_epoch(zero)));
+    let want = "RandomResizedCrop: height is 0, expected 1..=65535";
+    assert_eq!(error, format!("output b: its list for epoch 0: {want}"));
+    let error = refused(open().branch("b", "image", 4, ops![]));
     assert_eq!(error, "output b: it branches after 4 ops, but the list has 3");
     let error = refused(open().share_draws("image", "mask"));
     assert_eq!(error, "no output named mask; available: image, label");
-    let view = || open().view("b", "image", |_| crop(16));
+    let view = || open().view("b", "image", crop(16));
     let error = refused(view().share_draws("b", "image").share_draws("image", "b"));
     assert_eq!(error, "output b can't share the draws of image: the sharing forms a cycle");
-    let error = refused(view().branch("c", "image", 1, none).share_draws("c", "b"));
+    let error = refused(view().branch("c", "image", 1, ops![]).share_draws("c", "b"));
     assert_eq!(
         error,
         "output c can't share the draws of b: it is a branch, which always draws as its output does"

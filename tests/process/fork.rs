@@ -86,7 +86,7 @@ fn assert_says_forked(error: &impl ToString) {
 }
 
 fn builder(path: &Path) -> LoaderBuilder {
-    Loader::open(path).unwrap().batch_size(8).workers(3).pipeline("image", |_| imagenet(32))
+    Loader::open(path).unwrap().batch_size(8).workers(3).pipeline("image", imagenet(32).unwrap())
 }
 
 /// The labels of an epoch.
@@ -348,7 +348,7 @@ fn an_object_at_an_address_is_an_error_in_a_child() {
         let loader = Loader::from_source(beton.unwrap())
             .batch_size(8)
             .workers(2)
-            .pipeline("image", |_| imagenet(32))
+            .pipeline("image", imagenet(32).unwrap())
             .build()
             .unwrap();
         let mut loader = Some(loader);

@@ -96,6 +96,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "cursor",
             "damaged",
             "error",
+            "pipeline",
             "outputs",
             "choose",
             "classes",

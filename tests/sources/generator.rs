@@ -362,7 +362,7 @@ fn pictures(threads: usize, capacity: usize, samples: u64) -> Generated {
 
 fn set_up(builder: LoaderBuilder) -> LoaderBuilder {
     let builder = builder.batch_size(7).seed(42).order(Order::Random).drop_last(false);
-    builder.pipeline("image", |_| jitter(32))
+    builder.pipeline("image", jitter(32).unwrap())
 }
 
 /// All bytes of an epoch, in the order of its rows.
@@ -444,7 +444,7 @@ fn an_error_and_a_panic_of_the_function_name_batch_sample_and_queue() {
         let generator = Generator::new(3, 2).name("train");
         let source = generator.source(fields(), 40, made).unwrap();
         let builder = Loader::from_source(source).batch_size(8).workers(2);
-        let loader = builder.pipeline("image", |_| jitter(32)).build().unwrap();
+        let loader = builder.pipeline("image", jitter(32).unwrap()).build().unwrap();
         let mut batches = loader.epoch(0).unwrap();
         assert_eq!(batches.next().unwrap().unwrap().len(), 8);
         let error = batches.next().unwrap().unwrap_err().to_string();

@@ -61,10 +61,9 @@ fn record(sample: u64, image: OwnedImage) -> Record {
 
 fn set_up(builder: LoaderBuilder) -> LoaderBuilder {
     let builder = builder.batch_size(5).seed(1).order(Order::Random).drop_last(false);
-    builder.pipeline("image", |_| {
-        let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-        Ok(ops![RandomResizedCrop::new(32, scale, ratio)?, RandomHorizontalFlip::new(0.5)?])
-    })
+    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let crop = RandomResizedCrop::new(32, scale, ratio).unwrap();
+    builder.pipeline("image", ops![crop, RandomHorizontalFlip::new(0.5).unwrap()])
 }
 
 /// All bytes of two epochs.

@@ -81,12 +81,8 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let report = write_folder(&images, &file, &WriteOptions::default())?;
     say(&written(&report, writing.elapsed()))?;
 
-    let loader = on_images(&file, training)?
-        .batch_size(BATCH)
-        .order(Order::Random)
-        .seed(SEED)
-        .recompile(true)
-        .build()?;
+    let loader =
+        on_images(&file, training)?.batch_size(BATCH).order(Order::Random).seed(SEED).build()?;
     let epochs = train(&loader)?;
     say(&summary(&loader, &epochs)?)?;
 
@@ -247,7 +243,6 @@ fn save_sheet(file: &Path, out: &Path) -> Result<(), Problem> {
         .batch_size(shown.len())
         .indices(shown.iter().map(|(class, number)| u64::from(class * PER_CLASS + number)))
         .seed(SEED)
-        .recompile(true)
         .build()?;
     for (epoch, side) in (0..).zip(SIDES) {
         for batch in loader.epoch(epoch)? {

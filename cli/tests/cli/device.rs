@@ -47,7 +47,7 @@ fn has_no_gpu() -> bool {
 }
 
 fn refusal(builder: LoaderBuilder) -> Error {
-    builder.build().err().expect("it should have been refused")
+    builder.build().expect_err("it should have been refused")
 }
 
 fn crop() -> RandomResizedCrop {
@@ -82,8 +82,7 @@ fn to(device: &str) -> Ops {
 
 /// The output of the list's tail, run sample by sample on the bytes that the head produced.
 fn by_hand(path: &Path, head: &Ops) -> Vec<u8> {
-    let head = head.clone();
-    let loader = builder(path).pipeline("image", move |_| Ok(head.clone())).build().unwrap();
+    let loader = builder(path).pipeline("image", head.clone()).build().unwrap();
     let size = Size::new(SIDE, SIDE);
     let input = ImageType::decoded(Dim::fixed(SIDE), Dim::fixed(SIDE));
     let plan = ImagePlan::new(tail(), input, NumberRule::Fused).unwrap();
@@ -105,7 +104,7 @@ fn a_list_with_the_op_is_the_list_cut_in_two_there() {
     for head in heads() {
         let want = by_hand(&path, &head);
         let list = joined(&[&head, &to("cpu"), &tail()]);
-        let loader = builder(&path).pipeline("image", move |_| Ok(list.clone())).build().unwrap();
+        let loader = builder(&path).pipeline("image", list).build().unwrap();
         assert!(bytes(&loader, "image") == want, "{head:?}");
     }
 }
@@ -115,7 +114,7 @@ fn where_values_are_whole_the_op_changes_nothing() {
     let (_dir, path) = file();
     let [head, jittered] = heads();
     let of = |list: Ops| {
-        let loader = builder(&path).pipeline("image", move |_| Ok(list.clone())).build().unwrap();
+        let loader = builder(&path).pipeline("image", list).build().unwrap();
         bytes(&loader, "image")
     };
     let with = |head: &Ops| of(joined(&[head, &to("cpu"), &tail()]));
@@ -129,7 +128,7 @@ fn where_values_are_whole_the_op_changes_nothing() {
 fn labels_arrays_and_bytes_may_lie_anywhere() {
     let (_dir, path) = file();
     let list = |ops: fn() -> Ops| {
-        let loader = builder(&path).pipeline("label", move |_| Ok(ops())).without("image");
+        let loader = builder(&path).pipeline("label", ops()).without("image");
         bytes(&loader.build().unwrap(), "label")
     };
     let one_hot = || OneHot::new(10).unwrap();
@@ -139,12 +138,11 @@ fn labels_arrays_and_bytes_may_lie_anywhere() {
         list(|| ops![OneHot::new(10).unwrap(), Squeeze])
     );
     let mixed = move || ops![MixUp::new(1.0).unwrap()];
-    let image =
-        move |_| Ok(joined(&[&ops![crop()], &to("cpu"), &ops![Normalize::imagenet()], &mixed()]));
-    let label = move |_| Ok(joined(&[&ops![one_hot()], &to("cpu"), &mixed()]));
+    let image = joined(&[&ops![crop()], &to("cpu"), &ops![Normalize::imagenet()], &mixed()]);
+    let label = joined(&[&ops![one_hot()], &to("cpu"), &mixed()]);
     let on = builder(&path).pipeline("image", image).pipeline("label", label).build().unwrap();
-    let image = move |_| Ok(joined(&[&ops![crop(), Normalize::imagenet()], &mixed()]));
-    let label = move |_| Ok(joined(&[&ops![one_hot()], &mixed()]));
+    let image = joined(&[&ops![crop(), Normalize::imagenet()], &mixed()]);
+    let label = joined(&[&ops![one_hot()], &mixed()]);
     let off = builder(&path).pipeline("image", image).pipeline("label", label).build().unwrap();
     for name in ["image", "label"] {
         assert!(bytes(&on, name) == bytes(&off, name), "{name}");
@@ -154,8 +152,8 @@ fn labels_arrays_and_bytes_may_lie_anywhere() {
 /// A loader whose lists name these devices.
 fn naming(path: &Path, image: &'static str, label: &'static str) -> LoaderBuilder {
     builder(path)
-        .pipeline("image", move |_| Ok(joined(&[&ops![crop()], &to(image), &tail()])))
-        .pipeline("label", move |_| Ok(to(label)))
+        .pipeline("image", joined(&[&ops![crop()], &to(image), &tail()]))
+        .pipeline("label", to(label))
 }
 
 #[test]
@@ -228,24 +226,24 @@ fn what_can_not_be_meant_is_refused() {
     says(naming(&path, "auto", "auto").device("gpu"), "expected cpu, auto, cuda or cuda:N");
     says(naming(&path, "auto", "auto").device_batches(0), "0 batches on the device");
     let list = || ops![crop(), Normalize::imagenet()];
-    let plain = builder(&path).pipeline("image", move |_| Ok(list()));
+    let plain = builder(&path).pipeline("image", list());
     says(plain.device("cuda:0"), "no list of ops has ToDevice");
-    let late = move |_| Ok(joined(&[&list(), &to("auto"), &ops![ToChannelsFirst]]));
+    let late = joined(&[&list(), &to("auto"), &ops![ToChannelsFirst]]);
     says(
         builder(&path).pipeline("image", late),
         "put Normalize, Convert and ToChannelsFirst after",
     );
-    let wild = builder(&path).pipeline("image", |_| Ok(joined(&[&to("auto"), &ops![crop()]])));
+    let wild = builder(&path).pipeline("image", joined(&[&to("auto"), &ops![crop()]]));
     says(wild, "put it after the crop or resize");
     let padded = builder(&path).collate("image", Collate::pad());
-    says(padded.pipeline("image", |_| Ok(to("auto"))), "collate takes a field as it is stored");
+    says(padded.pipeline("image", to("auto")), "collate takes a field as it is stored");
 }
 
 #[test]
 fn without_the_op_a_device_that_may_be_the_cpu_is_no_matter() {
     let (_dir, path) = file();
     for device in ["cpu", "auto"] {
-        let builder = builder(&path).pipeline("image", |_| Ok(ops![crop()]));
+        let builder = builder(&path).pipeline("image", ops![crop()]);
         assert_eq!(builder.device(device).build().unwrap().device(), Placement::default());
     }
 }
@@ -264,7 +262,7 @@ fn a_cursor_goes_from_device_to_device() {
         assert!(a.ids() == b.ids() && a.bytes("image").unwrap() == b.bytes("image").unwrap());
     }
     // The op itself is part of the plan, because it rounds.
-    let without = builder(&path).pipeline("image", |_| Ok(joined(&[&ops![crop()], &tail()])));
+    let without = builder(&path).pipeline("image", joined(&[&ops![crop()], &tail()]));
     assert!(without.build().unwrap().resume(&cursor).is_err());
 }
 

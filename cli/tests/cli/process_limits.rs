@@ -41,7 +41,7 @@ fn child(test: &str, limits: &str) -> String {
 }
 
 fn builder(path: &Path) -> LoaderBuilder {
-    Loader::open(path).unwrap().batch_size(8).workers(2).pipeline("image", |_| imagenet(64))
+    Loader::open(path).unwrap().batch_size(8).workers(2).pipeline("image", imagenet(64).unwrap())
 }
 
 /// The dataset of the child; `None` if this process is not a child.
@@ -153,7 +153,7 @@ fn child_with_little_memory_for_its_ops() {
     ] as [fn() -> Ops; 3]
     {
         let loader = Loader::open(&path).unwrap().batch_size(2).workers(2);
-        let loader = loader.pipeline("image", move |_| Ok(ops())).build().unwrap();
+        let loader = loader.pipeline("image", ops()).build().unwrap();
         let error = loader.epoch(0).unwrap().next().unwrap().err().unwrap();
         println!("a large op: {error}");
     }
@@ -189,10 +189,10 @@ fn limits_are_the_loaders_own() {
     // The stored images are larger, and a crop makes them small: the decoded size counts as well.
     let error = builder(&path).limits(small).build().err().unwrap();
     assert!(error.to_string().contains("RandomResizedCrop produces an image of 64x64"), "{error}");
-    let floats = |_| Ok(ops![CenterCrop::new(32, 32)?, Convert::to(DType::F32)]);
+    let floats = || ops![CenterCrop::new(32, 32).unwrap(), Convert::to(DType::F32)];
     let build = |batch| {
         let loader = Loader::open(&path).unwrap().batch_size(batch).without("label");
-        loader.limits(limits).pipeline("image", floats)
+        loader.limits(limits).pipeline("image", floats())
     };
     assert!(build(8).build().is_ok());
     let error = build(9).build().err().unwrap();

@@ -37,6 +37,10 @@ impl Default for WarpOptions {
 }
 
 impl Sampling {
+    fn blends(self) -> bool {
+        !matches!(self, Self::Fixed(WarpInterpolation::Nearest))
+    }
+
     fn draw(self, rng: &mut Rng) -> WarpInterpolation {
         match self {
             Self::Fixed(interpolation) => interpolation,
@@ -147,6 +151,11 @@ impl GeometryOp for Filter {
 
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
+    }
+
+    fn blends(&self) -> bool {
+        let is_warp = !matches!(self.kind, FilterKind::Sharpness | FilterKind::Blur);
+        !is_warp || self.look.sampling.blends()
     }
 }
 

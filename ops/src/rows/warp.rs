@@ -53,6 +53,13 @@ pub enum WarpInterpolation {
     Bicubic,
 }
 
+impl WarpInterpolation {
+    /// Returns true if a pixel may be computed from several others.
+    pub(crate) const fn blends(self) -> bool {
+        !matches!(self, Self::Nearest)
+    }
+}
+
 /// A warp of an image: see the formulas of [`Map::affine`] and [`Map::perspective`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warp {

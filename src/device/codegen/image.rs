@@ -216,7 +216,7 @@ pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Untranslatable>
             OpKind::Table { counted: true, .. } => {
                 return refuse(index, "it counts levels first: put it before ToDevice");
             }
-            OpKind::Host | OpKind::Mix => {
+            OpKind::Host { .. } | OpKind::Mix => {
                 return refuse(index, "it is plain Rust: put it before ToDevice");
             }
             OpKind::Shuffled(parts) if parts.len() > 8 => {

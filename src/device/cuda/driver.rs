@@ -9,18 +9,19 @@
 //! | kernels | `cuModuleLoadDataEx`, `cuModuleUnload`, `cuModuleGetFunction`, `cuLaunchKernel` |
 //! | errors | `cuGetErrorName`, `cuGetErrorString` |
 //!
-//! cudarc finds the library and declares the types; its own functions are not called. They panic where a
-//! symbol is missing, and they return an enum: a newer driver may return a number that is none of its
-//! variants, which is undefined behaviour in Rust.
+//! The library is loaded when a GPU is asked for: nothing is linked, and no crate is used whose CUDA version or
+//! way of linking another crate of the same program could choose. Results are plain numbers, because a newer
+//! driver may return one that an enum here would not have. In tests the signatures are compared with those of
+//! cudarc, which come from NVIDIA's header.
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::OnceLock;
 
-use cudarc::driver::sys;
 use libloading::Library;
 
+use super::sys;
 use crate::device::DeviceError;
 
 /// The code of no error.
@@ -47,12 +48,12 @@ macro_rules! functions {
         }
 
         // The argument types must equal those of the bindings.
-        $(const _: unsafe fn($($argument),*) -> sys::CUresult = sys::$name;)*
+        $(#[cfg(test)] const _: unsafe fn($($argument),*) -> sys::CUresult = sys::$name;)*
 
         impl Driver {
             fn find(library: &'static Library) -> Result<Self, DeviceError> {
-                // SAFETY: the arguments are those of cudarc's bindings, compared above, except for an
-                // enum that is passed as its number. The return type is a C enum, an int.
+                // SAFETY: the arguments are those of cudarc's bindings, compared above in tests, except for
+                // an enum that is passed as its number. The return type is a C enum, an int.
                 unsafe {
                     Ok(Self {
                         $($name: symbol(library, stringify!($name))?,)*
@@ -148,15 +149,12 @@ impl Driver {
     }
 
     fn load() -> Result<Self, DeviceError> {
-        // SAFETY: loads libcuda, whose initialisation may run in any process. `is_culib_present` is
-        // asked first, since `culib` panics if there is no library.
-        let library = unsafe {
-            if !sys::is_culib_present() {
-                return Err(DeviceError::NoDriver);
-            }
-            sys::culib()
-        };
-        Self::find(library)
+        let names: &[&str] =
+            if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+        // SAFETY: loads libcuda, whose initialisation may run in any process.
+        let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
+        // Leaked, because the library is never unloaded.
+        Self::find(Box::leak(Box::new(library.ok_or(DeviceError::NoDriver)?)))
     }
 
     /// Initializes the driver and returns the CUDA version that it supports.

@@ -9,10 +9,9 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys;
-
 use super::context::Context;
 use super::driver::call;
+use super::sys;
 use crate::device::DeviceError;
 
 /// Code loaded to a device.

@@ -41,8 +41,8 @@ fn loader(image: fn() -> Ops) -> Loader {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let builder = Loader::from_source(Noise(fields)).device("cpu").batch_size(SAMPLES as usize);
-    let builder = builder.pipeline("image", move |_| Ok(image()));
-    builder.pipeline("label", |_| Ok(ops![Squeeze, ToDevice::to(Device::Auto)])).build().unwrap()
+    let builder = builder.pipeline("image", image());
+    builder.pipeline("label", ops![Squeeze, ToDevice::to(Device::Auto)]).build().unwrap()
 }
 
 /// Builds the same loader's stage as if there were a device, without an upload.

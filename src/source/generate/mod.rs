@@ -137,7 +137,7 @@ impl Generator {
     /// })?;
     /// let loader = Loader::from_source(source)
     ///     .batch_size(16)
-    ///     .pipeline("image", |_| Ok(ops![RandomCrop::new(6, 6)?]))
+    ///     .pipeline("image", ops![RandomCrop::new(6, 6)?])
     ///     .build()?;
     /// assert_eq!(loader.epoch(0)?.count(), 4);
     /// # Ok::<(), BoxError>(())

@@ -53,7 +53,7 @@ pub type Record = Vec<OwnedValue>;
 /// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
 /// let loader = Loader::from_source(Squares(fields))
 ///     .batch_size(16)
-///     .pipeline("image", |_| Ok(ops![RandomCrop::new(6, 6)?]))
+///     .pipeline("image", ops![RandomCrop::new(6, 6)?])
 ///     .build()?;
 /// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
 /// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);

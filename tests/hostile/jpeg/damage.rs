@@ -9,7 +9,7 @@ use super::whole;
 use crate::common::jpegs::*;
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{Decoder, tile_interval};
-use fuseloop::ops::{Ops, Resize, ops};
+use fuseloop::ops::{Resize, ops};
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
 };
@@ -171,7 +171,7 @@ fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
         .drop_last(false)
         .workers(2)
         .on_damaged(OnDamaged::Skip)
-        .pipeline("image", |_| Ok(ops![Resize::new(16, 16)?]) as Result<Ops, _>)
+        .pipeline("image", ops![Resize::new(16, 16).unwrap()])
         .build()
         .unwrap();
     let rows = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).sum();

@@ -4,7 +4,7 @@ use super::whole;
 use crate::common::jpegs::*;
 use fuseloop::internals::decode::Decoder;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::ops::{Ops, Resize, ops};
+use fuseloop::ops::{Resize, ops};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Loader, OnDamaged, Order};
@@ -98,7 +98,7 @@ fn damaged_samples_are_skipped_and_counted() {
             .drop_last(false)
             .workers(workers)
             .on_damaged(OnDamaged::Skip)
-            .pipeline("image", |_| Ok(ops![Resize::new(16, 16)?]) as Result<Ops, _>)
+            .pipeline("image", ops![Resize::new(16, 16).unwrap()])
             .build()
             .unwrap();
         let rows: usize = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).sum();

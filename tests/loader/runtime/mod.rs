@@ -25,8 +25,9 @@ fn pictures(count: u64) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Random crops and flips, whose rows show the draws.
-fn crops(side: u32) -> Result<Ops, ParamError> {
-    Ok(ops![RandomResizedCrop::new(side, 0.3..=1.0, 0.8..=1.2)?, RandomHorizontalFlip::new(0.5)?])
+fn crops(side: u32) -> Ops {
+    let crop = RandomResizedCrop::new(side, 0.3..=1.0, 0.8..=1.2).unwrap();
+    ops![crop, RandomHorizontalFlip::new(0.5).unwrap()]
 }
 
 fn builder(path: &Path) -> LoaderBuilder {
@@ -37,7 +38,7 @@ fn builder(path: &Path) -> LoaderBuilder {
         .drop_last(false)
         .batch_size(6)
         .workers(2)
-        .pipeline("image", |_| crops(16))
+        .pipeline("image", crops(16))
 }
 
 fn rows(batch: &Batch) -> Rows {

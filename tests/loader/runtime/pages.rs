@@ -27,7 +27,7 @@ fn for_every_order_budget_and_place_to_begin() {
         }
     }
     let held = Loader::open_in_memory(&path).unwrap().seed(SEED).batch_size(6).drop_last(false);
-    let held = held.order(Order::Random).pipeline("image", |_| super::crops(16)).build().unwrap();
+    let held = held.order(Order::Random).pipeline("image", super::crops(16)).build().unwrap();
     assert!(all(held.epoch(1).unwrap()) == all(builder(&path).build().unwrap().epoch(1).unwrap()));
     let seen = builder(&path).os_cache(false).build().unwrap();
     assert!(seen.page_stats().is_some() && seen.source().path() == Some(&path));

@@ -46,13 +46,12 @@ fn with_mixed_batches_and_a_plan_for_each_epoch() {
     let (_dir, path) = pictures(31);
     assert_resumes_everywhere(|| {
         builder(&path)
-            .pipeline("image", |epoch| {
-                let mut ops = crops(8 + 8 * epoch.index())?;
+            .pipeline_by_epoch("image", |epoch| {
+                let mut ops = crops(8 + 8 * epoch.index());
                 ops.extend(ops![Normalize::imagenet(), MixUp::new(0.4)?]);
-                Ok(ops)
+                Ok::<_, ParamError>(ops)
             })
-            .pipeline("label", |_| Ok(ops![OneHot::new(10)?, MixUp::new(0.4)?]))
-            .recompile(true)
+            .pipeline("label", ops![OneHot::new(10).unwrap(), MixUp::new(0.4).unwrap()])
     });
 }
 
@@ -76,7 +75,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     is_of(message(builder(&path).seed(SEED + 1)), "seed");
     is_of(message(builder(&path).order(Order::Sequential)), "order");
     is_of(message(builder(&path).indices(0..11)), "order");
-    let text = message(builder(&path).pipeline("image", |_| crops(17)));
+    let text = message(builder(&path).pipeline("image", crops(17)));
     assert!(text.contains("another plan: op 0 of output image, RandomResizedCrop was"), "{text}");
     is_of(text, "plan");
     is_of(message(builder(&path).number_rule(NumberRule::Exact)), "plan");

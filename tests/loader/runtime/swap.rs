@@ -2,13 +2,14 @@
 //! plan's from that batch on, each as in an epoch of its own.
 
 use super::{all, builder, crops, pictures, rows};
+use fuseloop::loader::Pipeline;
 use fuseloop::ops::*;
 
 #[test]
 fn at_any_batch() {
     let (_dir, path) = pictures(31);
     let old = all(builder(&path).build().unwrap().epoch(3).unwrap());
-    let new = builder(&path).pipeline("image", |_| crops(24)).build().unwrap();
+    let new = builder(&path).pipeline("image", crops(24)).build().unwrap();
     let new = all(new.epoch(3).unwrap());
     for taken in 0..=old.len() {
         let loader = builder(&path).build().unwrap();
@@ -16,7 +17,7 @@ fn at_any_batch() {
         for want in &old[..taken] {
             assert!(rows(&batches.next().unwrap().unwrap()) == *want);
         }
-        loader.set_pipeline("image", |_| crops(24)).unwrap();
+        loader.set_pipeline("image", crops(24)).unwrap();
         let rest = loader.renew(batches).unwrap();
         assert_eq!(rest.remaining(), (old.len() - taken) as u64);
         assert!(all(rest) == new[taken..], "after {taken} batches");
@@ -29,9 +30,11 @@ fn a_plan_that_does_not_fit_changes_nothing() {
     let (_dir, path) = pictures(13);
     let loader = builder(&path).build().unwrap();
     let want = all(loader.epoch(0).unwrap());
-    assert!(loader.set_pipeline("picture", |_| crops(24)).is_err());
-    assert!(loader.set_pipeline("image", |_| Ok(ops![OneHot::new(3)?])).is_err());
-    assert!(loader.set_pipeline("image", |_| crops(0)).is_err());
+    assert!(loader.set_pipeline("picture", crops(24)).is_err());
+    assert!(loader.set_pipeline("image", ops![OneHot::new(3).unwrap()]).is_err());
+    let failing = Pipeline::by_epoch(|epoch| Err(format!("no list for {epoch:?}")));
+    let error = loader.set_pipeline("image", failing).unwrap_err().to_string();
+    assert!(error.contains("no list for Epoch(0)"), "{error}");
     assert!(all(loader.epoch(0).unwrap()) == want);
 }
 
@@ -40,11 +43,11 @@ fn branches_follow_and_views_do_not() {
     let (_dir, path) = pictures(13);
     let make = |side: u32| {
         builder(&path)
-            .pipeline("image", move |_| crops(side))
-            .branch("gray", "image", 2, |_| Ok(ops![Grayscale]))
-            .view("second", "image", |_| crops(8))
+            .pipeline("image", crops(side))
+            .branch("gray", "image", 2, ops![Grayscale])
+            .view("second", "image", crops(8))
     };
     let loader = make(16).build().unwrap();
-    loader.set_pipeline("image", |_| crops(24)).unwrap();
+    loader.set_pipeline("image", crops(24)).unwrap();
     assert!(all(loader.epoch(0).unwrap()) == all(make(24).build().unwrap().epoch(0).unwrap()));
 }

@@ -17,7 +17,10 @@ pub(crate) fn builder(stream: &Stream) -> LoaderBuilder {
         .seed(3)
         .drop_last(false)
         .batches_ahead(2)
-        .pipeline("image", |_| Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?]))
+        .pipeline(
+            "image",
+            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+        )
 }
 
 /// A batch's number, its labels and its pixels.
@@ -69,7 +72,14 @@ fn a_stream_loads_as_its_pass_goes_with_and_without_a_known_end() {
         assert_loads(&numbers(5, count).stream());
         assert_loads(&numbers(5, count).held().stream());
     }
-    assert_loads(&numbers(5, 0).held().stream());
+    for (count, drop_last) in [(0, false), (3, true)] {
+        let stream = builder(&numbers(5, count).held().stream()).drop_last(drop_last);
+        let mut run = stream.build().unwrap().epoch(2).unwrap();
+        let error = run.next().unwrap().unwrap_err().to_string();
+        let want =
+            "epoch 2 has no batch: the stream has no samples, or with `drop_last` fewer than 4";
+        assert!(error == want && run.next().is_none(), "{error}");
+    }
     let empty = builder(&numbers(5, 0).stream()).build().err().unwrap().to_string();
     assert!(empty.ends_with("the dataset has no samples"), "{empty}");
 }
@@ -81,7 +91,10 @@ fn a_source_as_a_stream_gives_the_batches_of_the_source() {
         .batch_size(4)
         .seed(3)
         .drop_last(true)
-        .pipeline("image", |_| Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?]))
+        .pipeline(
+            "image",
+            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+        )
         .build()
         .unwrap();
     let stream = Stream::of(Arc::new(source));
@@ -125,9 +138,10 @@ fn ranks_take_turns_at_the_places() {
                 .seed(3)
                 .drop_last(false)
                 .distributed(ranks)
-                .pipeline("image", |_| {
-                    Ok(ops![RandomCrop::new(4, 4)?, RandomBrightness::new(0.9, 0.5)?])
-                })
+                .pipeline(
+                    "image",
+                    ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+                )
                 .build()
                 .unwrap();
             assert_eq!(batches(&loader, 1), batches(&from_source, 1), "{rank} of {world}");

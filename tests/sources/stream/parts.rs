@@ -5,7 +5,7 @@ use super::support::{At, numbers};
 use fuseloop::batch::Batch;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::source::ItemExt as _;
-use fuseloop::loader::{Cache, Cursor, OnDamaged};
+use fuseloop::loader::{Cache, Cursor, OnDamaged, Pipeline};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
 use fuseloop::source::{Concat, OwnedValue, Source};
@@ -47,7 +47,7 @@ fn rows(loader: &Loader, epoch: u32) -> Vec<Row> {
 /// The expected rows: each is the row of a loader that runs only the list of its component.
 fn wanted(builder: &dyn Fn() -> LoaderBuilder, epoch: u32) -> Vec<Row> {
     let alone = |ops: fn() -> Ops| {
-        let loader = setting(builder()).pipeline("image", move |_| Ok(ops()));
+        let loader = setting(builder()).pipeline("image", ops());
         rows(&loader.build().unwrap(), epoch)
     };
     let each = alone(crop).into_iter().zip(alone(inverted));
@@ -59,7 +59,7 @@ fn wanted(builder: &dyn Fn() -> LoaderBuilder, epoch: u32) -> Vec<Row> {
 }
 
 fn with_parts(builder: LoaderBuilder) -> LoaderBuilder {
-    setting(builder).pipeline("image", |_| Ok(crop())).pipeline_of(1, "image", |_| Ok(inverted()))
+    setting(builder).pipeline("image", crop()).pipeline_of(1, "image", inverted())
 }
 
 /// Asserts that every row is the one its component's list produces, with any workers.
@@ -147,9 +147,8 @@ fn a_run_goes_on_from_every_cursor_of_the_same_lists_alone() {
         let rest: Vec<Row> = rest.flat_map(|batch| rows_of(&batch.unwrap())).collect();
         assert_eq!(rest, whole[(taken * 4).min(whole.len())..], "after {taken} batches");
         for other in [
-            setting(Loader::from_stream(mix().shuffle(7))).pipeline("image", |_| Ok(crop())),
-            with_parts(Loader::from_stream(mix().shuffle(7)))
-                .pipeline_of(0, "image", |_| Ok(inverted())),
+            setting(Loader::from_stream(mix().shuffle(7))).pipeline("image", crop()),
+            with_parts(Loader::from_stream(mix().shuffle(7))).pipeline_of(0, "image", inverted()),
         ] {
             assert!(build(other).resume(&cursor).is_err());
         }
@@ -158,21 +157,22 @@ fn a_run_goes_on_from_every_cursor_of_the_same_lists_alone() {
 
 #[test]
 fn the_lists_are_made_anew_with_the_others() {
-    let made = |epoch: Epoch| if epoch.0 == 0 { crop() } else { inverted() };
-    let loader = setting(Loader::from_stream(mix()))
-        .pipeline("image", |_| Ok(crop()))
-        .pipeline_of(1, "image", move |epoch| Ok(made(epoch)))
-        .recompile(true);
+    let made = |epoch: Epoch| Ok::<_, ParamError>(if epoch.0 == 0 { crop() } else { inverted() });
+    let loader = setting(Loader::from_stream(mix())).pipeline("image", crop()).pipeline_of(
+        1,
+        "image",
+        Pipeline::by_epoch(made),
+    );
     let loader = loader.build().unwrap();
     let from_mix = || Loader::from_stream(mix());
-    let alone = setting(from_mix()).pipeline("image", |_| Ok(crop())).build().unwrap();
+    let alone = setting(from_mix()).pipeline("image", crop()).build().unwrap();
     assert_eq!(rows(&loader, 0), rows(&alone, 0));
     assert_eq!(rows(&loader, 2), wanted(&from_mix, 2));
     // The output's own list is replaced, the component's list stays.
-    loader.set_pipeline("image", |_| Ok(inverted())).unwrap();
-    let alone = setting(from_mix()).pipeline("image", |_| Ok(inverted())).build().unwrap();
+    loader.set_pipeline("image", inverted()).unwrap();
+    let alone = setting(from_mix()).pipeline("image", inverted()).build().unwrap();
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
-    let smaller = |_| Ok(ops![RandomCrop::new(3, 4)?]);
+    let smaller = ops![RandomCrop::new(3, 4).unwrap()];
     let error = loader.set_pipeline("image", smaller).unwrap_err().to_string();
     assert!(error.contains("the rows are U8 [4, 4, 3] ChannelsLast"), "{error}");
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
@@ -181,10 +181,10 @@ fn the_lists_are_made_anew_with_the_others() {
 #[test]
 fn labels_views_and_an_inspector_too() {
     let loader = with_parts(Loader::from_stream(mix()))
-        .view("second", "image", |_| Ok(crop()))
-        .pipeline_of(1, "second", |_| Ok(inverted()))
+        .view("second", "image", crop())
+        .pipeline_of(1, "second", inverted())
         .share_draws("second", "image")
-        .pipeline_of(1, "label", |_| Ok(ops![ReplaceLabel::new(0..1000, 5)]))
+        .pipeline_of(1, "label", ops![ReplaceLabel::new(0..1000, 5)])
         .build()
         .unwrap();
     let wanted = wanted(&|| Loader::from_stream(mix()), 1);
@@ -218,12 +218,12 @@ fn mixing_stays_with_the_outputs_own_list() {
     };
     let builder = || {
         let builder = setting(Loader::from_stream(mix()));
-        builder.pipeline("image", move |_| Ok(mixed()))
+        builder.pipeline("image", mixed())
     };
     let alone = rows(&builder().build().unwrap(), 0);
-    let parted = builder().pipeline_of(1, "image", move |_| Ok(plain())).build().unwrap();
+    let parted = builder().pipeline_of(1, "image", plain()).build().unwrap();
     assert_eq!(rows(&parted, 0), alone);
-    let error = builder().pipeline_of(1, "image", move |_| Ok(mixed())).build().err().unwrap();
+    let error = builder().pipeline_of(1, "image", mixed()).build().err().unwrap();
     assert!(error.to_string().contains("MixUp mixes all samples of a batch"), "{error}");
 }
 
@@ -232,7 +232,7 @@ fn what_does_not_fit_is_refused_with_words() {
     let from_mix = || with_parts(Loader::from_stream(mix()));
     let message = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
     let of = |builder: LoaderBuilder, part, ops: fn() -> Ops| {
-        message(builder.pipeline_of(part, "image", move |_| Ok(ops())))
+        message(builder.pipeline_of(part, "image", ops()))
     };
     assert_eq!(
         of(from_mix(), 1, || ops![RandomCrop::new(4, 5).unwrap()]),
@@ -255,11 +255,12 @@ fn what_does_not_fit_is_refused_with_words() {
         ops
     });
     assert!(device.contains("component ops run on the CPU only: remove ToDevice"), "{device}");
-    let branch = message(from_mix().branch("more", "image", 1, |_| Ok(vec![])));
+    let branch = message(from_mix().branch("more", "image", 1, ops![]));
     assert!(branch.contains("a branch and the output it branches from"), "{branch}");
-    let unknown = message(from_mix().pipeline_of(1, "picture", |_| Ok(crop())));
+    let unknown = message(from_mix().pipeline_of(1, "picture", crop()));
     assert!(unknown.contains("no output named picture"), "{unknown}");
-    let param = message(from_mix().pipeline_of(1, "image", |_| Ok(ops![RandomInvert::new(2.0)?])));
+    let refused = |_| RandomInvert::new(2.0).map(|op| ops![op]);
+    let param = message(from_mix().pipeline_of(1, "image", Pipeline::by_epoch(refused)));
     assert!(param.starts_with("output image of component 1: "), "{param}");
 }
 

@@ -20,8 +20,8 @@ let loader = Loader::open("train.beton")?
     .batch_size(256)
     .order(Order::Random)
     .seed(42)
-    .pipeline("image", |epoch| {
-        Ok(ops![                                     // called for each epoch, as recompile is on
+    .pipeline_by_epoch("image", |epoch| {
+        Ok::<_, ParamError>(ops![                    // called for each epoch
             RandomResizedCrop::new(
                 160 + 4 * epoch.index(),             // progressive resizing
                 RandomResizedCrop::SCALE,
@@ -34,14 +34,13 @@ let loader = Loader::open("train.beton")?
             ToChannelsFirst,
         ])
     })
-    .recompile(true)
     .build()?;                                       // types, sizes and parameters are checked here
 
 for epoch in 0..16 {
     for batch in loader.epoch(epoch)? {
         let batch = batch?;
         let images = batch.tensor::<half::f16>("image")?;   // [256, 3, 160 + .., 160 + ..]
-        let labels = batch.tensor::<i64>("label")?;         // [256, 1]
+        let labels = batch.tensor::<i64>("label")?;         // [256]
     }
 }
 println!("{}", loader.explain());                    // the plan: blocks, what was fused, what was pushed into decode
@@ -81,11 +80,11 @@ Ok(())
 fn readme_device() -> Result<(), BoxError> {
 use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
-    .pipeline("image", |_| Ok(ops![
+    .pipeline("image", ops![
         RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
         ToDevice::new("auto")?,                     // bytes cross the bus; one kernel from here on
         RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
-    ]))
+    ])
     .build()?;
 for batch in loader.epoch(0)? {
     let batch = batch?;
@@ -99,19 +98,17 @@ fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
 use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .batch_size(256)
-    .pipeline("image", |_| {
-        Ok(ops![
-            RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,   // the host: decode, crop, resize
-            ToDevice::new("auto")?,                                    // u8, channels last, page-locked
-            RandomHorizontalFlip::new(0.5)?,                           // one kernel from here on
-            ColorJitter::new(0.4, 0.4, 0.4)?,
-            Normalize::imagenet(),
-            Convert::to(DType::F16),
-            ToChannelsFirst,
-            MixUp::new(0.2)?,
-        ])
-    })
-    .pipeline("label", |_| Ok(ops![ToDevice::new("auto")?, OneHot::new(1000)?, LabelSmoothing::new(0.1)?, MixUp::new(0.2)?]))
+    .pipeline("image", ops![
+        RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,   // the host: decode, crop, resize
+        ToDevice::new("auto")?,                                    // u8, channels last, page-locked
+        RandomHorizontalFlip::new(0.5)?,                           // one kernel from here on
+        ColorJitter::new(0.4, 0.4, 0.4)?,
+        Normalize::imagenet(),
+        Convert::to(DType::F16),
+        ToChannelsFirst,
+        MixUp::new(0.2)?,
+    ])
+    .pipeline("label", ops![ToDevice::new("auto")?, OneHot::new(1000)?, LabelSmoothing::new(0.1)?, MixUp::new(0.2)?])
     .build()?;
 println!("{}", loader.device());                    // cuda:0 (NVIDIA H100), or: cpu, since ...
 
@@ -177,8 +174,8 @@ Ok(())
 fn sources_parts(photos: Stream, drawings: Stream) -> Result<(), BoxError> {
 let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
 let loader = Loader::from_stream(mix)
-    .pipeline("image", |_| Ok(ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?]))
-    .pipeline_of(1, "image", |_| Ok(ops![CenterCrop::new(224, 224)?]))      // of the drawings
+    .pipeline("image", ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?])
+    .pipeline_of(1, "image", ops![CenterCrop::new(224, 224)?])      // of the drawings
     .build()?;
 Ok(())
 }

@@ -30,56 +30,53 @@ pub(crate) const LISTS: [&str; 4] = ["normalize", "jitter", "mixed", "copied"];
 /// Returns a loader whose images and labels end on a device.
 pub(crate) fn builder(path: &Path, list: &'static str) -> LoaderBuilder {
     let builder = Loader::open(path).unwrap().batch_size(ROWS).seed(3).drop_last(false);
-    builder
-        .order(Order::Random)
-        .pipeline("image", move |_| image(list))
-        .pipeline("label", move |_| label(list))
+    builder.order(Order::Random).pipeline("image", image(list)).pipeline("label", label(list))
 }
 
-fn image(list: &str) -> Result<Ops, ParamError> {
+fn image(list: &str) -> Ops {
     let mut ops = ops![
-        RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2)?,
-        ToDevice::new("cuda:0")?,
-        RandomHorizontalFlip::new(0.5)?,
+        RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap(),
+        ToDevice::new("cuda:0").unwrap(),
+        RandomHorizontalFlip::new(0.5).unwrap(),
     ];
     match list {
         "normalize" => ops.extend(ops![Normalize::imagenet(), ToChannelsFirst]),
         "jitter" => ops.extend(ops![
-            RandomTranslate::new(9, [1, 2, 3])?,
-            ColorJitter::new(0.4, 0.4, 0.4)?.hue(0.1)?,
-            RandomErasing::new(0.5, 0.02..=0.33, 0.3..=3.3)?,
+            RandomTranslate::new(9, [1, 2, 3]).unwrap(),
+            ColorJitter::new(0.4, 0.4, 0.4).unwrap().hue(0.1).unwrap(),
+            RandomErasing::new(0.5, 0.02..=0.33, 0.3..=3.3).unwrap(),
             Normalize::imagenet(),
             Convert::to(DType::Bf16),
         ]),
         "mixed" => ops.extend(ops![
-            RandomBrightness::new(0.5, 0.4)?,
+            RandomBrightness::new(0.5, 0.4).unwrap(),
             Normalize::imagenet(),
             Convert::to(DType::F16),
             ToChannelsFirst,
-            MixUp::new(0.4)?,
-            CutMix::new(1.0)?,
+            MixUp::new(0.4).unwrap(),
+            CutMix::new(1.0).unwrap(),
         ]),
         _ => {
-            return Ok(ops![
-                CenterCrop::new(SIDE, SIDE)?,
+            return ops![
+                CenterCrop::new(SIDE, SIDE).unwrap(),
                 Normalize::imagenet(),
-                ToDevice::new("cuda:0")?
-            ]);
+                ToDevice::new("cuda:0").unwrap()
+            ];
         }
     }
-    Ok(ops)
+    ops
 }
 
-fn label(list: &str) -> Result<Ops, ParamError> {
+fn label(list: &str) -> Ops {
     match list {
-        "mixed" => Ok(ops![
-            ToDevice::new("cuda:0")?,
-            OneHot::new(10)?,
-            LabelSmoothing::new(0.1)?,
-            MixUp::new(0.4)?,
-            CutMix::new(1.0)?,
-        ]),
-        _ => Ok(ops![Squeeze, ToDevice::new("cuda:0")?]),
+        "mixed" => ops![
+            ToDevice::new("cuda:0").unwrap(),
+            OneHot::new(10).unwrap(),
+            LabelSmoothing::new(0.1).unwrap(),
+            MixUp::new(0.4).unwrap(),
+            CutMix::new(1.0).unwrap(),
+        ],
+        _ => ops![Squeeze, ToDevice::new("cuda:0").unwrap()],
     }
 }
 

@@ -1,0 +1,217 @@
+"""Draws benchmark results: a Markdown table and an SVG chart from the JSON that benches/peers/run.py writes.
+
+    python3 scripts/plots.py results.json --table results.md --chart results.svg
+    python3 scripts/plots.py results.json --chart readme.svg --only W1,W2,W3
+
+Uses Python's standard library only. The same JSON always gives the same bytes. The chart has no background and
+follows the reader's light or dark theme.
+"""
+
+import argparse
+import json
+from xml.sax.saxutils import escape
+
+TITLES = {
+    "fuseloop": "Fuseloop",
+    "ffcv": "FFCV",
+    "dali": "DALI (CPU)",
+    "tfdata": "tf.data",
+    "torchvision": "torchvision",
+    "albumentations": "albumentations",
+    "webdataset": "WebDataset",
+    "grain": "Grain",
+    "spdl": "SPDL",
+}
+WORKLOADS = {
+    "W1": "W1  JPEG: random resized crop, flip, normalize",
+    "W1 half raw": "W1 half raw  the same on FFCV's recommended file",
+    "W2": "W2  JPEG: centre crop, normalize",
+    "W3": "W3  JPEG: W1 with colour jitter",
+    "W4": "W4  raw 32x32: flip, translate, cutout, normalize",
+    "W5": "W5  raw 256x256: random crop, flip, normalize",
+}
+US = "fuseloop"
+
+WIDTH, COLUMNS, PANEL, GAP = 880, 2, 425, 30
+LABEL, VALUE, BAR, PITCH, HEAD = 110, 75, 14, 20, 30
+
+STYLE = """
+text { font: 12px -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #57606a }
+.title { font-size: 16px; font-weight: 600 }
+.head { font-weight: 600 }
+.head, .title, .ours { fill: #24292f }
+.ours { font-weight: 600 }
+rect { fill: #9aa4af }
+rect.ours { fill: #e36209 }
+line { stroke: #9aa4af; stroke-width: 1 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #9aa4af }
+  .head, .title, .ours { fill: #e6edf3 }
+  rect { fill: #656d76 }
+  rect.ours { fill: #f0883e }
+  line { stroke: #656d76 }
+}
+"""
+
+
+def title(peer):
+    return TITLES.get(peer, peer)
+
+
+def number(value):
+    """Writes a rate with three significant digits, or as a whole number from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def rates(workload):
+    """Returns (peer, images/s) of one workload, Fuseloop first and then the fastest first."""
+    pairs = [(peer, entry["images_per_s"]) for peer, entry in workload.items()]
+    return sorted(pairs, key=lambda pair: (pair[0] != US, -pair[1], pair[0]))
+
+
+def chosen(results, only):
+    """Returns the workloads that have results, in the order of `WORKLOADS`, then others by name."""
+    names = [name for name in results["workloads"] if results["workloads"][name]]
+    if only:
+        names = [name for name in names if name in only]
+    known = list(WORKLOADS)
+    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def table(results, only=()):
+    """Returns the results as Markdown: one row for each peer, one column for each workload."""
+    names = chosen(results, only)
+    workloads = results["workloads"]
+    found = {peer for name in names for peer in workloads[name]}
+    peers = [peer for peer in TITLES if peer in found] + sorted(found - set(TITLES))
+    lines = [
+        "| images/s | " + " | ".join(names) + " | first batch, s |",
+        "|---|" + "---:|" * (len(names) + 1),
+    ]
+    for peer in peers:
+        cells = [cell(workloads[name], peer) for name in names]
+        first = [workloads[name][peer]["first_batch_s"] for name in names if peer in workloads[name]]
+        lines.append(f"| {title(peer)} | " + " | ".join(cells) + f" | {span(first)} |")
+    lines += ["", "In parentheses: how many times as fast Fuseloop is."]
+    drifts = [note for name in names for note in drift(name, workloads[name])]
+    if drifts:
+        lines += [""] + drifts
+    if results.get("left_out"):
+        lines += ["", "Left out:", ""]
+        lines += [f"* {what}: {why}" for what, why in sorted(results["left_out"].items())]
+    lines += ["", facts(results)]
+    return "\n".join(lines) + "\n"
+
+
+def cell(workload, peer):
+    if peer not in workload:
+        return ""
+    rate = workload[peer]["images_per_s"]
+    if peer == US or US not in workload:
+        return number(rate)
+    return f"{number(rate)} ({workload[US]['images_per_s'] / rate:.1f}x)"
+
+
+def span(values):
+    """Writes the range of several times in seconds."""
+    low, high = (f"{value:.2f}" if value < 1 else f"{value:.1f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low}–{high}"
+
+
+def drift(name, workload):
+    """Warns where Fuseloop before the peers and after them differ by more than 15 %."""
+    ours = workload.get(US, {})
+    before, after = ours.get("before"), ours.get("after")
+    if not before or not after or max(before, after) <= 1.15 * min(before, after):
+        return []
+    return [
+        f"{name}: Fuseloop took {number(before)} images/s before the others and {number(after)} after them. "
+        "The machine was not quiet: run it again."
+    ]
+
+
+def facts(results):
+    hardware = results["hardware"]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(results["versions"].items()))
+    where = hardware if isinstance(hardware, str) else ", ".join(str(value) for value in hardware.values())
+    return f"{where}; {results['date']}; {versions}. `{results['command']}`"
+
+
+def chart(results, only=()):
+    """Returns the results as an SVG: a panel for each workload, a bar for each peer."""
+    panels = []
+    for name in chosen(results, only):
+        bars = [(title(peer), rate, peer == US) for peer, rate in rates(results["workloads"][name])]
+        panels.append((WORKLOADS.get(name, name), bars))
+    hardware = results["hardware"]
+    where = hardware if isinstance(hardware, str) else ", ".join(str(value) for value in hardware.values())
+    return bar_chart("Images per second, more is better", f"{where}, {results['date']}", panels)
+
+
+def bar_chart(heading, subtitle, panels):
+    """Returns an SVG of horizontal bars.
+
+    `panels` is a list of (title, bars), and `bars` a list of (label, value, highlighted). Each panel has a scale of
+    its own, from 0 to its largest value.
+    """
+    body, top, height = [], 64, 64
+    for first in range(0, len(panels), COLUMNS):
+        row = panels[first:first + COLUMNS]
+        for column, (head, bars) in enumerate(row):
+            body += panel(column * (PANEL + GAP), top, head, bars)
+        height = top + HEAD + PITCH * max(len(bars) for _, bars in row)
+        top = height + GAP
+    height += 10
+    spoken = "; ".join(f"{head}: " + ", ".join(f"{label} {number(value)}" for label, value, _ in bars)
+                       for head, bars in panels)
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        'role="img">',
+        f"<title>{escape(heading)}</title>",
+        f"<desc>{escape(spoken)}</desc>",
+        f"<style>{STYLE}</style>",
+        f'<text class="title" x="0" y="20">{escape(heading)}</text>',
+        f'<text x="0" y="40">{escape(subtitle)}</text>',
+        *body,
+        "</svg>",
+    ]) + "\n"
+
+
+def panel(left, top, head, bars):
+    largest = max(value for _, value, _ in bars)
+    longest = PANEL - LABEL - VALUE
+    bottom = top + HEAD - 6 + PITCH * len(bars)
+    lines = [f'<text class="head" x="{left}" y="{top + 12}">{escape(head)}</text>']
+    for index, (label, value, ours) in enumerate(bars):
+        y = top + HEAD - 4 + PITCH * index
+        length = max(1.0, longest * value / largest)
+        mark = ' class="ours"' if ours else ""
+        lines += [
+            f'<text{mark} x="{left + LABEL - 8}" y="{y + 11}" text-anchor="end">{escape(label)}</text>',
+            f'<rect{mark} x="{left + LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2"/>',
+            f'<text{mark} x="{left + LABEL + length + 6:.1f}" y="{y + 11}">{number(value)}</text>',
+        ]
+    lines.append(f'<line x1="{left + LABEL}" y1="{top + HEAD - 8}" x2="{left + LABEL}" y2="{bottom}"/>')
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", help="the JSON that benches/peers/run.py wrote")
+    parser.add_argument("--table", metavar="FILE.md", help="write the table to this file")
+    parser.add_argument("--chart", metavar="FILE.svg", help="write the chart to this file")
+    parser.add_argument("--only", default="", metavar="W1,W2", help="these workloads only")
+    args = parser.parse_args()
+    with open(args.results, encoding="utf-8") as file:
+        results = json.load(file)
+    only = [name for name in args.only.split(",") if name]
+    for path, text in [(args.table, table(results, only)), (args.chart, chart(results, only))]:
+        if path:
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+    if not (args.table or args.chart):
+        print(table(results, only), end="")
+
+
+if __name__ == "__main__":
+    main()

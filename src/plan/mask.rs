@@ -1,0 +1,33 @@
+//! Lists of ops for masks, whose values are numbers of classes.
+//!
+//! A mask may be moved: cropped, flipped, turned, resized or warped to the nearest pixel. It may be stored as
+//! another type, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut). Colour ops, blurs and
+//! interpolation would compute values that stand for other classes, or for none.
+
+use super::{FlatOp, ImagePlan, PlanError};
+use fuseloop_ops::author::OpClass;
+
+const NEAREST: &str = "would blend the class numbers of a mask: use Interpolation::Nearest or \
+    WarpInterpolation::Nearest (interpolation = \"nearest\"), or leave it out";
+const NO_COLOR: &str = "would change the class numbers of a mask: leave it out";
+
+impl ImagePlan {
+    /// Refuses ops that compute new values, for the plan of a mask.
+    pub(crate) fn check_mask(&self) -> Result<(), PlanError> {
+        self.flat_ops().iter().try_for_each(check)
+    }
+}
+
+fn check(FlatOp { op, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
+    let reason = match op.class() {
+        OpClass::Geometry(geometry) if geometry.blends() => NEAREST,
+        OpClass::Table(_) if op.name() == "Lut" => return Ok(()),
+        OpClass::Pixel(_)
+        | OpClass::Shuffled(_)
+        | OpClass::Table(_)
+        | OpClass::Mix(_)
+        | OpClass::Batch(_) => NO_COLOR,
+        _ => return Ok(()),
+    };
+    Err(PlanError::Mask { op_index: *op_index, op: op.name(), reason })
+}
