@@ -655,6 +655,7 @@ impl LoaderBuilder {
     }
 
     /// Sets where the ops of a field are written, for errors.
+    #[cfg(feature = "spec")]
     pub(crate) fn op_positions(mut self, field: &str, positions: Vec<String>) -> Self {
         self.positions.push((field.to_owned(), positions));
         self

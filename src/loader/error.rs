@@ -597,6 +597,7 @@ impl Cause for LoadErrorKind {
             }
             Self::InFile { error, .. } => error.details(),
             Self::Source(error) => error.details(),
+            Self::Order(OrderError::Class { sample, source }) => of_stage(source).sample(*sample),
             Self::Order(error) => error.details(),
             Self::Device(error) => error.details(),
             Self::Threads(error) => error.details(),
