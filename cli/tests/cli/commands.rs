@@ -956,7 +956,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
         (
             &["bench", "photos.beton", "-p", "type.toml"],
-            "type.toml:3:3: output image: op 1 of the list: OneHot takes one i64 per sample",
+            "type.toml:3:3: output image: op 1 of the list: OneHot takes a label or an array",
             "",
         ),
         (
