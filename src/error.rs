@@ -271,7 +271,7 @@ mod tests {
         Beton, Dataset, FieldKind, FieldSpec, Generator, OpenOptions, OwnedValue, Record, Source,
         Stream,
     };
-    use fuseloop_ops::{OneHot, RandomHorizontalFlip, ops};
+    use fuseloop_ops::{OneHot, RandomHorizontalFlip, Squeeze, ops};
     use std::fs;
     use std::num::ParseIntError;
 
@@ -410,5 +410,18 @@ mod tests {
         assert_eq!(error.path(), Some("none.beton".as_ref()));
         let boxed: BoxError = error.into();
         assert_eq!(Error::from(boxed).kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn ops_on_an_array_of_other_elements_name_the_types_that_they_take() {
+        let dtype = "<u4".parse().unwrap();
+        let kind = FieldKind::NdArray { dtype, shape: vec![2] };
+        let fields = vec![FieldSpec { name: "mask".to_owned(), kind }];
+        let source = Labels { fields, damage: |_| Ok(()) };
+        let builder = Loader::from_source(source).pipeline("mask", ops![Squeeze]);
+        let error = builder.build().err().unwrap();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Pipeline, Some("mask")));
+        let text = "field mask: its elements are <u4, but ops take |u1, |b1, <i2, ";
+        assert!(error.to_string().starts_with(text), "{error}");
     }
 }

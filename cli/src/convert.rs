@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Convert a dataset: to a .beton file, WebDataset's tar shards, TFRecord shards or a folder.
 ///
-/// The name of DST says which: x.beton, x-{000000}.tar, x-{00000}-of-{N}.tfrecord, or any other for a
-/// folder of images. A conversion that was stopped goes on when the same command is run again: what
+/// The name of DST says which: x.beton, x-{000000}.tar, x-{00000}-of-{N}.tfrecord, or a name without
+/// an extension or with a / at its end for a folder of images. A conversion that was stopped goes on when the same command is run again: what
 /// is whole is kept, and every byte is in the end as if it had never been stopped.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

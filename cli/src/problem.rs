@@ -4,7 +4,7 @@ use super::print::count;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
-use fuseloop::internals::loader::{LoadErrorKind, SampleCause};
+use fuseloop::internals::loader::{LoadErrorKind, LoadSampleError, SampleCause};
 use fuseloop::internals::plan::PlanError;
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
@@ -29,7 +29,7 @@ pub(super) enum Problem {
     #[error(transparent)]
     Library(#[from] Error),
     #[error(transparent)]
-    Sample(#[from] fuseloop::internals::loader::LoadSampleError),
+    Sample(#[from] LoadSampleError),
     #[error(transparent)]
     Memory(#[from] fuseloop::ops::internals::memory::NoMemory),
     #[error("{}: line {line} is not a sample number", .path.display())]
@@ -141,6 +141,8 @@ fn damage(samples: u64) -> String {
 
 const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEGs";
 
+const NAME: &str = "check the name; `fuseloop info --help` shows what can be opened";
+
 const AGAIN: &str =
     "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
@@ -151,6 +153,7 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
         SampleCause::Read(ReadErrorKind::NoSuchSample { .. }) => {
             Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
         }
+        SampleCause::Label(_) => Some("`OneHot` takes the largest label plus 1"),
         _ => Some(DAMAGED),
     }
 }
@@ -163,9 +166,7 @@ fn library_help(error: &Error) -> Option<&'static str> {
     let recut = converted.or_else(|| error.cause().map(recut_help));
     let parsed = recut.or_else(|| error.cause().map(parse_help));
     parsed.unwrap_or_else(|| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::Format | ErrorKind::Unsupported => {
-            Some("check the name; `fuseloop info --help` shows what can be opened")
-        }
+        ErrorKind::NotFound | ErrorKind::Format | ErrorKind::Unsupported => Some(NAME),
         _ => None,
     })
 }
@@ -187,7 +188,7 @@ fn load_help(error: &LoadErrorKind) -> Option<&'static str> {
 fn source_help(error: &SourceError) -> Option<&'static str> {
     let SourceErrorKind::Open(error) = &error.kind else { return None };
     match error {
-        OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some(WRITE),
+        OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some(NAME),
         OpenError::Io(error) if error.kind() == io::ErrorKind::InvalidInput => Some(WRITE),
         OpenError::Header(HeaderError::Unfinished) => {
             Some("its writer was stopped: write it again with `fuseloop write`")
@@ -198,7 +199,7 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
         OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
             "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
         ),
-        OpenError::Header(_) | OpenError::Field(_) => {
+        OpenError::Header(_) | OpenError::Unknown(_) | OpenError::Field(_) => {
             Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` writes one")
         }
         _ => None,
@@ -219,7 +220,7 @@ fn plan_help(error: &PlanError) -> Option<&'static str> {
 
 fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
-        ParseCause::Io(error) => io_help(error),
+        ParseCause::Io(error) => read_help(error),
         ParseCause::Spec(cause) => op_help(cause),
         ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
             Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
@@ -241,7 +242,10 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
 
 fn run_help(error: &RunError) -> Option<&'static str> {
     match error {
-        RunError::Fill { .. } => Some(DAMAGED),
+        RunError::Fill { source, .. } => {
+            let error = source.downcast_ref::<LoadSampleError>();
+            error.map_or(Some(DAMAGED), |error| sample_help(&error.cause))
+        }
         RunError::Panicked { .. } => Some("this is a bug: please report it with the sample"),
         RunError::Slot(_) => Some("a smaller `--batch-size` takes less memory"),
         _ => None,
@@ -263,7 +267,7 @@ fn write_help(error: &WriteErrorKind) -> Option<&'static str> {
         WriteErrorKind::List(ListError::Empty { .. }) => {
             Some("other formats can't be stored yet: convert them to JPEG or PNG first")
         }
-        WriteErrorKind::List(ListError::Io { source, .. }) => io_help(source),
+        WriteErrorKind::List(ListError::Io { source, .. }) => read_help(source),
         WriteErrorKind::Target(error) => target_help(error),
         WriteErrorKind::Write { source, .. } => io_help(source),
         _ => None,
@@ -305,14 +309,14 @@ fn target_help(error: &TargetError) -> Option<&'static str> {
 fn recut_help(error: &RecutErrorKind) -> Option<&'static str> {
     match error {
         RecutErrorKind::Source(error) => match &error.kind {
-            SourceErrorKind::Open(OpenError::Io(error)) => io_help(error),
+            SourceErrorKind::Open(OpenError::Io(error)) => read_help(error),
             _ => source_help(error),
         },
         RecutErrorKind::Write(WriteErrorKind::Sample { .. }) => {
             Some("`--damaged skip` leaves such samples out and lists them")
         }
         RecutErrorKind::Write(error) => write_help(error),
-        RecutErrorKind::List(ListError::Io { source, .. }) => io_help(source),
+        RecutErrorKind::List(ListError::Io { source, .. }) => read_help(source),
         RecutErrorKind::Same { .. } | RecutErrorKind::Inside { .. } => {
             Some("choose another path for the copy: the original is never changed")
         }
@@ -322,6 +326,14 @@ fn recut_help(error: &RecutErrorKind) -> Option<&'static str> {
         }
         RecutErrorKind::Target(error) => target_help(error),
         _ => None,
+    }
+}
+
+/// Returns a hint for a file or folder that can't be read.
+fn read_help(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Some("check the path: nothing has this name"),
+        _ => io_help(error),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::source::{
 };
 use fuseloop_ops::{NumberRule, Ops};
 use std::fmt;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub struct LoaderBuilder {
     setup: CompileContext,
     /// The names that the classes of the dataset must have.
     expected_classes: Option<ClassNames>,
+    /// The positions of the ops that are from a file, by field.
+    positions: Vec<(String, Vec<String>)>,
 }
 
 /// Shows the dataset and the main settings.
@@ -142,6 +145,7 @@ impl LoaderBuilder {
                 counted_batches: None,
             },
             expected_classes: None,
+            positions: vec![],
         }
     }
 
@@ -332,6 +336,7 @@ impl LoaderBuilder {
     #[must_use]
     pub fn pipeline(mut self, field: &str, pipeline: impl Into<Pipeline>) -> Self {
         self.wanted.pipelines.retain(|(name, _)| name != field);
+        self.positions.retain(|(name, _)| name != field);
         self.wanted.pipelines.push((field.to_owned(), pipeline.into()));
         self
     }
@@ -645,6 +650,13 @@ impl LoaderBuilder {
         self.stream.is_some()
     }
 
+    /// Sets where the ops of a field are written, for errors.
+    #[cfg(feature = "spec")]
+    pub(crate) fn op_positions(mut self, field: &str, positions: Vec<String>) -> Self {
+        self.positions.push((field.to_owned(), positions));
+        self
+    }
+
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
     fn check_stream(&self) -> Result<(), LoadErrorKind> {
         let Some(stream) = &self.stream else { return Ok(()) };
@@ -696,8 +708,9 @@ impl LoaderBuilder {
     ///
     /// Fails if a setting is not valid, if a pipeline does not fit its field or can't be compiled, or if a
     /// device, a cache or the threads can't be set up.
-    pub fn build(self) -> Result<Loader, Error> {
-        Ok(self.build_loader()?)
+    pub fn build(mut self) -> Result<Loader, Error> {
+        let positions = mem::take(&mut self.positions);
+        Ok(self.build_loader().map_err(|error| error.in_file(&positions))?)
     }
 
     fn build_loader(mut self) -> Result<Loader, LoadErrorKind> {

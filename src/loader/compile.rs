@@ -2,7 +2,7 @@
 
 use super::collate::{Collate, CollateError};
 use super::component_ops::{check_lists, check_rows};
-use super::cursor;
+use super::cursor::{self, PlanPrint};
 use super::damaged::OnDamaged;
 use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadErrorKind;
@@ -16,7 +16,7 @@ use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
-use crate::source::{Escaped, FieldKind, Source};
+use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
@@ -276,14 +276,20 @@ fn plan_field(
             FieldPlan::Copied { dtype, shape } if is_array(kind, &shape) => {
                 FieldPlan::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
             }
-            _ => {
-                return Err(LoadErrorKind::NoPipeline {
-                    field: spec.name.clone(),
-                    kind: kind.word(),
-                });
-            }
+            _ => return Err(no_pipeline(spec)),
         },
     })
+}
+
+/// Returns the error for a field that takes no ops.
+fn no_pipeline(spec: &FieldSpec) -> LoadErrorKind {
+    let field = spec.name.clone();
+    match spec.kind {
+        FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => {
+            LoadErrorKind::NoElementType { field, dtype }
+        }
+        _ => LoadErrorKind::NoPipeline { field, kind: spec.kind.word() },
+    }
 }
 
 /// Refuses masks that are known to be JPEGs.
@@ -467,6 +473,22 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns a short fingerprint of each output, followed by those of its ops.
+pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
+    let mut prints = vec![];
+    for OutputPlan { name, field, draws, work, by_component, .. } in outputs {
+        let components: Vec<_> = by_component.iter().map(|(k, work)| (k, work.ops())).collect();
+        let text = format!("{name:?} {field} {draws:?} {components:?}");
+        prints.push(PlanPrint::new(format!("output {}", Escaped(name)), text));
+        let ops = device::without_device_names(work.ops());
+        prints.extend(ops.iter().enumerate().map(|(k, op)| {
+            let title = format!("op {k} of output {}, {}", Escaped(name), op.name());
+            PlanPrint::new(title, format!("{op:?}"))
+        }));
+    }
+    prints
 }
 
 /// Returns the fingerprint of everything that changes the numbers a plan produces.

@@ -19,6 +19,9 @@ const VERSION: u64 = 1;
 /// The maximum length of a text that is parsed.
 const MAX_TEXT: usize = 4096;
 
+/// The number of outputs and ops that a cursor has a short fingerprint of: as many as fit into its text.
+const PRINTS: usize = 16;
+
 /// A position in a run: all rows before it were delivered, none from it on.
 ///
 /// [`Display`](fmt::Display) writes JSON of at most 256 bytes, and [`FromStr`] parses it: PyTorch's
@@ -31,6 +34,9 @@ pub struct Cursor {
     pub order: u64,
     /// The fingerprint of the pipelines of the epoch.
     pub plan: u64,
+    /// Short fingerprints of the first outputs and ops of the plan, by which an error names the op that has
+    /// changed; 0 where there is none.
+    pub ops: [u16; 16],
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
@@ -56,10 +62,18 @@ pub enum CursorError {
         /// The version of the cursor.
         found: u64,
     },
-    /// The cursor belongs to another dataset, order, plan or seed.
+    /// The cursor belongs to another plan.
+    #[error(
+        "the cursor belongs to another plan: {changed}: resume with the pipelines that it was taken with, or start the epoch again"
+    )]
+    Plan {
+        /// The first output or op that differs.
+        changed: String,
+    },
+    /// The cursor belongs to another dataset, order or seed.
     #[error("the cursor belongs to another {what}: {cursor}, expected {own}")]
     Other {
-        /// The one that differs: `dataset`, `order`, `plan` or `seed`.
+        /// The one that differs: `dataset`, `order` or `seed`.
         what: &'static str,
         /// The value in the cursor.
         cursor: String,
@@ -100,23 +114,42 @@ pub enum CursorError {
 }
 
 impl Cursor {
-    /// Refuses a cursor of another dataset, order, seed or plan than that of `own`. The positions may
-    /// differ.
+    /// Refuses a cursor of another dataset, order, seed or plan than that of `own`, whose outputs and ops
+    /// are `plan`. The positions may differ.
     ///
     /// # Errors
     ///
     /// The first of these that differs.
-    pub(super) fn check(&self, own: &Self) -> Result<(), CursorError> {
+    pub(super) fn check(&self, own: &Self, plan: &[PlanPrint]) -> Result<(), CursorError> {
         let word = |word: u64| format!("{word:016x}");
         let compared = [
             ("dataset", word(self.dataset), word(own.dataset)),
             ("order", word(self.order), word(own.order)),
             ("seed", self.seed.to_string(), own.seed.to_string()),
-            ("plan", word(self.plan), word(own.plan)),
         ];
         match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
-            None => Ok(()),
+            None if self.plan == own.plan => Ok(()),
+            None => Err(CursorError::Plan { changed: self.changed(own, plan) }),
             Some((what, cursor, own)) => Err(CursorError::Other { what, cursor, own }),
+        }
+    }
+
+    /// Describes the first output or op that differs from those of `own`, which are `plan`.
+    fn changed(&self, own: &Self, plan: &[PlanPrint]) -> String {
+        let mut prints = self.ops.iter().zip(own.ops);
+        match prints.position(|(cursor, own)| *cursor != own) {
+            _ if self.ops[0] == 0 => "its ops are not known".to_owned(),
+            None => format!(
+                "the number rule, the EXIF orientation or what follows the first {PRINTS} ops"
+            ),
+            Some(k) => match (plan.get(k), self.ops[k]) {
+                (Some(print), 0) => format!("it has no {}", print.name),
+                (Some(print), _) => format!("{} was another, or had other parameters", print.name),
+                (None, _) => {
+                    let last = plan.last().map_or("no output", |print| &print.name);
+                    format!("it has more after {last}")
+                }
+            },
         }
     }
 
@@ -141,12 +174,18 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dataset, order, plan, seed, epoch, position } = self;
+        let Self { dataset, order, plan, ops, seed, epoch, position } = self;
         write!(
             f,
             "{{\"fuseloop\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
-             \"plan\":\"{plan:016x}\",\"seed\":{seed},\"epoch\":{epoch},\"position\":{position}}}"
-        )
+             \"plan\":\"{plan:016x}\",\"seed\":{seed},\"epoch\":{epoch},\"position\":{position}"
+        )?;
+        let known = ops.iter().rposition(|&print| print != 0).map_or(0, |last| last + 1);
+        if known > 0 {
+            let prints: String = ops[..known].iter().map(|print| format!("{print:04x}")).collect();
+            write!(f, ",\"ops\":\"{prints}\"")?;
+        }
+        f.write_str("}")
     }
 }
 
@@ -182,7 +221,15 @@ impl Cursor {
             return Err(CursorError::Version { found });
         }
         let epoch = number("epoch")?;
+        let mut ops = [0; PRINTS];
+        let prints = value.get("ops").and_then(|prints| prints.as_str()).unwrap_or_default();
+        for (print, digits) in ops.iter_mut().zip(prints.as_bytes().chunks(4)) {
+            let digits = std::str::from_utf8(digits).ok();
+            let parsed = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+            *print = parsed.ok_or_else(|| no("ops are not hex digits".to_owned()))?;
+        }
         Ok(Self {
+            ops,
             dataset: word("dataset")?,
             order: word("order")?,
             plan: word("plan")?,
@@ -190,6 +237,25 @@ impl Cursor {
             epoch: u32::try_from(epoch).map_err(|_| no(format!("epoch {epoch} is too large")))?,
             position: number("position")?,
         })
+    }
+}
+
+/// A short fingerprint of an output or an op, and its name in errors.
+#[derive(Clone, Debug)]
+pub(super) struct PlanPrint {
+    print: u16,
+    name: String,
+}
+
+impl PlanPrint {
+    /// Returns the fingerprint of a text, which is never 0.
+    pub(super) fn new(name: String, text: String) -> Self {
+        Self { print: (fingerprint([text]) as u16).max(1), name }
+    }
+
+    /// Returns the first fingerprints of a plan.
+    pub(super) fn first(plan: &[Self]) -> [u16; PRINTS] {
+        std::array::from_fn(|k| plan.get(k).map_or(0, |print| print.print))
     }
 }
 
@@ -204,8 +270,15 @@ pub(super) fn fingerprint(texts: impl IntoIterator<Item = String>) -> u64 {
 mod tests {
     use super::*;
 
-    const CURSOR: Cursor =
-        Cursor { dataset: 1, order: 2, plan: u64::MAX, seed: 42, epoch: 3, position: 640 };
+    const CURSOR: Cursor = Cursor {
+        dataset: 1,
+        order: 2,
+        plan: u64::MAX,
+        ops: [0; PRINTS],
+        seed: 42,
+        epoch: 3,
+        position: 640,
+    };
 
     #[test]
     fn a_cursor_is_short_json_and_comes_back() {
@@ -216,7 +289,8 @@ mod tests {
              \"plan\":\"ffffffffffffffff\",\"seed\":42,\"epoch\":3,\"position\":640}"
         );
         assert_eq!(text.parse::<Cursor>().unwrap(), CURSOR);
-        let largest = Cursor { seed: u64::MAX, epoch: u32::MAX, position: u64::MAX, ..CURSOR };
+        let ops = [u16::MAX; PRINTS];
+        let largest = Cursor { ops, seed: u64::MAX, epoch: u32::MAX, position: u64::MAX, ..CURSOR };
         let text = largest.to_string();
         assert!(text.len() <= 256, "{}", text.len());
         assert_eq!(text.parse::<Cursor>().unwrap(), largest);
@@ -244,8 +318,8 @@ mod tests {
 
     #[test]
     fn what_it_is_of_is_compared_by_name() {
-        let message = |other| CURSOR.check(&other).unwrap_err().to_string();
-        assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }), Ok(()));
+        let message = |other| CURSOR.check(&other, &[]).unwrap_err().to_string();
+        assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }, &[]), Ok(()));
         assert_eq!(
             message(Cursor { dataset: 255, ..CURSOR }),
             "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
@@ -255,7 +329,39 @@ mod tests {
             "the cursor belongs to another seed: 42, expected 7"
         );
         assert!(message(Cursor { order: 9, ..CURSOR }).contains("another order"));
-        assert!(message(Cursor { plan: 9, ..CURSOR }).contains("another plan"));
+        assert!(message(Cursor { plan: 9, ..CURSOR }).contains("its ops are not known"));
+    }
+
+    /// A plan of the outputs and ops with these texts, and a cursor in it.
+    fn planned(texts: &[&str]) -> (Vec<PlanPrint>, Cursor) {
+        let print = |text: &&str| PlanPrint::new((*text).to_owned(), (*text).to_owned());
+        let plan: Vec<_> = texts.iter().map(print).collect();
+        let whole = fingerprint(texts.iter().map(ToString::to_string));
+        let ops = PlanPrint::first(&plan);
+        (plan, Cursor { plan: whole, ops, ..CURSOR })
+    }
+
+    #[test]
+    fn the_op_that_has_changed_is_named() {
+        let many: Vec<String> = (0..20).map(|k| format!("op {k}")).collect();
+        let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let changed = |cursor: &[&str], own: &[&str]| {
+            let (plan, own) = planned(own);
+            let cursor: Cursor = planned(cursor).1.to_string().parse().unwrap();
+            cursor.check(&own, &plan).unwrap_err().to_string()
+        };
+        let starts = |text: String, changed: &str| {
+            let expected = format!("the cursor belongs to another plan: {changed}: resume with");
+            assert!(text.starts_with(&expected), "{text}");
+        };
+        let (a, b) = ("Flip", "Blur");
+        starts(changed(&[a], &[b]), "Blur was another, or had other parameters");
+        starts(changed(&[a], &[a, b]), "it has no Blur");
+        starts(changed(&[a, b], &[a]), "it has more after Flip");
+        let before = many.clone();
+        many[18] = "Blur";
+        let rest = "the number rule, the EXIF orientation or what follows the first 16 ops";
+        starts(changed(&before, &many), rest);
     }
 
     #[test]

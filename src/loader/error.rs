@@ -13,7 +13,9 @@ use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
-use crate::source::{BoxError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError};
+use crate::source::{
+    BoxError, Escaped, NdType, ReadErrorKind, SampleLocation, Source, SourceError,
+};
 use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::{Device, ParamError, Size};
@@ -146,6 +148,14 @@ pub enum LoadErrorKind {
         /// The reason.
         error: PlanError,
     },
+    /// An op of a pipeline file does not fit.
+    #[error("{position}: {error}")]
+    InFile {
+        /// The file, the line and the column of the op.
+        position: String,
+        /// The error.
+        error: Box<Self>,
+    },
     /// A pipeline was set for a field that takes no ops.
     #[error("field {} is {kind}: only images, ints, floats and arrays take ops", Escaped(field))]
     NoPipeline {
@@ -153,6 +163,17 @@ pub enum LoadErrorKind {
         field: String,
         /// The kind of the field.
         kind: &'static str,
+    },
+    /// A pipeline was set for an array whose elements no op takes.
+    #[error(
+        "field {}: its elements are {dtype}, but ops take |u1, |b1, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its bytes",
+        Escaped(field)
+    )]
+    NoElementType {
+        /// The field.
+        field: String,
+        /// The type of its elements.
+        dtype: NdType,
     },
     /// A field that is not an image can't be a mask.
     #[error("field {}: only a field of images can be a mask", Escaped(field))]
@@ -434,6 +455,25 @@ fn no_samples(dataset: &str, [samples, chosen]: [u64; 2], order: &str, world: u3
 }
 
 impl LoadErrorKind {
+    /// Adds the position of the op that the error is about, if the pipeline is from a file.
+    pub(super) fn in_file(self, positions: &[(String, Vec<String>)]) -> Self {
+        let op = match &self {
+            Self::Plan { output, error } => error.op_index().map(|index| (output, index)),
+            Self::OnDevice { output, error: DeviceError::CannotRun { op_index, .. } } => {
+                Some((output, *op_index))
+            }
+            _ => None,
+        };
+        let position = op.and_then(|(output, index)| {
+            let (_, ops) = positions.iter().find(|(name, _)| name == output)?;
+            ops.get(index)
+        });
+        match position.cloned() {
+            Some(position) => Self::InFile { position, error: Box::new(self) },
+            None => self,
+        }
+    }
+
     /// Returns true if a device is not available or can't run the lists: a CPU could.
     pub(super) fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::OnDevice { .. })
@@ -555,7 +595,9 @@ impl Cause for LoadErrorKind {
             Self::Other(error) | Self::Begin { error, .. } | Self::Classes { error, .. } => {
                 error.details()
             }
+            Self::InFile { error, .. } => error.details(),
             Self::Source(error) => error.details(),
+            Self::Order(OrderError::Class { sample, source }) => of_stage(source).sample(*sample),
             Self::Order(error) => error.details(),
             Self::Device(error) => error.details(),
             Self::Threads(error) => error.details(),
@@ -580,6 +622,7 @@ impl Cause for LoadErrorKind {
             | Self::Plan { output, .. }
             | Self::Component { output, .. }
             | Self::Compile { output, .. }
+            | Self::NoElementType { field: output, .. }
             | Self::MaskKind { field: output }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
@@ -595,6 +638,7 @@ impl Cause for LoadErrorKind {
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
+            | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
             | Self::NoBatch { .. }
             | Self::Workers

@@ -41,7 +41,7 @@ pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheStats};
 pub use collate::Collate;
 pub use cursor::Cursor;
-use cursor::CursorError;
+use cursor::{CursorError, PlanPrint};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
@@ -164,7 +164,7 @@ impl Loader {
     fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadErrorKind> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
-        cursor.check(&self.begin(epoch, &stage))?;
+        cursor.check(&self.begin(epoch, &stage), stage.prints())?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
@@ -279,7 +279,8 @@ impl Loader {
     fn begin(&self, epoch: Epoch, stage: &LoaderStage) -> Cursor {
         let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
-        Cursor { dataset, order, plan: stage.fingerprint(), seed, epoch: epoch.0, position: 0 }
+        let (plan, ops) = (stage.fingerprint(), PlanPrint::first(stage.prints()));
+        Cursor { dataset, order, plan, ops, seed, epoch: epoch.0, position: 0 }
     }
 
     /// Returns the number of rows of a batch over all ranks.

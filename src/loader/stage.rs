@@ -2,7 +2,8 @@
 //! compiled loops.
 
 use super::cache::{CacheLookup, PendingEntry, SampleCache};
-use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint};
+use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint, plan_prints};
+use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadErrorKind, LoadSampleError, SampleCause};
@@ -50,6 +51,7 @@ pub(super) struct LoaderStage {
     /// True if the plan of an output depends on the component of the dataset that a sample belongs to.
     has_components: bool,
     fingerprint: u64,
+    prints: Arc<[PlanPrint]>,
     shared: StageShared,
 }
 
@@ -141,6 +143,7 @@ impl LoaderStage {
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
+        let prints = plan_prints(&outputs).into();
         Self {
             source,
             outputs,
@@ -153,6 +156,7 @@ impl LoaderStage {
             setup,
             has_components,
             fingerprint,
+            prints,
             shared,
         }
     }
@@ -170,6 +174,11 @@ impl LoaderStage {
     /// Returns the fingerprint of the plan: the outputs, their ops and the rules they run by.
     pub(super) fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    /// Returns the short fingerprints of the outputs and their ops.
+    pub(super) fn prints(&self) -> &[PlanPrint] {
+        &self.prints
     }
 
     /// Returns another sample for the row of `visit`; `attempt` numbers the substitutes tried.

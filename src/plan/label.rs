@@ -20,7 +20,10 @@ pub struct LabelPlan {
 
 /// A label outside the classes of a one-hot vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("label {label}, but OneHot has classes 0..{classes}")]
+#[error(
+    "label {label} is none of the {classes} classes of OneHot, which are 0 to {}: give OneHot more classes, or correct the label",
+    classes - 1
+)]
 pub struct LabelError {
     /// The label.
     pub label: i64,
@@ -428,7 +431,10 @@ mod tests {
     fn a_label_beyond_the_classes_is_an_error() {
         let plan = LabelPlan::new(ops![OneHot::new(4).unwrap()], DType::I64).unwrap();
         let error = plan.run(SampleKey::default(), Scalar::Int(4), &mut [0; 16]).unwrap_err();
-        assert_eq!(error.to_string(), "label 4, but OneHot has classes 0..4");
+        assert_eq!(
+            error.to_string(),
+            "label 4 is none of the 4 classes of OneHot, which are 0 to 3: give OneHot more classes, or correct the label"
+        );
     }
 
     #[test]

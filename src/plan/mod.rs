@@ -174,6 +174,20 @@ pub enum PlanError {
     },
 }
 
+impl PlanError {
+    /// Returns the index in the list of the op that the error is about.
+    pub(crate) fn op_index(&self) -> Option<usize> {
+        match self {
+            Self::Type { op_index, .. }
+            | Self::Op { op_index, .. }
+            | Self::Pixels { op_index, .. }
+            | Self::TooManyFlatOps { op_index, .. }
+            | Self::Uneven { op_index, .. } => Some(*op_index),
+            _ => None,
+        }
+    }
+}
+
 /// The plan of one image output.
 #[derive(Debug)]
 pub struct ImagePlan {

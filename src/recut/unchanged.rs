@@ -1,6 +1,7 @@
 //! Why a JPEG is left unchanged.
 
 use crate::decode::DecodeError;
+use crate::error::{Cause, Details, ErrorKind};
 
 /// Why a JPEG is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,5 +129,11 @@ impl From<DecodeError> for Unchanged {
             DecodeError::OpenHeight => Self::OpenHeight,
             error => Self::damaged(&error),
         }
+    }
+}
+
+impl Cause for Unchanged {
+    fn details(&self) -> Details<'_> {
+        Details::of(ErrorKind::Unsupported)
     }
 }

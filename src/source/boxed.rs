@@ -20,6 +20,7 @@ impl From<BoxError> for Error {
 }
 
 /// Converts the error of opening or counting a dataset, which may be a text alone.
+#[cfg(any(feature = "remote", feature = "tar", feature = "tfrecord"))]
 pub(super) fn dataset_error(error: BoxError) -> Error {
     of(error, ErrorKind::Format)
 }

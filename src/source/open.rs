@@ -15,6 +15,7 @@
 //!
 //! All files of a name have one format, which the end of the name tells.
 
+use super::beton::{OpenError, SourceErrorKind};
 use super::{
     Beton, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream, remote,
 };
@@ -152,11 +153,23 @@ pub fn saved_listing(folder: &Path) -> PathBuf {
 fn beton(path: &Path) -> Result<Beton, Error> {
     let options = OpenOptions::default();
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
-        return Beton::open(path, &options);
+        return Ok(Beton::open_file(path, &options).map_err(|error| unknown(path, error))?);
     };
     let object = remote::object(url)?;
     let opened = Beton::of_reader(object, &options);
     Ok(opened.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })?)
+}
+
+/// Says of a file that is no `.beton` file, and not called one, that its extension tells no other format.
+fn unknown(path: &Path, error: SourceError) -> SourceError {
+    match error {
+        SourceError { kind: SourceErrorKind::Open(OpenError::Header(header)), .. }
+            if path.extension().is_none_or(|extension| extension != "beton") =>
+        {
+            SourceError { path: path.to_owned(), kind: OpenError::Unknown(header).into() }
+        }
+        error => error,
+    }
 }
 
 impl FileFormat {

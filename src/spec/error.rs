@@ -62,7 +62,7 @@ pub struct TextPosition {
 }
 
 /// Formats `:7:14`, or nothing.
-fn suffix(position: &Option<TextPosition>) -> String {
+pub(super) fn suffix(position: &Option<TextPosition>) -> String {
     position
         .map_or_else(String::new, |TextPosition { line, column, .. }| format!(":{line}:{column}"))
 }

@@ -53,8 +53,8 @@ use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, SpecCause, SpecEntry, SpecError, SpecTable, SpecValue, build_ops,
-    optional,
+    OpArgs, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
+    build_ops, optional,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +91,8 @@ pub struct Spec {
 struct FieldOps {
     value: Arc<SpecValue>,
     fixed: Option<Ops>,
+    /// The file, the line and the column of each op.
+    positions: Vec<String>,
 }
 
 /// The loader settings in a file. `None` means the loader's default.
@@ -239,7 +241,13 @@ impl Spec {
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         let spec = Self::of_table(&top);
-        Ok(spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?)
+        let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
+        for FieldOps { value, positions, .. } in spec.fields.values_mut() {
+            if let SpecData::List(ops) = &value.datum {
+                *positions = ops.iter().map(|op| read::shown(op.at, text, path)).collect();
+            }
+        }
+        Ok(spec)
     }
 
     fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
@@ -256,7 +264,7 @@ impl Spec {
                 .map(|epoch| build_at(&value, Epoch(*epoch)))
                 .collect::<Result<Vec<_>, _>>()?;
             let fixed = if schedule::changes(&value) { None } else { lists.pop() };
-            Ok((name, FieldOps { value: Arc::new(value), fixed }))
+            Ok((name, FieldOps { value: Arc::new(value), fixed, positions: vec![] }))
         });
         Ok(Self { settings, fields: fields.collect::<Result<_, SpecError>>()? })
     }
@@ -322,7 +330,7 @@ impl Spec {
         for (output, collate) in &settings.collate {
             builder = builder.collate(output, collate.clone());
         }
-        for (field, FieldOps { value, fixed }) in &self.fields {
+        for (field, FieldOps { value, fixed, positions }) in &self.fields {
             builder = match fixed {
                 Some(ops) => builder.pipeline(field, ops.clone()),
                 None => {
@@ -332,6 +340,7 @@ impl Spec {
                     })
                 }
             };
+            builder = builder.op_positions(field, positions.clone());
         }
         builder
     }

@@ -1,7 +1,7 @@
 //! Parses TOML text to values, with the position of each value.
 
 use super::MAX_BYTES;
-use super::error::{ParseCause, ParseError, TextPosition};
+use super::error::{ParseCause, ParseError, TextPosition, suffix};
 use crate::error::Error;
 use fuseloop_ops::internals::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
 use std::fs::{self, File};
@@ -28,6 +28,12 @@ impl SpecFault {
         let position = self.at.map(|at| position(text, at));
         ParseError { path: path.into(), position, cause: self.cause }
     }
+}
+
+/// Returns the position of a value as errors show it, such as `train.toml:7:14`.
+pub(super) fn shown(at: Option<usize>, text: &str, path: &Path) -> String {
+    let position = at.map(|at| position(text, at));
+    format!("{}{}", path.display(), suffix(&position))
 }
 
 /// Returns the line and character of a byte. The text has at most [`MAX_BYTES`] bytes, so no count is

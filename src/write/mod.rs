@@ -146,7 +146,7 @@ fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError
 ///
 /// # Errors
 ///
-/// See [`write`].
+/// See [`write()`].
 pub fn write_iter(
     rows: impl IntoIterator<Item = Vec<FieldValue>>,
     fields: &[FieldSpec],
@@ -161,7 +161,7 @@ pub fn write_iter(
 ///
 /// # Errors
 ///
-/// See [`write`].
+/// See [`write()`].
 pub fn try_write_iter(
     rows: impl IntoIterator<Item = Result<Vec<FieldValue>, BoxError>>,
     fields: &[FieldSpec],
@@ -193,13 +193,13 @@ pub fn try_write_iter(
 ///
 /// # Errors
 ///
-/// See [`write`].
+/// See [`write()`].
 pub fn write_folder(
     dir: impl AsRef<Path>,
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    let list = ImageList::open(dir.as_ref(), options.links)?;
+    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteErrorKind::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;

@@ -361,8 +361,8 @@ fn a_dataset_without_samples_is_read() {
 
 #[test]
 fn a_wrong_header_is_named() {
-    assert_eq!(message(&[2, 0, 1]), "the file ends inside its header of 24 bytes");
-    assert_eq!(message(&patched(0, &[3])), "version 3 at byte 0, this reader knows 2");
+    assert_eq!(message(&[2, 0, 1]), "not a .beton file: it ends inside its header of 24 bytes");
+    assert_eq!(message(&patched(0, &[3])), "not a .beton file: version 3 at byte 0, expected 2");
     assert_eq!(message(&patched(2, &[0])), "0 fields at byte 2, expected at least 1");
     assert_eq!(
         message(&patched(4, &[3, 0, 0, 0])),
@@ -547,7 +547,9 @@ fn no_control_byte_of_a_name_reaches_a_message() {
     let path = folder.path().join("a\u{1b}[2Jb.beton");
     fs::write(&path, [0; 30]).unwrap();
     let message = Beton::open(&path, &OpenOptions::default()).unwrap_err().to_string();
-    assert!(message.ends_with("a\\u{1b}[2Jb.beton: version 0 at byte 0, this reader knows 2"));
+    assert!(
+        message.ends_with("a\\u{1b}[2Jb.beton: not a .beton file: version 0 at byte 0, expected 2")
+    );
 }
 
 #[test]
@@ -571,7 +573,7 @@ fn folders_and_empty_files_are_refused() {
     assert_eq!(refusal(folder.path()), "not a regular file");
     let empty = folder.path().join("empty.beton");
     fs::write(&empty, []).unwrap();
-    assert_eq!(refusal(&empty), "the file ends inside its header of 24 bytes");
+    assert_eq!(refusal(&empty), "not a .beton file: it ends inside its header of 24 bytes");
 }
 
 /// Opening a FIFO would block until another process opens it for writing.

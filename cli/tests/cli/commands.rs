@@ -919,15 +919,27 @@ fn an_error_names_the_cause_and_the_next_step() {
         ("op.toml", "image = ['Resise']"),
         ("param.toml", "image = [{ op = 'Resize', sise = 1 }]"),
         ("field.toml", "picture = ['ToChannelsFirst']"),
+        ("type.toml", "image = ['ToChannelsFirst',\n  { op = 'OneHot', classes = 2 }]"),
+        (
+            "classes.toml",
+            "image = [{ op = 'RandomResizedCrop', size = 8 }]\nlabel = [{ op = 'OneHot', classes = 1 }]",
+        ),
     ] {
         fs::write(path.join(name), format!("[fields]\n{fields}")).unwrap();
     }
+    fs::write(path.join("wide.csv"), "path,label\na.jpg,1\nb.jpg,2,3\n").unwrap();
+    fs::write(path.join("head.csv"), "path,label\n").unwrap();
+    fs::write(path.join("hello.txt"), "hello").unwrap();
     for (args, message, help) in [
-        (&["info", "none.beton"][..], "none.beton: No such file", "fuseloop write FOLDER"),
+        (&["info", "none.beton"][..], "none.beton: No such file", "what can be opened"),
         (&["info", "empty"], "no .jpg, .jpeg or .png file", "what can be opened"),
         (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
         (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
-        (&["bench", "text.beton"], "text.beton: version", "is it a .beton file?"),
+        (
+            &["bench", "text.beton"],
+            "text.beton: not a .beton file: version",
+            "is it a .beton file?",
+        ),
         (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
         (&["bench", "unfinished.beton"], "not finished by its writer", "write it again"),
         (&["info", "cut.beton"], "cut.beton: ", "copy it again"),
@@ -935,7 +947,23 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
         (&["write", "empty", "x.beton"], "no .jpg, .jpeg or .png file", "convert them to JPEG"),
-        (&["write", "nothing", "x.beton"], "nothing", "check the path"),
+        (&["write", "nothing", "x.beton"], "nothing", "nothing has this name"),
+        (&["info", "wide.csv"], "line 3: 3 columns, expected 2 (path, label): quote", ""),
+        (&["info", "head.csv"], "the table lists no image", ""),
+        (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
+        (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
+        (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
+        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
+        (
+            &["bench", "photos.beton", "-p", "type.toml"],
+            "type.toml:3:3: output image: op 1 of the list: OneHot takes a label or an array",
+            "",
+        ),
+        (
+            &["bench", "photos.beton", "-p", "classes.toml"],
+            "label 1 is none of the 1 classes of OneHot, which are 0 to 0",
+            "the largest label plus 1",
+        ),
         (&["write", "photos", "photos"], "is a directory", "name a file"),
         (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
         (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
@@ -950,7 +978,11 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
         (&["recut", "photos.beton", "photos.beton"], "another name", "another path"),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
-        (&["recut", "text.beton", "x.beton"], "text.beton: version", "is it a .beton file?"),
+        (
+            &["recut", "text.beton", "x.beton"],
+            "text.beton: not a .beton file: version",
+            "is it a .beton file?",
+        ),
         (
             &["bench", "photos.beton", "-p", "none.toml"],
             "none.toml: No such file",

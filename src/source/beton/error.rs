@@ -39,6 +39,9 @@ pub enum OpenError {
     /// The header is wrong.
     #[error(transparent)]
     Header(#[from] HeaderError),
+    /// The file is no `.beton` file, and its name has no other known extension.
+    #[error("{0}, and its extension is not one of .tar, .tfrecord, .csv, .tsv and .jsonl")]
+    Unknown(HeaderError),
     /// A range of the file can't be read.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
@@ -132,7 +135,7 @@ impl Cause for OpenError {
         match self {
             Self::Io(error) => Details::of_io(error.kind()),
             Self::Read(kind) => kind.details(),
-            Self::Header(_) | Self::Field(_) => format,
+            Self::Header(_) | Self::Unknown(_) | Self::Field(_) => format,
             Self::SampleTable { start, .. } | Self::AllocationTable { start, .. } => {
                 format.offset(*start)
             }

@@ -125,10 +125,10 @@ impl Header {
 #[non_exhaustive]
 pub enum HeaderError {
     /// Fewer than [`Header::SIZE`] bytes.
-    #[error("the file ends inside its header of {} bytes", Header::SIZE)]
+    #[error("not a .beton file: it ends inside its header of {} bytes", Header::SIZE)]
     Truncated,
     /// Another version of the format, or another format.
-    #[error("version {found} at byte 0, this reader knows {}", Header::VERSION)]
+    #[error("not a .beton file: version {found} at byte 0, expected {}", Header::VERSION)]
     Version {
         /// The version in the file.
         found: u16,

@@ -32,6 +32,12 @@ pub enum ListError {
         /// How the links in the folder were treated.
         links: LinkCounts,
     },
+    /// A table has no lines besides its header.
+    #[error("{path:?}: the table lists no image: expected a line such as `cat/1.jpg,cat` for each")]
+    EmptyTable {
+        /// The table.
+        path: PathBuf,
+    },
     /// A file of a folder without sub-folders has no `_` in its name.
     #[error(
         "{path:?}: no class: a folder without sub-folders needs names such as class_name.jpg \
@@ -42,7 +48,9 @@ pub enum ListError {
         path: PathBuf,
     },
     /// A line of a table is not `path,label`.
-    #[error("{path:?}: line {line}: {found} columns, expected path and label")]
+    #[error(
+        "{path:?}: line {line}: {found} columns, expected path and label: quote a value that has a comma"
+    )]
     Columns {
         /// The table.
         path: PathBuf,
@@ -137,6 +145,7 @@ impl Cause for ListError {
             Self::Io { path, source } => Details::of_io(source.kind()).path(path),
             Self::Threads(error) => error.details(),
             Self::Empty { path, .. }
+            | Self::EmptyTable { path }
             | Self::NoClass { path }
             | Self::Columns { path, .. }
             | Self::Table { path, .. }

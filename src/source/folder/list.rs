@@ -286,8 +286,13 @@ mod tests {
         assert_eq!(list.classes, ["cat", "dog"]);
 
         let error = read("t.csv", "a.jpg,1\nb.jpg\n").unwrap_err().to_string();
-        assert!(error.ends_with("line 2: 1 columns, expected path and label"), "{error}");
-        assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::Empty { .. })));
+        assert!(
+            error.ends_with(
+                "line 2: 1 columns, expected path and label: quote a value that has a comma"
+            ),
+            "{error}"
+        );
+        assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::EmptyTable { .. })));
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
         assert!(matches!(
             ImageList::open(&dir.path().join("bad.csv"), Links::Follow),

@@ -17,7 +17,6 @@
 //! | anything else that JSON has       | Json                                                      |
 
 use super::error::ListError;
-use super::links::LinkCounts;
 use super::list::number_names;
 use super::names::{Names, Packed};
 use super::numbers::ClassNumbers;
@@ -212,8 +211,10 @@ fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
     let mut lines = vec![];
     for (line, row) in rows {
         if row.len() != names.len() {
-            let (found, wanted) = (row.len(), names.len());
-            let reason = format!("{found} columns, expected {wanted}");
+            let (found, wanted, names) = (row.len(), names.len(), names.join(", "));
+            let reason = format!(
+                "{found} columns, expected {wanted} ({names}): quote a value that has a comma"
+            );
             return Err(ListError::Table { path: path.to_owned(), line, reason });
         }
         lines.push((line, row.into_iter().map(Json::String).collect()));
@@ -274,7 +275,7 @@ fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
 
 /// Returns the error for a table without lines.
 fn empty_table(table: &Path) -> ListError {
-    ListError::Empty { path: table.to_owned(), ignored: 0, links: LinkCounts::default() }
+    ListError::EmptyTable { path: table.to_owned() }
 }
 
 #[cfg(not(feature = "tables"))]

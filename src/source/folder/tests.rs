@@ -360,7 +360,11 @@ fn a_table_without_a_header_is_path_and_label() {
     let folder = table("t.tsv", "a.jpg\tdog\nb.jpg\tcat\n").unwrap();
     assert_eq!(rows(&folder), [row("a.jpg", 1), row("b.jpg", 0)]);
     let message = |text: &str| table("t.csv", text).unwrap_err().to_string();
-    assert!(message("a.jpg,1\nb.jpg\n").ends_with("line 2: 1 columns, expected 2"));
+    assert!(
+        message("a.jpg,1\nb.jpg\n").ends_with(
+            "line 2: 1 columns, expected 2 (path, label): quote a value that has a comma"
+        )
+    );
     assert!(message("path,image\na.jpg,1\n").contains("column name \"image\""));
     assert!(message("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
     assert!(message("").contains("no .jpg"));

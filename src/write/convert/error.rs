@@ -36,6 +36,14 @@ pub enum ConvertErrorKind {
         /// The field, the cause and the remedy.
         reason: String,
     },
+    /// No format has the destination's extension.
+    #[error(
+        "{path:?}: no format has this extension; .beton, .tar and .tfrecord have one, and a name that ends with / is a folder"
+    )]
+    Extension {
+        /// The destination.
+        path: PathBuf,
+    },
     /// The destination already exists.
     #[error("{path:?} already exists")]
     Exists {
@@ -119,9 +127,10 @@ impl Cause for ConvertErrorKind {
             Self::Exists { path } => Details::of(ErrorKind::AlreadyExists).path(path),
             Self::Journal { path, .. } => Details::of(ErrorKind::Format).path(path),
             Self::Fields { path, .. } => field.path(path),
-            Self::Pick { path, .. } | Self::Same { path } | Self::Inside { dst: path, .. } => {
-                parameter.path(path)
-            }
+            Self::Extension { path }
+            | Self::Pick { path, .. }
+            | Self::Same { path }
+            | Self::Inside { dst: path, .. } => parameter.path(path),
         }
     }
 }

@@ -51,7 +51,7 @@ use pictures::ImageFiles;
 use rename::{changes, renamed};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 /// How a dataset is converted.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +131,17 @@ impl OutputFormat {
     }
 }
 
+/// Refuses a new folder whose name looks like that of a file, unless it ends with a slash.
+fn check_extension(dst: &Path) -> Result<(), ConvertErrorKind> {
+    let is_named = dst.extension().is_none() || is_compressed(dst);
+    let is_slashed =
+        dst.as_os_str().as_encoded_bytes().last().is_some_and(|&b| is_separator(b.into()));
+    if OutputFormat::of(dst) != OutputFormat::Folder || is_named || is_slashed || dst.is_dir() {
+        return Ok(());
+    }
+    Err(ConvertErrorKind::Extension { path: dst.to_owned() })
+}
+
 /// Returns true if the name asks for compressed shards, which are not written; it would be a strange
 /// name for a folder.
 fn is_compressed(dst: &Path) -> bool {
@@ -139,7 +150,7 @@ fn is_compressed(dst: &Path) -> bool {
 }
 
 /// Writes a dataset in the format that the name of `dst` selects: `x.beton`, `x-{000000}.tar`,
-/// `x-{00000}-of-{N}.tfrecord`, or a folder of images.
+/// `x-{00000}-of-{N}.tfrecord`, or a folder of images: a name without an extension, or with a `/` at its end.
 ///
 /// A conversion that was interrupted, at whatever moment, resumes when the function is called again:
 /// complete outputs are kept, and the result is the same to the byte as if it had never been
@@ -175,6 +186,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport, Error> {
     let dst = dst.as_ref();
+    check_extension(dst)?;
     Ok(DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()?)
 }
 

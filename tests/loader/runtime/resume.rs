@@ -75,7 +75,9 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     is_of(message(builder(&path).seed(SEED + 1)), "seed");
     is_of(message(builder(&path).order(Order::Sequential)), "order");
     is_of(message(builder(&path).indices(0..11)), "order");
-    is_of(message(builder(&path).pipeline("image", crops(17))), "plan");
+    let text = message(builder(&path).pipeline("image", crops(17)));
+    assert!(text.contains("another plan: op 0 of output image, RandomResizedCrop was"), "{text}");
+    is_of(text, "plan");
     is_of(message(builder(&path).number_rule(NumberRule::Exact)), "plan");
     is_of(message(builder(&path).without("label")), "plan");
     assert_eq!(
