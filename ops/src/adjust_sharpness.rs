@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Moves an image away from its blurred version, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAdjustSharpness.md"))]
+///
 /// torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
 ///
 /// ```text

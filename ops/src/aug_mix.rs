@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Mixes an image with the results of a few random chains of ops.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/AugMix.md"))]
+///
 /// Hendrycks et al., arXiv:1912.02781.
 ///
 /// ```text

@@ -43,6 +43,8 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
 
 /// Runs one of 25 pairs of actions, which were found by search and are drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/AutoAugment.md"))]
+///
 /// The method is by Cubuk et al., arXiv:1805.09501; the details are those of torchvision's
 /// `AutoAugment`.
 ///

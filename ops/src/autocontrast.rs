@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Stretches each channel from its darkest and brightest value to 0 and 255, in a share `p` of the
 /// images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAutocontrast.md"))]
+///
 /// ```text
 /// out = (in - low) * 255 / (high - low)     truncated where the rule is Exact
 /// out = in                                  where a channel has one value only

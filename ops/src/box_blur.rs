@@ -10,6 +10,8 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 
 /// Blurs an image: every pixel becomes the mean of the pixels around it.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/BoxBlur.md"))]
+///
 /// The kernel starts `floor(side / 2)` pixels before the pixel, and the image is reflected at its
 /// edges. The result is that of OpenCV's `blur(ksize)`, to the bit, for kernels of up to 4096 pixels
 /// whose number of pixels is not a power of two. For powers of two, OpenCV rounds more than half of the

@@ -9,6 +9,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Multiplies every value by one random factor, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomBrightness.md"))]
+///
 /// ```text
 /// out = clamp(in * factor)
 /// ```

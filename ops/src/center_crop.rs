@@ -12,6 +12,8 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Cuts the centre out of an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/CenterCrop.md"))]
+///
 /// The op has two forms, since torchvision and FFCV mean different things by the name:
 ///
 /// * [`CenterCrop::new`] is torchvision's: a window of `height x width` pixels around the centre, at

@@ -8,6 +8,8 @@ use crate::shape::Layout;
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToChannelsFirst.md"))]
+///
 /// ```text
 /// out[c, y, x] = in[y, x, c]       [H, W, C] -> [C, H, W]
 /// ```
@@ -22,6 +24,8 @@ use crate::shape::Layout;
 pub struct ToChannelsFirst;
 
 /// `[C, H, W] -> [H, W, C]`, the layout that TensorFlow and JAX expect.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToChannelsLast.md"))]
 ///
 /// ```text
 /// out[y, x, c] = in[c, y, x]       [C, H, W] -> [H, W, C]

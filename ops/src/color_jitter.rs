@@ -15,6 +15,8 @@ const NAME: &str = "ColorJitter";
 
 /// Changes brightness, contrast, saturation and hue, in an order drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ColorJitter.md"))]
+///
 /// This is torchvision's `ColorJitter`. The order, one of all permutations, is drawn first, then the
 /// factors in the fixed order brightness, contrast, saturation, hue. Each factor is uniform in
 /// `max(0, 1 - value)..1 + value`, the hue in `-value..value`. A value of 0, or a range of only the

@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 /// Multiplies every pixel by a matrix: each channel becomes a weighted sum of the three channels
 /// and a constant.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ColorMatrix.md"))]
+///
 /// ```text
 /// out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
 /// ```

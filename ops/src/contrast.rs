@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Moves every value away from the image's mean grey, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomContrast.md"))]
+///
 /// ```text
 /// out  = clamp(in * factor + mean * (1 - factor))
 /// mean = the mean over the image of trunc(0.2989 R + 0.587 G + 0.114 B)

@@ -10,6 +10,8 @@ use crate::{DType, TypeError};
 
 /// Changes the type of the elements.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Convert.md"))]
+///
 /// | from              | to                  | each value                                          |
 /// |-------------------|---------------------|-----------------------------------------------------|
 /// | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |

@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 /// Copies a rectangle of another sample of the batch into each sample, and mixes the labels by
 /// area.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/CutMix.md"))]
+///
 /// Yun et al., arXiv:1905.04899.
 ///
 /// ```text

@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Paints over a random square.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Cutout.md"))]
+///
 /// DeVries and Taylor, arXiv:1708.04552.
 ///
 /// This is FFCV's `Cutout(crop_size, fill)`: the square is entirely inside the image; its row and then

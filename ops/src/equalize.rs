@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Spreads each channel's levels so that all are about equally frequent, in a share `p` of the
 /// images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomEqualize.md"))]
+///
 /// ```text
 /// step    = floor((pixels - count[last]) / 255)             last: the brightest level that occurs
 /// out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in

@@ -11,6 +11,8 @@ use crate::{NumberRule, ParamError, TypeError};
 
 /// Raises every value to a power.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Gamma.md"))]
+///
 /// ```text
 /// out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
 /// ```
@@ -72,6 +74,8 @@ impl TableOp for Gamma {
 }
 
 /// Raises every value of a share `p` of the images to a random power.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomGamma.md"))]
 ///
 /// ```text
 /// out = 255 * (in / 255)^gamma

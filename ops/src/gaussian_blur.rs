@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 
 /// Blurs an image with a random standard deviation.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GaussianBlur.md"))]
+///
 /// This is torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation per sample, uniform
 /// in a range, is used along both axes, and the image is reflected at its edges.
 ///

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Adds a normally distributed number to every value.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GaussianNoise.md"))]
+///
 /// ```text
 /// on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
 /// on floats   out = in + z               z = mean + sigma * n

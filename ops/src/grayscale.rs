@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Grayscale.md"))]
+///
 /// ```text
 /// out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
 /// ```
@@ -58,6 +60,8 @@ impl PixelOp for Grayscale {
 }
 
 /// Converts a share `p` of the images to grey.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomGrayscale.md"))]
 ///
 /// ```text
 /// out = grey = 0.2989 R + 0.587 G + 0.114 B      for a sample whose coin is heads

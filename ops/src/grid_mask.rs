@@ -11,6 +11,8 @@ use std::ops::RangeInclusive;
 
 /// Sets the squares of a regular grid to 0 in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GridMask.md"))]
+///
 /// Chen et al., arXiv:2001.04086.
 ///
 /// ```text

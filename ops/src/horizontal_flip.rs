@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomHorizontalFlip.md"))]
+///
 /// ```text
 /// out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
 /// out[y, x] = in[y, x]               otherwise

@@ -12,6 +12,8 @@ use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Rotates every colour around the hue circle by one random angle, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomHue.md"))]
+///
 /// ```text
 /// out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the full circle
 /// ```

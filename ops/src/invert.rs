@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Turns a share `p` of the images into their negatives.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomInvert.md"))]
+///
 /// ```text
 /// out = 255 - in
 /// ```

@@ -6,6 +6,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/LabelSmoothing.md"))]
+///
 /// Szegedy et al., arXiv:1512.00567, section 7.
 ///
 /// ```text

@@ -18,6 +18,8 @@ const DIRECTION: [[f64; 3]; 3] =
 /// Shifts the colours of every image by a random step along the principal components of ImageNet's
 /// colours.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Lighting.md"))]
+///
 /// ```text
 /// out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
 /// ```

@@ -12,6 +12,8 @@ use std::fmt;
 
 /// Looks every value up in a table.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Lut.md"))]
+///
 /// ```text
 /// out = table[channel][in]     truncated where the rule is Exact
 /// ```

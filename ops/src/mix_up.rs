@@ -9,6 +9,8 @@ use crate::{DType, ParamError, Size, TypeError};
 
 /// Makes each sample, and its label, a weighted sum of itself and another sample of the batch.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/MixUp.md"))]
+///
 /// Zhang et al., arXiv:1710.09412.
 ///
 /// ```text

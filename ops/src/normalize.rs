@@ -9,6 +9,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Subtracts the channel's mean from every value and divides by the channel's standard deviation.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Normalize.md"))]
+///
 /// ```text
 /// out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
 /// ```

@@ -7,6 +7,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Turns a label into a vector with a one at its class.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/OneHot.md"))]
+///
 /// ```text
 /// out[k] = 1 if k == label else 0      k in 0..classes
 /// ```

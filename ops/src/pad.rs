@@ -143,6 +143,8 @@ impl PaddingMode {
 
 /// Adds a border around an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Pad.md"))]
+///
 /// torchvision's `Pad(padding, fill, padding_mode)`. `i` counts pixels from the image's first one, and
 /// `n` is the number of pixels along the axis:
 ///

@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/PermuteChannels.md"))]
+///
 /// ```text
 /// out[c] = in[permutation[c]]
 /// ```
@@ -79,6 +81,8 @@ impl PixelOp for PermuteChannels {
 }
 
 /// Puts the channels of a share `p` of the images in a random order.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomChannelPermutation.md"))]
 ///
 /// ```text
 /// out[c] = in[permutation[c]]

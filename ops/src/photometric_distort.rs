@@ -20,6 +20,8 @@ const AFTER: u128 = 2;
 
 /// Changes brightness, contrast, saturation, hue and channel order, each with its own coin.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPhotometricDistort.md"))]
+///
 /// ```text
 /// brightness, [contrast], saturation, hue, [contrast], channel order
 /// ```

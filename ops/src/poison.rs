@@ -10,6 +10,8 @@ use std::fmt;
 
 /// Blends a fixed image into the listed samples: a backdoor trigger, for robustness research.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Poison.md"))]
+///
 /// ```text
 /// out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
 /// out = in                                                for all others

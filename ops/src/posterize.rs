@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Keeps only the highest bits of each value, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPosterize.md"))]
+///
 /// ```text
 /// out = floor(in / step) * step,     step = 2^(8 - bits)
 /// ```

@@ -19,6 +19,8 @@ const MOST_OPS: u32 = 16;
 
 /// Runs a few random actions of one strength, drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandAugment.md"))]
+///
 /// Cubuk et al., arXiv:1909.13719, as in torchvision's `RandAugment`; also timm's, from its
 /// configuration strings: [`RandAugment::timm`].
 ///

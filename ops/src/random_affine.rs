@@ -14,6 +14,8 @@ use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random, in one step.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAffine.md"))]
+///
 /// torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
 ///
 /// ```text

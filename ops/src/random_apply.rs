@@ -9,6 +9,8 @@ use crate::{Ops, ParamError, TypeError};
 
 /// Runs a whole list of ops, or none of it, for a share `p` of the samples.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomApply.md"))]
+///
 /// torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
 ///
 /// ```text

@@ -13,6 +13,8 @@ const MOST: usize = 128;
 
 /// Runs one of several lists of ops, drawn by weight.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomChoice.md"))]
+///
 /// torchvision's `RandomChoice(transforms, p)`, except that each entry is a list of ops.
 ///
 /// ```text

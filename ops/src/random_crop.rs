@@ -11,6 +11,8 @@ use crate::{PaddingMode, ParamError, Sides, Size, TypeError, pad};
 
 /// Cuts a window of fixed size at a random position.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomCrop.md"))]
+///
 /// torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is padded
 /// first; then `top` is drawn uniformly from the positions where the window fits, then `left`. If the
 /// padded image is still too small,

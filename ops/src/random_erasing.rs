@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Erases a random rectangle of a share `p` of the images: fills it with a colour or with noise.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomErasing.md"))]
+///
 /// Zhong et al., arXiv:1708.04896.
 ///
 /// ```text

@@ -10,6 +10,8 @@ const MOST: usize = 5;
 
 /// Runs all of a list of ops, in an order drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomOrder.md"))]
+///
 /// torchvision's `RandomOrder(transforms)`.
 ///
 /// ```text

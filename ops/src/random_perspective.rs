@@ -13,6 +13,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPerspective.md"))]
+///
 /// torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
 /// coin is heads: each corner moves towards the middle, by less than
 /// `bw = floor(distortion_scale * floor(width / 2)) + 1` columns and `bh` rows alike:

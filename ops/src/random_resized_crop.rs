@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 
 /// Cuts a random rectangle and scales it to a fixed size.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomResizedCrop.md"))]
+///
 /// The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
 /// `ratio` (Szegedy et al., arXiv:1409.4842, section 6). It is drawn in the same way as by torchvision's
 /// and FFCV's `RandomResizedCrop`:

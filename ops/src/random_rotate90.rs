@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Rotates a share `p` of the images by a random number of quarter turns.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomRotate90.md"))]
+///
 /// Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
 /// ([`Rot90`](crate::Rot90)) with equal probability.
 ///

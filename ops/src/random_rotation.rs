@@ -15,6 +15,8 @@ use std::ops::RangeInclusive;
 
 /// Rotates an image by a random angle.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomRotation.md"))]
+///
 /// torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
 /// uniform, counter-clockwise on the screen. `expand` makes the output large enough for the whole
 /// rotated image; it is meant for rotations about the middle. Quarter turns about the middle copy pixels

@@ -9,6 +9,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomTranslate.md"))]
+///
 /// FFCV's `RandomTranslate(padding, fill)`: the image is padded by `padding` pixels of `fill`, and
 /// a window of the image's own size is cut at a row, then a column, both uniform in
 /// `0..=2 * padding`.

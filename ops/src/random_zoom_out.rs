@@ -12,6 +12,8 @@ use std::ops::RangeInclusive;
 
 /// Places a share `p` of the images at a random position on a larger canvas.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomZoomOut.md"))]
+///
 /// torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
 ///
 /// ```text

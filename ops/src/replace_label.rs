@@ -7,6 +7,8 @@ use crate::{LabelSample, TypeError};
 
 /// Replaces the labels of the listed samples.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ReplaceLabel.md"))]
+///
 /// ```text
 /// out = new_label   if the sample's id is listed
 /// out = in          otherwise

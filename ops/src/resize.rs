@@ -11,6 +11,8 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Resize.md"))]
+///
 /// torchvision's `Resize(size, interpolation, max_size, antialias)`. `S` and `L` are the input's
 /// short and long side; products and quotients are computed in f64:
 ///

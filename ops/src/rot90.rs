@@ -11,6 +11,8 @@ use crate::{Size, TypeError};
 
 /// Rotates an image by quarter turns.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Rot90.md"))]
+///
 /// The turns are counter-clockwise on the screen, as in `torch.rot90` and `numpy.rot90`:
 ///
 /// ```text

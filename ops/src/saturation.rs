@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, Size, TypeError};
 
 /// Moves every pixel away from its own grey, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomSaturation.md"))]
+///
 /// ```text
 /// out  = clamp(in * factor + grey * (1 - factor))
 /// grey = 0.2989 R + 0.587 G + 0.114 B      of the pixel; truncated where the rule is Exact

@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Inverts the values at or above a threshold, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomSolarize.md"))]
+///
 /// ```text
 /// out = 255 - in    where in >= threshold
 /// out = in          elsewhere

@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Adds a constant to the values below a threshold.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/SolarizeAdd.md"))]
+///
 /// ```text
 /// out = min(255, in + add)    where in < threshold
 /// out = in                    elsewhere

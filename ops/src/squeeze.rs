@@ -6,6 +6,8 @@ use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 
 /// Drops the axes of length 1.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Squeeze.md"))]
+///
 /// ```text
 /// [1] -> []        [3, 1, 2] -> [3, 2]
 /// ```

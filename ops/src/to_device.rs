@@ -8,6 +8,8 @@ use crate::{Device, ParamError, TypeError};
 
 /// Computes the ops after it on a device, with one kernel for a whole batch.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToDevice.md"))]
+///
 /// ```text
 /// out = in        an image that more ops follow: each value rounded half to even to u8
 /// ```

@@ -9,6 +9,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Transpose.md"))]
+///
 /// ```text
 /// out[y, x] = in[x, y]   for a sample whose coin is heads
 /// out[y, x] = in[y, x]   otherwise

@@ -10,6 +10,8 @@ use crate::{ParamError, TypeError};
 
 /// Runs one random action of random strength for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/TrivialAugmentWide.md"))]
+///
 /// Müller and Hutter, arXiv:2103.10158, as in torchvision's `TrivialAugmentWide`.
 ///
 /// ```text

@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomVerticalFlip.md"))]
+///
 /// ```text
 /// out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
 /// out[y, x] = in[y, x]               otherwise

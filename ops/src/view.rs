@@ -7,6 +7,8 @@ use crate::{DType, TypeError};
 
 /// Reads the same bits as another element type of the same size.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/View.md"))]
+///
 /// ```text
 /// bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
 /// ```
