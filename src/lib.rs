@@ -15,6 +15,7 @@
 //!     .batch_size(2)
 //!     .order(Order::Random)
 //!     .pipeline("image", ops![
+//!         RandomResizedCrop::new(224)?,
 //!         RandomHorizontalFlip::new(0.5)?,
 //!         Normalize::imagenet(),
 //!         ToChannelsFirst,
@@ -23,7 +24,7 @@
 //! for batch in loader.epoch(0)? {
 //!     let batch = batch?;
 //!     let images = batch.tensor::<f32>("image")?;
-//!     assert_eq!(images.shape(), [2, 3, 30, 40]);
+//!     assert_eq!(images.shape(), [2, 3, 224, 224]);
 //!     assert_eq!(batch.tensor::<i64>("label")?.as_slice().len(), 2);
 //! }
 //! # Ok(())
@@ -125,7 +126,7 @@ pub use fuseloop_ops as ops;
 /// use fuseloop::prelude::*;
 ///
 /// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
-/// let loader = loader.pipeline("image", ops![CenterCrop::new(224, 224)?]).build()?;
+/// let loader = loader.pipeline("image", ops![CenterCrop::new(224)?]).build()?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub mod prelude {

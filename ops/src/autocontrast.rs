@@ -26,6 +26,12 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Under the Exact rule this is torchvision's `RandomAutocontrast` on tensors, to the bit: the scale
 /// `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
 /// therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomAutocontrast::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAutocontrast {
     p: f64,

@@ -27,6 +27,12 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 /// | output | as the input                                                   |
 /// | random | nothing                                                        |
 /// | cost   | per value as many additions as the kernel has rows and columns |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![BoxBlur::new(3)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxBlur {
     /// The numbers of columns and rows.

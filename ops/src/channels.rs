@@ -20,6 +20,12 @@ use crate::shape::Layout;
 /// | output | the same values                                |
 /// | random | nothing                                        |
 /// | cost   | part of the final store                        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsFirst;
 
@@ -37,6 +43,12 @@ pub struct ToChannelsFirst;
 /// | output | the same values                                |
 /// | random | nothing                                        |
 /// | cost   | part of the final store                        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ToChannelsFirst, ToChannelsLast];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsLast;
 

@@ -26,6 +26,16 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
 /// truncated under the Exact rule.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ColorMatrix::new([
+///     [0.393, 0.769, 0.189, 0.0], // sepia
+///     [0.349, 0.686, 0.168, 0.0],
+///     [0.272, 0.534, 0.131, 0.0],
+/// ])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColorMatrix {
     rows: [[f32; 4]; 3],

@@ -36,6 +36,12 @@ use crate::{DType, TypeError};
 /// | output | the same of the other type |
 /// | random | nothing                    |
 /// | cost   | part of the final store    |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), Convert::to(DType::F16)];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convert {
     to: DType,

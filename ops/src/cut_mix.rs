@@ -33,6 +33,13 @@ use crate::{ParamError, Size, TypeError};
 /// The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
 /// the share of a label follows from the size of the images whose list contains the same op. Floats of
 /// a label that are equal stay unchanged, so that a one-hot vector keeps its zeros.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst, CutMix::new(1.0)?];
+/// let labels = ops![OneHot::new(1000)?, CutMix::new(1.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CutMix {
     params: MixParams,
@@ -60,13 +67,13 @@ impl CutMix {
         Self { params: self.params.partner(partner) }
     }
 
-    /// Mixes a share `p` of the batches, or of the samples.
+    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.probability("CutMix", p)? })
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { params: self.params.p("CutMix", p)? })
     }
 }
 
@@ -133,7 +140,7 @@ impl CutMix {
         build: |args| {
             let op = CutMix::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
             let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.probability(args.float("p")?)?))
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
         golden: Golden::Tested,
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn every_rectangle_fits_and_the_share_is_the_area_left() {
         let size = Size::new(33, 7);
-        let op = CutMix::new(0.7).unwrap().per_sample().probability(0.8).unwrap();
+        let op = CutMix::new(0.7).unwrap().per_sample().p(0.8).unwrap();
         let mut rng = BatchKey::new(1, 2, 3).op("CutMix", 0);
         let drawn = op.draw(&mut rng, 500, size);
         for mixed in &drawn {

@@ -25,6 +25,12 @@ use crate::{Size, TypeError};
 /// | output | u8 image; if the input is not square, each side may have either length |
 /// | random | one of eight numbers                                                   |
 /// | cost   | flips cost nothing; half of the samples cost a transpose               |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomCrop::new(224)?, D4];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D4;
 

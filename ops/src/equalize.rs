@@ -26,6 +26,12 @@ use crate::{NumberRule, ParamError, TypeError};
 ///
 /// The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
 /// rule.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomEqualize::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomEqualize {
     p: f64,

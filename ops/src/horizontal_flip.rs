@@ -21,6 +21,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                     |
 /// | random | a coin `p` for the whole image   |
 /// | cost   | nothing: rows are read backwards |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomHorizontalFlip::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHorizontalFlip {
     p: f64,

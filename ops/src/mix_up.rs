@@ -32,6 +32,13 @@ use crate::{DType, ParamError, Size, TypeError};
 /// 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
 /// Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
 /// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst, MixUp::new(0.2)?];
+/// let labels = ops![OneHot::new(1000)?, MixUp::new(0.2)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixUp {
     params: MixParams,
@@ -65,13 +72,13 @@ impl MixUp {
         Self { params: self.params.partner(partner) }
     }
 
-    /// Mixes a share `p` of the batches, or of the samples.
+    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.probability("MixUp", p)? })
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { params: self.params.p("MixUp", p)? })
     }
 }
 
@@ -135,7 +142,7 @@ impl MixUp {
         build: |args| {
             let op = MixUp::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
             let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.probability(args.float("p")?)?))
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
         golden: Golden::Tested,
@@ -178,7 +185,7 @@ mod tests {
             let error = MixUp::new(alpha).unwrap_err().to_string();
             assert!(error.starts_with("MixUp: alpha is "), "{error}");
         }
-        assert!(MixUp::new(1.0).unwrap().probability(1.1).is_err());
+        assert!(MixUp::new(1.0).unwrap().p(1.1).is_err());
     }
 
     #[test]

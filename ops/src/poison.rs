@@ -26,6 +26,12 @@ use std::fmt;
 ///
 /// FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
 /// double precision and rounded to `f32`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5, 0.5], [3, 7])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Poison {
     size: Size,
@@ -42,12 +48,13 @@ impl Poison {
     ///
     /// If the sizes do not agree, or a number is not finite.
     pub fn new(
-        size: Size,
+        size: impl Into<Size>,
         mask: &[f64],
         alpha: &[f64],
         ids: impl IntoIterator<Item = u64>,
     ) -> Result<Self, ParamError> {
         const OP: &str = "Poison";
+        let size = size.into();
         let pixels = size.pixels() as usize;
         if pixels == 0 || alpha.len() != pixels {
             return Err(ParamError::new(OP, "alpha", alpha.len(), "height * width numbers"));

@@ -25,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`, then the number of turns                                 |
 /// | cost   | the cost of the turn                                                 |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomRotate90::new(0.5)?, CenterCrop::new(224)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotate90 {
     p: f64,

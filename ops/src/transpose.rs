@@ -24,6 +24,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`                                                           |
 /// | cost   | a copy of each pixel; successive rows read the same cache lines      |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Transpose::new(0.5)?, CenterCrop::new(224)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transpose {
     p: f64,

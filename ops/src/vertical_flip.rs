@@ -21,6 +21,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                                              |
 /// | random | a coin `p`; the whole image is mirrored                   |
 /// | cost   | nothing: rows are read from the last to the first         |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomVerticalFlip::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomVerticalFlip {
     p: f64,

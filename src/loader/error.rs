@@ -594,6 +594,7 @@ impl Cause for LoadErrorKind {
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
             | Self::NoWholeBatch { .. }
+            | Self::NoBatch { .. }
             | Self::Workers
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }

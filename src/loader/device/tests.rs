@@ -31,7 +31,7 @@ impl Source for Noise {
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let (mut rng, size) = (SampleKey::new(3, 0, sample.0).op(0), Size::new(40, 50));
         let pixels = (0..3 * size.pixels()).map(|_| rng.below(256) as u8).collect();
-        let image = OwnedImage::rgb(size.height, size.width, pixels);
+        let image = OwnedImage::rgb(size, pixels);
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64)])
     }
 }
@@ -74,7 +74,11 @@ fn filled(stage: &LoaderStage) -> Vec<Vec<Vec<u8>>> {
 fn head() -> Ops {
     let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
-    ops![RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap(), flip, jitter]
+    ops![
+        RandomResizedCrop::new(SIDE).unwrap().scale(0.3..=1.0).unwrap().ratio(0.8..=1.2).unwrap(),
+        flip,
+        jitter
+    ]
 }
 
 fn whole() -> Ops {
@@ -107,9 +111,9 @@ fn a_row_is_the_bytes_before_the_op_and_then_the_samples_record() {
 
 #[test]
 fn what_mixes_bytes_is_done_here_where_nothing_else_is_left() {
-    let mixed = || ops![CenterCrop::new(SIDE, SIDE).unwrap(), MixUp::new(1.0).unwrap()];
+    let mixed = || ops![CenterCrop::new(SIDE).unwrap(), MixUp::new(1.0).unwrap()];
     let moved = || {
-        let crop = CenterCrop::new(SIDE, SIDE).unwrap();
+        let crop = CenterCrop::new(SIDE).unwrap();
         ops![crop, ToDevice::to(Device::Auto), MixUp::new(1.0).unwrap()]
     };
     let (host, loader) = (loader(mixed), loader(moved));

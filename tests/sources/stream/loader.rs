@@ -17,10 +17,7 @@ pub(crate) fn builder(stream: &Stream) -> LoaderBuilder {
         .seed(3)
         .drop_last(false)
         .batches_ahead(2)
-        .pipeline(
-            "image",
-            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
-        )
+        .pipeline("image", ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()])
 }
 
 /// A batch's number, its labels and its pixels.
@@ -91,10 +88,7 @@ fn a_source_as_a_stream_gives_the_batches_of_the_source() {
         .batch_size(4)
         .seed(3)
         .drop_last(true)
-        .pipeline(
-            "image",
-            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
-        )
+        .pipeline("image", ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()])
         .build()
         .unwrap();
     let stream = Stream::of(Arc::new(source));
@@ -140,7 +134,7 @@ fn ranks_take_turns_at_the_places() {
                 .distributed(ranks)
                 .pipeline(
                     "image",
-                    ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+                    ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()],
                 )
                 .build()
                 .unwrap();
@@ -281,7 +275,7 @@ fn an_inspector_opens_any_place_of_an_epoch() {
     let mut inspector = loader.inspect("image", 2).unwrap().unwrap();
     for position in [3, 4, 30, 0, 39, 39] {
         let found = inspector.sample(position).unwrap();
-        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, 6, vec![position as u8; 6 * 6 * 3]);
+        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, vec![position as u8; 6 * 6 * 3]);
         assert_eq!(found.pixels, bytes);
         assert_eq!(found.row, wanted[position as usize * 48..][..48]);
     }

@@ -490,7 +490,8 @@ fn the_page_of_each_op_is_complete() {
         let name = info.name;
         let page = page(name);
         let picture = format!("include_str!(\"../pictures/{name}.md\")");
-        for what in ["```text", "| input ", "| output ", "| random ", "| cost ", &picture] {
+        for what in ["```text", "| input ", "| output ", "| random ", "| cost ", "ops![", &picture]
+        {
             assert!(page.contains(what), "the documentation of {name} has no {what}:\n{page}");
         }
     }

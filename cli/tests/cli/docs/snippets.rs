@@ -18,7 +18,7 @@ use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .batch_size(256)
     .pipeline("image", ops![
-        RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,   // the host: decode, crop, resize
+        RandomResizedCrop::new(224)?,                              // the host: decode, crop, resize
         ToDevice::new("auto")?,                                    // u8, channels last, page-locked
         RandomHorizontalFlip::new(0.5)?,                           // one kernel from here on
         ColorJitter::new(0.4, 0.4, 0.4)?,
@@ -93,8 +93,8 @@ Ok(())
 fn sources_parts(photos: Stream, drawings: Stream) -> Result<(), BoxError> {
 let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
 let loader = Loader::from_stream(mix)
-    .pipeline("image", ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?])
-    .pipeline_of(1, "image", ops![CenterCrop::new(224, 224)?])      // of the drawings
+    .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
+    .pipeline_of(1, "image", ops![CenterCrop::new(224)?])      // of the drawings
     .build()?;
 Ok(())
 }
@@ -109,7 +109,7 @@ fn main() -> Result<()> {
         .order(Order::Random)
         .seed(42)
         .pipeline("image", ops![
-            RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+            RandomResizedCrop::new(224)?,
             RandomHorizontalFlip::new(0.5)?,
             Normalize::imagenet(),
             ToChannelsFirst,
@@ -133,7 +133,7 @@ fn first_training_validation(loader: &Loader) -> Result<(), BoxError> {
 let validation = Loader::open("val.beton")?
     .batch_size(64)
     .order(Order::Sequential)
-    .pipeline("image", ops![Resize::short_side(256)?, CenterCrop::new(224, 224)?, Normalize::imagenet(), ToChannelsFirst])
+    .pipeline("image", ops![Resize::new(256)?, CenterCrop::new(224)?, Normalize::imagenet(), ToChannelsFirst])
     .expect_classes(loader.classes()?)                      // an error if a class folder is missing
     .build()?;
 Ok(())
@@ -145,7 +145,7 @@ let loader = Loader::open("train.beton")?
     .batch_size(64)
     .pipeline_by_epoch("image", |epoch| {
         Ok::<_, ParamError>(ops![
-            RandomResizedCrop::new(128 + 4 * epoch.index(), RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+            RandomResizedCrop::new(128 + 4 * epoch.index())?,
             RandomHorizontalFlip::new(0.5)?,
             Normalize::imagenet(),
             ToChannelsFirst,
@@ -164,7 +164,7 @@ fn main() -> Result<()> {
         .batch_size(256)
         .order(Order::Random)
         .pipeline("image", ops![
-            RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+            RandomResizedCrop::new(224)?,
             RandomHorizontalFlip::new(0.5)?,
             ColorJitter::new(0.4, 0.4, 0.4)?,
             Normalize::imagenet(),
