@@ -3,6 +3,7 @@
 //! `BLESS=1 cargo test --test compiler plans::` accepts changes: look at the diff first.
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
+use fuseloop::internals::plan::label::Scalar;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
 use fuseloop_ops::author::{Dim, ImageType, Op, Type};
 use fuseloop_ops::internals::SampleKey;
@@ -211,8 +212,7 @@ fn every_refused_list_says_why() {
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
     let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let (key, label) = (SampleKey::new(0, 0, 0), fuseloop::internals::plan::label::Scalar::Int(-1));
-    let error = plan.run(key, label, &mut [0; 40]).unwrap_err();
+    let error = plan.run(SampleKey::default(), Scalar::Int(-1), &mut [0; 40]).unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }

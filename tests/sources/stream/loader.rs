@@ -70,8 +70,9 @@ fn a_stream_loads_as_its_pass_goes_with_and_without_a_known_end() {
         assert_loads(&numbers(5, count).held().stream());
     }
     for (count, drop_last) in [(0, false), (3, true)] {
-        let stream = builder(&numbers(5, count).held().stream()).drop_last(drop_last);
-        let mut run = stream.build().unwrap().epoch(2).unwrap();
+        let stream = numbers(5, count).held().stream();
+        let loader = builder(&stream).drop_last(drop_last).build().unwrap();
+        let mut run = loader.epoch(2).unwrap();
         let error = run.next().unwrap().unwrap_err().to_string();
         let want =
             "epoch 2 has no batch: the stream has no samples, or with `drop_last` fewer than 4";
