@@ -207,10 +207,10 @@ def main():
     with open(args.results, encoding="utf-8") as file:
         results = json.load(file)
     only = [name for name in args.only.split(",") if name]
-    for path, text in [(args.table, table(results, only)), (args.chart, chart(results, only))]:
+    for path, write in [(args.table, table), (args.chart, chart)]:
         if path:
             with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+                file.write(write(results, only))
     if not (args.table or args.chart):
         print(table(results, only), end="")
 

@@ -1,26 +1,61 @@
-//! Fuseloop: a training-data runtime that compiles the augmentation.
+//! Fuseloop: a data loader for training on images that compiles the augmentation.
 //!
-//! A user lists ops. They are checked, fused and compiled to native code in milliseconds: one loop nest
-//! for each block of ops. A loader then reads, decodes and augments samples on all cores and delivers
-//! batches in order. See [`LoaderBuilder`] for a whole example.
+//! ```
+//! use fuseloop::prelude::*;
 //!
-//! | module | what it is |
+//! # fn main() -> Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let photos = dir.path();
+//! # for class in ["cat", "dog"] {
+//! #     std::fs::create_dir(photos.join(class)).unwrap();
+//! #     let jpeg = jpeg_encoder::Encoder::new_file(photos.join(class).join("0.jpg"), 90).unwrap();
+//! #     jpeg.encode(&[200; 40 * 30 * 3], 40, 30, jpeg_encoder::ColorType::Rgb).unwrap();
+//! # }
+//! let loader = Loader::open(photos)?              // a folder per class, a .beton file, tar shards, ...
+//!     .batch_size(2)
+//!     .order(Order::Random)
+//!     .pipeline("image", ops![
+//!         RandomResizedCrop::new(224)?,
+//!         RandomHorizontalFlip::new(0.5)?,
+//!         Normalize::imagenet(),
+//!         ToChannelsFirst,
+//!     ])
+//!     .build()?;                                  // types, sizes and parameters are checked here
+//! for batch in loader.epoch(0)? {
+//!     let batch = batch?;
+//!     let images = batch.tensor::<f32>("image")?;
+//!     assert_eq!(images.shape(), [2, 3, 224, 224]);
+//!     assert_eq!(batch.tensor::<i64>("label")?.as_slice().len(), 2);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The ops are checked, fused and compiled to native code in milliseconds: one loop nest for each block of
+//! ops. The loader reads, decodes and augments samples on all cores and delivers batches in order, the same
+//! bits for any number of threads.
+//!
+//! | I want to | item |
 //! |---|---|
-//! | [`prelude`] | what most programs import |
-//! | [`loader`] | the loader: which pipelines, batches and workers it has, and what it reports |
-//! | [`source`] | datasets: how many samples, and where their bytes are stored: `.beton` files, folders, tar and TFRecord shards, streams |
-//! | [`ops`] | the ops of a pipeline |
-//! | [`order`] | which sample comes next: pure functions of seed and epoch |
-//! | [`batch`] | batches and their tensors |
-//! | [`device`] | batches on a GPU, and ops compiled to kernels that run there |
-//! | [`sample`] | types that all stages share: sample ids, epochs, limits |
-//! | [`spec`] | pipelines as data: TOML files |
-//! | [`mod@write`] | converts a folder, a list or an iterator to a `.beton` file, and any source to any format |
-//! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
-//! | [`mod@verify`] | a whole dataset, checked for damage |
+//! | open a dataset | [`Loader::open`]; [`source`] for options, streams, generators and datasets of one's own |
+//! | list augmentations | [`ops`]: each op's page has its formula, an example and a picture |
+//! | list others in each epoch | [`LoaderBuilder::pipeline_by_epoch`] |
+//! | choose an order, weights, a subset | [`LoaderBuilder::order`], [`Order`], [`LoaderBuilder::indices`], [`LoaderBuilder::filter`] |
+//! | train on several ranks | [`LoaderBuilder::distributed`], [`order::Ranks`] |
+//! | read a tensor | [`Batch`]: `tensor` borrows it, `share` owns it |
+//! | resume a run | [`Batches::cursor`], [`Loader::resume`] |
+//! | get two views of an image | [`LoaderBuilder::view`], [`LoaderBuilder::branch`] |
+//! | batch samples of differing sizes | [`LoaderBuilder::collate`] |
+//! | skip or replace damaged samples | [`LoaderBuilder::on_damaged`], [`Loader::quarantine`], [`mod@verify`] |
+//! | cache, read ahead, bound the memory | [`LoaderBuilder::cache`], [`LoaderBuilder::process_cache`], [`LoaderBuilder::memory_limit`] |
+//! | find out why it is slow | [`Loader::stats`], [`Loader::explain`] |
+//! | run ops on a GPU | [`ops::ToDevice`], [`device`] |
+//! | write an op | [`ops::author`], [`check_ops`]; [`ops::Lambda`] for a closure |
+//! | keep a pipeline in a file | [`spec`], with the feature `spec` |
+//! | write or convert a dataset, re-cut JPEGs | [`mod@write`] and [`recut`], with the feature `write` |
 //!
-//! The stages behind the loader (decoder, planner, compiler and worker threads) are private. ARCHITECTURE.md
-//! describes them.
+//! The book in `docs/` explains the same by task. The stages behind the loader (decoder, planner, compiler and
+//! worker threads) are private; ARCHITECTURE.md describes them.
 //!
 //! # Features
 //!

@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Moves an image away from its blurred version, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAdjustSharpness.md"))]
+///
 /// torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
 ///
 /// ```text
@@ -28,6 +30,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                                             |
 /// | random | a coin `p`                                               |
 /// | cost   | 9 additions and 2 multiplications per channel of a pixel |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomAdjustSharpness::new(2.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAdjustSharpness {
     factor: f64,

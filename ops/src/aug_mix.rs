@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Mixes an image with the results of a few random chains of ops.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/AugMix.md"))]
+///
 /// Hendrycks et al., arXiv:1912.02781.
 ///
 /// ```text
@@ -32,6 +34,12 @@ use std::sync::Arc;
 /// | output | as the input; truncated under the Exact rule, else rounded half to even              |
 /// | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
 /// | cost   | ends its block; a loop over the image for each step, and the sum                     |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![AugMix::new().severity(5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct AugMix {
     severity: u32,

@@ -43,6 +43,8 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
 
 /// Runs one of 25 pairs of actions, which were found by search and are drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/AutoAugment.md"))]
+///
 /// The method is by Cubuk et al., arXiv:1805.09501; the details are those of torchvision's
 /// `AutoAugment`.
 ///
@@ -61,6 +63,12 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
 /// The draw has 100 outcomes,
 /// `4 * sub-policy + 2 * first + second`. If several sub-policies have the same action with the same
 /// magnitude at the same position, it is one op, which runs for the outcomes of all of them.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![AutoAugment::new().policy(Policy::Cifar10)];
+/// # Ok::<(), ParamError>(())
+/// ```
 ///
 /// # Actions
 ///

@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Stretches each channel from its darkest and brightest value to 0 and 255, in a share `p` of the
 /// images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAutocontrast.md"))]
+///
 /// ```text
 /// out = (in - low) * 255 / (high - low)     truncated where the rule is Exact
 /// out = in                                  where a channel has one value only
@@ -24,6 +26,12 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Under the Exact rule this is torchvision's `RandomAutocontrast` on tensors, to the bit: the scale
 /// `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
 /// therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomAutocontrast::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAutocontrast {
     p: f64,

@@ -10,6 +10,8 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 
 /// Blurs an image: every pixel becomes the mean of the pixels around it.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/BoxBlur.md"))]
+///
 /// The kernel starts `floor(side / 2)` pixels before the pixel, and the image is reflected at its
 /// edges. The result is that of OpenCV's `blur(ksize)`, to the bit, for kernels of up to 4096 pixels
 /// whose number of pixels is not a power of two. For powers of two, OpenCV rounds more than half of the
@@ -25,6 +27,12 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 /// | output | as the input                                                   |
 /// | random | nothing                                                        |
 /// | cost   | per value as many additions as the kernel has rows and columns |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![BoxBlur::new(3)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxBlur {
     /// The numbers of columns and rows.

@@ -9,6 +9,8 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 
 /// Multiplies every value by one random factor, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomBrightness.md"))]
+///
 /// ```text
 /// out = clamp(in * factor)
 /// ```
@@ -22,6 +24,12 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 ///
 /// The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
 /// `RandomBrightness`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomBrightness::new(0.4)?.p(0.8)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomBrightness {
     factor: Factor,

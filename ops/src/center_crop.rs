@@ -12,6 +12,8 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Cuts the centre out of an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/CenterCrop.md"))]
+///
 /// The op has two forms, since torchvision and FFCV mean different things by the name:
 ///
 /// * [`CenterCrop::new`] is torchvision's: a window of `height x width` pixels around the centre, at
@@ -29,6 +31,13 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// | output | as the input, of the given size                       |
 /// | random | nothing                                               |
 /// | cost   | nothing, or the resize                                |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Resize::new(256)?, CenterCrop::new(224)?]; // torchvision's
+/// let ffcv = ops![CenterCrop::new(224)?.ratio(224.0 / 256.0)?]; // FFCV's
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CenterCrop {
     size: Size,

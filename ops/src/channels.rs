@@ -8,6 +8,8 @@ use crate::shape::Layout;
 
 /// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToChannelsFirst.md"))]
+///
 /// ```text
 /// out[c, y, x] = in[y, x, c]       [H, W, C] -> [C, H, W]
 /// ```
@@ -18,10 +20,18 @@ use crate::shape::Layout;
 /// | output | the same values                                |
 /// | random | nothing                                        |
 /// | cost   | part of the final store                        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsFirst;
 
 /// `[C, H, W] -> [H, W, C]`, the layout that TensorFlow and JAX expect.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToChannelsLast.md"))]
 ///
 /// ```text
 /// out[y, x, c] = in[c, y, x]       [C, H, W] -> [H, W, C]
@@ -33,6 +43,12 @@ pub struct ToChannelsFirst;
 /// | output | the same values                                |
 /// | random | nothing                                        |
 /// | cost   | part of the final store                        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ToChannelsFirst, ToChannelsLast];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsLast;
 

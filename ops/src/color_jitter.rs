@@ -14,6 +14,8 @@ const NAME: &str = "ColorJitter";
 
 /// Changes brightness, contrast, saturation and hue, in an order drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ColorJitter.md"))]
+///
 /// This is torchvision's `ColorJitter`. The order, one of all permutations, is drawn first, then the
 /// factors in the fixed order brightness, contrast, saturation, hue. Each factor is uniform in
 /// `max(0, 1 - value)..1 + value`, the hue in `-value..value`. A value of 0, or a range of only the
@@ -29,6 +31,12 @@ const NAME: &str = "ColorJitter";
 /// | output | as the input                                                                    |
 /// | random | an order, a factor for each adjustment                                          |
 /// | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ColorJitter::new(0.4, 0.4, 0.4)?.hue(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Debug)]
 pub struct ColorJitter {
     /// The factors of brightness, contrast and saturation.

@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 /// Multiplies every pixel by a matrix: each channel becomes a weighted sum of the three channels
 /// and a constant.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ColorMatrix.md"))]
+///
 /// ```text
 /// out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
 /// ```
@@ -24,6 +26,16 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
 /// truncated under the Exact rule.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ColorMatrix::new([
+///     [0.393, 0.769, 0.189, 0.0], // sepia
+///     [0.349, 0.686, 0.168, 0.0],
+///     [0.272, 0.534, 0.131, 0.0],
+/// ])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColorMatrix {
     rows: [[f32; 4]; 3],

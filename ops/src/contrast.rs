@@ -9,6 +9,8 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Moves every value away from the image's mean grey, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomContrast.md"))]
+///
 /// ```text
 /// out  = clamp(in * factor + mean * (1 - factor))
 /// mean = the mean over the image of trunc(0.2989 R + 0.587 G + 0.114 B)
@@ -25,6 +27,12 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; the Fused rule computes
 /// `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
 /// FFCV's `RandomContrast`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomContrast::new(0.4)?.p(0.8)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomContrast {
     factor: Factor,

@@ -10,6 +10,8 @@ use crate::{DType, TypeError};
 
 /// Changes the type of the elements.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Convert.md"))]
+///
 /// | from              | to                  | each value                                          |
 /// |-------------------|---------------------|-----------------------------------------------------|
 /// | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
@@ -34,6 +36,12 @@ use crate::{DType, TypeError};
 /// | output | the same of the other type |
 /// | random | nothing                    |
 /// | cost   | part of the final store    |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), Convert::to(DType::F16)];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convert {
     to: DType,

@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 /// Copies a rectangle of another sample of the batch into each sample, and mixes the labels by
 /// area.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/CutMix.md"))]
+///
 /// Yun et al., arXiv:1905.04899.
 ///
 /// ```text
@@ -31,6 +33,13 @@ use crate::{ParamError, Size, TypeError};
 /// The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
 /// the share of a label follows from the size of the images whose list contains the same op. Floats of
 /// a label that are equal stay unchanged, so that a one-hot vector keeps its zeros.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst, CutMix::new(1.0)?];
+/// let labels = ops![OneHot::new(1000)?, CutMix::new(1.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CutMix {
     params: MixParams,

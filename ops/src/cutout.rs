@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Paints over a random square.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Cutout.md"))]
+///
 /// DeVries and Taylor, arXiv:1708.04552.
 ///
 /// This is FFCV's `Cutout(crop_size, fill)`: the square is entirely inside the image; its row and then
@@ -29,6 +31,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                               |
 /// | random | the row, then the column                   |
 /// | cost   | a mask                                     |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Cutout::new(8)?.fill([125, 122, 113])];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutout {
     crop_size: u32,

@@ -9,6 +9,8 @@ use crate::{Size, TypeError};
 
 /// Rotates and mirrors an image by one of the eight symmetries of a square.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/D4.md"))]
+///
 /// The four rotations and the four reflections are equally likely: a transpose or none, then a
 /// horizontal flip or none, then a vertical flip or none. This is Albumentations' `D4`, for images
 /// without a preferred orientation, such as aerial and microscope images.
@@ -23,6 +25,12 @@ use crate::{Size, TypeError};
 /// | output | u8 image; if the input is not square, each side may have either length |
 /// | random | one of eight numbers                                                   |
 /// | cost   | flips cost nothing; half of the samples cost a transpose               |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomCrop::new(224)?, D4];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D4;
 

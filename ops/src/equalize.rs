@@ -9,6 +9,8 @@ use crate::{NumberRule, ParamError, TypeError};
 /// Spreads each channel's levels so that all are about equally frequent, in a share `p` of the
 /// images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomEqualize.md"))]
+///
 /// ```text
 /// step    = floor((pixels - count[last]) / 255)             last: the brightest level that occurs
 /// out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in
@@ -24,6 +26,12 @@ use crate::{NumberRule, ParamError, TypeError};
 ///
 /// The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
 /// rule.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomEqualize::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomEqualize {
     p: f64,

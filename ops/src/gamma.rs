@@ -12,6 +12,8 @@ use std::ops::RangeInclusive;
 
 /// Raises every value to a power.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Gamma.md"))]
+///
 /// ```text
 /// out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
 /// ```
@@ -27,6 +29,12 @@ use std::ops::RangeInclusive;
 /// multiplied by `f32(1 / 255)`, the power is rounded to `f32` and multiplied by the gain and by
 /// 255.999, and the product is truncated. Under the Fused rule the result is multiplied by 255 and not
 /// truncated.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Gamma::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gamma {
     gamma: f32,
@@ -81,6 +89,8 @@ impl TableOp for Gamma {
 
 /// Raises every value of a share `p` of the images to a random power.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomGamma.md"))]
+///
 /// ```text
 /// out = 255 * (in / 255)^gamma
 /// ```
@@ -93,6 +103,12 @@ impl TableOp for Gamma {
 /// | cost   | one look-up per value, and 256 powers per sample    |
 ///
 /// The values are rounded in the same way as by [`Gamma`].
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomGamma::new(0.8..=1.25)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomGamma {
     low: f32,

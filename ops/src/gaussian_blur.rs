@@ -12,6 +12,8 @@ use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 
 /// Blurs an image with a random standard deviation.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GaussianBlur.md"))]
+///
 /// This is torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation per sample, uniform
 /// in a range, is used along both axes, and the image is reflected at its edges.
 ///
@@ -29,6 +31,12 @@ use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 /// | output | as the input                                                                  |
 /// | random | sigma                                                                         |
 /// | cost   | per value one multiplication and one addition for each weight of both kernels |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![GaussianBlur::new(5)?, GaussianBlur::new(9)?.sigma(0.5..=1.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianBlur {
     /// The numbers of columns and rows.

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Adds a normally distributed number to every value.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GaussianNoise.md"))]
+///
 /// ```text
 /// on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
 /// on floats   out = in + z               z = mean + sigma * n
@@ -32,6 +34,12 @@ use std::sync::Arc;
 /// values. Without `clip`, u8 values wrap around (256 becomes 0), as in torchvision. On floats
 /// torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
 /// signal and not only noise, so floats are never clipped.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![GaussianNoise::new().sigma(0.05)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianNoise {
     mean: f64,

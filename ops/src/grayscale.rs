@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Converts every image to grey.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Grayscale.md"))]
+///
 /// ```text
 /// out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
 /// ```
@@ -24,6 +26,12 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
 /// `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Grayscale];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grayscale;
 
@@ -59,6 +67,8 @@ impl PixelOp for Grayscale {
 
 /// Converts a share `p` of the images to grey.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomGrayscale.md"))]
+///
 /// ```text
 /// out = grey = 0.2989 R + 0.587 G + 0.114 B      for a sample whose coin is heads
 /// out = in                                       otherwise
@@ -72,6 +82,12 @@ impl PixelOp for Grayscale {
 /// | cost   | four operations per pixel and one per value |
 ///
 /// The grey is the one of [`Grayscale`].
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomGrayscale::new(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomGrayscale {
     p: f64,

@@ -11,6 +11,8 @@ use std::ops::RangeInclusive;
 
 /// Sets the squares of a regular grid to 0 in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/GridMask.md"))]
+///
 /// Chen et al., arXiv:2001.04086.
 ///
 /// ```text
@@ -31,6 +33,12 @@ use std::ops::RangeInclusive;
 /// uses periods of 96..=224, a ratio of 0.6 and p = 0.8; for CIFAR-10 periods of 24..=32, 0.4 and 1.
 /// The paper may also rotate the grid by a random angle; this op never does. The paper increases p from
 /// 0 over the epochs; to do so, recompile with another `p`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![GridMask::new().ratio(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridMask {
     period: RangeInclusive<u32>,

@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomHorizontalFlip.md"))]
+///
 /// ```text
 /// out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
 /// out[y, x] = in[y, x]               otherwise
@@ -19,6 +21,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                     |
 /// | random | a coin `p` for the whole image   |
 /// | cost   | nothing: rows are read backwards |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomHorizontalFlip::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHorizontalFlip {
     p: f64,

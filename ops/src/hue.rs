@@ -11,6 +11,8 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Rotates every colour around the hue circle by one random angle, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomHue.md"))]
+///
 /// ```text
 /// out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the full circle
 /// ```
@@ -30,6 +32,12 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// sixths of the circle, red falls from the largest of the three values to the smallest by the share
 /// `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each clamped to 0..=1. Grey pixels
 /// stay unchanged.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomHue::new(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHue {
     p: f64,

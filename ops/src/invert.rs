@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Turns a share `p` of the images into their negatives.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomInvert.md"))]
+///
 /// ```text
 /// out = 255 - in
 /// ```
@@ -20,6 +22,12 @@ use crate::{ParamError, Size, TypeError};
 /// | cost   | one operation per value |
 ///
 /// The op is torchvision's `RandomInvert`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomInvert::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomInvert {
     p: f64,

@@ -6,6 +6,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/LabelSmoothing.md"))]
+///
 /// Szegedy et al., arXiv:1512.00567, section 7.
 ///
 /// ```text
@@ -22,6 +24,12 @@ use crate::{DType, ParamError, TypeError};
 /// The output is the target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` builds, as a
 /// vector: do not pass the same number to the loss as well. The op goes after [`OneHot`](crate::OneHot)
 /// and before [`MixUp`](crate::MixUp).
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![OneHot::new(1000)?, LabelSmoothing::new(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelSmoothing {
     epsilon: f64,

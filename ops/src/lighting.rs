@@ -18,6 +18,8 @@ const DIRECTION: [[f64; 3]; 3] =
 /// Shifts the colours of every image by a random step along the principal components of ImageNet's
 /// colours.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Lighting.md"))]
+///
 /// ```text
 /// out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
 /// ```
@@ -32,6 +34,12 @@ const DIRECTION: [[f64; 3]; 3] =
 /// This is the "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section
 /// 4.1), with the constants of torch's `Lighting` and its successors, in units of 0..=255. The result
 /// is truncated under the Exact rule.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Lighting::new(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lighting {
     alpha_std: f32,

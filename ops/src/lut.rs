@@ -12,6 +12,8 @@ use std::fmt;
 
 /// Looks every value up in a table.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Lut.md"))]
+///
 /// ```text
 /// out = table[channel][in]     truncated where the rule is Exact
 /// ```
@@ -22,6 +24,12 @@ use std::fmt;
 /// | output | as the input; entries may have fractions under the Fused rule |
 /// | random | nothing                                                       |
 /// | cost   | one look-up per value                                         |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Lut::same(std::array::from_fn(|level| 255.0 - level as f32))?]; // inverts
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Lut {
     table: Box<LevelTable>,

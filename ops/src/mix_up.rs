@@ -9,6 +9,8 @@ use crate::{DType, ParamError, Size, TypeError};
 
 /// Makes each sample, and its label, a weighted sum of itself and another sample of the batch.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/MixUp.md"))]
+///
 /// Zhang et al., arXiv:1710.09412.
 ///
 /// ```text
@@ -30,6 +32,13 @@ use crate::{DType, ParamError, Size, TypeError};
 /// 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
 /// Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
 /// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), ToChannelsFirst, MixUp::new(0.2)?];
+/// let labels = ops![OneHot::new(1000)?, MixUp::new(0.2)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixUp {
     params: MixParams,

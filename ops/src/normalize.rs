@@ -9,6 +9,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Subtracts the channel's mean from every value and divides by the channel's standard deviation.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Normalize.md"))]
+///
 /// ```text
 /// out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
 /// ```
@@ -37,6 +39,13 @@ use crate::{DType, ParamError, TypeError};
 /// constants; for other constants, including negative means, all but a few in a million are equal, and
 /// those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
 /// times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet()];
+/// let constants = ops![Normalize::new([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     channels: [Channel; 3],

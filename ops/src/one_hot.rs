@@ -7,6 +7,8 @@ use crate::{DType, ParamError, TypeError};
 
 /// Turns a label into a vector with a one at its class.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/OneHot.md"))]
+///
 /// ```text
 /// out[k] = 1 if k == label else 0      k in 0..classes
 /// ```
@@ -18,6 +20,12 @@ use crate::{DType, ParamError, TypeError};
 /// | random | nothing                                                          |
 /// | cost   | the vector is written                                            |
 /// | errors | a label outside `0..classes` ends the epoch with the sample's id |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![OneHot::new(1000)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneHot {
     classes: u32,

@@ -136,6 +136,8 @@ impl Border {
 
 /// Adds a border around an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Pad.md"))]
+///
 /// torchvision's `Pad(padding, fill, padding_mode)`. `i` counts pixels from the image's first one, and
 /// `n` is the number of pixels along the axis:
 ///
@@ -159,6 +161,12 @@ impl Border {
 /// | output | as the input, larger by the border                                       |
 /// | random | nothing                                                                  |
 /// | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Pad::new(4)?.padding_mode(PaddingMode::Reflect)];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
     border: Border,

@@ -11,6 +11,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/PermuteChannels.md"))]
+///
 /// ```text
 /// out[c] = in[permutation[c]]
 /// ```
@@ -23,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 /// | cost   | nothing      |
 ///
 /// torchvision's functional `permute_channels`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![PermuteChannels::new([2, 1, 0])?]; // RGB to BGR
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermuteChannels {
     permutation: [usize; 3],
@@ -80,6 +88,8 @@ impl PixelOp for PermuteChannels {
 
 /// Puts the channels of a share `p` of the images in a random order.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomChannelPermutation.md"))]
+///
 /// ```text
 /// out[c] = in[permutation[c]]
 /// ```
@@ -94,6 +104,12 @@ impl PixelOp for PermuteChannels {
 /// torchvision's `RandomChannelPermutation`, which has no `p`: it always runs. The op multiplies by a
 /// matrix of zeros and ones, because compiled code can't select a channel per sample. The product is
 /// exact.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomChannelPermutation::new().p(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomChannelPermutation {
     p: f64,

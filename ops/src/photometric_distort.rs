@@ -22,6 +22,8 @@ const AFTER: u128 = 2;
 
 /// Changes brightness, contrast, saturation, hue and channel order, each with its own coin.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPhotometricDistort.md"))]
+///
 /// ```text
 /// brightness, [contrast], saturation, hue, [contrast], channel order
 /// ```
@@ -34,6 +36,12 @@ const AFTER: u128 = 2;
 /// | cost   | the cost of the steps                                                          |
 ///
 /// torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomPhotometricDistort::new().contrast(0.8..=1.2)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomPhotometricDistort {
     /// The factors of brightness, contrast and saturation.

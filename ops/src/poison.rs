@@ -10,6 +10,8 @@ use std::fmt;
 
 /// Blends a fixed image into the listed samples: a backdoor trigger, for robustness research.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Poison.md"))]
+///
 /// ```text
 /// out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
 /// out = in                                                for all others
@@ -24,6 +26,12 @@ use std::fmt;
 ///
 /// FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
 /// double precision and rounded to `f32`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5, 0.5], [3, 7])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Poison {
     size: Size,

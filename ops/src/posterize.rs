@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Keeps only the highest bits of each value, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPosterize.md"))]
+///
 /// ```text
 /// out = floor(in / step) * step,     step = 2^(8 - bits)
 /// ```
@@ -23,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. With 8 bits
 /// nothing changes, even if values have fractions; with 0 bits the image is black.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomPosterize::new(4)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomPosterize {
     bits: u32,

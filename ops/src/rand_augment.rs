@@ -19,6 +19,8 @@ const MOST_OPS: u32 = 16;
 
 /// Runs a few random actions of one strength, drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandAugment.md"))]
+///
 /// Cubuk et al., arXiv:1909.13719, as in torchvision's `RandAugment`; also timm's, from its
 /// configuration strings: [`RandAugment::timm`].
 ///
@@ -35,6 +37,13 @@ const MOST_OPS: u32 = 16;
 /// | cost   | the actions' cost: at most one loop over the image for each of the `num_ops`; the last loop is the final one |
 ///
 /// The actions are listed at [`AutoAugment`](crate::AutoAugment#actions).
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandAugment::new().num_ops(2)?.magnitude(9)?];
+/// let timm = ops![RandAugment::timm("rand-m9-mstd0.5-inc1")?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandAugment {
     settings: Settings,

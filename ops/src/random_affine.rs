@@ -14,6 +14,8 @@ use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random, in one step.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomAffine.md"))]
+///
 /// torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
 ///
 /// ```text
@@ -39,6 +41,12 @@ use std::ops::RangeInclusive;
 /// | output | as the input                                                                |
 /// | random | the numbers above, in this order                                            |
 /// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomAffine::new(15.0)?.translate(0.1, 0.1)?.scale(0.9..=1.1)?.shear(5.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAffine {
     degrees: (f32, f32),

@@ -9,6 +9,8 @@ use crate::{Ops, ParamError, TypeError};
 
 /// Runs a whole list of ops, or none of it, for a share `p` of the samples.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomApply.md"))]
+///
 /// torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
 ///
 /// ```text
@@ -22,6 +24,12 @@ use crate::{Ops, ParamError, TypeError};
 /// | output | the last op's output, which must be of the input's type      |
 /// | random | a coin `p`, then the ops' own draws if the coin is heads     |
 /// | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomApply::new(ops![GaussianBlur::new(9)?]).p(0.1)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomApply {
     p: f64,

@@ -13,6 +13,8 @@ const MOST: usize = 128;
 
 /// Runs one of several lists of ops, drawn by weight.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomChoice.md"))]
+///
 /// torchvision's `RandomChoice(transforms, p)`, except that each entry is a list of ops.
 ///
 /// ```text
@@ -25,6 +27,12 @@ const MOST: usize = 128;
 /// | output | the lists' output, which must be the same type for all       |
 /// | random | one number to choose the list, then the draws of its ops     |
 /// | cost   | the cost of the list that runs: each list has its own loop body |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomChoice::new(vec![ops![Grayscale], ops![BoxBlur::new(3)?]])?.weights(&[1.0, 2.0])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomChoice {
     weights: Weights,

@@ -12,6 +12,8 @@ use crate::{PaddingMode, ParamError, Sides, Size, TypeError};
 
 /// Cuts a window of fixed size at a random position.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomCrop.md"))]
+///
 /// torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is padded
 /// first; then `top` is drawn uniformly from the positions where the window fits, then `left`. If the
 /// padded image is still too small,
@@ -28,6 +30,12 @@ use crate::{PaddingMode, ParamError, Sides, Size, TypeError};
 /// | output | as the input, of the given size                                      |
 /// | random | the row, then the column, of the window                              |
 /// | cost   | nothing: other pixels are read; for a border see [`Pad`](crate::Pad) |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomCrop::new(32)?.padding(4)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomCrop {
     size: Size,

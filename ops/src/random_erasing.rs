@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Erases a random rectangle of a share `p` of the images: fills it with a colour or with noise.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomErasing.md"))]
+///
 /// Zhong et al., arXiv:1708.04896.
 ///
 /// ```text
@@ -37,6 +39,12 @@ use std::sync::Arc;
 /// the inverse of RandomResizedCrop's. On u8 the value is truncated to a whole number, as in
 /// torchvision. If torchvision's values or noise would wrap around on u8, the op is refused: put it
 /// after Normalize.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), RandomErasing::new().p(0.25)?.random()]; // noise, as timm's "pixel"
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomErasing {
     p: f64,

@@ -10,6 +10,8 @@ const MOST: usize = 5;
 
 /// Runs all of a list of ops, in an order drawn for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomOrder.md"))]
+///
 /// torchvision's `RandomOrder(transforms)`.
 ///
 /// ```text
@@ -25,6 +27,12 @@ const MOST: usize = 5;
 /// | cost   | the ops' cost; a loop body for each order that is drawn      |
 ///
 /// The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomOrder::new(ops![Cutout::new(8)?, BoxBlur::new(3)?])?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomOrder {
     orders: usize,

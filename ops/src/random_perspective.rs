@@ -13,6 +13,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Moves the corners of a share `p` of the images inwards.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomPerspective.md"))]
+///
 /// torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
 /// coin is heads: each corner moves towards the middle, by less than
 /// `bw = floor(distortion_scale * floor(width / 2)) + 1` columns and `bh` rows alike:
@@ -32,6 +34,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                                                                |
 /// | random | a coin `p`, then the corners in the order above, each with its column first |
 /// | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomPerspective::new().distortion_scale(0.3)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomPerspective {
     distortion_scale: f64,

@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 
 /// Cuts a random rectangle and scales it to a fixed size.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomResizedCrop.md"))]
+///
 /// The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
 /// `ratio` (Szegedy et al., arXiv:1409.4842, section 6). It is drawn in the same way as by torchvision's
 /// and FFCV's `RandomResizedCrop`:
@@ -32,6 +34,12 @@ use std::ops::RangeInclusive;
 /// | output | u8 image of the given size                                    |
 /// | random | an area and an aspect for each try, then the corner           |
 /// | cost   | the resize; the rectangle is known before a pixel is decoded  |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomResizedCrop::new(224)?.scale(0.3..=1.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomResizedCrop {
     size: Size,

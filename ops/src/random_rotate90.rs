@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Rotates a share `p` of the images by a random number of quarter turns.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomRotate90.md"))]
+///
 /// Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
 /// ([`Rot90`](crate::Rot90)) with equal probability.
 ///
@@ -23,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`, then the number of turns                                 |
 /// | cost   | the cost of the turn                                                 |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomRotate90::new(0.5)?, CenterCrop::new(224)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotate90 {
     p: f64,

@@ -14,6 +14,8 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 
 /// Rotates an image by a random angle.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomRotation.md"))]
+///
 /// torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
 /// uniform, counter-clockwise on the screen. `expand` makes the output large enough for the whole
 /// rotated image; it is meant for rotations about the middle. Quarter turns about the middle copy pixels
@@ -30,6 +32,12 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 /// | output | u8 image of the same size; with `expand`, the size differs from sample to sample (at most 65535 a side): a resize or a crop must follow |
 /// | random | the angle                                                                   |
 /// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomRotation::new(15.0)?.interpolation(WarpInterpolation::Bilinear)];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotation {
     degrees: (f32, f32),

@@ -9,6 +9,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomTranslate.md"))]
+///
 /// FFCV's `RandomTranslate(padding, fill)`: the image is padded by `padding` pixels of `fill`, and
 /// a window of the image's own size is cut at a row, then a column, both uniform in
 /// `0..=2 * padding`.
@@ -23,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                                           |
 /// | random | the row, then the column                               |
 /// | cost   | a copy of the image if nothing changed it before, else a mask |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomTranslate::new(4)?.fill([125, 122, 113])];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomTranslate {
     padding: u32,

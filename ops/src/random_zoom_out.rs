@@ -12,6 +12,8 @@ use std::ops::RangeInclusive;
 
 /// Places a share `p` of the images at a random position on a larger canvas.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomZoomOut.md"))]
+///
 /// torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
 ///
 /// ```text
@@ -28,6 +30,12 @@ use std::ops::RangeInclusive;
 /// | output | as the input, but the size differs from sample to sample: a resize or a crop must follow |
 /// | random | a coin `p`, the size, the column, the row                                   |
 /// | cost   | a copy of the image if nothing changed it before, else a mask               |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomZoomOut::new().side_range(1.0..=2.0)?, Resize::new((224, 224))?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomZoomOut {
     fill: [u8; 3],

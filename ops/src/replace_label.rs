@@ -7,6 +7,8 @@ use crate::{LabelSample, TypeError};
 
 /// Replaces the labels of the listed samples.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ReplaceLabel.md"))]
+///
 /// ```text
 /// out = new_label   if the sample's id is listed
 /// out = in          otherwise
@@ -20,6 +22,12 @@ use crate::{LabelSample, TypeError};
 /// | cost   | a binary search a sample                    |
 ///
 /// FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ReplaceLabel::new([3, 7], 0)]; // samples 3 and 7 are of class 0
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaceLabel {
     ids: Vec<u64>,

@@ -11,6 +11,8 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 
 /// Scales an image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Resize.md"))]
+///
 /// torchvision's `Resize(size, interpolation, max_size, antialias)`. `S` and `L` are the input's
 /// short and long side; products and quotients are computed in f64:
 ///
@@ -30,6 +32,13 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 /// | output | u8 image of that size                                                    |
 /// | random | nothing                                                                  |
 /// | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Resize::new(256)?, CenterCrop::new(224)?]; // the short side, as in torchvision
+/// let exact = ops![Resize::new((224, 320))?]; // height and width
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
     to: Target,

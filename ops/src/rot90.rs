@@ -11,6 +11,8 @@ use crate::{Size, TypeError};
 
 /// Rotates an image by quarter turns.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Rot90.md"))]
+///
 /// The turns are counter-clockwise on the screen, as in `torch.rot90` and `numpy.rot90`:
 ///
 /// ```text
@@ -27,6 +29,12 @@ use crate::{Size, TypeError};
 /// | output | as the input; a quarter turn swaps the sides                         |
 /// | random | nothing                                                              |
 /// | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Rot90::new(1)]; // a quarter, counter-clockwise
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rot90 {
     /// The number of quarter turns, `0..=3`, counter-clockwise.

@@ -9,6 +9,8 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Moves every pixel away from its own grey, or towards it, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomSaturation.md"))]
+///
 /// ```text
 /// out  = clamp(in * factor + grey * (1 - factor))
 /// grey = 0.2989 R + 0.587 G + 0.114 B      of the pixel; truncated where the rule is Exact
@@ -26,6 +28,12 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 /// `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels. The
 /// draws are those of FFCV's `RandomSaturation`. White stays only nearly white: torchvision's
 /// weights sum to 0.9999.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomSaturation::new(0.4)?.p(0.8)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomSaturation {
     factor: Factor,

@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Inverts the values at or above a threshold, in a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomSolarize.md"))]
+///
 /// ```text
 /// out = 255 - in    where in >= threshold
 /// out = in          elsewhere
@@ -23,6 +25,12 @@ use crate::{ParamError, Size, TypeError};
 /// | cost   | three operations a value           |
 ///
 /// torchvision's `RandomSolarize`: the threshold is rounded to `f32` and may have a fraction.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomSolarize::new(128.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomSolarize {
     threshold: f32,

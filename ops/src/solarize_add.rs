@@ -12,6 +12,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Adds a constant to the values below a threshold.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/SolarizeAdd.md"))]
+///
 /// ```text
 /// out = min(255, in + add)    where in < threshold
 /// out = in                    elsewhere
@@ -25,6 +27,12 @@ use crate::{ParamError, Size, TypeError};
 /// | cost   | four operations a value            |
 ///
 /// timm's `solarize_add`, an op of its `RandAugment`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![SolarizeAdd::new(110.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SolarizeAdd {
     add: f32,

@@ -6,6 +6,8 @@ use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 
 /// Drops the axes of length 1.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Squeeze.md"))]
+///
 /// ```text
 /// [1] -> []        [3, 1, 2] -> [3, 2]
 /// ```
@@ -19,6 +21,12 @@ use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
 ///
 /// Labels are `[batch]` without it. (FFCV's are `[batch, 1]`, and its `Squeeze` drops the batch axis as
 /// well if its length is 1.)
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Squeeze];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze;
 

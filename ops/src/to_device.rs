@@ -8,6 +8,8 @@ use crate::{Device, ParamError, TypeError};
 
 /// Computes the ops after it on a device, with one kernel for a whole batch.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToDevice.md"))]
+///
 /// ```text
 /// out = in        an image that more ops follow: each value rounded half to even to u8
 /// ```
@@ -22,6 +24,12 @@ use crate::{Device, ParamError, TypeError};
 /// FFCV's `ToDevice`, but the ops after it are fused: each batch is copied once and written once.
 /// The bytes before the op cross the bus, so `Normalize`, `Convert` and `ToChannelsFirst` belong
 /// after it. In a loader without a device, the list computes the same result, bit for bit.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomResizedCrop::new(224)?, ToDevice::new("auto")?, Normalize::imagenet()];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToDevice {
     device: Device,

@@ -9,6 +9,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Swaps rows and columns of a share `p` of the images.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/Transpose.md"))]
+///
 /// ```text
 /// out[y, x] = in[x, y]   for a sample whose coin is heads
 /// out[y, x] = in[y, x]   otherwise
@@ -22,6 +24,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`                                                           |
 /// | cost   | a copy of each pixel; successive rows read the same cache lines      |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Transpose::new(0.5)?, CenterCrop::new(224)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transpose {
     p: f64,

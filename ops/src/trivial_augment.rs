@@ -10,6 +10,8 @@ use crate::{ParamError, TypeError};
 
 /// Runs one random action of random strength for each sample.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/TrivialAugmentWide.md"))]
+///
 /// Müller and Hutter, arXiv:2103.10158, as in torchvision's `TrivialAugmentWide`.
 ///
 /// ```text
@@ -25,6 +27,12 @@ use crate::{ParamError, TypeError};
 /// | cost   | the action's cost; an extra loop only if a warp needs a whole image  |
 ///
 /// The actions are listed at [`AutoAugment`](crate::AutoAugment#actions).
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![TrivialAugmentWide::new()];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrivialAugmentWide {
     bins: u32,

@@ -8,6 +8,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/RandomVerticalFlip.md"))]
+///
 /// ```text
 /// out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
 /// out[y, x] = in[y, x]               otherwise
@@ -19,6 +21,12 @@ use crate::{ParamError, Size, TypeError};
 /// | output | as the input                                              |
 /// | random | a coin `p`; the whole image is mirrored                   |
 /// | cost   | nothing: rows are read from the last to the first         |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomVerticalFlip::new(0.5)?];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomVerticalFlip {
     p: f64,

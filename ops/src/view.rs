@@ -7,6 +7,8 @@ use crate::{DType, TypeError};
 
 /// Reads the same bits as another element type of the same size.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/View.md"))]
+///
 /// ```text
 /// bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
 /// ```
@@ -24,6 +26,12 @@ use crate::{DType, TypeError};
 ///
 /// The values of a viewed image are meaningless for colours, masks and fills, so only its layout
 /// can be changed after a view. The planner checks this.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Normalize::imagenet(), Convert::to(DType::Bf16), View::new(DType::I16)];
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     dtype: DType,

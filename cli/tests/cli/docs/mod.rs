@@ -2,13 +2,14 @@
 //!
 //! | block  | requirement                                                                           |
 //! |--------|---------------------------------------------------------------------------------------|
-//! | `rust` | its lines are in `snippets.rs`, consecutively, which the compiler checks               |
+//! | `rust` | its lines are in `snippets.rs` or in an example, consecutively, which are compiled     |
 //! | `toml` | it is a pipeline file; lines that only set parameters are those of a RandomResizedCrop |
 //! | `sh`   | each command of `fuseloop` succeeds, in a folder with data as the documents name it    |
 //! | `text`, none | no requirement: these are outputs of the programs                                |
 //!
 //! Commands that can't run here are listed in [`NOT_RUN`], with the reason.
 
+mod gallery;
 mod ops;
 mod snippets;
 
@@ -99,18 +100,25 @@ fn stand_in(lines: &str, all: &str) -> bool {
 
 #[test]
 fn rust_is_compiled() {
-    let compiled = include_str!("snippets.rs");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let examples = ["examples", "integrations/burn/examples", "integrations/candle/examples"];
+    let files = examples.iter().filter_map(|dir| fs::read_dir(root.join(dir)).ok()).flatten();
+    let sources = files.map(|file| file.unwrap().path());
+    let sources = sources.filter(|path| path.extension().is_some_and(|ext| ext == "rs"));
+    let examples = sources.map(|path| fs::read_to_string(path).unwrap());
+    let snippets = include_str!("snippets.rs");
+    let compiled: Vec<String> = examples.chain([snippets.to_owned()]).collect();
     for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "rust") {
         // The text that a document puts between two pieces.
         for piece in text.split("// ...\n") {
             assert!(
-                stand_in(piece, compiled),
-                "{file}:{line}: this is not in cli/tests/cli/docs/snippets.rs word for word: put it there, \
-                 so that it is compiled\n{piece}"
+                compiled.iter().any(|source| stand_in(piece, source)),
+                "{file}:{line}: this is neither in cli/tests/cli/docs/snippets.rs nor in an example word for \
+                 word: put it there, so that it is compiled\n{piece}"
             );
         }
     }
-    assert!(!stand_in("let x = 1;", compiled) && stand_in("  Ok(())\n\n}", compiled));
+    assert!(!stand_in("let x = 1;", snippets) && stand_in("  Ok(())\n\n}", snippets));
 }
 
 #[test]

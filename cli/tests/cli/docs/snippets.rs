@@ -13,83 +13,6 @@ use fuseloop::source::{
 use fuseloop::{Loader, OnDamaged, Order, Spec, ops, ops::*};
 
 #[rustfmt::skip]
-fn readme_first() -> Result<(), BoxError> {
-use fuseloop::{Loader, Order, ops::*};
-
-let loader = Loader::open("train.beton")?
-    .batch_size(256)
-    .order(Order::Random)
-    .seed(42)
-    .pipeline_by_epoch("image", |epoch| {
-        Ok::<_, ParamError>(ops![                    // called for each epoch
-            RandomResizedCrop::new(160 + 4 * epoch.index())?,   // progressive resizing
-            RandomHorizontalFlip::new(0.5)?,
-            ColorJitter::new(0.4, 0.4, 0.4)?,
-            Normalize::imagenet(),
-            Convert::to(DType::F16),
-            ToChannelsFirst,
-        ])
-    })
-    .build()?;                                       // types, sizes and parameters are checked here
-
-for epoch in 0..16 {
-    for batch in loader.epoch(epoch)? {
-        let batch = batch?;
-        let images = batch.tensor::<half::f16>("image")?;   // [256, 3, 160 + .., 160 + ..]
-        let labels = batch.tensor::<i64>("label")?;         // [256]
-    }
-}
-println!("{}", loader.explain());                    // the plan: blocks, what was fused, what was pushed into decode
-Ok(())
-}
-
-#[rustfmt::skip]
-fn readme_second(checkpoint: Option<String>) -> Result<(), BoxError> {
-let loader = Loader::open("train.beton")?
-    .distributed(Ranks::from_env()?)                 // torchrun, Slurm, MPI: the same global stream for any number of ranks
-    .filter("label", |label| matches!(label, Value::Int(0..100)))
-    .order(Order::QuasiRandom { open_pages: 64 })    // or Random, ClassBalanced, Weighted, RepeatedAugment, your Sampler
-    .process_cache(ProcessCache::default())          // pages read ahead by threads of their own, in a bounded memory
-    .on_damaged(OnDamaged::Substitute)               // or Fail, Skip; loader.quarantine() lists them
-    .memory_limit(2 << 30)                           // all batches together
-    .build()?;
-let mut batches = match checkpoint {
-    Some(text) => loader.resume(&text.parse()?)?,    // the rest of the epoch, bit for bit
-    None => loader.epoch(0)?,
-};
-let checkpoint: String = batches.cursor()?.to_string();
-Ok(())
-}
-
-#[rustfmt::skip]
-fn readme_sources(rank: usize, world: usize) -> Result<(), BoxError> {
-Loader::open("imagenet/train")?;                     // a folder a class
-Loader::open("shards/train-{000..255}.tar")?;        // WebDataset's shards, in any order
-Loader::open("train-*-of-01024")?;                   // TFRecord files
-let shards = TarStream::open("train-{000..255}.tar.zst", &TarOptions::default())?.split_by_rank(rank, world)?;
-let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
-Loader::from_stream(Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000));
-Ok(())
-}
-
-#[rustfmt::skip]
-fn readme_device() -> Result<(), BoxError> {
-use fuseloop::device::DeviceStream;
-let loader = Loader::open("train.beton")?
-    .pipeline("image", ops![
-        RandomResizedCrop::new(224)?,
-        ToDevice::new("auto")?,                     // bytes cross the bus; one kernel from here on
-        RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
-    ])
-    .build()?;
-for batch in loader.epoch(0)? {
-    let batch = batch?;
-    let images = batch.device_tensor("image", DeviceStream::Legacy)?;   // or batch.dlpack, batch.to_host
-}
-Ok(())
-}
-
-#[rustfmt::skip]
 fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
 use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
@@ -173,5 +96,104 @@ let loader = Loader::from_stream(mix)
     .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
     .pipeline_of(1, "image", ops![CenterCrop::new(224)?])      // of the drawings
     .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+mod first_training {
+use fuseloop::prelude::*;
+
+fn main() -> Result<()> {
+    let loader = Loader::open("train.beton")?
+        .batch_size(64)
+        .order(Order::Random)
+        .seed(42)
+        .pipeline("image", ops![
+            RandomResizedCrop::new(224)?,
+            RandomHorizontalFlip::new(0.5)?,
+            Normalize::imagenet(),
+            ToChannelsFirst,
+        ])
+        .build()?;                                          // types, sizes and parameters are checked here
+
+    for epoch in 0..16 {
+        for batch in loader.epoch(epoch)? {
+            let batch = batch?;
+            let images = batch.tensor::<f32>("image")?;     // [64, 3, 224, 224]
+            let labels = batch.tensor::<i64>("label")?;     // [64]
+            // Train on images.as_slice() and labels.as_slice().
+        }
+    }
+    Ok(())
+}
+}
+
+#[rustfmt::skip]
+fn first_training_validation(loader: &Loader) -> Result<(), BoxError> {
+let validation = Loader::open("val.beton")?
+    .batch_size(64)
+    .order(Order::Sequential)
+    .pipeline("image", ops![Resize::new(256)?, CenterCrop::new(224)?, Normalize::imagenet(), ToChannelsFirst])
+    .expect_classes(loader.classes()?)                      // an error if a class folder is missing
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+fn first_training_sizes() -> Result<(), BoxError> {
+let loader = Loader::open("train.beton")?
+    .batch_size(64)
+    .pipeline_by_epoch("image", |epoch| {
+        Ok::<_, ParamError>(ops![
+            RandomResizedCrop::new(128 + 4 * epoch.index())?,
+            RandomHorizontalFlip::new(0.5)?,
+            Normalize::imagenet(),
+            ToChannelsFirst,
+        ])
+    })
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+mod readme {
+use fuseloop::prelude::*;
+
+fn main() -> Result<()> {
+    let loader = Loader::open("train.beton")?        // or a folder per class, tar shards, TFRecord files
+        .batch_size(256)
+        .order(Order::Random)
+        .pipeline("image", ops![
+            RandomResizedCrop::new(224)?,
+            RandomHorizontalFlip::new(0.5)?,
+            ColorJitter::new(0.4, 0.4, 0.4)?,
+            Normalize::imagenet(),
+            ToChannelsFirst,
+        ])
+        .build()?;                                   // types, sizes and parameters are checked here
+    for batch in loader.epoch(0)? {
+        let batch = batch?;
+        let images = batch.tensor::<f32>("image")?;  // [256, 3, 224, 224]
+        let labels = batch.tensor::<i64>("label")?;  // [256]
+    }
+    Ok(())
+}
+}
+
+#[rustfmt::skip]
+fn loading_first(checkpoint: Option<String>) -> Result<(), BoxError> {
+let loader = Loader::open("train.beton")?
+    .distributed(Ranks::from_env()?)                 // torchrun, Slurm, MPI: the same global stream for any number of ranks
+    .filter("label", |label| matches!(label, Value::Int(0..100)))
+    .order(Order::QuasiRandom { open_pages: 64 })    // or Random, ClassBalanced, Weighted, RepeatedAugment, your Sampler
+    .process_cache(ProcessCache::default())          // pages read ahead by threads of their own, in a bounded memory
+    .on_damaged(OnDamaged::Substitute)               // or Fail, Skip; loader.quarantine() lists them
+    .memory_limit(2 << 30)                           // all batches together
+    .build()?;
+let mut batches = match checkpoint {
+    Some(text) => loader.resume(&text.parse()?)?,    // the rest of the epoch, bit for bit
+    None => loader.epoch(0)?,
+};
+let checkpoint: String = batches.cursor()?.to_string();
 Ok(())
 }
