@@ -632,15 +632,12 @@ impl Cause for LoadErrorKind {
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
             Self::NoPages { .. } | Self::Stream { .. } => unsupported,
-            Self::NoBatch { .. } | Self::NoClasses { .. } | Self::OtherClasses { .. } => {
-                Details::of(ErrorKind::Format)
-            }
+            Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
             | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
-            | Self::NoBatch { .. }
             | Self::Workers
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }

@@ -9,10 +9,10 @@
 //! | kernels | `cuModuleLoadDataEx`, `cuModuleUnload`, `cuModuleGetFunction`, `cuLaunchKernel` |
 //! | errors | `cuGetErrorName`, `cuGetErrorString` |
 //!
-//! The library is loaded when a GPU is asked for: nothing is linked, and no crate is used whose CUDA version or
-//! way of linking another crate of the same program could choose. Results are plain numbers, because a newer
-//! driver may return one that an enum here would not have. In tests the signatures are compared with those of
-//! cudarc, which come from NVIDIA's header.
+//! cudarc declares the types. Its functions are not called: another crate of the same program, such as candle, may
+//! choose how they are linked; they panic where a symbol is missing; and they return an enum, where a newer driver
+//! may return a number that is none of its variants, which is undefined behaviour in Rust. The library is loaded
+//! when a GPU is asked for. In tests the signatures are compared with cudarc's, which come from NVIDIA's header.
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `driver`, `sys` | the driver's functions, and the types of their arguments |
+//! | `driver` | the driver's functions |
 //! | `context` | a GPU's primary context, current only during our calls |
 //! | `handles` | streams, events, memory, locked pages |
 //! | `module` | loaded kernels |
@@ -33,12 +33,8 @@ mod module;
 mod nvrtc;
 mod pinned_slot;
 mod search;
-#[cfg(not(test))]
-mod sys;
 mod uploader;
 
-/// In tests the types are those that cudarc generates from NVIDIA's header, so that a wrong one does not compile.
-#[cfg(test)]
 use cudarc::driver::sys;
 
 pub use gpu::Gpu;

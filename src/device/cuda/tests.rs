@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::sys;
 use fuseloop_engine::batch::{BatchSpec, HostBatch, SlotPool};
 use fuseloop_ops::DType;
 
@@ -155,24 +154,4 @@ fn what_is_not_on_the_device_is_said_to_be_on_the_host() {
     assert!(error.cause::<TensorError>().is_some(), "{error}");
     let error = batch.device_tensor("nothing", DeviceStream::Legacy).unwrap_err();
     assert_eq!(error.to_string(), "no tensor named 'nothing'; available: label, other, image");
-}
-
-/// The types that a build without tests uses.
-#[path = "sys.rs"]
-mod own;
-
-#[test]
-fn numbers_are_those_of_cudas_header() {
-    macro_rules! assert_equal {
-        ($($kind:ident::$name:ident),*) => {
-            $(assert_eq!(own::$kind::$name as u32, sys::$kind::$name as u32);)*
-        };
-    }
-    assert_equal!(
-        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
-    );
 }
