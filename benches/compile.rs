@@ -33,8 +33,7 @@ const TIMES: usize = 9;
 
 /// The usual start of an ImageNet pipeline.
 fn imagenet(jitter: bool) -> Ops {
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-    let crop = RandomResizedCrop::new(224, scale, ratio).expect("fixed parameters");
+    let crop = RandomResizedCrop::new(224).expect("fixed parameters");
     let flip = RandomHorizontalFlip::new(0.5).expect("fixed parameters");
     let mut list = ops![crop, flip];
     if jitter {
@@ -47,18 +46,17 @@ fn imagenet(jitter: bool) -> Ops {
 
 /// Twelve ops in two blocks.
 fn twelve() -> Ops {
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
     ops![
-        RandomResizedCrop::new(224, scale, ratio).expect("fixed parameters"),
+        RandomResizedCrop::new(224).expect("fixed parameters"),
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
         RandomVerticalFlip::new(0.5).expect("fixed parameters"),
         ColorJitter::new(0.4, 0.4, 0.4).expect("fixed parameters"),
         RandomGrayscale::new(0.2).expect("fixed parameters"),
-        GaussianBlur::new(5, 0.1..=2.0).expect("fixed parameters"),
-        RandomPosterize::new(4, 0.2).expect("fixed parameters"),
-        RandomSolarize::new(128.0, 0.2).expect("fixed parameters"),
+        GaussianBlur::new(5).expect("fixed parameters"),
+        RandomPosterize::new(4).expect("fixed parameters").p(0.2).expect("fixed parameters"),
+        RandomSolarize::new(128.0).expect("fixed parameters").p(0.2).expect("fixed parameters"),
         RandomInvert::new(0.1).expect("fixed parameters"),
-        Cutout::new(56, [0; 3]).expect("fixed parameters"),
+        Cutout::new(56).expect("fixed parameters"),
         Normalize::imagenet(),
         ToChannelsFirst,
     ]
@@ -67,7 +65,7 @@ fn twelve() -> Ops {
 /// A list that needs many loop bodies.
 fn with_policy() -> Ops {
     let mut list = imagenet(false);
-    let policy = RandAugment::new(2, 9).expect("fixed parameters");
+    let policy = RandAugment::new();
     list.insert(2, std::sync::Arc::new(policy));
     list
 }
@@ -78,7 +76,7 @@ fn compile(ops: Ops, side: Dim) -> Kernel {
 }
 
 fn copy() -> Kernel {
-    compile(ops![RandomCrop::new(224, 224).expect("fixed parameters")], Dim::fixed(256))
+    compile(ops![RandomCrop::new(224).expect("fixed parameters")], Dim::fixed(256))
 }
 
 fn pipelines(c: &mut Criterion) {

@@ -34,8 +34,8 @@ const PHOTOGRAPH: Size = Size::new(900, 1200);
 /// Crops the middle of `size`, unless that is the whole image, and resizes it.
 fn kernel(from: Size, size: Size) -> Kernel {
     let ops = ops![
-        CenterCrop::new(size.height, size.width).expect("fixed parameters"),
-        Resize::new(SIDE, SIDE).expect("fixed parameters"),
+        CenterCrop::new(size).expect("fixed parameters"),
+        Resize::new((SIDE, SIDE)).expect("fixed parameters"),
     ];
     let input = ImageType::decoded(Dim::fixed(from.height), Dim::fixed(from.width));
     let plan = ImagePlan::new(ops, input, NumberRule::Fused).expect("the list makes a plan");

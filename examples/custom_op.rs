@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let size = Size::new(48, 64);
     let list = move || -> Result<Ops, ParamError> {
         Ok(ops![
-            RandomCrop::new(size.height, size.width)?,
+            RandomCrop::new(size)?,
             RandomHorizontalFlip::new(0.5)?,
             Vignette { most: 2.5 },
             ToChannelsFirst
@@ -110,7 +110,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fields = vec![FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
     let white = vec![255; 3 * size.pixels() as usize];
     let source = Generator::new(1, 4).source(fields, 4, move |_, _| {
-        let image = OwnedImage::rgb(size.height, size.width, white.clone());
+        let image = OwnedImage::rgb(size, white.clone());
         Ok::<_, BoxError>(vec![OwnedValue::Image(image)])
     })?;
     let loader =

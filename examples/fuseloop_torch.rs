@@ -276,7 +276,7 @@ impl Source for Drawn {
         let mut rng = Rng::new(sample.0);
         let (height, width) = (self.side + rng.below(9), self.side + rng.below(9));
         let bytes = (0..height * width * 3).map(|_| rng.below(256) as u8).collect();
-        let image = OwnedImage::rgb(height, width, bytes);
+        let image = OwnedImage::rgb((height, width), bytes);
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(i64::try_from(sample.0 % 10)?)])
     }
 

@@ -20,11 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Called again for each epoch, because the list is by epoch.
         .pipeline_by_epoch("image", |epoch| {
             Ok::<_, ParamError>(ops![
-                RandomResizedCrop::new(
-                    160 + 32 * epoch.index(),
-                    RandomResizedCrop::SCALE,
-                    RandomResizedCrop::RATIO
-                )?,
+                RandomResizedCrop::new(160 + 32 * epoch.index())?,
                 RandomHorizontalFlip::new(0.5)?,
                 Normalize::imagenet(),
                 Convert::to(DType::F16),

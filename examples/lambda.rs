@@ -73,8 +73,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline(
             "image",
             ops![
-                RandomCrop::new(side, side)?,
-                RandomBrightness::new(0.3, 0.5)?,
+                RandomCrop::new(side)?,
+                RandomBrightness::new(0.3)?,
                 jigsaw(),
                 Convert::to(DType::F32)
             ],

@@ -20,8 +20,8 @@ const CLASSES: u32 = 4;
 /// of another sample of the batch into the samples of half of the batches.
 fn mixers() -> Result<Ops, ParamError> {
     Ok(ops![
-        MixUp::new(0.2)?.per_sample().probability(0.5)?,
-        CutMix::new(1.0)?.partner(Partner::Permuted).probability(0.5)?,
+        MixUp::new(0.2)?.per_sample().p(0.5)?,
+        CutMix::new(1.0)?.partner(Partner::Permuted).p(0.5)?,
     ])
 }
 

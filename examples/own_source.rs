@@ -68,7 +68,7 @@ fn main() -> Result<(), BoxError> {
             ops![
                 // The sizes of the images are not known beforehand; this op brings all of them to
                 // one size.
-                RandomResizedCrop::new(32, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+                RandomResizedCrop::new(32)?,
                 RandomHorizontalFlip::new(0.5)?,
                 ToChannelsFirst,
             ],

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline(
             "image",
             ops![
-                RandomResizedCrop::new(224, 0.08..=1.0, RandomResizedCrop::RATIO)?,
+                RandomResizedCrop::new(224)?,
                 RandomHorizontalFlip::new(0.5)?,
                 Normalize::imagenet(),
                 ToChannelsFirst,

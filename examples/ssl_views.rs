@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // The same ops with draws of their own: another crop, another flip, other colours.
         .view("other", "image", view(96)?)
         // The first view's crop and flip (its first two ops), at a quarter of the side.
-        .branch("small", "image", 2, ops![Resize::new(24, 24)?, ToChannelsFirst])
+        .branch("small", "image", 2, ops![Resize::new((24, 24))?, ToChannelsFirst])
         .build()?;
 
     for batch in loader.epoch(0)? {
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The ops of a view.
 fn view(side: u32) -> Result<Ops, ParamError> {
     Ok(ops![
-        RandomResizedCrop::new(side, 0.2..=1.0, RandomResizedCrop::RATIO)?,
+        RandomResizedCrop::new(side)?.scale(0.2..=1.0)?,
         RandomHorizontalFlip::new(0.5)?,
         ColorJitter::new(0.8, 0.8, 0.8)?,
         Normalize::imagenet(),

@@ -23,12 +23,12 @@ TITLES = {
     "spdl": "SPDL",
 }
 WORKLOADS = {
-    "W1": "W1  JPEG: random resized crop, flip, normalize",
-    "W1 half raw": "W1 half raw  the same on FFCV's recommended file",
-    "W2": "W2  JPEG: centre crop, normalize",
-    "W3": "W3  JPEG: W1 with colour jitter",
-    "W4": "W4  raw 32x32: flip, translate, cutout, normalize",
-    "W5": "W5  raw 256x256: random crop, flip, normalize",
+    "W1": "W1, JPEG: random resized crop, flip, normalize",
+    "W2": "W2, JPEG: centre crop, normalize",
+    "W3": "W3, JPEG: W1 with colour jitter",
+    "W4": "W4, raw 32x32: flip, translate, cutout, normalize",
+    "W5": "W5, raw 256x256: random crop, flip, normalize",
+    "W1 half raw": "W1, half JPEG and half raw, as FFCV recommends",
 }
 US = "fuseloop"
 
@@ -92,7 +92,8 @@ def table(results, only=()):
         cells = [cell(workloads[name], peer) for name in names]
         first = [workloads[name][peer]["first_batch_s"] for name in names if peer in workloads[name]]
         lines.append(f"| {title(peer)} | " + " | ".join(cells) + f" | {span(first)} |")
-    lines += ["", "In parentheses: how many times as fast Fuseloop is."]
+    if US in found:
+        lines += ["", "In parentheses: how many times as fast Fuseloop is."]
     drifts = [note for name in names for note in drift(name, workloads[name])]
     if drifts:
         lines += [""] + drifts
@@ -109,7 +110,8 @@ def cell(workload, peer):
     rate = workload[peer]["images_per_s"]
     if peer == US or US not in workload:
         return number(rate)
-    return f"{number(rate)} ({workload[US]['images_per_s'] / rate:.1f}x)"
+    ratio = workload[US]["images_per_s"] / rate
+    return f"{number(rate)} ({ratio:.1f}x)" if ratio >= 1 else f"{number(rate)} (**{ratio:.2f}x**)"
 
 
 def span(values):

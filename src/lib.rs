@@ -91,7 +91,7 @@ pub use fuseloop_ops as ops;
 /// use fuseloop::prelude::*;
 ///
 /// let loader = Loader::open("train.beton")?.order(Order::Random).batch_size(256);
-/// let loader = loader.pipeline("image", ops![CenterCrop::new(224, 224)?]).build()?;
+/// let loader = loader.pipeline("image", ops![CenterCrop::new(224)?]).build()?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 pub mod prelude {

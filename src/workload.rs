@@ -136,7 +136,7 @@ pub fn on_device(mut ops: Ops, device: Device) -> Ops {
 /// If `side` is not in `1..=65535`.
 pub fn imagenet(side: u32) -> Result<Ops, ParamError> {
     Ok(ops![
-        RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomResizedCrop::new(side)?,
         RandomHorizontalFlip::new(0.5)?,
         Normalize::imagenet(),
         ToChannelsFirst,
@@ -150,7 +150,7 @@ pub fn imagenet(side: u32) -> Result<Ops, ParamError> {
 /// If `side` is not in `1..=65535`.
 pub fn jitter(side: u32) -> Result<Ops, ParamError> {
     Ok(ops![
-        RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomResizedCrop::new(side)?,
         RandomHorizontalFlip::new(0.5)?,
         ColorJitter::new(0.4, 0.4, 0.4)?,
         Normalize::imagenet(),
@@ -159,14 +159,14 @@ pub fn jitter(side: u32) -> Result<Ops, ParamError> {
 }
 
 fn validation() -> Result<Ops, ParamError> {
-    Ok(ops![CenterCrop::ratio(SIDE, SIDE, 224.0 / 256.0)?, Normalize::imagenet(), ToChannelsFirst,])
+    Ok(ops![CenterCrop::new(SIDE)?.ratio(224.0 / 256.0)?, Normalize::imagenet(), ToChannelsFirst,])
 }
 
 fn cifar() -> Result<Ops, ParamError> {
     Ok(ops![
         RandomHorizontalFlip::new(0.5)?,
-        RandomTranslate::new(4, CIFAR_MEAN)?,
-        Cutout::new(8, CIFAR_MEAN)?,
+        RandomTranslate::new(4)?.fill(CIFAR_MEAN),
+        Cutout::new(8)?.fill(CIFAR_MEAN),
         Normalize::cifar10(),
         ToChannelsFirst,
     ])
@@ -174,7 +174,7 @@ fn cifar() -> Result<Ops, ParamError> {
 
 fn crop() -> Result<Ops, ParamError> {
     Ok(ops![
-        RandomCrop::new(SIDE, SIDE)?,
+        RandomCrop::new(SIDE)?,
         RandomHorizontalFlip::new(0.5)?,
         Normalize::imagenet(),
         ToChannelsFirst,

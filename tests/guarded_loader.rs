@@ -62,8 +62,18 @@ fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
 const PIPELINES: [fn() -> Ops; 4] = [
     || ops![],
     || ops![RandomHorizontalFlip::new(0.5).unwrap(), ToChannelsFirst],
-    || ops![CenterCrop::new(64, 64).unwrap()],
-    || ops![RandomResizedCrop::new(64, 0.1..=1.0, 0.75..=1.33).unwrap(), ToChannelsFirst],
+    || ops![CenterCrop::new(64).unwrap()],
+    || {
+        ops![
+            RandomResizedCrop::new(64)
+                .unwrap()
+                .scale(0.1..=1.0)
+                .unwrap()
+                .ratio(0.75..=1.33)
+                .unwrap(),
+            ToChannelsFirst
+        ]
+    },
 ];
 
 fn loader(path: &Path, pipeline: fn() -> Ops) -> Loader {

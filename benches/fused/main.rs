@@ -139,7 +139,7 @@ fn as_bytes(floats: &mut [f32]) -> &mut [u8] {
 /// Crop, flip, jitter if requested, normalize, channels first.
 fn imagenet(jitter: bool) -> Ops {
     let mut list = ops![
-        RandomCrop::new(224, 224).expect("fixed parameters"),
+        RandomCrop::new(224).expect("fixed parameters"),
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
     ];
     if jitter {
@@ -189,8 +189,8 @@ fn large(c: &mut Criterion) {
 fn small(c: &mut Criterion) {
     let ops = ops![
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
-        RandomTranslate::new(4, [0; 3]).expect("fixed parameters"),
-        Cutout::new(8, [0; 3]).expect("fixed parameters"),
+        RandomTranslate::new(4).expect("fixed parameters"),
+        Cutout::new(8).expect("fixed parameters"),
         Normalize::imagenet(),
         ToChannelsFirst,
     ];

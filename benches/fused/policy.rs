@@ -30,7 +30,7 @@ const SAMPLES: u64 = 64;
 /// Crop, flip, `policy`, normalize, channels first.
 pub(crate) fn list(policy: Arc<dyn Op>) -> Ops {
     let mut list = ops![
-        RandomCrop::new(224, 224).expect("fixed parameters"),
+        RandomCrop::new(224).expect("fixed parameters"),
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
     ];
     list.push(policy);
@@ -81,8 +81,8 @@ fn view(picture: &[u8]) -> ImageView<'_> {
 
 /// Measures `fused/crop+flip+<policy>+normalize`.
 pub(crate) fn policies(c: &mut Criterion) {
-    let rand_augment = RandAugment::new(2, 9).expect("fixed parameters");
-    let aug_mix = AugMix::new(3).expect("fixed parameters");
+    let rand_augment = RandAugment::new();
+    let aug_mix = AugMix::new();
     let policies: [(&str, Arc<dyn Op>); 2] =
         [("RandAugment(2, 9)", Arc::new(rand_augment)), ("AugMix", Arc::new(aug_mix))];
     for (name, policy) in policies {

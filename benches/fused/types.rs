@@ -15,7 +15,7 @@ const TYPES: [(&str, DType); 3] = [("f32", DType::F32), ("f16", DType::F16), ("b
 /// Crop 224, flip, normalize.
 fn kernel(to: DType, planar: bool, samples: usize, size: Size) -> Kernel {
     let mut list = ops![
-        RandomCrop::new(224, 224).expect("fixed parameters"),
+        RandomCrop::new(224).expect("fixed parameters"),
         RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
         Normalize::imagenet(),
         Convert::to(to),

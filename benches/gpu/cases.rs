@@ -86,7 +86,7 @@ pub(crate) fn all(size: &Size) -> Vec<Case> {
         }
     }
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
-    let crop = ops![RandomCrop::new(size.side, size.side).unwrap(), flip()];
+    let crop = ops![RandomCrop::new(size.side).unwrap(), flip()];
     let crop = case("crop + flip + normalize", crop, DType::F16, first);
     all.push(Case { more: 32, ..crop });
     let mut mixed = case("MixUp + one-hot", ops![flip()], DType::F16, first);

@@ -47,7 +47,7 @@ impl Source for Squares {
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let picture = &self.pictures[sample.0 as usize % self.pictures.len()];
-        let image = OwnedImage::rgb(self.side, self.side, picture.clone());
+        let image = OwnedImage::rgb(self.side, picture.clone());
         Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64 % 10)])
     }
 
@@ -65,9 +65,9 @@ fn image(resized: bool, side: u32) -> Result<Ops, ParamError> {
     ];
     let device = ToDevice::new("auto")?;
     let mut ops = if resized {
-        ops![RandomResizedCrop::new(side, 0.35..=1.0, 0.75..=1.3333)?, device]
+        ops![RandomResizedCrop::new(side)?.scale(0.35..=1.0)?.ratio(0.75..=1.3333)?, device]
     } else {
-        ops![CenterCrop::new(side + MORE, side + MORE)?, device, RandomCrop::new(side, side)?]
+        ops![CenterCrop::new(side + MORE)?, device, RandomCrop::new(side)?]
     };
     ops.extend(end);
     Ok(ops)

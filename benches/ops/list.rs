@@ -106,22 +106,42 @@ fn colors() -> Vec<Entry> {
     let jitter = || fixed(ColorJitter::new(0.4, 0.4, 0.4));
     let permuted = Plain::Fixed(vec![Pass::Permute([2, 0, 1])], 0);
     vec![
-        entry("RandomBrightness", Pointwise, Plain::Drawn, fixed(RandomBrightness::new(0.4, 1.0))),
-        entry("RandomContrast", Pointwise, Plain::Drawn, fixed(RandomContrast::new(0.4, 1.0))),
-        entry("RandomSaturation", Pointwise, Plain::Drawn, fixed(RandomSaturation::new(0.4, 1.0))),
+        entry(
+            "RandomBrightness",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomBrightness::new(0.4)).p(1.0)),
+        ),
+        entry(
+            "RandomContrast",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomContrast::new(0.4)).p(1.0)),
+        ),
+        entry(
+            "RandomSaturation",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomSaturation::new(0.4)).p(1.0)),
+        ),
         entry("ColorJitter", Pointwise, Plain::None, jitter()),
         entry("ColorJitter with hue", Pointwise, Plain::None, fixed(jitter().hue(0.1))),
-        entry(
-            "RandomPhotometricDistort",
-            Pointwise,
-            Plain::None,
-            fixed(RandomPhotometricDistort::new(0.5)),
-        ),
+        entry("RandomPhotometricDistort", Pointwise, Plain::None, RandomPhotometricDistort::new()),
         entry("Grayscale", Pointwise, Plain::Drawn, Grayscale),
         entry("RandomGrayscale", Pointwise, Plain::None, fixed(RandomGrayscale::new(0.5))),
         entry("RandomInvert", Pointwise, Plain::Drawn, fixed(RandomInvert::new(1.0))),
-        entry("RandomPosterize", Pointwise, Plain::Drawn, fixed(RandomPosterize::new(4, 1.0))),
-        entry("RandomSolarize", Pointwise, Plain::Drawn, fixed(RandomSolarize::new(128.0, 1.0))),
+        entry(
+            "RandomPosterize",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomPosterize::new(4)).p(1.0)),
+        ),
+        entry(
+            "RandomSolarize",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomSolarize::new(128.0)).p(1.0)),
+        ),
         entry("PermuteChannels", Pointwise, permuted, fixed(PermuteChannels::new([2, 0, 1]))),
         entry("ColorMatrix", Pointwise, Plain::Drawn, fixed(ColorMatrix::new(matrix))),
     ]
@@ -131,8 +151,13 @@ fn tables() -> Vec<Entry> {
     use Kind::Pointwise;
     let squares = std::array::from_fn(|level| (level * level / 255) as f32);
     vec![
-        entry("Gamma", Pointwise, Plain::Drawn, fixed(Gamma::new(0.8, 1.0))),
-        entry("RandomGamma", Pointwise, Plain::Drawn, fixed(RandomGamma::new(0.8, 1.2, 1.0))),
+        entry("Gamma", Pointwise, Plain::Drawn, fixed(Gamma::new(0.8))),
+        entry(
+            "RandomGamma",
+            Pointwise,
+            Plain::Drawn,
+            fixed(fixed(RandomGamma::new(0.8..=1.2)).p(1.0)),
+        ),
         entry("Lut", Pointwise, Plain::Drawn, fixed(Lut::same(squares))),
         entry("RandomEqualize", Pointwise, Plain::Drawn, fixed(RandomEqualize::new(1.0))),
         entry("RandomAutocontrast", Pointwise, Plain::Drawn, fixed(RandomAutocontrast::new(1.0))),
@@ -141,17 +166,18 @@ fn tables() -> Vec<Entry> {
 
 fn moves() -> Vec<Entry> {
     use Kind::{Other, Resizing};
-    let erasing = RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO);
+    let erasing = RandomErasing::new().p(1.0);
+    let grid = fixed(fixed(fixed(GridMask::new().period(32..=64)).ratio(0.5)).p(1.0));
     vec![
-        entry("RandomCrop 224", Resizing, Plain::Drawn, fixed(RandomCrop::new(224, 224))),
-        entry("CenterCrop 224", Resizing, Plain::Drawn, fixed(CenterCrop::new(224, 224))),
+        entry("RandomCrop 224", Resizing, Plain::Drawn, fixed(RandomCrop::new(224))),
+        entry("CenterCrop 224", Resizing, Plain::Drawn, fixed(CenterCrop::new(224))),
         entry("RandomHorizontalFlip", Other, Plain::Drawn, fixed(RandomHorizontalFlip::new(1.0))),
         entry("RandomVerticalFlip", Other, Plain::Drawn, fixed(RandomVerticalFlip::new(1.0))),
-        entry("RandomTranslate", Other, Plain::Drawn, fixed(RandomTranslate::new(32, [0; 3]))),
+        entry("RandomTranslate", Other, Plain::Drawn, fixed(RandomTranslate::new(32))),
         entry("Pad 16", Resizing, Plain::None, fixed(Pad::new(16))),
-        entry("Cutout", Other, Plain::Drawn, fixed(Cutout::new(56, [0; 3]))),
+        entry("Cutout", Other, Plain::Drawn, fixed(Cutout::new(56))),
         entry("RandomErasing", Other, Plain::Drawn, fixed(erasing)),
-        entry("GridMask", Other, Plain::None, fixed(GridMask::new(32..=64, 0.5, 1.0))),
+        entry("GridMask", Other, Plain::None, grid),
     ]
 }
 
@@ -169,7 +195,7 @@ fn warps() -> Vec<Entry> {
     };
     let affine = fixed(RandomAffine::new(-15.0..=15.0)).interpolation(Bilinear);
     let affine = fixed(fixed(affine.translate(0.1, 0.1)).scale(0.9..=1.1));
-    let perspective = fixed(RandomPerspective::new(0.5, 1.0)).interpolation(Bilinear);
+    let perspective = fixed(RandomPerspective::new().p(1.0)).interpolation(Bilinear);
     vec![
         entry("RandomRotation nearest", Kind::Other, rotated(false), rotation(Nearest)),
         entry("RandomRotation bilinear", Kind::Other, rotated(true), rotation(Bilinear)),
@@ -185,21 +211,27 @@ fn neighbourhoods() -> Vec<Entry> {
     let gaussian = [side, 1.0 - 2.0 * side, side].map(|weight| weight as f32);
     let kernel = |weights| Plain::Fixed(vec![Pass::Kernel3 { weights }], 1);
     let sharpened = Plain::Fixed(vec![Pass::Sharpen3 { weight: -1.0 }], 0);
-    let sharpness = fixed(RandomAdjustSharpness::new(2.0, 1.0));
+    let sharpness = fixed(fixed(RandomAdjustSharpness::new(2.0)).p(1.0));
     vec![
         entry("BoxBlur 3", Other, kernel([1.0 / 3.0; 3]), fixed(BoxBlur::new(3))),
-        entry("GaussianBlur 3", Other, kernel(gaussian), fixed(GaussianBlur::new(3, 1.0..=1.0))),
-        entry("GaussianBlur 23", Other, Plain::None, fixed(GaussianBlur::new(23, 0.1..=2.0))),
+        entry(
+            "GaussianBlur 3",
+            Other,
+            kernel(gaussian),
+            fixed(fixed(GaussianBlur::new(3)).sigma(1.0)),
+        ),
+        entry("GaussianBlur 23", Other, Plain::None, fixed(GaussianBlur::new(23))),
         entry("RandomAdjustSharpness", Other, sharpened, sharpness),
     ]
 }
 
 fn resizes() -> Vec<Entry> {
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-    let resize = |interpolation| fixed(Resize::new(224, 224)).interpolation(interpolation);
-    let crop = fixed(RandomResizedCrop::new(224, scale, ratio));
-    let zoomed =
-        ops![fixed(RandomZoomOut::new([0; 3], 1.0..=2.0, 1.0)), fixed(Resize::new(224, 224))];
+    let resize = |interpolation| fixed(Resize::new((224, 224))).interpolation(interpolation);
+    let crop = fixed(RandomResizedCrop::new(224));
+    let zoomed = ops![
+        fixed(fixed(RandomZoomOut::new().side_range(1.0..=2.0)).p(1.0)),
+        fixed(Resize::new((224, 224)))
+    ];
     let resizing = |name, op| entry(name, Kind::Resizing, Plain::None, op);
     vec![
         resizing("Resize 224", resize(Interpolation::BilinearAntialias)),
@@ -221,11 +253,11 @@ fn resizes() -> Vec<Entry> {
 fn policies() -> Vec<Entry> {
     let policy =
         |name, plain, op: Arc<dyn Op>| Entry { name, kind: Kind::Other, plain, ops: vec![op] };
-    let auto_augment = AutoAugment::new(Policy::ImageNet);
+    let auto_augment = AutoAugment::new();
     vec![
-        policy("RandAugment(2, 9)", Plain::Drawn, Arc::new(fixed(RandAugment::new(2, 9)))),
+        policy("RandAugment(2, 9)", Plain::Drawn, Arc::new(RandAugment::new())),
         policy("TrivialAugmentWide", Plain::Drawn, Arc::new(TrivialAugmentWide::new())),
         policy("AutoAugment", Plain::Drawn, Arc::new(auto_augment)),
-        policy("AugMix", Plain::Drawn, Arc::new(fixed(AugMix::new(3)))),
+        policy("AugMix", Plain::Drawn, Arc::new(AugMix::new())),
     ]
 }

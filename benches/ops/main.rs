@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
     fn new(entry: &Entry, picture: &'a [u8]) -> Self {
         let tail = ops![Normalize::imagenet(), ToChannelsFirst];
         let head = ops![
-            RandomCrop::new(224, 224).expect("fixed parameters"),
+            RandomCrop::new(224).expect("fixed parameters"),
             RandomHorizontalFlip::new(0.5).expect("fixed parameters"),
         ];
         let normalized = [&entry.ops[..], &tail].concat();

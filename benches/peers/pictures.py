@@ -51,7 +51,7 @@ def photographs(folder, count):
 
 
 def drawn(index):
-    """Returns a drawn photograph as JPEG: a gradient, shapes of several sizes, and fine noise."""
+    """Returns a drawn photograph as JPEG: a gradient, clouds of several sizes, and fine noise."""
     random = np.random.default_rng(index)
     width, height = SIZES[index % len(SIZES)]
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)

@@ -59,11 +59,11 @@ class Environment(NamedTuple):
 
 WORKLOADS = {
     "W1": Workload("W1", "photos.beton"),
-    "W1 half raw": Workload("W1", "half-raw.beton"),
     "W2": Workload("W2", "photos.beton"),
     "W3": Workload("W3", "photos.beton"),
     "W4": Workload("W4", "small.beton", "small.npy", 512),
     "W5": Workload("W5", "crop.beton", "crop.npy"),
+    "W1 half raw": Workload("W1", "half-raw.beton"),
 }
 JPEG = ("W1", "W2", "W3")
 ALL = (*JPEG, "W4", "W5")
@@ -293,7 +293,7 @@ def run_all(args, fuseloop, folder, results):
             if peer not in args.only:
                 continue
             if name not in PEERS[peer].workloads:
-                if PEERS[peer].why_not:
+                if name in ALL:
                     left_out[f"{peer} {name}"] = PEERS[peer].why_not
                 continue
             try:
@@ -338,8 +338,11 @@ def hardware(threads):
     return {"cpu": model, "cores": f"{cores} cores", "memory": memory, "threads": f"{threads} threads a loader"}
 
 
-def version(fuseloop):
+def version(fuseloop, built):
+    """Returns the command's version, and the commit if it was built from it just now."""
     text = called([fuseloop, "--version"], "fuseloop --version").split()[-1]
+    if not built:
+        return text
     git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return f"{text} ({git.stdout.strip()})" if git.returncode == 0 else text
 
@@ -398,7 +401,7 @@ def main():
         results = {
             "hardware": hardware(args.threads),
             "date": datetime.date.today().isoformat(),
-            "versions": {"fuseloop": version(fuseloop), "python": platform.python_version()},
+            "versions": {"fuseloop": version(fuseloop, built=not args.fuseloop), "python": platform.python_version()},
             "command": command_line(),
             "workloads": {},
             "left_out": {},

@@ -151,6 +151,17 @@ class Run(unittest.TestCase):
         self.assertEqual(results["left_out"], {f"dali {name}": "no such processor" for name in ("W1", "W2")})
         self.assertIn("torchvision", results["workloads"]["W2"])
 
+    def test_a_peer_that_cannot_be_installed_is_left_out_by_name(self):
+        def environment(name):
+            if name == "ffcv":
+                raise run.Failed("pip install ffcv: no compiler")
+
+        args, left_out = SimpleNamespace(only=["fuseloop", "ffcv", "dali"]), {}
+        with mock.patch.object(run, "environment", environment), contextlib.redirect_stdout(io.StringIO()):
+            run.ready(args, left_out)
+        self.assertEqual(args.only, ["fuseloop", "dali"])
+        self.assertEqual(left_out, {"ffcv": "pip install ffcv: no compiler"})
+
     def test_a_workload_that_a_peer_does_not_have_is_left_out_with_the_reason(self):
         order, results = self.run_all(["webdataset"], ["W4"])
         self.assertEqual(order, [])

@@ -159,7 +159,7 @@ fn recutter(tile: Tile) -> Recutter {
 
 /// Returns the window that training would take of `file` in epoch `turn`.
 fn window(turn: u64, file: u64, size: Size) -> Window {
-    let crop = RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let crop = RandomResizedCrop::new(224);
     let mut rng = SampleKey::new(turn, 0, file).op(0);
     let mut motions = vec![];
     crop.unwrap().draw(&mut rng, size, &mut motions);

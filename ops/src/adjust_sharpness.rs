@@ -35,16 +35,24 @@ pub struct RandomAdjustSharpness {
 }
 
 impl RandomAdjustSharpness {
-    /// Builds the op from a factor (0 blurs, 1 changes nothing, 2 sharpens) that is applied to a share
-    /// `p` of the samples. torchvision's default for `p` is 0.5.
+    /// Builds the op from a factor (0 blurs, 1 changes nothing, 2 sharpens) that is applied to half of
+    /// the images.
     ///
     /// # Errors
     ///
-    /// If the factor is negative or not finite, or `p` is not in `0.0..=1.0`.
-    pub fn new(sharpness_factor: f64, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomAdjustSharpness";
-        let factor = positive_or_zero(OP, "sharpness_factor", sharpness_factor)?;
-        Ok(Self { factor, p: probability(OP, p)? })
+    /// If the factor is negative or not finite.
+    pub fn new(sharpness_factor: f64) -> Result<Self, ParamError> {
+        let op = "RandomAdjustSharpness";
+        Ok(Self { factor: positive_or_zero(op, "sharpness_factor", sharpness_factor)?, p: 0.5 })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomAdjustSharpness", p)?, ..self })
     }
 }
 
@@ -95,15 +103,13 @@ impl RandomAdjustSharpness {
         aliases: &[],
         build: |args| {
             let (factor, p) = (args.float("sharpness_factor")?, args.float("p")?);
-            Ok(built(RandomAdjustSharpness::new(factor, p)?))
+            Ok(built(RandomAdjustSharpness::new(factor)?.p(p)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomAdjustSharpness",
             draw: |rng, _| {
-                Ok(built(RandomAdjustSharpness::new(
-                    recipe::number(rng, 0.0, 3.0),
-                    recipe::share(rng),
-                )?))
+                let op = RandomAdjustSharpness::new(recipe::number(rng, 0.0, 3.0))?;
+                Ok(built(op.p(recipe::share(rng))?))
             },
         }]),
         golden: Golden::Tested,
@@ -124,7 +130,7 @@ mod tests {
         let input = ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
         for (factor, middle) in [(0.0, 42), (0.5, 71), (2.0, 158)] {
             let mut out = vec![];
-            let op = RandomAdjustSharpness::new(factor, 1.0).unwrap();
+            let op = RandomAdjustSharpness::new(factor).unwrap().p(1.0).unwrap();
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
             let sharpened = FloatImage::from_view(&input).unwrap();
             let sharpened = sharpened.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
@@ -135,7 +141,10 @@ mod tests {
     #[test]
     fn bad_parameters_are_refused() {
         for (factor, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (2.0, -0.5)] {
-            assert!(RandomAdjustSharpness::new(factor, p).is_err(), "{factor} {p}");
+            assert!(
+                RandomAdjustSharpness::new(factor).and_then(|op| op.p(p)).is_err(),
+                "{factor} {p}"
+            );
         }
     }
 }

@@ -46,25 +46,37 @@ pub struct AugMix {
 /// The largest number of chains, and of steps in a chain.
 const MAX_COUNT: u32 = 16;
 
+impl Default for AugMix {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AugMix {
-    /// Builds the op with magnitudes below `severity`, which is in `1..=10`, and otherwise
-    /// torchvision's defaults: three chains of one to three steps, an alpha of 1, all 13 actions,
-    /// bilinear warps.
-    ///
-    /// # Errors
-    ///
-    /// If `severity` is not in `1..=10`.
-    pub fn new(severity: u32) -> Result<Self, ParamError> {
-        if !(1..=10).contains(&severity) {
-            return Err(ParamError::new("AugMix", "severity", severity, "1..=10"));
-        }
+    /// Builds the op with torchvision's defaults: a severity of 3, three chains of one to three steps, an
+    /// alpha of 1, all 13 actions, bilinear warps.
+    #[must_use]
+    pub fn new() -> Self {
         let look = WarpOptions {
             sampling: Sampling::Fixed(WarpInterpolation::Bilinear),
             ..WarpOptions::default()
         };
-        let (mixture_width, chain_depth, alpha, all_ops) = (3, None, 1.0, true);
+        let (severity, mixture_width, chain_depth, alpha, all_ops) = (3, 3, None, 1.0, true);
         let op = Self { severity, mixture_width, chain_depth, alpha, all_ops, look, step: vec![] };
-        Ok(op.with_step())
+        op.with_step()
+    }
+
+    /// Sets the severity: magnitudes, of 1 to 10, are below it. Default 3.
+    ///
+    /// # Errors
+    ///
+    /// If `severity` is not in `1..=10`.
+    pub fn severity(self, severity: u32) -> Result<Self, ParamError> {
+        if (1..=10).contains(&severity) {
+            Ok(Self { severity, ..self }.with_step())
+        } else {
+            Err(ParamError::new("AugMix", "severity", severity, "1..=10"))
+        }
     }
 
     /// Sets the number of chains.
@@ -199,7 +211,8 @@ impl AugMix {
         ],
         aliases: &[],
         build: |args| {
-            let op = AugMix::new(args.u32("severity")?)?
+            let op = AugMix::new()
+                .severity(args.u32("severity")?)?
                 .mixture_width(args.u32("mixture_width")?)?
                 .alpha(args.float("alpha")?)?
                 .all_ops(args.bool("all_ops")?);
@@ -212,7 +225,7 @@ impl AugMix {
         recipes: Recipes::Drawn(&[Recipe {
             name: "AugMix",
             draw: |rng, _| {
-                let op = AugMix::new(1 + rng.below(10))?.all_ops(rng.coin(0.7));
+                let op = AugMix::new().severity(1 + rng.below(10))?.all_ops(rng.coin(0.7));
                 let op = op.mixture_width(1 + rng.below(3))?;
                 Ok(built(policy::random_look(rng, op, AugMix::interpolation, AugMix::fill)))
             },
@@ -228,7 +241,7 @@ mod tests {
 
     #[test]
     fn weights_sum_to_one_and_chains_have_one_to_three_steps() {
-        let op = AugMix::new(3).unwrap();
+        let op = AugMix::new();
         let mut lengths = [0; 4];
         for sample in 0..500 {
             let mixture = op.draw(&mut SampleKey::new(1, 0, sample).op(0));
@@ -243,8 +256,8 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        let op = || AugMix::new(3).unwrap();
-        assert!(AugMix::new(0).is_err() && AugMix::new(11).is_err());
+        let op = AugMix::new;
+        assert!(op().severity(0).is_err() && op().severity(11).is_err());
         assert!(op().mixture_width(0).is_err() && op().mixture_width(17).is_err());
         assert!(op().chain_depth(0).is_err() && op().alpha(0.0).is_err());
         assert!(op().alpha(f64::NAN).is_err());

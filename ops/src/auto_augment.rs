@@ -85,11 +85,23 @@ pub struct AutoAugment {
     members: Vec<ChoiceBranch>,
 }
 
+impl Default for AutoAugment {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AutoAugment {
-    /// Builds the op with the policy that was found for a data set. torchvision's default is ImageNet.
+    /// Builds the op with the policy that was found for ImageNet.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
-        Self::of(policy, WarpOptions::default())
+    pub fn new() -> Self {
+        Self::of(Policy::ImageNet, WarpOptions::default())
+    }
+
+    /// Sets the data set whose policy is used. Default [`Policy::ImageNet`].
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        Self::of(policy, self.look)
     }
 
     /// Sets how warps interpolate between pixels. The default is nearest.
@@ -271,13 +283,13 @@ impl AutoAugment {
         ],
         aliases: &[],
         build: |args| {
-            let op = AutoAugment::new(args.choice("policy", &POLICIES)?);
+            let op = AutoAugment::new().policy(args.choice("policy", &POLICIES)?);
             Ok(built(policy::with_look(args, op, AutoAugment::interpolation, AutoAugment::fill)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "AutoAugment",
             draw: |rng, _| {
-                let op = AutoAugment::new(recipe::pick(rng, POLICIES).1);
+                let op = AutoAugment::new().policy(recipe::pick(rng, POLICIES).1);
                 Ok(built(policy::random_look(
                     rng,
                     op,
@@ -320,7 +332,7 @@ mod tests {
     #[test]
     fn every_outcome_runs_what_its_sub_policy_and_coins_say() {
         for policy in POLICIES {
-            let op = AutoAugment::new(policy);
+            let op = AutoAugment::new().policy(policy);
             for (index, [(first, ..), (second, ..)]) in sub_policies(policy).iter().enumerate() {
                 let names = |coins| run_by(&op, 4 * index + coins);
                 assert_eq!(names(0b00), [] as [&str; 0]);
@@ -333,7 +345,7 @@ mod tests {
 
     #[test]
     fn equal_actions_in_one_place_are_one_op() {
-        let op = AutoAugment::new(Policy::ImageNet);
+        let op = AutoAugment::new();
         let equalizes =
             op.branches().iter().filter(|member| member.ops[0].name() == "RandomEqualize");
         assert_eq!(equalizes.count(), 2, "one in each place");
@@ -341,7 +353,7 @@ mod tests {
 
     #[test]
     fn actions_run_as_often_as_the_policy_says() {
-        let op = AutoAugment::new(Policy::Svhn);
+        let op = AutoAugment::new().policy(Policy::Svhn);
         let draws: Vec<usize> =
             (0..20_000).map(|sample| op.draw(&mut SampleKey::new(1, 2, sample).op(3))).collect();
         for (index, [(_, first, _), (_, second, _)]) in

@@ -5,7 +5,7 @@ use crate::emit::{apply_rule, min};
 use crate::factor::{self, Factor};
 use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{ParamError, Size, TypeError};
+use crate::{NumberOrRange, ParamError, Size, TypeError};
 
 /// Multiplies every value by one random factor, in a share `p` of the images.
 ///
@@ -28,24 +28,25 @@ pub struct RandomBrightness {
 }
 
 impl RandomBrightness {
-    /// Builds the op with a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the
-    /// images. FFCV's default for `p` is 0.5.
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
     ///
     /// # Errors
     ///
-    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
-    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::new("RandomBrightness", "magnitude", magnitude, p)? })
+    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
+    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        Ok(Self {
+            factor: Factor::new("RandomBrightness", "magnitude", magnitude.into())?
+                .p("RandomBrightness", 0.5)?,
+        })
     }
 
-    /// Builds the op with a factor in `low..high` for a share `p` of the images. If the bounds are
-    /// equal, the factor is fixed.
+    /// Sets the share of the images that the op changes. Default 0.5.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
-    pub fn range(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::range("RandomBrightness", "factor", (low, high), p)? })
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: self.factor.p("RandomBrightness", p)? })
     }
 
     /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
@@ -114,16 +115,16 @@ impl RandomBrightness {
         params: factor::MAGNITUDE_AND_P,
         aliases: &[],
         build: |args| {
-            factor::by_magnitude(args, RandomBrightness::new, RandomBrightness::range).map(built)
+            factor::by_magnitude(args, RandomBrightness::new, RandomBrightness::p).map(built)
         },
         recipes: Recipes::Drawn(&[
             Recipe {
                 name: "RandomBrightness",
                 draw: |rng, _| {
-                    Ok(built(RandomBrightness::new(
-                        recipe::number(rng, 0.0, 1.5),
-                        recipe::share(rng),
-                    )?))
+                    Ok(built(
+                        RandomBrightness::new(recipe::number(rng, 0.0, 1.5))?
+                            .p(recipe::share(rng))?,
+                    ))
                 },
             },
             Recipe {
@@ -131,7 +132,7 @@ impl RandomBrightness {
                 draw: |rng, _| {
                     let low = recipe::number(rng, 0.0, 2.0);
                     let high = low + recipe::number(rng, 0.0, 1.0);
-                    Ok(built(RandomBrightness::range(low, high, recipe::share(rng))?))
+                    Ok(built(RandomBrightness::new(low..=high)?.p(recipe::share(rng))?))
                 },
             },
         ]),
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn as_torchvision_brightens() {
-        let op = RandomBrightness::new(0.4, 1.0).unwrap();
+        let op = RandomBrightness::new(0.4).unwrap().p(1.0).unwrap();
         let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.3]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [13.0, 255.0, 100.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 3.0, 167.0]);

@@ -1,7 +1,7 @@
 //! Centre crop: the middle of an image.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::side;
+use crate::error::output_size;
 use crate::op::{ImageType, on_image, on_u8_image};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION_WORDS, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
@@ -32,45 +32,41 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CenterCrop {
     size: Size,
-    scaled: Option<(f64, Interpolation)>,
+    ratio: Option<f64>,
+    interpolation: Interpolation,
 }
 
 impl CenterCrop {
-    /// Builds torchvision's form: `height x width` pixels around the centre.
+    /// Cuts `size` (one number of pixels for a square, or height and width) around the centre.
     ///
     /// # Errors
     ///
     /// If a side is not in `1..=65535`.
-    pub fn new(height: u32, width: u32) -> Result<Self, ParamError> {
-        Ok(Self { size: checked_size(height, width)?, scaled: None })
+    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
+        let size = output_size("CenterCrop", size.into())?;
+        Ok(Self { size, ratio: None, interpolation: Interpolation::default() })
     }
 
-    /// Builds FFCV's form (`CenterCropRGBImageDecoder`): the centre square whose side is `ratio` times
-    /// the image's short side, scaled to `height x width`. FFCV's validation uses 224, 224 and 224/256;
-    /// its interpolation is [`Interpolation::Area`].
+    /// Cuts the centre square whose side is `ratio` times the image's short side instead, and scales it
+    /// to the op's size: FFCV's `CenterCropRGBImageDecoder`. FFCV's validation uses a size of 224 and a
+    /// ratio of 224/256; its interpolation is [`Interpolation::Area`].
     ///
     /// # Errors
     ///
-    /// If a side is not in `1..=65535`, or `ratio` is 0 or not in `0.0..=1.0`.
-    pub fn ratio(height: u32, width: u32, ratio: f64) -> Result<Self, ParamError> {
-        if !(ratio > 0.0 && ratio <= 1.0) {
-            return Err(ParamError::new("CenterCrop", "ratio", ratio, "above 0, at most 1"));
+    /// If `ratio` is 0 or not in `0.0..=1.0`.
+    pub fn ratio(self, ratio: f64) -> Result<Self, ParamError> {
+        if ratio > 0.0 && ratio <= 1.0 {
+            Ok(Self { ratio: Some(ratio), ..self })
+        } else {
+            Err(ParamError::new("CenterCrop", "ratio", ratio, "above 0, at most 1"))
         }
-        let scaled = Some((ratio, Interpolation::default()));
-        Ok(Self { size: checked_size(height, width)?, scaled })
     }
 
-    /// Sets how the ratio form scales. It has no effect on the other form, which does not scale.
+    /// Sets how the op scales, which it only does with a [`ratio`](Self::ratio).
     #[must_use]
-    pub fn interpolation(mut self, interpolation: Interpolation) -> Self {
-        self.scaled = self.scaled.map(|(ratio, _)| (ratio, interpolation));
-        self
+    pub fn interpolation(self, interpolation: Interpolation) -> Self {
+        Self { interpolation, ..self }
     }
-}
-
-fn checked_size(height: u32, width: u32) -> Result<Size, ParamError> {
-    const OP: &str = "CenterCrop";
-    Ok(Size::new(side(OP, "height", height)?, side(OP, "width", width)?))
 }
 
 /// Returns `round_half_even((input - output) / 2)`, or, if the output is larger, torchvision's padding,
@@ -101,7 +97,7 @@ impl Op for CenterCrop {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let cut = |image: ImageType| image.with_size(self.size);
-        match self.scaled {
+        match self.ratio {
             Some(_) => on_u8_image(self.name(), input, cut),
             None => on_image(self.name(), input, cut),
         }
@@ -113,15 +109,16 @@ impl Op for CenterCrop {
 }
 
 impl GeometryOp for CenterCrop {
-    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        match self.scaled {
-            Some((ratio, interpolation)) => {
-                out.push(geometry_step::crop(square(size, ratio)));
-                out.push(GeometryStep::Resize { size: self.size, interpolation });
+    fn draw(&self, _: &mut Rng, input: Size, out: &mut Vec<GeometryStep>) {
+        match self.ratio {
+            Some(ratio) => {
+                let (size, interpolation) = (self.size, self.interpolation);
+                out.push(geometry_step::crop(square(input, ratio)));
+                out.push(GeometryStep::Resize { size, interpolation });
             }
             None => out.push(GeometryStep::CropPad {
-                top: centred(size.height, self.size.height),
-                left: centred(size.width, self.size.width),
+                top: centred(input.height, self.size.height),
+                left: centred(input.width, self.size.width),
                 size: self.size,
                 fill: [0; 3],
             }),
@@ -129,16 +126,16 @@ impl GeometryOp for CenterCrop {
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        self.scaled.map(|(_, interpolation)| geometry_step::resize_producer(interpolation))
+        self.ratio.map(|_| geometry_step::resize_producer(self.interpolation))
     }
 
     fn blends(&self) -> bool {
-        self.scaled.is_some_and(|(_, interpolation)| interpolation.blends())
+        self.ratio.is_some() && self.interpolation.blends()
     }
 
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
-        (self.scaled.is_none() && smaller).then_some([0; 3])
+        (self.ratio.is_none() && smaller).then_some([0; 3])
     }
 }
 
@@ -163,26 +160,23 @@ impl CenterCrop {
         ],
         aliases: &[],
         build: |args| {
-            let Size { height, width } = args.size("size")?;
+            let op = CenterCrop::new(args.size("size")?)?;
             let op = match args.if_given("ratio", OpArgs::float)? {
-                Some(ratio) => CenterCrop::ratio(height, width, ratio)?,
-                None => CenterCrop::new(height, width)?,
+                Some(ratio) => op.ratio(ratio)?,
+                None => op,
             };
             Ok(built(op.interpolation(args.interpolation("interpolation")?)))
         },
         recipes: Recipes::Drawn(&[
             Recipe {
                 name: "CenterCrop",
-                draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    Ok(built(CenterCrop::new(height, width)?))
-                },
+                draw: |rng, _| Ok(built(CenterCrop::new(recipe::size(rng))?)),
             },
             Recipe {
                 name: "CenterCrop(ratio)",
                 draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    let op = CenterCrop::ratio(height, width, recipe::share(rng).max(0.05))?;
+                    let op = CenterCrop::new(recipe::size(rng))?;
+                    let op = op.ratio(recipe::share(rng).max(0.05))?;
                     Ok(built(op.interpolation(recipe::interpolation(rng))))
                 },
             },

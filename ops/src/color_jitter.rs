@@ -2,13 +2,12 @@
 
 use crate::author::{Op, OpClass, PixelOp, Type};
 use crate::factor::Factor;
-use crate::hue;
 use crate::op::on_u8_image;
 use crate::registry::{
-    COLOR, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError,
-    built, recipe, with_default,
+    COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    with_default,
 };
-use crate::{ParamError, TypeError};
+use crate::{NumberOrRange, ParamError, TypeError};
 use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
 const NAME: &str = "ColorJitter";
@@ -39,56 +38,34 @@ pub struct ColorJitter {
 }
 
 impl ColorJitter {
-    /// Builds the op with a factor in `max(0, 1 - value)..1 + value` for each of the three adjustments;
-    /// 0 switches one off. The hue stays unchanged: see [`hue`](Self::hue).
+    /// Builds the op with a factor for each of the three adjustments: in
+    /// `max(0, 1 - value)..1 + value`, where 0 switches one off, or in a range `low..=high`. The hue
+    /// stays unchanged: see [`hue`](Self::hue).
     ///
     /// # Errors
     ///
-    /// If a value is negative or not finite.
-    pub fn new(brightness: f64, contrast: f64, saturation: f64) -> Result<Self, ParamError> {
-        let factor = |param, value| Factor::new(NAME, param, value, 1.0);
+    /// If a value is negative or not finite, or a range is not `0 <= low <= high < infinity`.
+    pub fn new(
+        brightness: impl Into<NumberOrRange>,
+        contrast: impl Into<NumberOrRange>,
+        saturation: impl Into<NumberOrRange>,
+    ) -> Result<Self, ParamError> {
         let factors = [
-            factor("brightness", brightness)?,
-            factor("contrast", contrast)?,
-            factor("saturation", saturation)?,
+            Factor::new(NAME, "brightness", brightness.into())?,
+            Factor::new(NAME, "contrast", contrast.into())?,
+            Factor::new(NAME, "saturation", saturation.into())?,
         ];
         Ok(Self { factors, adjustments: enabled_adjustments(factors, None) })
     }
 
-    /// Builds the op with factors of brightness, contrast and saturation and a hue, each in a range
-    /// `low..high`. A range of only 1, or of only 0 for the hue, switches an adjustment off.
+    /// Adds a hue, in shares of a full turn: in `-hue..hue`, where 0 switches it off, or in a range
+    /// `low..=high`.
     ///
     /// # Errors
     ///
-    /// If a range is not `0 <= low <= high < infinity`, or for the hue `-0.5 <= low <= high <= 0.5`.
-    pub fn ranges(
-        brightness: (f64, f64),
-        contrast: (f64, f64),
-        saturation: (f64, f64),
-        hue: (f64, f64),
-    ) -> Result<Self, ParamError> {
-        let factor = |param, range| Factor::range(NAME, param, range, 1.0);
-        let factors = [
-            factor("brightness", brightness)?,
-            factor("contrast", contrast)?,
-            factor("saturation", saturation)?,
-        ];
-        Ok(Self {
-            factors,
-            adjustments: enabled_adjustments(factors, Some(RandomHue::of(NAME, hue, 1.0)?)),
-        })
-    }
-
-    /// Adds a hue in `-hue..hue`; 0 switches it off.
-    ///
-    /// # Errors
-    ///
-    /// If `hue` is not in `0.0..=0.5`.
-    pub fn hue(self, hue: f64) -> Result<Self, ParamError> {
-        if !(0.0..=0.5).contains(&hue) {
-            return Err(ParamError::new(NAME, "hue", hue, "0.0..=0.5"));
-        }
-        let hue = RandomHue::of(NAME, (-hue, hue), 1.0)?;
+    /// If `hue` is not in `0.0..=0.5`, or a range is not `-0.5 <= low <= high <= 0.5`.
+    pub fn hue(self, hue: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        let hue = RandomHue::of(NAME, hue.into())?;
         Ok(Self { adjustments: enabled_adjustments(self.factors, Some(hue)), ..self })
     }
 }
@@ -150,9 +127,10 @@ impl ColorJitter {
         ],
         aliases: &[],
         build: |args| {
-            let [brightness, contrast] = [factors(args, "brightness")?, factors(args, "contrast")?];
-            let (saturation, hue) = (factors(args, "saturation")?, hue::read_range(args)?);
-            Ok(built(ColorJitter::ranges(brightness, contrast, saturation, hue)?))
+            let [brightness, contrast, saturation] =
+                ["brightness", "contrast", "saturation"].map(|name| args.number_or_range(name));
+            let op = ColorJitter::new(brightness?, contrast?, saturation?)?;
+            Ok(built(op.hue(args.number_or_range("hue")?)?))
         },
         recipes: Recipes::Drawn(&[
             Recipe {
@@ -182,11 +160,6 @@ const fn factor(name: &'static str) -> ParamInfo {
     with_default(name, ParamKind::NumberOrRange, ParamValue::Float(0.0), DOC)
 }
 
-/// Reads a range of factors; as in torchvision, one number is a range around 1.
-fn factors(args: &OpArgs<'_>, name: &str) -> Result<(f64, f64), SpecError> {
-    Ok(args.range_or(name, |value| (1.0 - value).max(0.0)..=1.0 + value)?.into_inner())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,12 +169,9 @@ mod tests {
         assert_eq!(ColorJitter::new(0.4, 0.0, 0.4).unwrap().adjustments.len(), 2);
         assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().adjustments.is_empty());
         assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().hue(0.0).unwrap().adjustments.is_empty());
-        let one = (1.0, 1.0);
-        assert!(ColorJitter::ranges(one, one, one, (0.0, 0.0)).unwrap().adjustments.is_empty());
-        assert_eq!(
-            ColorJitter::ranges((1.3, 1.3), one, one, (0.1, 0.1)).unwrap().adjustments.len(),
-            2
-        );
+        let brighter = ColorJitter::new(1.3..=1.3, 1.0..=1.0, 1.0..=1.0).unwrap();
+        assert_eq!(brighter.hue(0.0..=0.0).unwrap().adjustments.len(), 1);
+        assert!(ColorJitter::new(1.0..=1.0, 0.0, 1.0..=1.0).unwrap().adjustments.is_empty());
     }
 
     #[test]
@@ -219,8 +189,7 @@ mod tests {
         for hue in [-0.1, 0.6, f64::NAN] {
             assert!(ColorJitter::new(0.4, 0.4, 0.4).unwrap().hue(hue).is_err(), "{hue}");
         }
-        let one = (1.0, 1.0);
-        assert!(ColorJitter::ranges((1.2, 1.1), one, one, (0.0, 0.0)).is_err());
-        assert!(ColorJitter::ranges(one, one, one, (-0.6, 0.0)).is_err());
+        assert!(ColorJitter::new(1.2..=1.1, 0.0, 0.0).is_err());
+        assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().hue(-0.6..=0.0).is_err());
     }
 }

@@ -96,7 +96,7 @@ pub(crate) mod tests {
 
     #[test]
     fn outcomes_of_different_types_are_refused_by_name() {
-        let choice = RandomChoice::uniform(vec![ops![], ops![Normalize::imagenet()]]).unwrap();
+        let choice = RandomChoice::new(vec![ops![], ops![Normalize::imagenet()]]).unwrap();
         let error = crate::author::Op::output(&choice, &photo()).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -108,7 +108,7 @@ pub(crate) mod tests {
     #[test]
     fn what_an_op_inside_refuses_is_refused() {
         let error =
-            crate::author::Op::output(&RandomApply::new(ops![Squeeze], 1.0).unwrap(), &photo());
+            crate::author::Op::output(&RandomApply::new(ops![Squeeze]).p(1.0).unwrap(), &photo());
         assert_eq!(error.unwrap_err().op, "Squeeze");
     }
 }

@@ -5,7 +5,7 @@ use crate::emit::clamp;
 use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{NumberRule, ParamError, Size, TypeError};
+use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Moves every value away from the image's mean grey, or towards it, in a share `p` of the images.
 ///
@@ -31,24 +31,25 @@ pub struct RandomContrast {
 }
 
 impl RandomContrast {
-    /// Builds the op with a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the
-    /// images. FFCV's default for `p` is 0.5.
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
     ///
     /// # Errors
     ///
-    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
-    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::new("RandomContrast", "magnitude", magnitude, p)? })
+    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
+    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        Ok(Self {
+            factor: Factor::new("RandomContrast", "magnitude", magnitude.into())?
+                .p("RandomContrast", 0.5)?,
+        })
     }
 
-    /// Builds the op with a factor in `low..high` for a share `p` of the images. If the bounds are
-    /// equal, the factor is fixed.
+    /// Sets the share of the images that the op changes. Default 0.5.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
-    pub fn range(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::range("RandomContrast", "factor", (low, high), p)? })
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: self.factor.p("RandomContrast", p)? })
     }
 
     /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
@@ -122,13 +123,13 @@ impl RandomContrast {
         summary: "changes the contrast of a share p of the images",
         params: factor::MAGNITUDE_AND_P,
         aliases: &[],
-        build: |args| {
-            factor::by_magnitude(args, RandomContrast::new, RandomContrast::range).map(built)
-        },
+        build: |args| factor::by_magnitude(args, RandomContrast::new, RandomContrast::p).map(built),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomContrast",
             draw: |rng, _| {
-                Ok(built(RandomContrast::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+                Ok(built(
+                    RandomContrast::new(recipe::number(rng, 0.0, 1.5))?.p(recipe::share(rng))?,
+                ))
             },
         }]),
         golden: Golden::Tested,
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn as_torchvision_changes_contrast() {
-        let op = RandomContrast::new(0.5, 1.0).unwrap();
+        let op = RandomContrast::new(0.5).unwrap().p(1.0).unwrap();
         let picture = [[10.0, 200.0, 77.0], [250.0, 3.0, 129.0]];
         let params = [0.5, 0.5, grey_mean(&picture)];
         let out = picture.map(|pixel| op.eval(&Eval::new(NumberRule::Exact, &params), pixel));

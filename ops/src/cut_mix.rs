@@ -58,13 +58,13 @@ impl CutMix {
         Self { params: self.params.partner(partner) }
     }
 
-    /// Mixes a share `p` of the batches, or of the samples.
+    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.probability("CutMix", p)? })
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { params: self.params.p("CutMix", p)? })
     }
 }
 
@@ -131,7 +131,7 @@ impl CutMix {
         build: |args| {
             let op = CutMix::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
             let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.probability(args.float("p")?)?))
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
         golden: Golden::Tested,
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn every_rectangle_fits_and_the_share_is_the_area_left() {
         let size = Size::new(33, 7);
-        let op = CutMix::new(0.7).unwrap().per_sample().probability(0.8).unwrap();
+        let op = CutMix::new(0.7).unwrap().per_sample().p(0.8).unwrap();
         let mut rng = BatchKey::new(1, 2, 3).op("CutMix", 0);
         let drawn = op.draw(&mut rng, 500, size);
         for mixed in &drawn {

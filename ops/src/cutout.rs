@@ -36,13 +36,19 @@ pub struct Cutout {
 }
 
 impl Cutout {
-    /// Builds the op with a square of `crop_size` pixels a side, painted with `fill`.
+    /// Builds the op with a black square of `crop_size` pixels a side.
     ///
     /// # Errors
     ///
     /// If `crop_size` is not in `1..=65535`.
-    pub fn new(crop_size: u32, fill: [u8; 3]) -> Result<Self, ParamError> {
-        Ok(Self { crop_size: side("Cutout", "crop_size", crop_size)?, fill })
+    pub fn new(crop_size: u32) -> Result<Self, ParamError> {
+        Ok(Self { crop_size: side("Cutout", "crop_size", crop_size)?, fill: [0; 3] })
+    }
+
+    /// Sets the colour of the square. Default black.
+    #[must_use]
+    pub const fn fill(self, fill: [u8; 3]) -> Self {
+        Self { fill, ..self }
     }
 }
 
@@ -89,10 +95,10 @@ impl Cutout {
             with_default("fill", ParamKind::Color, ParamValue::Int(0), "its colour"),
         ],
         aliases: &[],
-        build: |args| Ok(built(Cutout::new(args.u32("crop_size")?, args.color("fill")?)?)),
+        build: |args| Ok(built(Cutout::new(args.u32("crop_size")?)?.fill(args.color("fill")?))),
         recipes: Recipes::Drawn(&[Recipe {
             name: "Cutout",
-            draw: |rng, _| Ok(built(Cutout::new(1 + rng.below(20), recipe::color(rng))?)),
+            draw: |rng, _| Ok(built(Cutout::new(1 + rng.below(20))?.fill(recipe::color(rng)))),
         }]),
         golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
     };
@@ -106,7 +112,7 @@ mod tests {
 
     #[test]
     fn squares_lie_inside_whatever_the_image() {
-        let cutout = Cutout::new(8, [0; 3]).unwrap();
+        let cutout = Cutout::new(8).unwrap();
         for (height, width) in [(32, 32), (8, 8), (3, 100), (1, 1)] {
             let size = Size::new(height, width);
             for sample in 0..200 {

@@ -1,5 +1,6 @@
 //! The errors of building an op and of its input type.
 
+use crate::Size;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -53,6 +54,11 @@ pub(crate) fn side(op: &'static str, param: &'static str, side: u32) -> Result<u
     } else {
         Err(ParamError::new(op, param, side, "1..=65535"))
     }
+}
+
+/// Checks that both sides of an output are in `1..=65535` pixels.
+pub(crate) fn output_size(op: &'static str, size: Size) -> Result<Size, ParamError> {
+    Ok(Size::new(side(op, "height", size.height)?, side(op, "width", size.width)?))
 }
 
 /// Checks a range of positive, finite numbers with `low <= high`.

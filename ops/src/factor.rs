@@ -1,9 +1,9 @@
 //! The factor of brightness, contrast and saturation: its parameters and its draw.
 
-use crate::ParamError;
 use crate::author::Rng;
 use crate::error::{positive_or_zero, probability, range_from_zero};
 use crate::registry::{OpArgs, P, ParamInfo, ParamKind, ParamValue, SpecError, required};
+use crate::{NumberOrRange, ParamError};
 
 /// A factor uniform in a range, for a share `p` of the samples; 1 for the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,29 +17,37 @@ impl Factor {
     /// A factor of 1, which changes nothing.
     pub(crate) const ONE: Self = Self { p: 1.0, low: 1.0, high: 1.0 };
 
-    /// Builds a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the samples.
+    /// Builds a factor for all samples: in `max(0, 1 - value)..1 + value` for one number, or in a range.
+    /// If the bounds are equal, the factor is fixed.
     pub(crate) fn new(
         op: &'static str,
         param: &'static str,
-        magnitude: f64,
-        p: f64,
+        value: NumberOrRange,
     ) -> Result<Self, ParamError> {
-        let p = probability(op, p)?;
-        let magnitude = positive_or_zero(op, param, magnitude)?;
-        Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
+        let ends = match value {
+            NumberOrRange::Number(value) => {
+                let value = positive_or_zero(op, param, value)?;
+                ((1.0 - value).max(0.0), 1.0 + value)
+            }
+            NumberOrRange::Range(range) => range.into_inner(),
+        };
+        let [low, high] = range_from_zero(op, param, ends)?;
+        Ok(Self { p: 1.0, low, high })
     }
 
-    /// Builds a factor in `low..high` for a share `p` of the samples. If the bounds are equal, the
-    /// factor is fixed.
-    pub(crate) fn range(
-        op: &'static str,
-        param: &'static str,
-        range: (f64, f64),
-        p: f64,
-    ) -> Result<Self, ParamError> {
-        let p = probability(op, p)?;
-        let [low, high] = range_from_zero(op, param, range)?;
-        Ok(Self { p, low, high })
+    /// Builds a factor in `low..high` for all samples, from bounds that need no check.
+    pub(crate) const fn always((low, high): (f32, f32)) -> Self {
+        Self { p: 1.0, low, high }
+    }
+
+    /// Sets a share that was checked before.
+    pub(crate) const fn with_share(self, p: f64) -> Self {
+        Self { p, ..self }
+    }
+
+    /// Sets the share of the samples that have the factor.
+    pub(crate) fn p(self, op: &'static str, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(op, p)?, ..self })
     }
 
     /// Returns true if every draw returns 1.
@@ -74,15 +82,10 @@ pub(crate) const MAGNITUDE_AND_P: &[ParamInfo] = &[
 /// Builds an op with a random factor: around 1 by a magnitude, or in a range.
 pub(crate) fn by_magnitude<T>(
     args: &OpArgs<'_>,
-    around: fn(f64, f64) -> Result<T, ParamError>,
-    within: fn(f64, f64, f64) -> Result<T, ParamError>,
+    new: fn(NumberOrRange) -> Result<T, ParamError>,
+    p: fn(T, f64) -> Result<T, ParamError>,
 ) -> Result<T, SpecError> {
-    let p = args.float("p")?;
-    if !args.is_list("magnitude")? {
-        return Ok(around(args.float("magnitude")?, p)?);
-    }
-    let (low, high) = args.pair("magnitude")?;
-    Ok(within(low, high, p)?)
+    Ok(p(new(args.number_or_range("magnitude")?)?, args.float("p")?)?)
 }
 
 #[cfg(test)]
@@ -93,25 +96,27 @@ mod tests {
     #[test]
     fn factors_stay_in_their_range_and_tails_gives_one() {
         let mut rng = SampleKey::new(1, 2, 3).op(4);
-        let sure = Factor::new("op", "magnitude", 0.4, 1.0).unwrap();
+        let of = |value: NumberOrRange| Factor::new("op", "magnitude", value).unwrap();
+        let sure = of(0.4.into());
         assert!((0..1000).all(|_| (0.6..1.4).contains(&sure.draw(&mut rng))));
-        let never = Factor::new("op", "magnitude", 0.4, 0.0).unwrap();
+        let never = of(0.4.into()).p("op", 0.0).unwrap();
         assert!((0..1000).all(|_| never.draw(&mut rng) == 1.0));
-        let wide = Factor::new("op", "magnitude", 3.0, 1.0).unwrap();
+        let wide = of(3.0.into());
         assert!((0..1000).all(|_| (0.0..4.0).contains(&wide.draw(&mut rng))));
-        let range = Factor::range("op", "factor", (1.5, 1.75), 1.0).unwrap();
+        let range = of((1.5..=1.75).into());
         assert!((0..1000).all(|_| (1.5..1.75).contains(&range.draw(&mut rng))));
-        let fixed = Factor::range("op", "factor", (1.3, 1.3), 1.0).unwrap();
+        let fixed = of((1.3..=1.3).into());
         assert!((0..1000).all(|_| fixed.draw(&mut rng) == 1.3));
     }
 
     #[test]
     fn bad_parameters_are_refused() {
-        for (magnitude, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (0.1, 1.5)] {
-            assert!(Factor::new("op", "magnitude", magnitude, p).is_err(), "{magnitude} {p}");
+        for magnitude in [-0.1, f64::NAN, f64::INFINITY] {
+            assert!(Factor::new("op", "magnitude", magnitude.into()).is_err(), "{magnitude}");
         }
-        for range in [(-0.1, 0.5), (0.5, 0.4), (f64::NAN, 1.0), (0.0, f64::NAN), (0.0, 1e39)] {
-            assert!(Factor::range("op", "factor", range, 1.0).is_err(), "{range:?}");
+        for range in [-0.1..=0.5, 0.5..=0.4, f64::NAN..=1.0, 0.0..=f64::NAN, 0.0..=1e39] {
+            assert!(Factor::new("op", "magnitude", range.clone().into()).is_err(), "{range:?}");
         }
+        assert!(Factor::ONE.p("op", 1.5).is_err());
     }
 }

@@ -8,6 +8,7 @@ use crate::registry::{
     with_default,
 };
 use crate::{NumberRule, ParamError, TypeError};
+use std::ops::RangeInclusive;
 
 /// Raises every value to a power.
 ///
@@ -33,17 +34,24 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// Builds the op with the power `gamma`, multiplied by `gain`, for values in `0..=1`. torchvision's
-    /// default for `gain` is 1.
+    /// Builds the op with the power `gamma`, for values in `0..=1`.
     ///
     /// # Errors
     ///
-    /// If a number is negative or not finite.
-    pub fn new(gamma: f64, gain: f64) -> Result<Self, ParamError> {
-        const OP: &str = "Gamma";
-        let [gamma, _] = range_from_zero(OP, "gamma", (gamma, gamma))?;
-        let [gain, _] = range_from_zero(OP, "gain", (gain, gain))?;
-        Ok(Self { gamma, gain })
+    /// If `gamma` is negative or not finite.
+    pub fn new(gamma: f64) -> Result<Self, ParamError> {
+        let [gamma, _] = range_from_zero("Gamma", "gamma", (gamma, gamma))?;
+        Ok(Self { gamma, gain: 1.0 })
+    }
+
+    /// Sets a factor that the power is multiplied by. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If `gain` is negative or not finite.
+    pub fn gain(self, gain: f64) -> Result<Self, ParamError> {
+        let [gain, _] = range_from_zero("Gamma", "gain", (gain, gain))?;
+        Ok(Self { gain, ..self })
     }
 }
 
@@ -93,16 +101,24 @@ pub struct RandomGamma {
 }
 
 impl RandomGamma {
-    /// Builds the op with a power in `low..high` for a share `p` of the images. If the bounds are
-    /// equal, the power is fixed.
+    /// Builds the op with a power in `gamma` for half of the images. If the bounds are equal, the power is
+    /// fixed.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
-    pub fn new(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomGamma";
-        let [low, high] = range_from_zero(OP, "gamma", (low, high))?;
-        Ok(Self { low, high, p: probability(OP, p)? })
+    /// If the range is not `0 <= low <= high < infinity`.
+    pub fn new(gamma: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        let [low, high] = range_from_zero("RandomGamma", "gamma", gamma.into_inner())?;
+        Ok(Self { low, high, p: 0.5 })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomGamma", p)?, ..self })
     }
 }
 
@@ -174,11 +190,12 @@ impl Gamma {
             with_default("gain", ParamKind::Number, ParamValue::Float(1.0), "a factor after it"),
         ],
         aliases: &[],
-        build: |args| Ok(built(Gamma::new(args.float("gamma")?, args.float("gain")?)?)),
+        build: |args| Ok(built(Gamma::new(args.float("gamma")?)?.gain(args.float("gain")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "Gamma",
             draw: |rng, _| {
-                Ok(built(Gamma::new(recipe::number(rng, 0.0, 3.0), recipe::number(rng, 0.5, 2.0))?))
+                let op = Gamma::new(recipe::number(rng, 0.0, 3.0))?;
+                Ok(built(op.gain(recipe::number(rng, 0.5, 2.0))?))
             },
         }]),
         golden: Golden::Tested,
@@ -200,16 +217,13 @@ impl RandomGamma {
             P,
         ],
         aliases: &[],
-        build: |args| {
-            let (low, high) = args.pair("gamma")?;
-            Ok(built(RandomGamma::new(low, high, args.float("p")?)?))
-        },
+        build: |args| Ok(built(RandomGamma::new(args.range("gamma")?)?.p(args.float("p")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomGamma",
             draw: |rng, _| {
                 let low = recipe::number(rng, 0.0, 2.0);
                 let high = low + recipe::number(rng, 0.0, 1.0);
-                Ok(built(RandomGamma::new(low, high, recipe::share(rng))?))
+                Ok(built(RandomGamma::new(low..=high)?.p(recipe::share(rng))?))
             },
         }]),
         golden: Golden::None("a Gamma, which has goldens, with a drawn power"),
@@ -244,9 +258,10 @@ mod tests {
             }
         }
         for bad in [-0.1, f64::NAN, f64::INFINITY, 1e39] {
-            assert!(Gamma::new(bad, 1.0).is_err() && Gamma::new(1.0, bad).is_err(), "{bad}");
-            assert!(RandomGamma::new(0.5, bad, 1.0).is_err(), "{bad}");
+            let gain = Gamma::new(1.0).unwrap().gain(bad);
+            assert!(Gamma::new(bad).is_err() && gain.is_err(), "{bad}");
+            assert!(RandomGamma::new(0.5..=bad).is_err(), "{bad}");
         }
-        assert!(RandomGamma::new(1.5, 0.5, 1.0).is_err());
+        assert!(RandomGamma::new(1.0..=1.0).unwrap().p(1.5).is_err());
     }
 }

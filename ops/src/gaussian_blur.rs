@@ -8,8 +8,7 @@ use crate::registry::{
     with_default,
 };
 use crate::rows::RowFilter;
-use crate::{KernelSize, ParamError, Size, TypeError};
-use std::ops::RangeInclusive;
+use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 
 /// Blurs an image with a random standard deviation.
 ///
@@ -38,27 +37,31 @@ pub struct GaussianBlur {
 }
 
 impl GaussianBlur {
-    /// torchvision's default range of standard deviations.
-    pub const SIGMA: RangeInclusive<f64> = 0.1..=2.0;
-
     /// Builds the op with a kernel of `kernel_size` (pixels a side, or columns and rows), and a sigma
-    /// drawn from `sigma`, in pixels.
+    /// drawn from 0.1 to 2 pixels.
     ///
     /// # Errors
     ///
-    /// If a number of the kernel is even or not in `1..=1023`, or the range is empty, not finite or not
-    /// above 0.
-    pub fn new(
-        kernel_size: impl Into<KernelSize>,
-        sigma: RangeInclusive<f64>,
-    ) -> Result<Self, ParamError> {
-        const OP: &str = "GaussianBlur";
+    /// If a number of the kernel is even or not in `1..=1023`.
+    pub fn new(kernel_size: impl Into<KernelSize>) -> Result<Self, ParamError> {
         let is_accepted = |side: u32| side % 2 == 1 && side <= 1023;
         let kernel = kernel_size.into().checked(OP, is_accepted, "an odd number in 1..=1023")?;
-        let (low, high) = positive_range(OP, "sigma", *sigma.start(), *sigma.end())?;
-        Ok(Self { kernel, sigma: (low as f32, high as f32) })
+        Ok(Self { kernel, sigma: (0.1, 2.0) })
+    }
+
+    /// Sets the standard deviation in pixels, or the range that it is drawn from. Default `0.1..=2.0`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or not above 0.
+    pub fn sigma(self, sigma: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        let (low, high) = sigma.into().ends();
+        let (low, high) = positive_range(OP, "sigma", low, high)?;
+        Ok(Self { sigma: (low as f32, high as f32), ..self })
     }
 }
+
+const OP: &str = "GaussianBlur";
 
 impl Op for GaussianBlur {
     fn name(&self) -> &'static str {
@@ -108,14 +111,14 @@ impl GaussianBlur {
         ],
         aliases: &[],
         build: |args| {
-            let sigma = args.range_or("sigma", |sigma| sigma..=sigma)?;
-            Ok(built(GaussianBlur::new(args.kernel("kernel_size")?, sigma)?))
+            let op = GaussianBlur::new(args.kernel("kernel_size")?)?;
+            Ok(built(op.sigma(args.number_or_range("sigma")?)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "GaussianBlur",
             draw: |rng, _| {
                 let kernel = [0; 2].map(|_| 1 + 2 * rng.below(5));
-                Ok(built(GaussianBlur::new(kernel, GaussianBlur::SIGMA)?))
+                Ok(built(GaussianBlur::new(kernel)?))
             },
         }]),
         golden: Golden::Tested,
@@ -135,7 +138,7 @@ mod tests {
         let input =
             crate::shape::ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
         let mut out = vec![];
-        let blur = GaussianBlur::new(3, 1.0..=1.0).unwrap();
+        let blur = GaussianBlur::new(3).unwrap().sigma(1.0).unwrap();
         blur.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
         let blurred = FloatImage::from_view(&input).unwrap();
         let blurred = blurred.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
@@ -145,10 +148,10 @@ mod tests {
     #[test]
     fn bad_parameters_are_refused() {
         for kernel in [0, 2, 1025] {
-            assert!(GaussianBlur::new(kernel, GaussianBlur::SIGMA).is_err(), "{kernel}");
+            assert!(GaussianBlur::new(kernel).is_err(), "{kernel}");
         }
         for sigma in [0.0..=1.0, 2.0..=1.0, f64::NAN..=1.0, 1.0..=f64::INFINITY] {
-            assert!(GaussianBlur::new(3, sigma.clone()).is_err(), "{sigma:?}");
+            assert!(GaussianBlur::new(3).unwrap().sigma(sigma.clone()).is_err(), "{sigma:?}");
         }
     }
 }

@@ -54,22 +54,51 @@ const MEAN: usize = SEEDS;
 const SIGMA: usize = SEEDS + 1;
 
 impl GaussianNoise {
-    /// Builds noise with a mean and a standard deviation, which are shares of 255 on u8, and in the
-    /// image's own units on floats. `clip` applies to u8: values outside 0..=255 are clamped if it is
-    /// true, and wrap around if it is false. torchvision's defaults are 0, 0.1 and true.
+    /// Builds noise with torchvision's defaults: a mean of 0, a standard deviation of 0.1, clipped.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mean: 0.0, sigma: 0.1, clip: true, units: Units::Levels }
+    }
+
+    /// Sets the mean: a share of 255 on u8, and in the image's own units on floats. Default 0.
     ///
     /// # Errors
     ///
-    /// If `sigma` is negative, or either is not in `-1e6..=1e6`.
-    pub fn new(mean: f64, sigma: f64, clip: bool) -> Result<Self, ParamError> {
-        const OP: &str = "GaussianNoise";
-        for (name, value) in [("mean", mean), ("sigma", sigma)] {
-            if !(-1e6..=1e6).contains(&value) {
-                return Err(ParamError::new(OP, name, value, "-1e6..=1e6"));
-            }
-        }
-        positive_or_zero(OP, "sigma", sigma)?;
-        Ok(Self { mean, sigma, clip, units: Units::Levels })
+    /// If `mean` is not in `-1e6..=1e6`.
+    pub fn mean(self, mean: f64) -> Result<Self, ParamError> {
+        Ok(Self { mean: bounded("mean", mean)?, ..self })
+    }
+
+    /// Sets the standard deviation, in the units of the mean. Default 0.1.
+    ///
+    /// # Errors
+    ///
+    /// If `sigma` is negative or above 1e6.
+    pub fn sigma(self, sigma: f64) -> Result<Self, ParamError> {
+        let sigma = positive_or_zero(OP, "sigma", bounded("sigma", sigma)?)?;
+        Ok(Self { sigma, ..self })
+    }
+
+    /// Sets whether u8 values outside 0..=255 are clamped; if not, they wrap around. Default true.
+    #[must_use]
+    pub const fn clip(self, clip: bool) -> Self {
+        Self { clip, ..self }
+    }
+}
+
+const OP: &str = "GaussianNoise";
+
+fn bounded(param: &'static str, value: f64) -> Result<f64, ParamError> {
+    if (-1e6..=1e6).contains(&value) {
+        Ok(value)
+    } else {
+        Err(ParamError::new(OP, param, value, "-1e6..=1e6"))
+    }
+}
+
+impl Default for GaussianNoise {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -193,15 +222,15 @@ impl GaussianNoise {
         ],
         aliases: &[],
         build: |args| {
-            let (mean, sigma) = (args.float("mean")?, args.float("sigma")?);
-            Ok(built(GaussianNoise::new(mean, sigma, args.bool("clip")?)?))
+            let op = GaussianNoise::new().mean(args.float("mean")?)?;
+            Ok(built(op.sigma(args.float("sigma")?)?.clip(args.bool("clip")?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "GaussianNoise",
             draw: |rng, _| {
                 let mean = recipe::number(rng, -0.2, 0.2);
                 let sigma = recipe::number(rng, -0.1, 0.6).max(0.0);
-                Ok(built(GaussianNoise::new(mean, sigma, rng.coin(0.7))?))
+                Ok(built(GaussianNoise::new().mean(mean)?.sigma(sigma)?.clip(rng.coin(0.7))))
             },
         }]),
         golden: Golden::None("noise from this crate's generator: its distribution is tested"),
@@ -233,7 +262,8 @@ mod tests {
     fn as_torchvision_adds_noise_given_the_normal_numbers() {
         for (mean, sigma) in [(0.0, 0.1), (0.2, 0.5), (-0.3, 2.0)] {
             for clip in [true, false] {
-                let op = GaussianNoise::new(mean, sigma, clip).unwrap();
+                let op = GaussianNoise::new().mean(mean).unwrap().sigma(sigma).unwrap();
+                let op = op.clip(clip);
                 let (params, normals) = drawn(&op);
                 let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
                 let found = op.eval(&cx, [0.0, 130.0, 255.0]);
@@ -249,7 +279,7 @@ mod tests {
 
     #[test]
     fn fractions_are_kept_unless_the_rule_is_exact() {
-        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let op = GaussianNoise::new();
         let (params, normals) = drawn(&op);
         let cx = Eval { rule: NumberRule::Fused, params: &params, at: [2, 3] };
         let found = op.eval(&cx, [120.0; 3]);
@@ -259,7 +289,7 @@ mod tests {
 
     #[test]
     fn floats_get_noise_in_their_own_units_and_are_not_clipped() {
-        let op = GaussianNoise::new(0.5, 2.0, true).unwrap();
+        let op = GaussianNoise::new().mean(0.5).unwrap().sigma(2.0).unwrap();
         let op = GaussianNoise { units: Units::Numbers, ..op };
         let (params, normals) = drawn(&op);
         let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
@@ -268,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_type_it_gets_decides_the_units() {
-        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let op = GaussianNoise::new();
         let on_u8 = Type::Image(ImageType::decoded(Dim::fixed(9), Dim::fixed(9)));
         assert!(op.for_input(&on_u8).is_none());
         let counterpart = op.for_input(&on_floats()).unwrap();
@@ -280,7 +310,7 @@ mod tests {
 
     #[test]
     fn samples_get_noise_of_their_own() {
-        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let op = GaussianNoise::new();
         let seeds = |sample| {
             let mut params = [0.0; 4];
             op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(9, 9), &mut params);
@@ -292,8 +322,10 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        for (mean, sigma) in [(f64::NAN, 0.1), (0.0, -0.1), (0.0, f64::INFINITY), (2e6, 0.1)] {
-            assert!(GaussianNoise::new(mean, sigma, true).is_err(), "{mean} {sigma}");
+        let op = GaussianNoise::new();
+        for bad in [f64::NAN, f64::INFINITY, 2e6] {
+            assert!(op.mean(bad).is_err() && op.sigma(bad).is_err(), "{bad}");
         }
+        assert!(op.sigma(-0.1).is_err());
     }
 }

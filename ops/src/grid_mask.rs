@@ -38,24 +38,55 @@ pub struct GridMask {
     p: f64,
 }
 
+const OP: &str = "GridMask";
+
+impl Default for GridMask {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl GridMask {
-    /// Builds a grid whose period in pixels is drawn from `period`. Strips of a share `ratio` of the
-    /// period are unmasked between the squares.
+    /// Builds a grid with the paper's numbers for ImageNet: a period of 96 to 224 pixels, strips of 0.6 of
+    /// the period between the squares, in 0.8 of the images.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { period: 96..=224, ratio: 0.6, p: 0.8 }
+    }
+
+    /// Sets the range of the grid's period, in pixels. Default `96..=224`.
     ///
     /// # Errors
     ///
-    /// If `period` is empty or not in `2..=65535`, or `ratio` or `p` is not in `0.0..=1.0`.
-    pub fn new(period: RangeInclusive<u32>, ratio: f64, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "GridMask";
+    /// If `period` is empty or not in `2..=65535`.
+    pub fn period(self, period: RangeInclusive<u32>) -> Result<Self, ParamError> {
         let (low, high) = (*period.start(), *period.end());
         if !(2 <= low && low <= high && high <= 65_535) {
             let found = format!("{low}..={high}");
             return Err(ParamError::new(OP, "period", found, "2 <= low <= high <= 65535"));
         }
+        Ok(Self { period, ..self })
+    }
+
+    /// Sets the share of a period that is unmasked between the squares. Default 0.6.
+    ///
+    /// # Errors
+    ///
+    /// If `ratio` is not in `0.0..=1.0`.
+    pub fn ratio(self, ratio: f64) -> Result<Self, ParamError> {
         if !(0.0..=1.0).contains(&ratio) {
             return Err(ParamError::new(OP, "ratio", ratio, "0.0..=1.0"));
         }
-        Ok(Self { period, ratio, p: probability(OP, p)? })
+        Ok(Self { ratio, ..self })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.8.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(OP, p)?, ..self })
     }
 
     /// Returns the number of unmasked pixels of a period along each axis: at least one, and fewer than
@@ -171,14 +202,16 @@ impl GridMask {
         aliases: &[],
         build: |args| {
             let [low, high] = args.pair_u32("period")?;
-            Ok(built(GridMask::new(low..=high, args.float("ratio")?, args.float("p")?)?))
+            let op = GridMask::new().period(low..=high)?.ratio(args.float("ratio")?)?;
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "GridMask",
             draw: |rng, _| {
                 let low = 2 + rng.below(30);
                 let period = low..=low + rng.below(20);
-                Ok(built(GridMask::new(period, recipe::number(rng, 0.0, 1.0), recipe::share(rng))?))
+                let op = GridMask::new().period(period)?.ratio(recipe::number(rng, 0.0, 1.0))?;
+                Ok(built(op.p(recipe::share(rng))?))
             },
         }]),
         golden: Golden::None("a formula of its paper, with numbers from this crate's generator"),
@@ -201,6 +234,10 @@ mod tests {
         (0..height).map(|y| (0..width).map(|x| at(y, x)).collect()).collect()
     }
 
+    fn always(period: RangeInclusive<u32>, ratio: f64) -> GridMask {
+        GridMask::new().period(period).unwrap().ratio(ratio).unwrap().p(1.0).unwrap()
+    }
+
     fn drawn(op: &GridMask, sample: u64) -> Vec<f32> {
         let mut params = vec![0.0; op.param_count()];
         op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut params);
@@ -209,7 +246,7 @@ mod tests {
 
     #[test]
     fn squares_stand_in_a_grid() {
-        let op = GridMask::new(4..=4, 0.5, 1.0).unwrap();
+        let op = always(4..=4, 0.5);
         let params = [0.5, 1.5, 4.0, 0.25, 2.0];
         let rows = mask(&op, &params, Size::new(8, 9));
         let (clear, dashed) = (".........", ".##..##..");
@@ -220,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_division_is_exact_for_every_place_and_period() {
-        let op = GridMask::new(2..=65_535, 0.5, 1.0).unwrap();
+        let op = always(2..=65_535, 0.5);
         for period in (2..65_536u32).step_by(61).chain([3, 7, 255, 65_535]) {
             let offset = period - 1;
             let gap = op.gap(period);
@@ -238,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_share_that_is_kept_is_the_papers() {
-        let op = GridMask::new(10..=10, 0.6, 1.0).unwrap();
+        let op = always(10..=10, 0.6);
         for sample in 0..20 {
             let rows = mask(&op, &drawn(&op, sample), Size::new(50, 40));
             let dropped = rows.iter().flat_map(|row| row.chars()).filter(|&c| c == '#').count();
@@ -248,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_share_p_of_the_samples_has_a_grid() {
-        let op = GridMask::new(4..=8, 0.5, 0.3).unwrap();
+        let op = always(4..=8, 0.5).p(0.3).unwrap();
         let masked = (0..2000).filter(|&sample| {
             let rows = mask(&op, &drawn(&op, sample), Size::new(8, 8));
             rows.iter().any(|row| row.contains('#'))
@@ -260,9 +297,9 @@ mod tests {
     fn bad_parameters_are_refused() {
         #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
         for period in [1..=4, 5..=4, 2..=65_536] {
-            assert!(GridMask::new(period.clone(), 0.5, 1.0).is_err(), "{period:?}");
+            assert!(GridMask::new().period(period.clone()).is_err(), "{period:?}");
         }
-        assert!(GridMask::new(4..=8, 1.1, 1.0).is_err());
-        assert!(GridMask::new(4..=8, 0.5, f64::NAN).is_err());
+        assert!(GridMask::new().ratio(1.1).is_err());
+        assert!(GridMask::new().p(f64::NAN).is_err());
     }
 }

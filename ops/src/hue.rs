@@ -5,10 +5,9 @@ use crate::emit::{max, min};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
 use crate::registry::{
-    COLOR, Golden, OpArgs, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
-    recipe, required,
+    COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
-use crate::{NumberRule, ParamError, Size, TypeError};
+use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Rotates every colour around the hue circle by one random angle, in a share `p` of the images.
 ///
@@ -39,21 +38,46 @@ pub struct RandomHue {
 }
 
 impl RandomHue {
-    /// Builds the op with a hue in `low..high` for a share `p` of the images. If the bounds are equal,
-    /// the hue is fixed. Hues of 0.5 and -0.5 both turn a colour into its opposite.
+    /// Builds the op with a hue in `-hue..hue`, or in a range, for half of the images; in shares of a full
+    /// turn. If the bounds are equal, the hue is fixed. Hues of 0.5 and -0.5 both turn a colour into its
+    /// opposite.
     ///
     /// # Errors
     ///
-    /// If not `-0.5 <= low <= high <= 0.5`, or `p` is not in `0.0..=1.0`.
-    pub fn new(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
-        Self::of("RandomHue", (low, high), p)
+    /// If `hue` is not in `0.0..=0.5`, or a range is not `-0.5 <= low <= high <= 0.5`.
+    pub fn new(hue: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        Self::of("RandomHue", hue.into())?.p(0.5)
     }
 
-    /// Does the same as [`new`](Self::new) for another op that has a hue.
-    pub(crate) fn of(op: &'static str, range: (f64, f64), p: f64) -> Result<Self, ParamError> {
-        let p = probability(op, p)?;
-        let [low, high] = range_in(op, "hue", range, -0.5..=0.5, "-0.5 <= low <= high <= 0.5")?;
-        Ok(Self { p, low, high })
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomHue", p)?, ..self })
+    }
+
+    /// Builds the hue of another op, for all images, from bounds that need no check.
+    pub(crate) const fn always(low: f32, high: f32) -> Self {
+        Self { p: 1.0, low, high }
+    }
+
+    /// Sets a share that was checked before.
+    pub(crate) const fn with_share(self, p: f64) -> Self {
+        Self { p, ..self }
+    }
+
+    /// Builds the hue of another op, for all images.
+    pub(crate) fn of(op: &'static str, hue: NumberOrRange) -> Result<Self, ParamError> {
+        if let NumberOrRange::Number(hue) = hue
+            && !(0.0..=0.5).contains(&hue)
+        {
+            return Err(ParamError::new(op, "hue", hue, "0.0..=0.5"));
+        }
+        let (range, expected) = (hue.around_zero(), "-0.5 <= low <= high <= 0.5");
+        let [low, high] = range_in(op, "hue", range, -0.5..=0.5, expected)?;
+        Ok(Self { p: 1.0, low, high })
     }
 
     /// Returns true if the range is only 0, in which case [`ColorJitter`](crate::ColorJitter) leaves
@@ -301,25 +325,17 @@ impl RandomHue {
             P,
         ],
         aliases: &[],
-        build: |args| {
-            let (low, high) = read_range(args)?;
-            Ok(built(RandomHue::new(low, high, args.float("p")?)?))
-        },
+        build: |args| Ok(built(RandomHue::new(args.number_or_range("hue")?)?.p(args.float("p")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomHue",
             draw: |rng, _| {
                 let low = recipe::number(rng, -0.5, 0.5);
                 let high = (low + recipe::number(rng, 0.0, 1.0)).min(0.5);
-                Ok(built(RandomHue::new(low, high, recipe::share(rng))?))
+                Ok(built(RandomHue::new(low..=high)?.p(recipe::share(rng))?))
             },
         }]),
         golden: Golden::Tested,
     };
-}
-
-/// Reads a range of hues; one number is a range around 0.
-pub(crate) fn read_range(args: &OpArgs<'_>) -> Result<(f64, f64), SpecError> {
-    Ok(args.range_or("hue", |value| -value..=value)?.into_inner())
 }
 
 #[cfg(test)]
@@ -364,8 +380,8 @@ mod tests {
     #[test]
     fn bad_ranges_are_refused() {
         for (low, high) in [(-0.6, 0.0), (0.0, 0.6), (0.1, 0.0), (f64::NAN, 0.0)] {
-            assert!(RandomHue::new(low, high, 1.0).is_err(), "{low} {high}");
+            assert!(RandomHue::new(low..=high).and_then(|op| op.p(1.0)).is_err(), "{low} {high}");
         }
-        assert!(RandomHue::new(-0.5, 0.5, 1.1).is_err());
+        assert!(RandomHue::new(0.5).and_then(|op| op.p(1.1)).is_err());
     }
 }

@@ -13,7 +13,7 @@
 //! use fuseloop_ops::*;
 //!
 //! let list = ops![
-//!     RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+//!     RandomResizedCrop::new(224)?,
 //!     RandomHorizontalFlip::new(0.5)?,
 //!     Normalize::imagenet(),
 //!     ToChannelsFirst,
@@ -67,6 +67,7 @@ mod mix_up;
 mod mixing;
 mod noise;
 mod normalize;
+mod number_or_range;
 mod one_hot;
 mod op;
 mod pad;
@@ -144,6 +145,7 @@ pub use lut::Lut;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::Partner;
 pub use normalize::Normalize;
+pub use number_or_range::NumberOrRange;
 pub use one_hot::OneHot;
 pub use op::{HostSample, LabelSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
@@ -165,7 +167,7 @@ pub use random_rotation::RandomRotation;
 pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
-pub use resize::Resize;
+pub use resize::{Resize, ResizeSize};
 pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;

@@ -63,13 +63,13 @@ impl MixUp {
         Self { params: self.params.partner(partner) }
     }
 
-    /// Mixes a share `p` of the batches, or of the samples.
+    /// Sets the share of the batches, or of the samples, that are mixed. Default 1.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { params: self.params.probability("MixUp", p)? })
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { params: self.params.p("MixUp", p)? })
     }
 }
 
@@ -133,7 +133,7 @@ impl MixUp {
         build: |args| {
             let op = MixUp::new(args.float("alpha")?)?.partner(mixing::read_partner(args)?);
             let op = if args.bool("per_sample")? { op.per_sample() } else { op };
-            Ok(built(op.probability(args.float("p")?)?))
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::None("it mixes a whole batch: tests/compiler/mix.rs"),
         golden: Golden::Tested,
@@ -176,7 +176,7 @@ mod tests {
             let error = MixUp::new(alpha).unwrap_err().to_string();
             assert!(error.starts_with("MixUp: alpha is "), "{error}");
         }
-        assert!(MixUp::new(1.0).unwrap().probability(1.1).is_err());
+        assert!(MixUp::new(1.0).unwrap().p(1.1).is_err());
     }
 
     #[test]

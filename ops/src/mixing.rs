@@ -68,7 +68,7 @@ impl MixParams {
         Self { partner, ..self }
     }
 
-    pub(crate) fn probability(self, op: &'static str, p: f64) -> Result<Self, ParamError> {
+    pub(crate) fn p(self, op: &'static str, p: f64) -> Result<Self, ParamError> {
         Ok(Self { p: probability(op, p)?, ..self })
     }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_share_p_of_the_batches_is_mixed() {
-        let mixed = |p, batch| draw(mixing().probability("MixUp", p).unwrap(), batch, 2)[0].share;
+        let mixed = |p, batch| draw(mixing().p("MixUp", p).unwrap(), batch, 2)[0].share;
         assert!((0..100).all(|batch| mixed(0.0, batch) == 1.0));
         assert!((0..100).all(|batch| mixed(1.0, batch) < 1.0));
         let half = (0..1000).filter(|&batch| mixed(0.5, batch) < 1.0).count();

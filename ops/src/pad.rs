@@ -60,10 +60,11 @@ impl Sides {
 }
 
 /// The contents of a border.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingMode {
-    /// A colour.
-    Constant([u8; 3]),
+    /// The fill colour.
+    #[default]
+    Constant,
     /// The nearest edge pixel.
     Edge,
     /// The mirrored image, without repeating the edge pixels.
@@ -72,34 +73,33 @@ pub enum PaddingMode {
     Symmetric,
 }
 
-impl From<[u8; 3]> for PaddingMode {
-    fn from(fill: [u8; 3]) -> Self {
-        Self::Constant(fill)
-    }
+/// A border, and its contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Border {
+    pub(crate) sides: Sides,
+    pub(crate) mode: PaddingMode,
+    pub(crate) fill: [u8; 3],
 }
 
-impl PaddingMode {
+impl Border {
     /// Returns the colour of a constant border.
-    pub(crate) const fn fill(self) -> Option<[u8; 3]> {
-        match self {
-            Self::Constant(fill) => Some(fill),
-            _ => None,
-        }
+    pub(crate) fn color(self) -> Option<[u8; 3]> {
+        (self.mode == PaddingMode::Constant).then_some(self.fill)
     }
 
     /// Returns the row filter's mode, if the border is filled from the image's own pixels.
     const fn own(self) -> Option<PadMode> {
-        match self {
-            Self::Constant(_) => None,
-            Self::Edge => Some(PadMode::Edge),
-            Self::Reflect => Some(PadMode::Reflect),
-            Self::Symmetric => Some(PadMode::Symmetric),
+        match self.mode {
+            PaddingMode::Constant => None,
+            PaddingMode::Edge => Some(PadMode::Edge),
+            PaddingMode::Reflect => Some(PadMode::Reflect),
+            PaddingMode::Symmetric => Some(PadMode::Symmetric),
         }
     }
 
     /// Returns how the border's rows are produced; `None` if only the addresses that pixels are
     /// read from change.
-    pub(crate) fn maker(self) -> Option<RowProducer> {
+    pub(crate) fn row_producer(self) -> Option<RowProducer> {
         self.own().map(|_| RowProducer::Called)
     }
 
@@ -111,32 +111,25 @@ impl PaddingMode {
         input: &Type,
         change: impl FnOnce(ImageType) -> ImageType,
     ) -> Result<Type, TypeError> {
-        match self {
-            Self::Constant(_) => on_image(op, input, change),
+        match self.mode {
+            PaddingMode::Constant => on_image(op, input, change),
             _ => on_u8_image(op, input, change),
         }
     }
 
-    /// Appends the steps that add a border of `sides` and cut the window of `size` that begins at
-    /// `(top, left)`. The corner is counted from the image's own corner, and the window must be
-    /// inside the border.
-    pub(crate) fn window(
-        self,
-        sides: Sides,
-        (top, left): (i32, i32),
-        size: Size,
-        out: &mut Vec<GeometryStep>,
-    ) {
-        let Sides { left: before, top: above, right, bottom } = sides;
+    /// Appends the steps that add the border and cut the window of `size` that begins at `(top, left)`.
+    /// The corner is counted from the image's own corner, and the window must be inside the border.
+    pub(crate) fn window(self, (top, left): (i32, i32), size: Size, out: &mut Vec<GeometryStep>) {
+        let Sides { left: before, top: above, right, bottom } = self.sides;
         let framed = match self.own() {
-            Some(mode) if !sides.is_none() => {
+            Some(mode) if !self.sides.is_none() => {
                 let padding = Padding { top: above, left: before, bottom, right, mode };
                 out.push(GeometryStep::Rows(RowFilter::Pad(padding)));
                 (top + above as i32, left + before as i32)
             }
             _ => (top, left),
         };
-        let fill = self.fill().unwrap_or_default();
+        let fill = self.color().unwrap_or_default();
         out.push(GeometryStep::CropPad { top: framed.0, left: framed.1, size, fill });
     }
 }
@@ -168,8 +161,7 @@ impl PaddingMode {
 /// | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
-    sides: Sides,
-    mode: PaddingMode,
+    border: Border,
 }
 
 impl Pad {
@@ -180,18 +172,25 @@ impl Pad {
     /// If a side is above 65535.
     pub fn new(padding: impl Into<Sides>) -> Result<Self, ParamError> {
         let sides = padding.into().checked("Pad")?;
-        Ok(Self { sides, mode: PaddingMode::Constant([0; 3]) })
+        Ok(Self { border: Border { sides, ..Border::default() } })
     }
 
-    /// Sets the contents of the border: a mode, or the colour of a constant border.
+    /// Sets the colour of a constant border. Default black.
     #[must_use]
-    pub fn padding_mode(mut self, mode: impl Into<PaddingMode>) -> Self {
-        self.mode = mode.into();
+    pub fn fill(mut self, fill: [u8; 3]) -> Self {
+        self.border.fill = fill;
+        self
+    }
+
+    /// Sets the contents of the border. Default [`PaddingMode::Constant`].
+    #[must_use]
+    pub fn padding_mode(mut self, mode: PaddingMode) -> Self {
+        self.border.mode = mode;
         self
     }
 
     fn size(&self, size: Size) -> Size {
-        let Sides { left, top, right, bottom } = self.sides;
+        let Sides { left, top, right, bottom } = self.border.sides;
         let height = size.height.saturating_add(top + bottom);
         Size::new(height, size.width.saturating_add(left + right))
     }
@@ -203,7 +202,7 @@ impl Op for Pad {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        self.mode.output(self.name(), input, |image| {
+        self.border.output(self.name(), input, |image| {
             let min = self.size(Size::new(image.height.min, image.width.min));
             let max = self.size(Size::new(image.height.max, image.width.max));
             let height = Dim { min: min.height, max: max.height };
@@ -216,18 +215,18 @@ impl Op for Pad {
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
-        self.sides.is_none()
+        self.border.sides.is_none()
     }
 }
 
 impl GeometryOp for Pad {
     fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        let corner = (-(self.sides.top as i32), -(self.sides.left as i32));
-        self.mode.window(self.sides, corner, self.size(size), out);
+        let Sides { top, left, .. } = self.border.sides;
+        self.border.window((-(top as i32), -(left as i32)), self.size(size), out);
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        self.mode.maker()
+        self.border.row_producer()
     }
 
     fn blends(&self) -> bool {
@@ -235,7 +234,7 @@ impl GeometryOp for Pad {
     }
 
     fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
-        self.mode.fill()
+        self.border.color()
     }
 }
 
@@ -250,10 +249,16 @@ impl Pad {
             PADDING_MODE,
         ],
         aliases: &[],
-        build: |args| Ok(built(Pad::new(args.sides("padding")?)?.padding_mode(read_mode(args)?))),
+        build: |args| {
+            let op = Pad::new(args.sides("padding")?)?.fill(args.color("fill")?);
+            Ok(built(op.padding_mode(read_mode(args)?)))
+        },
         recipes: Recipes::Drawn(&[Recipe {
             name: "Pad",
-            draw: |rng, _| Ok(built(Pad::new(random_sides(rng))?.padding_mode(random_mode(rng)))),
+            draw: |rng, _| {
+                let op = Pad::new(random_sides(rng))?.fill(recipe::color(rng));
+                Ok(built(op.padding_mode(random_mode(rng))))
+            },
         }]),
         golden: Golden::Tested,
     };
@@ -267,25 +272,22 @@ pub(crate) const PADDING_MODE: ParamInfo = with_default(
     "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
 );
 
-/// Returns every mode, by the name a user writes.
-const fn modes(fill: [u8; 3]) -> [(&'static str, PaddingMode); 4] {
-    [
-        ("constant", PaddingMode::Constant(fill)),
-        ("edge", PaddingMode::Edge),
-        ("reflect", PaddingMode::Reflect),
-        ("symmetric", PaddingMode::Symmetric),
-    ]
-}
+/// Every mode, by the name a user writes.
+const MODES: [(&str, PaddingMode); 4] = [
+    ("constant", PaddingMode::Constant),
+    ("edge", PaddingMode::Edge),
+    ("reflect", PaddingMode::Reflect),
+    ("symmetric", PaddingMode::Symmetric),
+];
 
 /// Reads the contents of a border.
 pub(crate) fn read_mode(args: &OpArgs<'_>) -> Result<PaddingMode, SpecError> {
-    args.choice("padding_mode", &modes(args.color("fill")?))
+    args.choice("padding_mode", &MODES)
 }
 
 /// Draws the contents of a border.
 pub(crate) fn random_mode(rng: &mut Rng) -> PaddingMode {
-    let modes = modes(recipe::color(rng));
-    recipe::pick(rng, modes).1
+    recipe::pick(rng, MODES).1
 }
 
 /// Draws the widths of a border.
@@ -319,7 +321,7 @@ mod tests {
     fn a_constant_frame_is_an_address_and_the_others_are_rows() {
         let pad = Pad::new([1, 2, 3, 4]).unwrap();
         let size = Size::new(9, 9);
-        let constant = pad.padding_mode([9; 3]);
+        let constant = pad.fill([9; 3]);
         assert_eq!(
             motions(&constant),
             [GeometryStep::CropPad { top: -2, left: -1, size, fill: [9; 3] }]

@@ -103,13 +103,33 @@ pub struct RandomChannelPermutation {
 pub type ChannelShuffle = RandomChannelPermutation;
 
 impl RandomChannelPermutation {
-    /// Gives a share `p` of the images one of the six orders, RGB included.
+    /// Gives every image one of the six orders, RGB included.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { p: 1.0 }
+    }
+
+    /// Sets the share of the images that the op changes. Default 1.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Ok(Self { p: probability("RandomChannelPermutation", p)? })
+    pub fn p(mut self, p: f64) -> Result<Self, ParamError> {
+        self.p = probability("RandomChannelPermutation", p)?;
+        Ok(self)
+    }
+}
+
+impl RandomChannelPermutation {
+    /// Builds the op as a step of another, with a share that was checked before.
+    pub(crate) const fn with_share(p: f64) -> Self {
+        Self { p }
+    }
+}
+
+impl Default for RandomChannelPermutation {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -210,10 +230,10 @@ impl RandomChannelPermutation {
             "share of the images",
         )],
         aliases: &["ChannelShuffle"],
-        build: |args| Ok(built(RandomChannelPermutation::new(args.float("p")?)?)),
+        build: |args| Ok(built(RandomChannelPermutation::new().p(args.float("p")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomChannelPermutation",
-            draw: |rng, _| Ok(built(RandomChannelPermutation::new(recipe::share(rng))?)),
+            draw: |rng, _| Ok(built(RandomChannelPermutation::new().p(recipe::share(rng))?)),
         }]),
         golden: Golden::None("a PermuteChannels, which has goldens, with a drawn order"),
     };
@@ -238,7 +258,7 @@ mod tests {
     }
 
     fn permuted(p: f64, sample: u64) -> [f32; 3] {
-        let op = RandomChannelPermutation::new(p).unwrap();
+        let op = RandomChannelPermutation::new().p(p).unwrap();
         let mut params = [9.0; 9];
         op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
         op.eval(&Eval::new(NumberRule::Fused, &params), PIXEL)

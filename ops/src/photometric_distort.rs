@@ -1,6 +1,7 @@
 //! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its own coin.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
+use crate::error::probability;
 use crate::factor::Factor;
 use crate::op::on_u8_image;
 use crate::registry::{
@@ -11,6 +12,7 @@ use crate::{
     ParamError, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomHue,
     RandomSaturation, TypeError, ops,
 };
+use std::ops::RangeInclusive;
 
 const NAME: &str = "RandomPhotometricDistort";
 
@@ -34,40 +36,87 @@ const AFTER: u128 = 2;
 /// torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
 #[derive(Clone, Debug)]
 pub struct RandomPhotometricDistort {
+    /// The factors of brightness, contrast and saturation.
+    factors: [Factor; 3],
+    hue: RandomHue,
+    p: f64,
     members: Vec<ChoiceBranch>,
 }
 
 impl RandomPhotometricDistort {
-    /// Uses torchvision's ranges: brightness 0.875..1.125, contrast and saturation 0.5..1.5, hue
-    /// -0.05..0.05. torchvision's default for `p` is 0.5.
+    /// Builds the op with torchvision's ranges: factors of brightness in 0.875..1.125, of contrast and
+    /// saturation in 0.5..1.5, a hue in -0.05..0.05; each step runs for half of the images.
+    #[must_use]
+    pub fn new() -> Self {
+        let factors = [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5)].map(Factor::always);
+        Self { factors, hue: RandomHue::always(-0.05, 0.05), p: 0.5, members: vec![] }
+            .with_members()
+    }
+
+    /// Sets the range of the factor of brightness. Default `0.875..=1.125`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is not `0 <= low <= high < infinity`.
+    pub fn brightness(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        self.with_factor(0, "brightness", range)
+    }
+
+    /// Sets the range of the factor of contrast. Default `0.5..=1.5`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is not `0 <= low <= high < infinity`.
+    pub fn contrast(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        self.with_factor(1, "contrast", range)
+    }
+
+    /// Sets the range of the factor of saturation. Default `0.5..=1.5`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is not `0 <= low <= high < infinity`.
+    pub fn saturation(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        self.with_factor(2, "saturation", range)
+    }
+
+    /// Sets the range of the hue, in shares of a full turn. Default `-0.05..=0.05`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is not `-0.5 <= low <= high <= 0.5`.
+    pub fn hue(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        Ok(Self { hue: RandomHue::of(NAME, range.into())?, ..self }.with_members())
+    }
+
+    /// Sets the share of the images that each step, including the channel order, runs for. Default 0.5.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn new(p: f64) -> Result<Self, ParamError> {
-        Self::ranges((0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05), p)
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(NAME, p)?, ..self }.with_members())
     }
 
-    /// Draws factors of brightness, contrast and saturation and a hue, each in a range `low..high`.
-    /// Each step, including the channel order, runs for a share `p` of the images.
-    ///
-    /// # Errors
-    ///
-    /// If not `0 <= low <= high < infinity` (for the hue `-0.5 <= low <= high <= 0.5`), or if `p`
-    /// is not in `0.0..=1.0`.
-    pub fn ranges(
-        brightness: (f64, f64),
-        contrast: (f64, f64),
-        saturation: (f64, f64),
-        hue: (f64, f64),
-        p: f64,
+    fn with_factor(
+        mut self,
+        index: usize,
+        param: &'static str,
+        range: RangeInclusive<f64>,
     ) -> Result<Self, ParamError> {
-        let factor = |param, range| Factor::range(NAME, param, range, p);
-        let brightness = RandomBrightness::from_factor(factor("brightness", brightness)?);
-        let contrast = RandomContrast::from_factor(factor("contrast", contrast)?);
-        let saturation = RandomSaturation::from_factor(factor("saturation", saturation)?);
-        let hue = RandomHue::of(NAME, hue, p)?;
-        let order = RandomChannelPermutation::new(p)?;
+        self.factors[index] = Factor::new(NAME, param, range.into())?;
+        Ok(self.with_members())
+    }
+
+    /// Builds the steps from the parameters.
+    fn with_members(self) -> Self {
+        let [brightness, contrast, saturation] =
+            self.factors.map(|factor| factor.with_share(self.p));
+        let brightness = RandomBrightness::from_factor(brightness);
+        let contrast = RandomContrast::from_factor(contrast);
+        let saturation = RandomSaturation::from_factor(saturation);
+        let hue = self.hue.with_share(self.p);
+        let order = RandomChannelPermutation::with_share(self.p);
         let members = vec![
             ChoiceBranch { ops: ops![brightness], when: BEFORE | AFTER },
             ChoiceBranch { ops: ops![contrast], when: BEFORE },
@@ -75,7 +124,13 @@ impl RandomPhotometricDistort {
             ChoiceBranch { ops: ops![contrast], when: AFTER },
             ChoiceBranch { ops: ops![order], when: BEFORE | AFTER },
         ];
-        Ok(Self { members })
+        Self { members, ..self }
+    }
+}
+
+impl Default for RandomPhotometricDistort {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -131,17 +186,16 @@ impl RandomPhotometricDistort {
         ],
         aliases: &[],
         build: |args| {
-            Ok(built(RandomPhotometricDistort::ranges(
-                args.pair("brightness")?,
-                args.pair("contrast")?,
-                args.pair("saturation")?,
-                args.pair("hue")?,
-                args.float("p")?,
-            )?))
+            let op = RandomPhotometricDistort::new()
+                .brightness(args.range("brightness")?)?
+                .contrast(args.range("contrast")?)?
+                .saturation(args.range("saturation")?)?
+                .hue(args.range("hue")?)?;
+            Ok(built(op.p(args.float("p")?)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomPhotometricDistort",
-            draw: |rng, _| Ok(built(RandomPhotometricDistort::new(recipe::share(rng))?)),
+            draw: |rng, _| Ok(built(RandomPhotometricDistort::new().p(recipe::share(rng))?)),
         }]),
         golden: Golden::None("the ops of a ColorJitter, which has goldens, each with a coin"),
     };
@@ -158,7 +212,7 @@ mod tests {
 
     #[test]
     fn contrast_is_there_once_for_either_outcome() {
-        let op = RandomPhotometricDistort::new(0.5).unwrap();
+        let op = RandomPhotometricDistort::new();
         for (outcome, index) in [(0, 1), (1, 3)] {
             let runs = op.branches().iter().filter(|member| member.when >> outcome & 1 == 1);
             let names: Vec<_> = runs.flat_map(|member| &member.ops).map(|op| op.name()).collect();
@@ -170,8 +224,8 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        assert!(RandomPhotometricDistort::new(1.5).is_err());
-        let fine = (1.0, 1.0);
-        assert!(RandomPhotometricDistort::ranges(fine, fine, fine, (0.0, 0.7), 0.5).is_err());
+        let op = RandomPhotometricDistort::new;
+        assert!(op().p(1.5).is_err() && op().hue(0.0..=0.7).is_err());
+        assert!(op().contrast(-0.1..=1.0).is_err());
     }
 }

@@ -40,12 +40,13 @@ impl Poison {
     ///
     /// If the sizes do not agree, or a number is not finite.
     pub fn new(
-        size: Size,
+        size: impl Into<Size>,
         mask: &[f64],
         alpha: &[f64],
         ids: impl IntoIterator<Item = u64>,
     ) -> Result<Self, ParamError> {
         const OP: &str = "Poison";
+        let size = size.into();
         let pixels = size.pixels() as usize;
         if pixels == 0 || alpha.len() != pixels {
             return Err(ParamError::new(OP, "alpha", alpha.len(), "height * width numbers"));

@@ -30,17 +30,25 @@ pub struct RandomPosterize {
 }
 
 impl RandomPosterize {
-    /// Keeps `bits` bits in a share `p` of the images. torchvision's default for `p` is 0.5.
+    /// Keeps `bits` bits, in half of the images.
     ///
     /// # Errors
     ///
-    /// If `bits` is not in `0..=8`, or `p` is not in `0.0..=1.0`.
-    pub fn new(bits: u32, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomPosterize";
+    /// If `bits` is not in `0..=8`.
+    pub fn new(bits: u32) -> Result<Self, ParamError> {
         if bits > 8 {
-            return Err(ParamError::new(OP, "bits", bits, "0..=8"));
+            return Err(ParamError::new("RandomPosterize", "bits", bits, "0..=8"));
         }
-        Ok(Self { bits, p: probability(OP, p)? })
+        Ok(Self { bits, p: 0.5 })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomPosterize", p)?, ..self })
     }
 
     /// The op as an action of a policy: for all images, with `bits` at most 8.
@@ -108,10 +116,10 @@ impl RandomPosterize {
         summary: "keeps the highest bits of each value, in a share p of the images",
         params: &[required("bits", ParamKind::Whole, ParamValue::Int(4), "how many are kept"), P],
         aliases: &[],
-        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?, args.float("p")?)?)),
+        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?)?.p(args.float("p")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomPosterize",
-            draw: |rng, _| Ok(built(RandomPosterize::new(rng.below(9), recipe::share(rng))?)),
+            draw: |rng, _| Ok(built(RandomPosterize::new(rng.below(9))?.p(recipe::share(rng))?)),
         }]),
         golden: Golden::Tested,
     };
@@ -124,7 +132,7 @@ mod tests {
     use crate::rng::SampleKey;
 
     fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
-        let op = RandomPosterize::new(bits, p).unwrap();
+        let op = RandomPosterize::new(bits).unwrap().p(p).unwrap();
         let mut params = [0.0; 2];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
         op.eval(&Eval::new(NumberRule::Fused, &params), pixel)
@@ -150,7 +158,7 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        assert!(RandomPosterize::new(9, 0.5).is_err());
-        assert!(RandomPosterize::new(4, 1.5).is_err());
+        assert!(RandomPosterize::new(9).is_err());
+        assert!(RandomPosterize::new(4).unwrap().p(1.5).is_err());
     }
 }

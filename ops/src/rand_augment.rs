@@ -51,35 +51,76 @@ enum Settings {
     Timm(Config),
 }
 
+const OP: &str = "RandAugment";
+
+impl Default for RandAugment {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RandAugment {
-    /// `num_ops` actions of strength `magnitude`, of 0 to 30. torchvision's defaults are 2 and 9.
-    ///
-    /// # Errors
-    ///
-    /// If `num_ops` is above 16, or `magnitude` above 30.
-    pub fn new(num_ops: u32, magnitude: u32) -> Result<Self, ParamError> {
-        Self::with_bins(num_ops, magnitude, Space::RandAugment.default_bins())
+    /// Builds the op with torchvision's defaults: two actions of strength 9, of 0 to 30.
+    #[must_use]
+    pub fn new() -> Self {
+        let bins = Space::RandAugment.default_bins();
+        let settings = Settings::Torchvision { num_ops: 2, magnitude: 9, bins };
+        Self::of(settings, WarpOptions::default())
     }
 
-    /// Like [`new`](Self::new), with magnitudes of `0..num_magnitude_bins`.
+    /// Sets the number of actions for a sample. Default 2.
     ///
     /// # Errors
     ///
-    /// If `num_ops` is above 16, `num_magnitude_bins` is not in `2..=1000`, or `magnitude` is not
-    /// below `num_magnitude_bins`.
-    pub fn with_bins(
-        num_ops: u32,
-        magnitude: u32,
-        num_magnitude_bins: u32,
-    ) -> Result<Self, ParamError> {
-        const OP: &str = "RandAugment";
-        let bins = checked_bins(OP, num_magnitude_bins)?;
+    /// If `num_ops` is above 16, or the op has a configuration of timm.
+    pub fn num_ops(self, num_ops: u32) -> Result<Self, ParamError> {
+        let [_, magnitude, bins] = self.numbers("num_ops")?;
+        self.with_numbers(num_ops, magnitude, bins)
+    }
+
+    /// Sets the strength of the actions. Default 9.
+    ///
+    /// # Errors
+    ///
+    /// If `magnitude` is not below the number of bins, or the op has a configuration of timm.
+    pub fn magnitude(self, magnitude: u32) -> Result<Self, ParamError> {
+        let [num_ops, _, bins] = self.numbers("magnitude")?;
+        self.with_numbers(num_ops, magnitude, bins)
+    }
+
+    /// Sets the number of bins: magnitudes are in `0..num_magnitude_bins`. Default 31. A magnitude above
+    /// 30 is set after the bins.
+    ///
+    /// # Errors
+    ///
+    /// If `num_magnitude_bins` is not in `2..=1000` or not above the magnitude, or the op has a
+    /// configuration of timm.
+    pub fn num_magnitude_bins(self, num_magnitude_bins: u32) -> Result<Self, ParamError> {
+        let [num_ops, magnitude, _] = self.numbers("num_magnitude_bins")?;
+        self.with_numbers(num_ops, magnitude, num_magnitude_bins)
+    }
+
+    /// Returns torchvision's numbers, which a configuration of timm replaces.
+    fn numbers(&self, param: &'static str) -> Result<[u32; 3], ParamError> {
+        match self.settings {
+            Settings::Torchvision { num_ops, magnitude, bins } => Ok([num_ops, magnitude, bins]),
+            Settings::Timm(_) => Err(ParamError::new(
+                OP,
+                param,
+                "given beside timm's configuration",
+                "one of the two",
+            )),
+        }
+    }
+
+    fn with_numbers(&self, num_ops: u32, magnitude: u32, bins: u32) -> Result<Self, ParamError> {
+        let bins = checked_bins(OP, bins)?;
         if magnitude >= bins {
             let expected = "below num_magnitude_bins";
             return Err(ParamError::new(OP, "magnitude", magnitude, expected));
         }
         let num_ops = checked_count("num_ops", num_ops)?;
-        Ok(Self::of(Settings::Torchvision { num_ops, magnitude, bins }, WarpOptions::default()))
+        Ok(Self::of(Settings::Torchvision { num_ops, magnitude, bins }, self.look))
     }
 
     /// timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`.
@@ -164,11 +205,7 @@ impl RandAugment {
 }
 
 fn checked_count(param: &'static str, count: u32) -> Result<u32, ParamError> {
-    if count <= MOST_OPS {
-        Ok(count)
-    } else {
-        Err(ParamError::new("RandAugment", param, count, "0..=16"))
-    }
+    if count <= MOST_OPS { Ok(count) } else { Err(ParamError::new(OP, param, count, "0..=16")) }
 }
 
 impl Op for RandAugment {
@@ -231,7 +268,7 @@ impl RandAugment {
             Recipe {
                 name: "RandAugment",
                 draw: |rng, _| {
-                    let op = RandAugment::new(rng.below(4), rng.below(31))?;
+                    let op = RandAugment::new().num_ops(rng.below(4))?.magnitude(rng.below(31))?;
                     Ok(built(policy::random_look(
                         rng,
                         op,
@@ -279,11 +316,11 @@ fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
     let [num_ops, magnitude, bins] = ["num_ops", "magnitude", "num_magnitude_bins"];
     let Some(config) = args.if_given("config", OpArgs::text)? else {
         let [num_ops, magnitude] = [args.u32(num_ops)?, args.u32(magnitude)?];
-        return Ok(RandAugment::with_bins(num_ops, magnitude, args.u32(bins)?)?);
+        return Ok(RandAugment::new().with_numbers(num_ops, magnitude, args.u32(bins)?)?);
     };
     if let Some(other) = [num_ops, magnitude, bins].into_iter().find(|name| args.given(name)) {
         let found = format!("given beside {other}");
-        return Err(ParamError::new("RandAugment", "config", found, "one of the two").into());
+        return Err(ParamError::new(OP, "config", found, "one of the two").into());
     }
     Ok(RandAugment::timm(&config)?)
 }

@@ -9,7 +9,7 @@ use crate::registry::{
 };
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
 use crate::warping::{self, Center, Warping};
-use crate::{ParamError, Size, TypeError};
+use crate::{NumberOrRange, ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 
 /// Rotates, translates, scales and shears an image at random, in one step.
@@ -53,21 +53,22 @@ pub struct RandomAffine {
 
 const OP: &str = "RandomAffine";
 
-fn degrees(param: &'static str, range: &RangeInclusive<f64>) -> Result<(f32, f32), ParamError> {
-    let (low, high) = finite_range(OP, param, *range.start(), *range.end())?;
+fn degrees(param: &'static str, range: NumberOrRange) -> Result<(f32, f32), ParamError> {
+    let (low, high) = range.around_zero();
+    let (low, high) = finite_range(OP, param, low, high)?;
     Ok((low as f32, high as f32))
 }
 
 impl RandomAffine {
     /// A rotation by an angle in `degrees`, clockwise, about the middle; the area outside the input
-    /// is black. torchvision's single number `d` corresponds to `-d..=d`, and its 0 to no rotation.
+    /// is black. One number `d` is the range `-d..=d`, and 0.0 no rotation.
     ///
     /// # Errors
     ///
-    /// If the range is empty or not finite.
-    pub fn new(range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+    /// If a number is negative, or the range is empty or not finite.
+    pub fn new(degrees: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
         Ok(Self {
-            degrees: degrees("degrees", &range)?,
+            degrees: self::degrees("degrees", degrees.into())?,
             translate: None,
             scale: None,
             shear: [None; 2],
@@ -103,14 +104,13 @@ impl RandomAffine {
         Ok(self)
     }
 
-    /// Shears along x by degrees in `x`: torchvision's shear of one number `s`, which is `-s..=s`,
-    /// or of two numbers.
+    /// Shears along x by degrees in `x`; one number `s` is the range `-s..=s`.
     ///
     /// # Errors
     ///
-    /// If the range is empty or not finite.
-    pub fn shear(mut self, x: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        self.shear = [Some(degrees("shear", &x)?), None];
+    /// If a number is negative, or the range is empty or not finite.
+    pub fn shear(mut self, x: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        self.shear = [Some(degrees("shear", x.into())?), None];
         Ok(self)
     }
 
@@ -118,13 +118,13 @@ impl RandomAffine {
     ///
     /// # Errors
     ///
-    /// If a range is empty or not finite.
+    /// If a number is negative, or a range is empty or not finite.
     pub fn shear_both(
         mut self,
-        x: RangeInclusive<f64>,
-        y: RangeInclusive<f64>,
+        x: impl Into<NumberOrRange>,
+        y: impl Into<NumberOrRange>,
     ) -> Result<Self, ParamError> {
-        self.shear = [Some(degrees("shear", &x)?), Some(degrees("shear", &y)?)];
+        self.shear = [Some(degrees("shear", x.into())?), Some(degrees("shear", y.into())?)];
         Ok(self)
     }
 
@@ -230,7 +230,7 @@ impl RandomAffine {
 }
 
 fn affine(args: &OpArgs<'_>) -> Result<RandomAffine, SpecError> {
-    let mut op = RandomAffine::new(warping::around_zero(args, "degrees")?)?
+    let mut op = RandomAffine::new(args.number_or_range("degrees")?)?
         .interpolation(args.warp_interpolation("interpolation")?)
         .fill(args.color("fill")?);
     if let Some((across, down)) = args.if_given("translate", OpArgs::pair)? {
@@ -249,7 +249,7 @@ fn affine(args: &OpArgs<'_>) -> Result<RandomAffine, SpecError> {
 fn sheared(args: &OpArgs<'_>, op: RandomAffine) -> Result<RandomAffine, SpecError> {
     let sheared: Result<_, ParamError> = match args.array("shear") {
         Ok([x_low, x_high, y_low, y_high]) => op.shear_both(x_low..=x_high, y_low..=y_high),
-        Err(_) => op.shear(warping::around_zero(args, "shear")?),
+        Err(_) => op.shear(args.number_or_range("shear")?),
     };
     Ok(sheared?)
 }

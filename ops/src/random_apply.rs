@@ -29,20 +29,25 @@ pub struct RandomApply {
 }
 
 impl RandomApply {
-    /// Runs all of `ops`, in order, for a share `p` of the samples. torchvision's default for `p`
-    /// is 0.5.
+    /// Runs all of `ops`, in order, for half of the samples.
+    #[must_use]
+    pub fn new(ops: Ops) -> Self {
+        Self { p: 0.5, list: [ChoiceBranch { ops, when: only(HEADS) }] }
+    }
+
+    /// Sets the share of the samples that run the ops. Default 0.5.
     ///
     /// # Errors
     ///
     /// If `p` is not in `0.0..=1.0`.
-    pub fn new(ops: Ops, p: f64) -> Result<Self, ParamError> {
-        let p = probability("RandomApply", p)?;
-        let when = match p {
+    pub fn p(mut self, p: f64) -> Result<Self, ParamError> {
+        self.p = probability("RandomApply", p)?;
+        self.list[0].when = match p {
             0.0 => 0,
             1.0 => only(TAILS) | only(HEADS),
             _ => only(HEADS),
         };
-        Ok(Self { p, list: [ChoiceBranch { ops, when }] })
+        Ok(self)
     }
 }
 
@@ -88,7 +93,7 @@ impl RandomApply {
         summary: "runs a list of ops for a share p of the images",
         params: &[container::OPS, P],
         aliases: &[],
-        build: |args| Ok(built(RandomApply::new(args.ops("ops")?, args.float("p")?)?)),
+        build: |args| Ok(built(RandomApply::new(args.ops("ops")?).p(args.float("p")?)?)),
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomApply",
             draw: |rng, before| random(rng, before, 0),
@@ -100,7 +105,7 @@ impl RandomApply {
 /// Draws a container that is in `depth` others.
 pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<BuiltOp, ParamError> {
     let list = container::random_ops(rng, before, 3, depth)?;
-    Ok(built(RandomApply::new(list, recipe::share(rng))?))
+    Ok(built(RandomApply::new(list).p(recipe::share(rng))?))
 }
 
 #[cfg(test)]
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_share_of_the_samples_runs_the_list() {
-        let op = RandomApply::new(flip(), 0.25).unwrap();
+        let op = RandomApply::new(flip()).p(0.25).unwrap();
         let draw = |sample| op.draw(&mut SampleKey::new(1, 2, sample).op(3));
         let heads: usize = (0..4000).map(draw).sum();
         assert!((900..1100).contains(&heads), "{heads}");
@@ -124,23 +129,23 @@ mod tests {
 
     #[test]
     fn certain_outcomes_need_no_second_loop_body() {
-        assert_eq!(RandomApply::new(flip(), 0.0).unwrap().branches()[0].when, 0b00);
-        assert_eq!(RandomApply::new(flip(), 1.0).unwrap().branches()[0].when, 0b11);
+        assert_eq!(RandomApply::new(flip()).p(0.0).unwrap().branches()[0].when, 0b00);
+        assert_eq!(RandomApply::new(flip()).p(1.0).unwrap().branches()[0].when, 0b11);
     }
 
     #[test]
     fn a_list_that_changes_the_type_is_refused_unless_it_always_runs() {
         let photo = container::tests::photo();
-        for ops in [ops![Normalize::imagenet()], ops![RandomCrop::new(8, 8).unwrap()]] {
-            assert!(RandomApply::new(ops.clone(), 0.5).unwrap().output(&photo).is_err());
-            assert!(RandomApply::new(ops, 1.0).unwrap().output(&photo).is_ok());
+        for ops in [ops![Normalize::imagenet()], ops![RandomCrop::new(8).unwrap()]] {
+            assert!(RandomApply::new(ops.clone()).output(&photo).is_err());
+            assert!(RandomApply::new(ops).p(1.0).unwrap().output(&photo).is_ok());
         }
     }
 
     #[test]
     fn a_probability_outside_0_to_1_is_refused() {
         for p in [-0.1, 1.1, f64::NAN] {
-            assert!(RandomApply::new(flip(), p).is_err(), "{p}");
+            assert!(RandomApply::new(flip()).p(p).is_err(), "{p}");
         }
     }
 }

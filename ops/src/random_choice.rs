@@ -32,13 +32,27 @@ pub struct RandomChoice {
 }
 
 impl RandomChoice {
-    /// List `k` runs for a share `weights[k] / sum(weights)` of the samples.
+    /// Each list runs for the same share of the samples.
     ///
     /// # Errors
     ///
-    /// If there are no lists or more than 128, if the numbers of weights and lists differ, if a
-    /// weight is negative or not finite, or if all weights are 0.
-    pub fn new(lists: Vec<Ops>, weights: &[f64]) -> Result<Self, ParamError> {
+    /// If there are no lists or more than 128.
+    pub fn new(lists: Vec<Ops>) -> Result<Self, ParamError> {
+        let weights = vec![1.0; lists.len()];
+        Self::of(lists, &weights)
+    }
+
+    /// Makes list `k` run for a share `weights[k] / sum(weights)` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers of weights and lists differ, if a weight is negative or not finite, or if all
+    /// weights are 0.
+    pub fn weights(self, weights: &[f64]) -> Result<Self, ParamError> {
+        Self::of(self.lists.into_iter().map(|list| list.ops).collect(), weights)
+    }
+
+    fn of(lists: Vec<Ops>, weights: &[f64]) -> Result<Self, ParamError> {
         let error =
             |param, found, expected| ParamError::new("RandomChoice", param, found, expected);
         if !(1..=MOST).contains(&lists.len()) {
@@ -55,16 +69,6 @@ impl RandomChoice {
         })?;
         let lists = alternatives(lists);
         Ok(Self { weights, lists })
-    }
-
-    /// Each list runs for the same share of the samples.
-    ///
-    /// # Errors
-    ///
-    /// If there are no lists or more than 128.
-    pub fn uniform(lists: Vec<Ops>) -> Result<Self, ParamError> {
-        let weights = vec![1.0; lists.len()];
-        Self::new(lists, &weights)
     }
 }
 
@@ -139,9 +143,10 @@ impl RandomChoice {
         aliases: &[],
         build: |args| {
             let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
+            let op = RandomChoice::new(lists)?;
             Ok(built(match args.if_given("weights", OpArgs::floats)? {
-                Some(weights) => RandomChoice::new(lists, &weights)?,
-                None => RandomChoice::uniform(lists)?,
+                Some(weights) => op.weights(&weights)?,
+                None => op,
             }))
         },
         recipes: Recipes::Drawn(&[Recipe {
@@ -159,7 +164,7 @@ pub(crate) fn random(rng: &mut Rng, before: &ImageType, depth: u32) -> Result<Bu
     let lists = lists.collect::<Result<Vec<Ops>, _>>()?;
     let mut weights: Vec<f64> = lists.iter().map(|_| f64::from(rng.below(3))).collect();
     weights[0] += 1.0;
-    Ok(built(RandomChoice::new(lists, &weights)?))
+    Ok(built(RandomChoice::new(lists)?.weights(&weights)?))
 }
 
 #[cfg(test)]
@@ -169,7 +174,8 @@ mod tests {
     use crate::{RandomHorizontalFlip, Squeeze, container, ops};
 
     fn counts(weights: &[f64]) -> Vec<usize> {
-        let choice = RandomChoice::new(vec![Ops::new(); weights.len()], weights).unwrap();
+        let choice = RandomChoice::new(vec![Ops::new(); weights.len()]).unwrap();
+        let choice = choice.weights(weights).unwrap();
         let mut counts = vec![0; choice.outcomes()];
         for sample in 0..8000 {
             counts[choice.draw(&mut SampleKey::new(1, 2, sample).op(3))] += 1;
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn a_list_without_weight_is_never_drawn_and_need_not_fit() {
         let lists = vec![ops![], ops![Squeeze], ops![RandomHorizontalFlip::new(0.5).unwrap()]];
-        let choice = RandomChoice::new(lists, &[0.0, 0.0, 2.0]).unwrap();
+        let choice = RandomChoice::new(lists).unwrap().weights(&[0.0, 0.0, 2.0]).unwrap();
         assert_eq!(
             (choice.outcomes(), choice.branches()[0].ops[0].name()),
             (1, "RandomHorizontalFlip")
@@ -202,12 +208,12 @@ mod tests {
 
     #[test]
     fn bad_weights_and_numbers_of_lists_are_refused() {
-        let lists = || vec![Ops::new(); 2];
+        let two = || RandomChoice::new(vec![Ops::new(); 2]).unwrap();
         for weights in [&[1.0][..], &[1.0, -1.0], &[0.0, 0.0], &[1.0, f64::NAN], &[f64::MAX; 2]] {
-            assert!(RandomChoice::new(lists(), weights).is_err(), "{weights:?}");
+            assert!(two().weights(weights).is_err(), "{weights:?}");
         }
-        assert!(RandomChoice::uniform(vec![]).is_err());
-        assert!(RandomChoice::uniform(vec![Ops::new(); 128]).is_ok());
-        assert!(RandomChoice::uniform(vec![Ops::new(); 129]).is_err());
+        assert!(RandomChoice::new(vec![]).is_err());
+        assert!(RandomChoice::new(vec![Ops::new(); 128]).is_ok());
+        assert!(RandomChoice::new(vec![Ops::new(); 129]).is_err());
     }
 }

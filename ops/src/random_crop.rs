@@ -1,13 +1,14 @@
 //! Random crop: a window of fixed size at a random position.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::side;
+use crate::error::output_size;
 use crate::op::ImageType;
+use crate::pad::{self, Border};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built, recipe,
     with_default,
 };
-use crate::{PaddingMode, ParamError, Sides, Size, TypeError, pad};
+use crate::{PaddingMode, ParamError, Sides, Size, TypeError};
 
 /// Cuts a window of fixed size at a random position.
 ///
@@ -30,38 +31,44 @@ use crate::{PaddingMode, ParamError, Sides, Size, TypeError, pad};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomCrop {
     size: Size,
-    sides: Sides,
-    mode: PaddingMode,
+    border: Border,
     pad_if_needed: bool,
 }
 
 impl RandomCrop {
-    /// A window of `height x width` pixels, inside the image.
+    /// A window of `size` (one number of pixels for a square, or height and width), inside the image.
     ///
     /// # Errors
     ///
     /// If a side is not in `1..=65535`.
-    pub fn new(height: u32, width: u32) -> Result<Self, ParamError> {
-        const OP: &str = "RandomCrop";
-        let size = Size::new(side(OP, "height", height)?, side(OP, "width", width)?);
-        let mode = PaddingMode::Constant([0; 3]);
-        Ok(Self { size, sides: Sides::default(), mode, pad_if_needed: false })
+    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
+        let size = output_size("RandomCrop", size.into())?;
+        Ok(Self { size, border: Border::default(), pad_if_needed: false })
     }
 
-    /// Pads the image first, by `padding` pixels (see [`Sides`] for the accepted forms) filled
-    /// according to `mode`, which may be a colour: 4 black pixels are usual for CIFAR.
+    /// Pads the image first, by `padding` pixels: see [`Sides`] for the accepted forms. 4 black pixels
+    /// are usual for CIFAR.
     ///
     /// # Errors
     ///
     /// If a side is above 65535.
-    pub fn padding(
-        mut self,
-        padding: impl Into<Sides>,
-        mode: impl Into<PaddingMode>,
-    ) -> Result<Self, ParamError> {
-        self.sides = padding.into().checked("RandomCrop")?;
-        self.mode = mode.into();
+    pub fn padding(mut self, padding: impl Into<Sides>) -> Result<Self, ParamError> {
+        self.border.sides = padding.into().checked("RandomCrop")?;
         Ok(self)
+    }
+
+    /// Sets the colour of a constant border. Default black.
+    #[must_use]
+    pub const fn fill(mut self, fill: [u8; 3]) -> Self {
+        self.border.fill = fill;
+        self
+    }
+
+    /// Sets the contents of the border. Default [`PaddingMode::Constant`].
+    #[must_use]
+    pub const fn padding_mode(mut self, mode: PaddingMode) -> Self {
+        self.border.mode = mode;
+        self
     }
 
     /// Pads an image that is too small as torchvision does: so much that the image may be anywhere
@@ -102,7 +109,7 @@ impl Op for RandomCrop {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        self.mode.output(self.name(), input, |image| image.with_size(self.size))
+        self.border.output(self.name(), input, |image| image.with_size(self.size))
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -112,7 +119,7 @@ impl Op for RandomCrop {
 
 impl GeometryOp for RandomCrop {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        let Sides { left, top, right, bottom } = self.sides;
+        let Sides { left, top, right, bottom } = self.border.sides;
         let rows = self.axis(rng, size.height, self.size.height, top, bottom);
         let columns = self.axis(rng, size.width, self.size.width, left, right);
         let sides = Sides {
@@ -121,11 +128,12 @@ impl GeometryOp for RandomCrop {
             right: columns.behind,
             bottom: rows.behind,
         };
-        self.mode.window(sides, (rows.start, columns.start), self.size, out);
+        let border = Border { sides, ..self.border };
+        border.window((rows.start, columns.start), self.size, out);
     }
 
     fn row_producer(&self) -> Option<RowProducer> {
-        self.mode.maker()
+        self.border.row_producer()
     }
 
     fn blends(&self) -> bool {
@@ -134,7 +142,7 @@ impl GeometryOp for RandomCrop {
 
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
-        self.mode.fill().filter(|_| !self.sides.is_none() || smaller)
+        self.border.color().filter(|_| !self.border.sides.is_none() || smaller)
     }
 }
 
@@ -162,26 +170,24 @@ impl RandomCrop {
         ],
         aliases: &[],
         build: |args| {
-            let Size { height, width } = args.size("size")?;
-            let op = RandomCrop::new(height, width)?;
-            let op = op.padding(args.sides("padding")?, pad::read_mode(args)?)?;
+            let op = RandomCrop::new(args.size("size")?)?.padding(args.sides("padding")?)?;
+            let op = op.fill(args.color("fill")?).padding_mode(pad::read_mode(args)?);
             Ok(built(if args.bool("pad_if_needed")? { op.pad_if_needed() } else { op }))
         },
         recipes: Recipes::Drawn(&[
             Recipe {
                 name: "RandomCrop",
                 draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
+                    let op = RandomCrop::new(recipe::size(rng))?;
                     let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
-                    Ok(built(RandomCrop::new(height, width)?.padding(padding, recipe::color(rng))?))
+                    Ok(built(op.padding(padding)?.fill(recipe::color(rng))))
                 },
             },
             Recipe {
                 name: "RandomCrop(framed)",
                 draw: |rng, _| {
-                    let (height, width) = recipe::size(rng);
-                    let op = RandomCrop::new(height, width)?;
-                    let op = op.padding(pad::random_sides(rng), pad::random_mode(rng))?;
+                    let op = RandomCrop::new(recipe::size(rng))?.padding(pad::random_sides(rng))?;
+                    let op = op.fill(recipe::color(rng)).padding_mode(pad::random_mode(rng));
                     Ok(built(if rng.coin(0.5) { op.pad_if_needed() } else { op }))
                 },
             },
@@ -218,14 +224,14 @@ mod tests {
 
     #[test]
     fn every_place_is_reached_and_none_beyond() {
-        let crop = RandomCrop::new(32, 30).unwrap().padding(4, [0; 3]).unwrap();
+        let crop = RandomCrop::new((32, 30)).unwrap().padding(4).unwrap();
         let (tops, lefts) = corners(&crop, Size::new(32, 32), 4);
         assert!(tops[..9].iter().chain(&lefts[..11]).all(|&n| n > 100), "{tops:?} {lefts:?}");
     }
 
     #[test]
     fn a_small_image_is_centred_or_lies_anywhere_as_asked() {
-        let crop = RandomCrop::new(10, 10).unwrap();
+        let crop = RandomCrop::new(10).unwrap();
         let small = Size::new(7, 10);
         let (tops, lefts) = corners(&crop, small, 3);
         assert_eq!((tops[2], lefts[3]), (2000, 2000), "one row above, two below");
@@ -235,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_mirrored_frame_is_made_before_the_window_and_only_where_there_is_one() {
-        let crop = RandomCrop::new(8, 8).unwrap().padding(0, PaddingMode::Reflect).unwrap();
+        let crop = RandomCrop::new(8).unwrap().padding_mode(PaddingMode::Reflect);
         let mut rng = SampleKey::new(1, 1, 1).op(0);
         let motions = drawn(&crop, &mut rng, Size::new(5, 8));
         assert!(

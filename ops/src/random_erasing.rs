@@ -59,38 +59,51 @@ const TRIES: usize = 10;
 
 const NAME: &str = "RandomErasing";
 
+impl Default for RandomErasing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RandomErasing {
-    /// A rectangle with a share `scale` of the area and a ratio of height to width in `ratio`,
-    /// filled with 0. torchvision's default for `p` is 0.5; its ranges are [`SCALE`](Self::SCALE)
-    /// and [`RATIO`](Self::RATIO).
+    /// Builds the op with torchvision's defaults: in half of the images, a rectangle with a share of 0.02
+    /// to 0.33 of the area and a height of 0.3 to 3.3 times its width is filled with 0.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), paint: Paint::Value([0.0; 3]) }
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
     ///
     /// # Errors
     ///
-    /// If `p` is not in `0.0..=1.0`, `scale` is not a range in `0.0..=1.0`, or `ratio` is not a
-    /// range of positive, finite numbers.
-    pub fn new(
-        p: f64,
-        scale: RangeInclusive<f64>,
-        ratio: RangeInclusive<f64>,
-    ) -> Result<Self, ParamError> {
-        let (low, high) = (*scale.start(), *scale.end());
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(NAME, p)?, ..self })
+    }
+
+    /// Sets the range of the rectangle's share of the area. Default `0.02..=0.33`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or not in `0.0..=1.0`.
+    pub fn scale(self, scale: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        let (low, high) = scale.into_inner();
         if !(0.0 <= low && low <= high && high <= 1.0) {
             let found = format!("{low}..={high}");
             return Err(ParamError::new(NAME, "scale", found, "0 <= low <= high <= 1"));
         }
-        Ok(Self {
-            p: probability(NAME, p)?,
-            scale: (low, high),
-            ratio: positive_range(NAME, "ratio", *ratio.start(), *ratio.end())?,
-            paint: Paint::Value([0.0; 3]),
-        })
+        Ok(Self { scale: (low, high), ..self })
     }
 
-    /// torchvision's default share of the area.
-    pub const SCALE: RangeInclusive<f64> = 0.02..=0.33;
-
-    /// torchvision's default ratios of height to width.
-    pub const RATIO: RangeInclusive<f64> = 0.3..=3.3;
+    /// Sets the range of the rectangle's height over its width. Default `0.3..=3.3`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or not above 0.
+    pub fn ratio(self, ratio: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        Ok(Self { ratio: positive_range(NAME, "ratio", *ratio.start(), *ratio.end())?, ..self })
+    }
 
     /// Fills the rectangle with one value, in the units of the op's input image.
     ///
@@ -318,7 +331,7 @@ impl RandomErasing {
                     if rng.coin(0.5) {
                         list.push(built(Convert::to(DType::U8)));
                     }
-                    Ok(built(RandomChoice::uniform(vec![list])?))
+                    Ok(built(RandomChoice::new(vec![list])?))
                 },
             },
         ]),
@@ -328,7 +341,7 @@ impl RandomErasing {
 
 fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
     let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
-    let op = RandomErasing::new(args.float("p")?, scale, ratio)?;
+    let op = RandomErasing::new().p(args.float("p")?)?.scale(scale)?.ratio(ratio)?;
     if args.is_word("value", "random")? {
         return Ok(op.random());
     }
@@ -342,7 +355,7 @@ fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
 fn random(rng: &mut Rng) -> Result<RandomErasing, ParamError> {
     let low = recipe::number(rng, 0.0, 0.3);
     let ratio = recipe::number(rng, 0.2, 1.0);
-    RandomErasing::new(recipe::share(rng), low..=low + 0.5, ratio..=ratio * 3.0)
+    RandomErasing::new().p(recipe::share(rng))?.scale(low..=low + 0.5)?.ratio(ratio..=ratio * 3.0)
 }
 
 #[cfg(test)]
@@ -354,7 +367,7 @@ mod tests {
     use crate::shape::is_inside;
 
     fn usual() -> RandomErasing {
-        RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap()
+        RandomErasing::new().p(1.0).unwrap()
     }
 
     fn image(dtype: DType) -> Type {
@@ -382,25 +395,25 @@ mod tests {
 
     #[test]
     fn a_ratio_is_of_height_to_width() {
-        let tall = RandomErasing::new(1.0, 0.1..=0.1, 4.0..=4.0).unwrap();
+        let tall = usual().scale(0.1..=0.1).unwrap().ratio(4.0..=4.0).unwrap();
         let window = tall.window(&mut rng(0), Size::new(100, 100)).unwrap();
         assert_eq!(window.size(), Size::new(63, 16));
     }
 
     #[test]
     fn a_rectangle_as_high_or_wide_as_the_picture_is_never_erased() {
-        let whole = RandomErasing::new(1.0, 1.0..=1.0, 1.0..=1.0).unwrap();
+        let whole = usual().scale(1.0..=1.0).unwrap().ratio(1.0..=1.0).unwrap();
         assert_eq!(whole.window(&mut rng(0), Size::new(30, 30)), None);
         assert!((0..100).all(|s| usual().window(&mut rng(s), Size::new(1, 1)).is_none()));
     }
 
     #[test]
     fn a_share_p_of_the_samples_is_erased() {
-        let op = RandomErasing::new(0.25, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+        let op = RandomErasing::new().p(0.25).unwrap();
         let erased = (0..4000).filter(|&s| op.window(&mut rng(s), Size::new(64, 64)).is_some());
         assert!((850..1150).contains(&erased.count()));
         assert!(!usual().does_nothing(&image(DType::U8)));
-        let never = RandomErasing::new(0.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+        let never = RandomErasing::new().p(0.0).unwrap();
         assert!(never.does_nothing(&image(DType::U8)));
     }
 
@@ -443,12 +456,11 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        let (scale, ratio) = (RandomErasing::SCALE, RandomErasing::RATIO);
-        assert!(RandomErasing::new(1.5, scale.clone(), ratio.clone()).is_err());
+        assert!(usual().p(1.5).is_err());
         for bad in [-0.1..=0.2, 0.3..=0.2, 0.5..=1.1, f64::NAN..=0.5] {
-            assert!(RandomErasing::new(0.5, bad.clone(), ratio.clone()).is_err(), "{bad:?}");
+            assert!(usual().scale(bad.clone()).is_err(), "{bad:?}");
         }
-        assert!(RandomErasing::new(0.5, scale, 0.0..=1.0).is_err());
+        assert!(usual().ratio(0.0..=1.0).is_err());
         assert!(usual().value(f32::NAN).is_err());
     }
 }

@@ -39,21 +39,43 @@ pub struct RandomPerspective {
     warping: Warping,
 }
 
+const OP: &str = "RandomPerspective";
+
+impl Default for RandomPerspective {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RandomPerspective {
-    /// Moves the corners by up to a share `distortion_scale` of the distance to the middle, for a
-    /// share `p` of the samples; the area outside the input is black. torchvision's defaults are
-    /// 0.5 and 0.5.
+    /// Builds the op with torchvision's defaults: corners move by up to half of the distance to the
+    /// middle, in half of the images; the area outside the input is black.
+    #[must_use]
+    pub const fn new() -> Self {
+        let warping = Warping::new(WarpInterpolation::Bilinear);
+        Self { distortion_scale: 0.5, p: 0.5, warping }
+    }
+
+    /// Sets the largest share of the distance to the middle that a corner moves by. Default 0.5.
     ///
     /// # Errors
     ///
-    /// If a parameter is not in `0.0..=1.0`.
-    pub fn new(distortion_scale: f64, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomPerspective";
-        if !(0.0..=1.0).contains(&distortion_scale) {
-            return Err(ParamError::new(OP, "distortion_scale", distortion_scale, "0.0..=1.0"));
+    /// If the share is not in `0.0..=1.0`.
+    pub fn distortion_scale(self, distortion_scale: f64) -> Result<Self, ParamError> {
+        if (0.0..=1.0).contains(&distortion_scale) {
+            Ok(Self { distortion_scale, ..self })
+        } else {
+            Err(ParamError::new(OP, "distortion_scale", distortion_scale, "0.0..=1.0"))
         }
-        let warping = Warping::new(WarpInterpolation::Bilinear);
-        Ok(Self { distortion_scale, p: probability(OP, p)?, warping })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(OP, p)?, ..self })
     }
 
     /// Sets how the image is interpolated: bilinear by default.
@@ -150,14 +172,17 @@ impl RandomPerspective {
         ],
         aliases: &[],
         build: |args| {
-            let op = RandomPerspective::new(args.float("distortion_scale")?, args.float("p")?)?;
+            let op = RandomPerspective::new().distortion_scale(args.float("distortion_scale")?)?;
+            let op = op.p(args.float("p")?)?;
             let op = op.interpolation(args.warp_interpolation("interpolation")?);
             Ok(built(op.fill(args.color("fill")?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomPerspective",
             draw: |rng, _| {
-                let op = RandomPerspective::new(recipe::number(rng, 0.0, 1.0), recipe::share(rng))?;
+                let op =
+                    RandomPerspective::new().distortion_scale(recipe::number(rng, 0.0, 1.0))?;
+                let op = op.p(recipe::share(rng))?;
                 let op = op.interpolation(recipe::warp_interpolation(rng));
                 Ok(built(op.fill(warping::random_fill(rng))))
             },
@@ -173,7 +198,7 @@ mod tests {
 
     #[test]
     fn corners_move_inwards_as_far_as_they_may() {
-        let op = RandomPerspective::new(0.5, 1.0).unwrap();
+        let op = RandomPerspective::new();
         let mut rng = SampleKey::new(1, 2, 3).op(0);
         let (mut least, mut most) = ([[f64::MAX; 2]; 4], [[f64::MIN; 2]; 4]);
         for _ in 0..2000 {
@@ -190,7 +215,7 @@ mod tests {
 
     #[test]
     fn corners_on_a_line_leave_the_picture_as_it_is() {
-        let op = RandomPerspective::new(1.0, 1.0).unwrap();
+        let op = RandomPerspective::new().p(1.0).unwrap().distortion_scale(1.0).unwrap();
         let mut rng = SampleKey::new(1, 2, 3).op(0);
         let mut out = vec![];
         for (height, width) in [(1, 1), (1, 9), (9, 1)] {
@@ -201,8 +226,9 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        for (distortion, p) in [(-0.1, 0.5), (1.1, 0.5), (f64::NAN, 0.5), (0.5, 1.1)] {
-            assert!(RandomPerspective::new(distortion, p).is_err(), "{distortion} {p}");
+        for share in [-0.1, 1.1, f64::NAN] {
+            let op = RandomPerspective::new();
+            assert!(op.distortion_scale(share).is_err() && op.p(share).is_err(), "{share}");
         }
     }
 }

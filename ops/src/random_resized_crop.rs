@@ -1,7 +1,7 @@
 //! Random resized crop: a random rectangle of the image, scaled to a fixed size.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::{positive_range, side};
+use crate::error::{output_size, positive_range};
 use crate::op::on_u8_image;
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built,
@@ -40,46 +40,41 @@ pub struct RandomResizedCrop {
     interpolation: Interpolation,
 }
 
-impl RandomResizedCrop {
-    /// An output of `side x side` pixels, from a share `scale` of the area with an aspect ratio in
-    /// `ratio`. The usual ranges are [`SCALE`](Self::SCALE) and [`RATIO`](Self::RATIO).
-    ///
-    /// # Errors
-    ///
-    /// If `side` is not in `1..=65535`, or a range is empty, negative or not finite.
-    pub fn new(
-        side: u32,
-        scale: RangeInclusive<f64>,
-        ratio: RangeInclusive<f64>,
-    ) -> Result<Self, ParamError> {
-        Self::to(side, side, scale, ratio)
-    }
+const OP: &str = "RandomResizedCrop";
 
-    /// An output of `height x width` pixels.
+impl RandomResizedCrop {
+    /// An output of `size` (one number of pixels for a square, or height and width), with torchvision's
+    /// and FFCV's ranges: a share of 0.08 to 1 of the area, aspect ratios from 3/4 to 4/3.
     ///
     /// # Errors
     ///
-    /// The same as for [`new`](Self::new).
-    pub fn to(
-        height: u32,
-        width: u32,
-        scale: RangeInclusive<f64>,
-        ratio: RangeInclusive<f64>,
-    ) -> Result<Self, ParamError> {
-        const OP: &str = "RandomResizedCrop";
+    /// If a side is not in `1..=65535`.
+    pub fn new(size: impl Into<Size>) -> Result<Self, ParamError> {
         Ok(Self {
-            size: Size::new(side(OP, "height", height)?, side(OP, "width", width)?),
-            scale: positive_range(OP, "scale", *scale.start(), *scale.end())?,
-            ratio: positive_range(OP, "ratio", *ratio.start(), *ratio.end())?,
+            size: output_size(OP, size.into())?,
+            scale: (0.08, 1.0),
+            ratio: (3.0 / 4.0, 4.0 / 3.0),
             interpolation: Interpolation::default(),
         })
     }
 
-    /// torchvision's and FFCV's default share of the area.
-    pub const SCALE: RangeInclusive<f64> = 0.08..=1.0;
+    /// Sets the range of the rectangle's share of the area. Default `0.08..=1.0`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or not above 0.
+    pub fn scale(self, scale: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        Ok(Self { scale: positive_range(OP, "scale", *scale.start(), *scale.end())?, ..self })
+    }
 
-    /// torchvision's and FFCV's default aspect ratios.
-    pub const RATIO: RangeInclusive<f64> = 3.0 / 4.0..=4.0 / 3.0;
+    /// Sets the range of the rectangle's width over its height. Default `3.0 / 4.0..=4.0 / 3.0`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or not above 0.
+    pub fn ratio(self, ratio: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        Ok(Self { ratio: positive_range(OP, "ratio", *ratio.start(), *ratio.end())?, ..self })
+    }
 
     /// Sets how pixels are weighted.
     #[must_use]
@@ -135,7 +130,7 @@ const TRIES: u32 = 10;
 
 impl Op for RandomResizedCrop {
     fn name(&self) -> &'static str {
-        "RandomResizedCrop"
+        OP
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
@@ -185,16 +180,14 @@ impl RandomResizedCrop {
         ],
         aliases: &[],
         build: |args| {
-            let Size { height, width } = args.size("size")?;
-            let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
-            let op = RandomResizedCrop::to(height, width, scale, ratio)?;
+            let op = RandomResizedCrop::new(args.size("size")?)?;
+            let op = op.scale(args.range("scale")?)?.ratio(args.range("ratio")?)?;
             Ok(built(op.interpolation(args.interpolation("interpolation")?)))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomResizedCrop",
             draw: |rng, _| {
-                let (height, width) = recipe::size(rng);
-                let op = RandomResizedCrop::to(height, width, 0.08..=1.0, 0.75..=1.33)?;
+                let op = RandomResizedCrop::new(recipe::size(rng))?.ratio(0.75..=1.33)?;
                 Ok(built(op.interpolation(recipe::interpolation(rng))))
             },
         }]),
@@ -209,7 +202,7 @@ mod tests {
     use crate::shape::is_inside;
 
     fn usual(scale: RangeInclusive<f64>) -> RandomResizedCrop {
-        RandomResizedCrop::new(224, scale, RandomResizedCrop::RATIO).unwrap()
+        RandomResizedCrop::new(224).unwrap().scale(scale).unwrap()
     }
 
     #[test]
@@ -237,8 +230,12 @@ mod tests {
     #[test]
     fn bad_ranges_are_refused() {
         for scale in [0.0..=1.0, 0.5..=0.1, f64::NAN..=1.0, 0.1..=f64::INFINITY] {
-            assert!(RandomResizedCrop::new(224, scale.clone(), 0.7..=1.3).is_err(), "{scale:?}");
+            let op = RandomResizedCrop::new(224).unwrap();
+            assert!(
+                op.scale(scale.clone()).is_err() && op.ratio(scale.clone()).is_err(),
+                "{scale:?}"
+            );
         }
-        assert!(RandomResizedCrop::new(0, 0.1..=1.0, 0.7..=1.3).is_err());
+        assert!(RandomResizedCrop::new(0).is_err() && RandomResizedCrop::new((1, 70_000)).is_err());
     }
 }

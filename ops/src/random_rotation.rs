@@ -10,8 +10,7 @@ use crate::registry::{
 use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
 use crate::warping::{self, Center, Warping};
-use crate::{ParamError, Size, TypeError};
-use std::ops::RangeInclusive;
+use crate::{NumberOrRange, ParamError, Size, TypeError};
 
 /// Rotates an image by a random angle.
 ///
@@ -41,14 +40,14 @@ pub struct RandomRotation {
 
 impl RandomRotation {
     /// A rotation by an angle in `degrees`, counter-clockwise, about the middle; the area outside
-    /// the input is black. torchvision's single number `d` corresponds to `-d..=d`.
+    /// the input is black. One number `d` is the range `-d..=d`.
     ///
     /// # Errors
     ///
-    /// If the range is empty or not finite.
-    pub fn new(degrees: RangeInclusive<f64>) -> Result<Self, ParamError> {
-        let (low, high) =
-            finite_range("RandomRotation", "degrees", *degrees.start(), *degrees.end())?;
+    /// If a number is negative, or the range is empty or not finite.
+    pub fn new(degrees: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        let (low, high) = degrees.into().around_zero();
+        let (low, high) = finite_range("RandomRotation", "degrees", low, high)?;
         Ok(Self {
             degrees: (low as f32, high as f32),
             warping: Warping::new(WarpInterpolation::Nearest),
@@ -197,7 +196,7 @@ impl RandomRotation {
 }
 
 fn rotation(args: &OpArgs<'_>) -> Result<RandomRotation, SpecError> {
-    let mut op = RandomRotation::new(warping::around_zero(args, "degrees")?)?
+    let mut op = RandomRotation::new(args.number_or_range("degrees")?)?
         .interpolation(args.warp_interpolation("interpolation")?)
         .fill(args.color("fill")?);
     if args.bool("expand")? {

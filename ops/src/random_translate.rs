@@ -30,17 +30,22 @@ pub struct RandomTranslate {
 }
 
 impl RandomTranslate {
-    /// Shifts by `-padding..=padding` rows and columns; `fill` is the colour of the area outside
-    /// the image.
+    /// Shifts by `-padding..=padding` rows and columns; the area outside the image is black.
     ///
     /// # Errors
     ///
     /// If `padding` is above 65535.
-    pub fn new(padding: u32, fill: [u8; 3]) -> Result<Self, ParamError> {
+    pub fn new(padding: u32) -> Result<Self, ParamError> {
         if padding > 65_535 {
             return Err(ParamError::new("RandomTranslate", "padding", padding, "0..=65535"));
         }
-        Ok(Self { padding, fill })
+        Ok(Self { padding, fill: [0; 3] })
+    }
+
+    /// Sets the colour of the area outside the image. Default black.
+    #[must_use]
+    pub const fn fill(self, fill: [u8; 3]) -> Self {
+        Self { fill, ..self }
     }
 }
 
@@ -85,10 +90,12 @@ impl RandomTranslate {
             FILL,
         ],
         aliases: &[],
-        build: |args| Ok(built(RandomTranslate::new(args.u32("padding")?, args.color("fill")?)?)),
+        build: |args| {
+            Ok(built(RandomTranslate::new(args.u32("padding")?)?.fill(args.color("fill")?)))
+        },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomTranslate",
-            draw: |rng, _| Ok(built(RandomTranslate::new(rng.below(12), recipe::color(rng))?)),
+            draw: |rng, _| Ok(built(RandomTranslate::new(rng.below(12))?.fill(recipe::color(rng)))),
         }]),
         golden: Golden::None("FFCV draws inside its compiled code, from a generator of its own"),
     };

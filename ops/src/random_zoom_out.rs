@@ -36,23 +36,48 @@ pub struct RandomZoomOut {
     p: f64,
 }
 
-impl RandomZoomOut {
-    /// torchvision's default range of scales.
-    pub const SIDE_RANGE: RangeInclusive<f64> = 1.0..=4.0;
+const OP: &str = "RandomZoomOut";
 
-    /// Canvases of `fill`, `side_range` times as high and wide, for a share `p` of the samples.
+impl Default for RandomZoomOut {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RandomZoomOut {
+    /// Builds the op with torchvision's defaults: black canvases, 1 to 4 times as high and wide, for half
+    /// of the images.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { fill: [0; 3], scale: (1.0, 3.0), p: 0.5 }
+    }
+
+    /// Sets the colour of the canvas. Default black.
+    #[must_use]
+    pub const fn fill(self, fill: [u8; 3]) -> Self {
+        Self { fill, ..self }
+    }
+
+    /// Sets how many times as high and wide as the image the canvas is. Default `1.0..=4.0`.
     ///
     /// # Errors
     ///
-    /// If the range is empty, not finite or begins below 1, or `p` is not in `0.0..=1.0`.
-    pub fn new(fill: [u8; 3], side_range: RangeInclusive<f64>, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomZoomOut";
+    /// If the range is empty, not finite or begins below 1.
+    pub fn side_range(self, side_range: RangeInclusive<f64>) -> Result<Self, ParamError> {
         let (low, high) = positive_range(OP, "side_range", *side_range.start(), *side_range.end())?;
         if low < 1.0 {
             return Err(ParamError::new(OP, "side_range", format!("{low}..={high}"), "1 or more"));
         }
-        let scale = (low as f32, (high - low) as f32);
-        Ok(Self { fill, scale, p: probability(OP, p)? })
+        Ok(Self { scale: (low as f32, (high - low) as f32), ..self })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(OP, p)?, ..self })
     }
 
     /// Returns the size of the canvas; `unit` is the draw for the scale, in `0.0..=1.0`.
@@ -133,15 +158,16 @@ impl RandomZoomOut {
         ],
         aliases: &[],
         build: |args| {
-            let (fill, sides) = (args.color("fill")?, args.range("side_range")?);
-            Ok(built(RandomZoomOut::new(fill, sides, args.float("p")?)?))
+            let op = RandomZoomOut::new().fill(args.color("fill")?);
+            Ok(built(op.side_range(args.range("side_range")?)?.p(args.float("p")?)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomZoomOut",
             draw: |rng, _| {
                 let low = recipe::number(rng, 1.0, 1.5);
                 let sides = low..=low + recipe::number(rng, 0.0, 0.5);
-                Ok(built(RandomZoomOut::new(recipe::color(rng), sides, recipe::share(rng))?))
+                let op = RandomZoomOut::new().side_range(sides)?.fill(recipe::color(rng));
+                Ok(built(op.p(recipe::share(rng))?))
             },
         }]),
         golden: Golden::None("a Pad, which has goldens, with drawn sides"),
@@ -153,7 +179,7 @@ mod tests {
     use super::*;
 
     fn usual(p: f64) -> RandomZoomOut {
-        RandomZoomOut::new([0; 3], RandomZoomOut::SIDE_RANGE, p).unwrap()
+        RandomZoomOut::new().p(p).unwrap()
     }
 
     #[test]
@@ -168,7 +194,7 @@ mod tests {
         let input = Type::Image(ImageType::decoded(Dim::fixed(100), Dim { min: 50, max: 80 }));
         let output = |op: RandomZoomOut| op.output(&input).unwrap().to_string();
         assert_eq!(output(usual(0.5)), "a u8 image [100..=400, 50..=320, 3]");
-        let twice = RandomZoomOut::new([0; 3], 2.0..=3.0, 1.0).unwrap();
+        let twice = usual(1.0).side_range(2.0..=3.0).unwrap();
         assert_eq!(output(twice), "a u8 image [200..=300, 100..=240, 3]");
         assert_eq!(output(usual(0.0)), "a u8 image [100, 50..=80, 3]");
     }
@@ -176,8 +202,8 @@ mod tests {
     #[test]
     fn bad_ranges_are_refused() {
         for range in [0.5..=2.0, 3.0..=2.0, f64::NAN..=2.0, 1.0..=f64::INFINITY] {
-            assert!(RandomZoomOut::new([0; 3], range.clone(), 0.5).is_err(), "{range:?}");
+            assert!(usual(0.5).side_range(range.clone()).is_err(), "{range:?}");
         }
-        assert!(RandomZoomOut::new([0; 3], 1.0..=2.0, 1.5).is_err());
+        assert!(usual(0.5).p(1.5).is_err());
     }
 }

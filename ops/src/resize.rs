@@ -1,7 +1,7 @@
 //! Resize: scales an image to a size.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::side;
+use crate::error::{output_size, side};
 use crate::op::{Dim, ImageType, on_u8_image};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
@@ -46,26 +46,55 @@ enum Target {
     LongSide(u32),
 }
 
+const OP: &str = "Resize";
+
+/// The size of a [`Resize`]: as in torchvision, one number is the short side, and two are height and
+/// width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResizeSize {
+    /// The length of the short side; the aspect ratio stays.
+    ShortSide(u32),
+    /// Both sides.
+    Exact(Size),
+}
+
+impl From<u32> for ResizeSize {
+    fn from(short: u32) -> Self {
+        Self::ShortSide(short)
+    }
+}
+
+impl From<(u32, u32)> for ResizeSize {
+    fn from(size: (u32, u32)) -> Self {
+        Self::Exact(size.into())
+    }
+}
+
+impl From<Size> for ResizeSize {
+    fn from(size: Size) -> Self {
+        Self::Exact(size)
+    }
+}
+
 impl Resize {
-    /// Scales to exactly `height x width`, without keeping the aspect ratio.
+    /// Scales to `size`: one number is the length of the short side and keeps the aspect ratio, two are
+    /// exactly the height and the width.
+    ///
+    /// ```
+    /// # use fuseloop_ops::Resize;
+    /// let short_side = Resize::new(256)?;
+    /// let exact = Resize::new((256, 256))?;
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// If a side is not in `1..=65535`.
-    pub fn new(height: u32, width: u32) -> Result<Self, ParamError> {
-        const OP: &str = "Resize";
-        let size = Size::new(side(OP, "height", height)?, side(OP, "width", width)?);
-        Ok(Self { to: Target::Exact(size), interpolation: Interpolation::default() })
-    }
-
-    /// Scales so that the short side is `short` pixels, keeping the aspect ratio.
-    ///
-    /// # Errors
-    ///
-    /// If `short` is not in `1..=65535`.
-    pub fn short_side(short: u32) -> Result<Self, ParamError> {
-        let short = side("Resize", "short_side", short)?;
-        let to = Target::ShortSide(short, None);
+    pub fn new(size: impl Into<ResizeSize>) -> Result<Self, ParamError> {
+        let to = match size.into() {
+            ResizeSize::Exact(size) => Target::Exact(output_size(OP, size)?),
+            ResizeSize::ShortSide(short) => Target::ShortSide(side(OP, "size", short)?, None),
+        };
         Ok(Self { to, interpolation: Interpolation::default() })
     }
 
@@ -76,11 +105,11 @@ impl Resize {
     ///
     /// If `long` is not in `1..=65535`.
     pub fn long_side(long: u32) -> Result<Self, ParamError> {
-        let long = side("Resize", "long_side", long)?;
+        let long = side(OP, "size", long)?;
         Ok(Self { to: Target::LongSide(long), interpolation: Interpolation::default() })
     }
 
-    /// Limits the long side of a [`short_side`](Self::short_side) resize to `most` pixels: the
+    /// Limits the long side of a resize by the short side to `most` pixels: the
     /// output is smaller where the long side would be longer.
     ///
     /// # Errors
@@ -95,7 +124,7 @@ impl Resize {
             }
             _ => {
                 let expected = "more than a short side that is given, at most 65535";
-                Err(ParamError::new("Resize", "max_size", most, expected))
+                Err(ParamError::new(OP, "max_size", most, expected))
             }
         }
     }
@@ -132,7 +161,7 @@ const LONGEST: u32 = 65_535;
 
 impl Op for Resize {
     fn name(&self) -> &'static str {
-        "Resize"
+        OP
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
@@ -197,8 +226,8 @@ impl Resize {
                 draw: |rng, _| {
                     let (height, width) = recipe::size(rng);
                     let op = match rng.coin(0.3) {
-                        true => Resize::short_side(height)?,
-                        false => Resize::new(height, width)?,
+                        true => Resize::new(height)?,
+                        false => Resize::new((height, width))?,
                     };
                     Ok(built(op.interpolation(recipe::interpolation(rng))))
                 },
@@ -209,7 +238,7 @@ impl Resize {
                     let (height, width) = recipe::size(rng);
                     Ok(built(match rng.coin(0.5) {
                         true => Resize::long_side(height)?,
-                        false => Resize::short_side(height)?.max_size(height + width)?,
+                        false => Resize::new(height)?.max_size(height + width)?,
                     }))
                 },
             },
@@ -227,16 +256,16 @@ enum Side {
 
 /// Builds a resize: two numbers are a size, one number is the length of a side.
 fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
-    let Size { height, width } = args.size("size")?;
+    let size = args.size("size")?;
     let side = args.choice("side", &[("short", Side::Short), ("long", Side::Long)])?;
     let op = match (args.is_list("size")?, side) {
         (true, Side::Long) => {
-            let error = ParamError::new("Resize", "side", "long", "a size of one number beside it");
+            let error = ParamError::new(OP, "side", "long", "a size of one number beside it");
             return Err(error.into());
         }
-        (true, Side::Short) => Resize::new(height, width)?,
-        (false, Side::Short) => Resize::short_side(height)?,
-        (false, Side::Long) => Resize::long_side(height)?,
+        (true, Side::Short) => Resize::new(size)?,
+        (false, Side::Short) => Resize::new(size.height)?,
+        (false, Side::Long) => Resize::long_side(size.height)?,
     };
     Ok(match args.if_given("max_size", OpArgs::u32)? {
         Some(most) => op.max_size(most)?,
@@ -250,12 +279,12 @@ mod tests {
 
     #[test]
     fn sizes_are_torchvisions() {
-        let of = |h, w, short| Resize::short_side(short).unwrap().size(Size::new(h, w));
+        let of = |h, w, short| Resize::new(short).unwrap().size(Size::new(h, w));
         assert_eq!(of(375, 500, 256), Size::new(256, 341));
         assert_eq!(of(501, 333, 224), Size::new(337, 224));
         assert_eq!(of(224, 224, 224), Size::new(224, 224));
         assert_eq!(of(1, 65_535, 300), Size::new(300, 65_535), "bounded");
-        let at_most = Resize::short_side(224).unwrap().max_size(300).unwrap();
+        let at_most = Resize::new(224).unwrap().max_size(300).unwrap();
         assert_eq!(at_most.size(Size::new(100, 1000)), Size::new(30, 300));
         assert_eq!(at_most.size(Size::new(300, 300)), Size::new(224, 224));
         let long = Resize::long_side(200).unwrap();
@@ -265,9 +294,9 @@ mod tests {
 
     #[test]
     fn a_bound_is_of_a_short_side_and_above_it() {
-        let short = Resize::short_side(224).unwrap();
+        let short = Resize::new(224).unwrap();
         assert!(short.max_size(224).is_err() && short.max_size(65_536).is_err());
-        assert!(Resize::new(3, 4).unwrap().max_size(9).is_err());
+        assert!(Resize::new((3, 4)).unwrap().max_size(9).is_err());
         assert!(Resize::long_side(0).is_err());
     }
 
@@ -279,7 +308,7 @@ mod tests {
             Ok(Type::Image(image)) => image.height,
             other => panic!("{other:?}"),
         };
-        let short = Resize::short_side(20).unwrap();
+        let short = Resize::new(20).unwrap();
         assert_eq!(side(short), Dim { min: 20, max: 65_535 });
         assert_eq!(side(short.max_size(30).unwrap()), Dim { min: 1, max: 30 });
         assert_eq!(side(Resize::long_side(40).unwrap()), Dim { min: 1, max: 40 });

@@ -5,7 +5,7 @@ use crate::emit::{GREY, clamp, grey};
 use crate::factor::{self, Factor, one_minus};
 use crate::op::on_u8_image;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
-use crate::{NumberRule, ParamError, Size, TypeError};
+use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
 /// Moves every pixel away from its own grey, or towards it, in a share `p` of the images.
 ///
@@ -32,23 +32,25 @@ pub struct RandomSaturation {
 }
 
 impl RandomSaturation {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
-    /// FFCV's default for `p` is 0.5.
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude`, or in a range, for half of the images.
     ///
     /// # Errors
     ///
-    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
-    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::new("RandomSaturation", "magnitude", magnitude, p)? })
+    /// If `magnitude` is negative or not finite, or a range is not `0 <= low <= high < infinity`.
+    pub fn new(magnitude: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
+        Ok(Self {
+            factor: Factor::new("RandomSaturation", "magnitude", magnitude.into())?
+                .p("RandomSaturation", 0.5)?,
+        })
     }
 
-    /// A factor in `low..high` for a share `p` of the images; one factor if the two are equal.
+    /// Sets the share of the images that the op changes. Default 0.5.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
-    pub fn range(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::range("RandomSaturation", "factor", (low, high), p)? })
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: self.factor.p("RandomSaturation", p)? })
     }
 
     /// The op as a component of [`ColorJitter`](crate::ColorJitter).
@@ -126,12 +128,14 @@ impl RandomSaturation {
         params: factor::MAGNITUDE_AND_P,
         aliases: &[],
         build: |args| {
-            factor::by_magnitude(args, RandomSaturation::new, RandomSaturation::range).map(built)
+            factor::by_magnitude(args, RandomSaturation::new, RandomSaturation::p).map(built)
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomSaturation",
             draw: |rng, _| {
-                Ok(built(RandomSaturation::new(recipe::number(rng, 0.0, 1.5), recipe::share(rng))?))
+                Ok(built(
+                    RandomSaturation::new(recipe::number(rng, 0.0, 1.5))?.p(recipe::share(rng))?,
+                ))
             },
         }]),
         golden: Golden::Tested,
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn as_torchvision_saturates() {
-        let op = RandomSaturation::new(0.5, 1.0).unwrap();
+        let op = RandomSaturation::new(0.5).unwrap().p(1.0).unwrap();
         let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.5, -0.5]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [0.0, 235.0, 51.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 0.0, 148.0]);

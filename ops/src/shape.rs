@@ -34,6 +34,20 @@ impl Size {
     }
 }
 
+/// One number is both the height and the width.
+impl From<u32> for Size {
+    fn from(side: u32) -> Self {
+        Self::new(side, side)
+    }
+}
+
+/// Two numbers are the height and the width, in this order.
+impl From<(u32, u32)> for Size {
+    fn from((height, width): (u32, u32)) -> Self {
+        Self::new(height, width)
+    }
+}
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.height, self.width)

@@ -30,18 +30,26 @@ pub struct RandomSolarize {
 }
 
 impl RandomSolarize {
-    /// Inverts values at or above `threshold`, in a share `p` of the images. No value is above 255,
-    /// so 256 changes nothing, as in Pillow; torchvision's largest threshold is 255. torchvision's
-    /// default for `p` is 0.5.
+    /// Inverts values at or above `threshold`, in half of the images. No value is above 255, so 256
+    /// changes nothing, as in Pillow; torchvision's largest threshold is 255.
     ///
     /// # Errors
     ///
-    /// If `threshold` is not in `0.0..=256.0`, or `p` is not in `0.0..=1.0`.
-    pub fn new(threshold: f64, p: f64) -> Result<Self, ParamError> {
-        const OP: &str = "RandomSolarize";
+    /// If `threshold` is not in `0.0..=256.0`.
+    pub fn new(threshold: f64) -> Result<Self, ParamError> {
         let both = (threshold, threshold);
-        let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
-        Ok(Self { threshold, p: probability(OP, p)? })
+        let [threshold, _] =
+            range_in("RandomSolarize", "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
+        Ok(Self { threshold, p: 0.5 })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomSolarize", p)?, ..self })
     }
 
     /// The op as an action of a policy: for all images.
@@ -112,11 +120,15 @@ impl RandomSolarize {
             P,
         ],
         aliases: &[],
-        build: |args| Ok(built(RandomSolarize::new(args.float("threshold")?, args.float("p")?)?)),
+        build: |args| {
+            Ok(built(RandomSolarize::new(args.float("threshold")?)?.p(args.float("p")?)?))
+        },
         recipes: Recipes::Drawn(&[Recipe {
             name: "RandomSolarize",
             draw: |rng, _| {
-                Ok(built(RandomSolarize::new(recipe::number(rng, 0.0, 256.0), recipe::share(rng))?))
+                Ok(built(
+                    RandomSolarize::new(recipe::number(rng, 0.0, 256.0))?.p(recipe::share(rng))?,
+                ))
             },
         }]),
         golden: Golden::Tested,
@@ -130,7 +142,7 @@ mod tests {
     use crate::rng::SampleKey;
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
-        let op = RandomSolarize::new(threshold, p).unwrap();
+        let op = RandomSolarize::new(threshold).unwrap().p(p).unwrap();
         let mut params = [0.0];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
         op.eval(&Eval::new(NumberRule::Exact, &params), pixel)
@@ -147,8 +159,8 @@ mod tests {
     #[test]
     fn bad_parameters_are_refused() {
         for threshold in [-1.0, 256.5, f64::NAN] {
-            assert!(RandomSolarize::new(threshold, 0.5).is_err(), "{threshold}");
+            assert!(RandomSolarize::new(threshold).is_err(), "{threshold}");
         }
-        assert!(RandomSolarize::new(128.0, -0.5).is_err());
+        assert!(RandomSolarize::new(128.0).and_then(|op| op.p(-0.5)).is_err());
     }
 }

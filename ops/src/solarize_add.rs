@@ -32,17 +32,26 @@ pub struct SolarizeAdd {
 }
 
 impl SolarizeAdd {
-    /// Adds `add` to values below `threshold`. timm's threshold is 128.
+    /// Adds `add` to values below 128.
     ///
     /// # Errors
     ///
-    /// If `add` is not in `0.0..=255.0`, or `threshold` not in `0.0..=256.0`.
-    pub fn new(add: f64, threshold: f64) -> Result<Self, ParamError> {
-        const OP: &str = "SolarizeAdd";
-        let [add, _] = range_in(OP, "add", (add, add), 0.0..=255.0, "0.0..=255.0")?;
+    /// If `add` is not in `0.0..=255.0`.
+    pub fn new(add: f64) -> Result<Self, ParamError> {
+        let [add, _] = range_in("SolarizeAdd", "add", (add, add), 0.0..=255.0, "0.0..=255.0")?;
+        Ok(Self { add, threshold: 128.0 })
+    }
+
+    /// Sets the threshold below which values change. Default 128.
+    ///
+    /// # Errors
+    ///
+    /// If `threshold` is not in `0.0..=256.0`.
+    pub fn threshold(self, threshold: f64) -> Result<Self, ParamError> {
         let both = (threshold, threshold);
-        let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
-        Ok(Self { add, threshold })
+        let [threshold, _] =
+            range_in("SolarizeAdd", "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
+        Ok(Self { threshold, ..self })
     }
 
     /// The op as an action of a policy, with timm's threshold.
@@ -119,13 +128,15 @@ impl SolarizeAdd {
             ),
         ],
         aliases: &[],
-        build: |args| Ok(built(SolarizeAdd::new(args.float("add")?, args.float("threshold")?)?)),
+        build: |args| {
+            Ok(built(SolarizeAdd::new(args.float("add")?)?.threshold(args.float("threshold")?)?))
+        },
         recipes: Recipes::Drawn(&[Recipe {
             name: "SolarizeAdd",
             draw: |rng, _| {
                 let (add, threshold) =
                     (recipe::number(rng, 0.0, 255.0), recipe::number(rng, 0.0, 256.0));
-                Ok(built(SolarizeAdd::new(add, threshold)?))
+                Ok(built(SolarizeAdd::new(add)?.threshold(threshold)?))
             },
         }]),
         golden: Golden::Tested,
@@ -139,7 +150,7 @@ mod tests {
 
     #[test]
     fn only_what_is_dark_becomes_brighter() {
-        let op = SolarizeAdd::new(99.0, 128.0).unwrap();
+        let op = SolarizeAdd::new(99.0).unwrap();
         let cx = Eval::new(NumberRule::Exact, &[99.0, 128.0]);
         assert_eq!(op.eval(&cx, [0.0, 127.0, 128.0]), [99.0, 226.0, 128.0]);
         let cx = Eval::new(NumberRule::Exact, &[200.0, 128.0]);
@@ -149,8 +160,8 @@ mod tests {
     #[test]
     fn bad_parameters_are_refused() {
         for bad in [-1.0, 257.0, f64::NAN] {
-            assert!(SolarizeAdd::new(bad, 128.0).is_err(), "{bad}");
-            assert!(SolarizeAdd::new(1.0, bad).is_err(), "{bad}");
+            assert!(SolarizeAdd::new(bad).is_err(), "{bad}");
+            assert!(SolarizeAdd::new(1.0).and_then(|op| op.threshold(bad)).is_err(), "{bad}");
         }
     }
 }

@@ -39,14 +39,14 @@ impl TrivialAugmentWide {
         Self::of(SPACE.default_bins(), WarpOptions::default())
     }
 
-    /// Magnitudes have `num_magnitude_bins` bins.
+    /// Sets the number of bins of the magnitudes. Default 31.
     ///
     /// # Errors
     ///
     /// If `num_magnitude_bins` is not in `2..=1000`.
-    pub fn with_bins(num_magnitude_bins: u32) -> Result<Self, ParamError> {
+    pub fn num_magnitude_bins(self, num_magnitude_bins: u32) -> Result<Self, ParamError> {
         let bins = checked_bins("TrivialAugmentWide", num_magnitude_bins)?;
-        Ok(Self::of(bins, WarpOptions::default()))
+        Ok(Self::of(bins, self.look))
     }
 
     /// Sets how warps interpolate: nearest by default.
@@ -112,7 +112,8 @@ impl TrivialAugmentWide {
         params: &[policy::BINS, policy::INTERPOLATION, policy::FILL],
         aliases: &[],
         build: |args| {
-            let op = TrivialAugmentWide::with_bins(args.u32("num_magnitude_bins")?)?;
+            let op = TrivialAugmentWide::new();
+            let op = op.num_magnitude_bins(args.u32("num_magnitude_bins")?)?;
             Ok(built(policy::with_look(
                 args,
                 op,
@@ -123,7 +124,7 @@ impl TrivialAugmentWide {
         recipes: Recipes::Drawn(&[Recipe {
             name: "TrivialAugmentWide",
             draw: |rng, _| {
-                let op = TrivialAugmentWide::with_bins(2 + rng.below(30))?;
+                let op = TrivialAugmentWide::new().num_magnitude_bins(2 + rng.below(30))?;
                 let (interpolation, fill) =
                     (TrivialAugmentWide::interpolation, TrivialAugmentWide::fill);
                 Ok(built(policy::random_look(rng, op, interpolation, fill)))

@@ -4,12 +4,11 @@
 use crate::author::GeometryStep;
 use crate::author::Rng;
 use crate::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, WARP_INTERPOLATION_WORDS, optional,
-    recipe, required, with_default,
+    ParamInfo, ParamKind, ParamValue, WARP_INTERPOLATION_WORDS, optional, recipe, required,
+    with_default,
 };
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
 use crate::{ParamError, Size};
-use std::ops::RangeInclusive;
 
 /// The options of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +79,6 @@ pub(crate) const DEGREES: ParamInfo = required(
     ParamValue::Int(15),
     "range of the angle; a number d is -d..d",
 );
-
-/// Reads a range; one number is a range around 0.
-pub(crate) fn around_zero(args: &OpArgs<'_>, name: &str) -> Result<RangeInclusive<f64>, SpecError> {
-    args.range_or(name, |most| -most..=most)
-}
 
 /// Draws a colour outside the image, or none.
 pub(crate) fn random_fill(rng: &mut Rng) -> Option<[u8; 3]> {

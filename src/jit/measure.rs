@@ -330,7 +330,12 @@ mod tests {
         let size = Size::new(90, 120);
         let input = ImageType::decoded(Dim::fixed(90), Dim::fixed(120));
         let ops = ops![
-            RandomResizedCrop::new(64, 0.5..=1.0, 0.75..=1.25).unwrap(),
+            RandomResizedCrop::new(64)
+                .unwrap()
+                .scale(0.5..=1.0)
+                .unwrap()
+                .ratio(0.75..=1.25)
+                .unwrap(),
             RandomHorizontalFlip::new(0.5).unwrap(),
             ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
             Normalize::imagenet(),

@@ -365,8 +365,8 @@ mod tests {
 
     #[test]
     fn the_last_step_is_what_is_stored() {
-        let brightness = RandomBrightness::new(0.4, 1.0).unwrap();
-        let (steps, stored, _) = steps(ops![CenterCrop::new(8, 8).unwrap(), brightness]);
+        let brightness = RandomBrightness::new(0.4).unwrap().p(1.0).unwrap();
+        let (steps, stored, _) = steps(ops![CenterCrop::new(8).unwrap(), brightness]);
         let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
         assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
         assert_eq!(steps[1].levels().unwrap(), stored);

@@ -40,11 +40,7 @@ use std::time::Duration;
 ///     .seed(42)
 ///     .pipeline_by_epoch("image", |epoch| {
 ///         Ok::<_, ParamError>(ops![
-///             RandomResizedCrop::new(
-///                 192 + 2 * epoch.index(),
-///                 RandomResizedCrop::SCALE,
-///                 RandomResizedCrop::RATIO
-///             )?,
+///             RandomResizedCrop::new(192 + 2 * epoch.index())?,
 ///             RandomHorizontalFlip::new(0.5)?,
 ///             Normalize::imagenet(),
 ///             Convert::to(DType::F16),
@@ -328,7 +324,7 @@ impl LoaderBuilder {
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
     /// let loader = Loader::open("train.beton")?
-    ///     .pipeline("image", ops![CenterCrop::new(224, 224)?, ToChannelsFirst])
+    ///     .pipeline("image", ops![CenterCrop::new(224)?, ToChannelsFirst])
     ///     .pipeline("label", ops![Squeeze])
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -348,8 +344,8 @@ impl LoaderBuilder {
     /// # use fuseloop::{Loader, ops::*};
     /// let loader = Loader::open("train.beton")?
     ///     .pipeline_by_epoch("image", |epoch| {
-    ///         let side = 128 + 4 * epoch.index();
-    ///         Ok::<_, ParamError>(ops![Resize::new(side, side)?, ToChannelsFirst])
+    ///         let crop = RandomResizedCrop::new(128 + 4 * epoch.index())?;
+    ///         Ok::<_, ParamError>(ops![crop, ToChannelsFirst])
     ///     })
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -375,8 +371,8 @@ impl LoaderBuilder {
     /// # let (photos, drawings) = both();
     /// let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(1000);
     /// let loader = Loader::from_stream(mix)
-    ///     .pipeline("image", ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?])
-    ///     .pipeline_of(1, "image", ops![CenterCrop::new(224, 224)?]) // drawings
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
+    ///     .pipeline_of(1, "image", ops![CenterCrop::new(224)?]) // drawings
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -438,11 +434,11 @@ impl LoaderBuilder {
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
-    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let crop = RandomResizedCrop::new(224)?.scale(0.5..=1.0)?;
     /// let loader = Loader::open("segmentation.beton")?
     ///     .mask("mask")
-    ///     .pipeline("image", ops![crop()?, Normalize::imagenet()])
-    ///     .pipeline("mask", ops![crop()?.interpolation(Interpolation::Nearest)])
+    ///     .pipeline("image", ops![crop, Normalize::imagenet()])
+    ///     .pipeline("mask", ops![crop.interpolation(Interpolation::Nearest)])
     ///     .share_draws("mask", "image")
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -494,10 +490,10 @@ impl LoaderBuilder {
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
-    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let crop = RandomResizedCrop::new(224)?.scale(0.5..=1.0)?;
     /// let loader = Loader::open("segmentation.beton")?
-    ///     .pipeline("image", ops![crop()?, RandomHorizontalFlip::new(0.5)?])
-    ///     .pipeline("mask", ops![crop()?, RandomHorizontalFlip::new(0.5)?])
+    ///     .pipeline("image", ops![crop, RandomHorizontalFlip::new(0.5)?])
+    ///     .pipeline("mask", ops![crop, RandomHorizontalFlip::new(0.5)?])
     ///     .share_draws("mask", "image")
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -580,7 +576,7 @@ impl LoaderBuilder {
     /// let loader = Loader::open("train.beton")?
     ///     .batch_size(256)
     ///     .pipeline("image", ops![
-    ///         RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,
+    ///         RandomResizedCrop::new(224)?,
     ///         RandomHorizontalFlip::new(0.5)?,
     ///         ToDevice::new("auto")?, // bytes cross the bus, not floats
     ///         Normalize::imagenet(),

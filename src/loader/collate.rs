@@ -95,10 +95,11 @@ impl Collate {
         self
     }
 
-    /// Sets the maximum size of an image; see [`to`](Self::to).
+    /// Sets the maximum size of an image (one number of pixels for a square, or height and width); see
+    /// [`to`](Self::to).
     #[must_use]
-    pub fn to_size(mut self, height: u32, width: u32) -> Self {
-        self.most = Some(MaxSize::Size(Size::new(height, width)));
+    pub fn to_size(mut self, size: impl Into<Size>) -> Self {
+        self.most = Some(MaxSize::Size(size.into()));
         self
     }
 
@@ -372,7 +373,7 @@ pub enum CollateError {
     #[error("images differ in height and width, ragged has one length: use `pad` or `list`")]
     Ragged,
     /// A length was set for images.
-    #[error("`to` is a length, but this field has images: use `to_size(height, width)`")]
+    #[error("`to` is a length, but this field has images: use `to_size((height, width))`")]
     Length,
     /// An image size was set for bytes.
     #[error("`to_size` is for images: use `to(max)`")]
@@ -385,7 +386,7 @@ pub enum CollateError {
     NoLongest,
     /// The source does not report the sizes of its images.
     #[error(
-        "the source does not report the sizes of its images: use `to_size(height, width)`, in a \
+        "the source does not report the sizes of its images: use `to_size((height, width))`, in a \
          pipeline file `to_size = [height, width]`"
     )]
     NoSize,

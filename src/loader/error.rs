@@ -583,13 +583,15 @@ impl Cause for LoadErrorKind {
             | Self::MaskKind { field: output }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
+            Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
             Self::NoPictures { field } => Details::of(ErrorKind::Damaged).field(field),
             Self::NoLongest { field } => unsupported.field(field),
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
             Self::NoPages { .. } | Self::Stream { .. } => unsupported,
-            Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
-            Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
+            Self::NoBatch { .. } | Self::NoClasses { .. } | Self::OtherClasses { .. } => {
+                Details::of(ErrorKind::Format)
+            }
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }

@@ -35,7 +35,7 @@ impl Pipeline {
     /// use fuseloop::{Epoch, Loader, ops::*};
     ///
     /// fn growing(epoch: Epoch) -> Result<Ops, ParamError> {
-    ///     Ok(ops![Resize::new(128 + 8 * epoch.index(), 128 + 8 * epoch.index())?, ToChannelsFirst])
+    ///     Ok(ops![RandomResizedCrop::new(128 + 8 * epoch.index())?, ToChannelsFirst])
     /// }
     ///
     /// let loader = Loader::open("train.beton")?

@@ -320,7 +320,7 @@ mod tests {
         }
 
         fn read(&self, _: SampleId) -> Result<Record, BoxError> {
-            Ok(vec![OwnedValue::Image(OwnedImage::rgb(16, 16, vec![7; 768]))])
+            Ok(vec![OwnedValue::Image(OwnedImage::rgb(16, vec![7; 768]))])
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         }
         let images = Images([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }]);
         let builder =
-            Loader::from_source(images).pipeline("image", ops![CenterCrop::new(8, 8).unwrap()]);
+            Loader::from_source(images).pipeline("image", ops![CenterCrop::new(8).unwrap()]);
         let loader = builder.build().unwrap();
         let (_, _, kernel) = loader.current().image("image").unwrap();
         assert_eq!((loader.stats().failed_loops, kernel.failed_loops()), (0, (0, None)));

@@ -248,8 +248,7 @@ mod tests {
     #[test]
     fn crops_and_flips_are_one_map_an_axis() {
         let upside_down = RandomVerticalFlip::new(1.0).unwrap();
-        let pass =
-            &composed(ops![mirror(), CenterCrop::new(10, 10).unwrap(), upside_down]).passes[0];
+        let pass = &composed(ops![mirror(), CenterCrop::new(10).unwrap(), upside_down]).passes[0];
         // Column 0 of the crop is column 10 of the mirrored image, which is 29 - 10.
         assert_eq!(pass.columns, AxisMap { sign: -1, offset: 19 });
         assert_eq!(pass.rows, AxisMap { sign: -1, offset: 14 });
@@ -272,9 +271,9 @@ mod tests {
 
     #[test]
     fn rectangles_and_places_move_with_what_comes_after() {
-        let noise = GaussianNoise::new(0.0, 0.1, true).unwrap();
-        let crop = CenterCrop::new(20, 10).unwrap();
-        let composed = composed(ops![Cutout::new(30, [0; 3]).unwrap(), noise, crop, mirror()]);
+        let noise = GaussianNoise::new();
+        let crop = CenterCrop::new((20, 10)).unwrap();
+        let composed = composed(ops![Cutout::new(30).unwrap(), noise, crop, mirror()]);
         let pass = &composed.passes[0];
         let whole = Rect { top: 0, bottom: 20, left: -10, right: 20 };
         assert_eq!(pass.regions, [(0, whole)]);
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_made_rows_maps_to_them() {
-        let composed = composed(ops![mirror(), Resize::new(8, 16).unwrap(), mirror()]);
+        let composed = composed(ops![mirror(), Resize::new((8, 16)).unwrap(), mirror()]);
         let (stage, _) = composed.resampled.unwrap();
         assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
         assert_eq!(composed.passes[0].columns, AxisMap { sign: -1, offset: 15 });

@@ -271,8 +271,9 @@ mod tests {
 
     #[test]
     fn blocks_say_what_they_read_and_why_they_end() {
-        let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
-        let crop = RandomResizedCrop::new(24, 0.1..=0.2, 1.0..=1.0).unwrap();
+        let brightness = RandomBrightness::new(0.4).unwrap();
+        let crop =
+            RandomResizedCrop::new(24).unwrap().scale(0.1..=0.2).unwrap().ratio(1.0..=1.0).unwrap();
         let poison = Poison::new(Size::new(24, 24), &[0.0; 1728], &[0.0; 576], [1]).unwrap();
         let ops = ops![brightness, crop, poison, Normalize::imagenet(), ToChannelsFirst];
         let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
@@ -298,7 +299,7 @@ mod tests {
     fn what_a_device_does_is_told_apart() {
         let device = ToDevice::new("cuda:0").unwrap();
         let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
-        let ops = ops![CenterCrop::new(8, 8).unwrap(), device, jitter, Normalize::imagenet()];
+        let ops = ops![CenterCrop::new(8).unwrap(), device, jitter, Normalize::imagenet()];
         let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
         let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
         assert_eq!((plan.host_blocks(), plan.host_bytes(), plan.sample_bytes()), (1, 192, 768));
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_crop_is_pushed_into_decode_and_colour_is_not() {
-        let ops = ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(8, 8).unwrap()];
+        let ops = ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(8).unwrap()];
         let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
         assert_eq!(plan.pushed_into_decode, ["CenterCrop"]);

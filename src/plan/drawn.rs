@@ -336,11 +336,11 @@ mod tests {
 
     #[test]
     fn geometry_says_what_it_keeps() {
-        let crop = words(ops![CenterCrop::new(20, 30).unwrap()], 0);
+        let crop = words(ops![CenterCrop::new((20, 30)).unwrap()], 0);
         assert_eq!(crop, ["CenterCrop: rows 6..26, columns 5..35"]);
         let flip = words(ops![RandomHorizontalFlip::new(1.0).unwrap(), ToChannelsFirst], 0);
         assert_eq!(flip, ["RandomHorizontalFlip: mirrored left to right", "ToChannelsFirst"]);
-        let resize = words(ops![Resize::new(8, 16).unwrap()], 0);
+        let resize = words(ops![Resize::new((8, 16)).unwrap()], 0);
         assert_eq!(resize, ["Resize: to 8x16"]);
     }
 
@@ -353,17 +353,20 @@ mod tests {
         );
         assert_eq!(one(ops![RandomInvert::new(0.001).unwrap()]), "RandomInvert: not run");
         assert_eq!(
-            one(ops![RandomSolarize::new(128.0, 0.001).unwrap()]),
+            one(ops![RandomSolarize::new(128.0).unwrap().p(0.001).unwrap()]),
             "RandomSolarize: not run"
         );
-        assert_eq!(one(ops![RandomPosterize::new(3, 0.001).unwrap()]), "RandomPosterize: not run");
+        assert_eq!(
+            one(ops![RandomPosterize::new(3).unwrap().p(0.001).unwrap()]),
+            "RandomPosterize: not run"
+        );
         assert_eq!(one(ops![RandomGrayscale::new(0.001).unwrap()]), "RandomGrayscale: not run");
         assert_eq!(
-            one(ops![RandomBrightness::new(0.4, 0.001).unwrap()]),
+            one(ops![RandomBrightness::new(0.4).unwrap().p(0.001).unwrap()]),
             "RandomBrightness: not run"
         );
         assert_eq!(
-            one(ops![RandomPerspective::new(0.5, 0.001).unwrap()]),
+            one(ops![RandomPerspective::new().p(0.001).unwrap()]),
             "RandomPerspective: not run"
         );
         assert!(one(ops![RandomInvert::new(1.0).unwrap()]) != "RandomInvert: not run");
@@ -390,7 +393,7 @@ mod tests {
         let shift = RandomAffine::new(0.0..=0.0).unwrap().translate(0.5, 0.5).unwrap();
         let shift = words(ops![shift], 0).remove(0);
         assert!(shift.starts_with("RandomAffine: moved by "), "{shift}");
-        let seen = words(ops![RandomPerspective::new(0.5, 1.0).unwrap()], 0).remove(0);
+        let seen = words(ops![RandomPerspective::new().p(1.0).unwrap()], 0).remove(0);
         assert!(
             seen.starts_with("RandomPerspective: seen in perspective, to 32x40, matrix ["),
             "{seen}"

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_largest_image_of_a_list_is_known() {
-        let crop = |side| CenterCrop::new(side, side).unwrap();
+        let crop = |side| CenterCrop::new(side).unwrap();
         let fits = |ops| plan(ops).largest.fits(&small());
         assert!(fits(ops![crop(200), RandomHorizontalFlip::new(0.5).unwrap(), crop(30)]));
         assert!(
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn an_op_too_large_for_every_sample_is_refused_before_any() {
-        let crop = || CenterCrop::new(30, 30).unwrap();
+        let crop = || CenterCrop::new(30).unwrap();
         let cure = "use smaller sizes, or raise `max_pixels` (LoaderBuilder::limits)";
         for (ops, op, size, pixels) in [
-            (ops![CenterCrop::new(201, 200).unwrap(), crop()], "CenterCrop", "201x200", 40_200),
+            (ops![CenterCrop::new((201, 200)).unwrap(), crop()], "CenterCrop", "201x200", 40_200),
             (ops![crop(), Pad::new(90).unwrap(), crop()], "Pad", "210x210", 44_100),
         ] {
             let op_index = ops.iter().position(|found| found.name() == op).unwrap();
@@ -178,13 +178,13 @@ mod tests {
             );
             assert_eq!(refused(ops), Err(expected));
         }
-        assert_eq!(refused(ops![CenterCrop::new(200, 200).unwrap(), crop()]), Ok(()));
+        assert_eq!(refused(ops![CenterCrop::new(200).unwrap(), crop()]), Ok(()));
     }
 
     #[test]
     fn what_depends_on_the_sample_is_refused_when_it_is_drawn() {
-        let crop = || CenterCrop::new(30, 30).unwrap();
-        let zoom = |scale| RandomZoomOut::new([0; 3], scale..=scale, 1.0).unwrap();
+        let crop = || CenterCrop::new(30).unwrap();
+        let zoom = |scale| RandomZoomOut::new().side_range(scale..=scale).unwrap().p(1.0).unwrap();
         assert!(refused(ops![zoom(2.0), crop()]).is_ok());
         let far = ops![zoom(1e9), crop()];
         assert!(
@@ -196,18 +196,18 @@ mod tests {
         );
         // The op may be skipped, so its smallest image is 100 x 100, within the limit; the one drawn
         // here is 300 x 300.
-        let sometimes = RandomZoomOut::new([0; 3], 3.0..=3.0, 0.999_999).unwrap();
+        let sometimes = RandomZoomOut::new().side_range(3.0..=3.0).unwrap().p(0.999_999).unwrap();
         let error = refused(ops![sometimes, crop()]).unwrap_err();
         assert!(error.starts_with("RandomZoomOut produces an image of 300x300"), "{error}");
     }
 
     #[test]
     fn a_row_of_too_many_bytes_is_refused() {
-        let floats = ops![CenterCrop::new(50, 50).unwrap(), Convert::to(DType::F32)];
+        let floats = ops![CenterCrop::new(50).unwrap(), Convert::to(DType::F32)];
         assert_eq!(
             refused(floats),
             Err("a sample takes 30000 bytes as a f32 image [50, 50, 3], the limit is 10000: produce smaller images, or raise `max_row_bytes` (LoaderBuilder::limits)".to_owned())
         );
-        assert_eq!(refused(ops![CenterCrop::new(50, 50).unwrap()]), Ok(()));
+        assert_eq!(refused(ops![CenterCrop::new(50).unwrap()]), Ok(()));
     }
 }

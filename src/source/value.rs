@@ -1,6 +1,7 @@
 //! The value of a field of a sample: borrowed while it is processed, or owned.
 
 use super::field_kind::FieldKind;
+use fuseloop_ops::Size;
 
 /// One field of one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,9 +107,10 @@ impl OwnedImage {
         Self { mode: ImageMode::Png, width: 0, height: 0, bytes }
     }
 
-    /// Wraps `height * width * 3` bytes RGB, rows top down.
+    /// Wraps `height * width * 3` bytes RGB, rows top down. One number as the size is a square.
     #[must_use]
-    pub fn rgb(height: u32, width: u32, bytes: Vec<u8>) -> Self {
+    pub fn rgb(size: impl Into<Size>, bytes: Vec<u8>) -> Self {
+        let Size { height, width } = size.into();
         Self { mode: ImageMode::Raw, width, height, bytes }
     }
 }

@@ -113,7 +113,7 @@ impl Source for Probe {
 
     fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
         let note = format!("note {}", self.first + sample).into_bytes();
-        let image = OwnedImage::rgb(1, 2, vec![sample as u8; 6]);
+        let image = OwnedImage::rgb((1, 2), vec![sample as u8; 6]);
         Ok(vec![OwnedValue::Image(image), OwnedValue::Bytes(note)])
     }
 

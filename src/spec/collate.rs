@@ -71,7 +71,7 @@ fn of_args(args: &OpArgs<'_>) -> Result<Collate, SpecError> {
         collate = collate.to(most);
     }
     if let Some(most) = args.if_given("to_size", OpArgs::size)? {
-        collate = collate.to_size(most.height, most.width);
+        collate = collate.to_size(most);
     }
     if let Some(value) = args.if_given("with", OpArgs::float)? {
         collate = collate.with(value);

@@ -330,7 +330,7 @@ mod tests {
         let fields = [field("i", FieldKind::Int), field("p", FieldKind::RgbImage)];
         let rows = (first..first + count).map(|n| {
             let image = if n % 3 == 0 {
-                OwnedImage::rgb(4, 3, vec![n as u8; 36])
+                OwnedImage::rgb((4, 3), vec![n as u8; 36])
             } else {
                 let bytes = vec![0xff; 20 + n as usize];
                 OwnedImage { width: 9, height: 9, mode: ImageMode::Jpeg, bytes }

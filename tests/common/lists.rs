@@ -74,7 +74,7 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     if before.size().is_none() {
         // The images of a batch share a size, which a list with rotations or zooms seldom has without a crop.
         let (height, width) = (1 + rng.below(60), 1 + rng.below(90));
-        ops.push(Arc::new(CenterCrop::new(height, width).unwrap()));
+        ops.push(Arc::new(CenterCrop::new((height, width)).unwrap()));
     }
     if rng.coin(0.2) {
         let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();

@@ -68,7 +68,7 @@ pub fn every_width() -> Vec<(String, CheckBatch)> {
 
 fn of_width(width: u32, k: usize, dtype: DType) -> (String, CheckBatch) {
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
-    let crop = RandomCrop::new(3, width).unwrap();
+    let crop = RandomCrop::new((3, width)).unwrap();
     let mut ops = ops![device(), crop, flip];
     if dtype != DType::U8 {
         ops.push(Arc::new(Normalize::imagenet()));

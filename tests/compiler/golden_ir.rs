@@ -25,7 +25,7 @@ fn photos() -> ImageType {
 }
 
 fn crop() -> RandomCrop {
-    RandomCrop::new(224, 224).unwrap()
+    RandomCrop::new(224).unwrap()
 }
 
 fn half() -> Convert {
@@ -57,23 +57,29 @@ fn stores() -> Vec<Field> {
 
 /// Fields whose ops need different features of the compiler.
 fn kinds() -> Vec<Field> {
-    let noise = || GaussianNoise::new(0.0, 0.1, true).unwrap();
-    let erasing = RandomErasing::new(1.0, 0.02..=0.33, 0.3..=3.3);
+    let noise = || GaussianNoise::new();
+    let erasing = RandomErasing::new().p(1.0);
     let fused = |name, list| (name, list, images(64), NumberRule::Fused);
     vec![
-        fused("hue", ops![RandomHue::new(-0.1, 0.1, 1.0).unwrap()]),
+        fused("hue", ops![RandomHue::new(0.1).unwrap().p(1.0).unwrap()]),
         fused("equalize", ops![RandomEqualize::new(1.0).unwrap(), ToChannelsFirst]),
         fused("noise", ops![noise(), Normalize::imagenet()]),
         fused("erasing", ops![Normalize::imagenet(), erasing.unwrap()]),
-        fused("blur", ops![GaussianBlur::new(5, 0.1..=2.0).unwrap(), Normalize::imagenet()]),
+        fused("blur", ops![GaussianBlur::new(5).unwrap(), Normalize::imagenet()]),
         fused("rotation", ops![RandomRotation::new(-30.0..=30.0).unwrap(), ToChannelsFirst]),
         fused("trivial_augment", ops![TrivialAugmentWide::new(), Normalize::imagenet()]),
-        fused("rand_augment", ops![RandAugment::new(2, 9).unwrap(), ToChannelsFirst]),
+        fused("rand_augment", ops![RandAugment::new(), ToChannelsFirst]),
         fused("contrast_then_grey", {
-            ops![RandomContrast::new(0.4, 1.0).unwrap(), RandomGrayscale::new(1.0).unwrap()]
+            ops![
+                RandomContrast::new(0.4).unwrap().p(1.0).unwrap(),
+                RandomGrayscale::new(1.0).unwrap()
+            ]
         }),
         fused("tables", {
-            ops![RandomPosterize::new(3, 1.0).unwrap(), RandomSolarize::new(128.0, 1.0).unwrap()]
+            ops![
+                RandomPosterize::new(3).unwrap().p(1.0).unwrap(),
+                RandomSolarize::new(128.0).unwrap().p(1.0).unwrap()
+            ]
         }),
     ]
 }

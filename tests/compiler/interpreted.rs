@@ -125,7 +125,7 @@ fn one_byte_cut_from_a_region_is_caught() {
     if is_skipped() {
         return;
     }
-    let ops = ops![RandomBrightness::new(0.5, 1.0).unwrap(), Normalize::imagenet()];
+    let ops = ops![RandomBrightness::new(0.5).unwrap().p(1.0).unwrap(), Normalize::imagenet()];
     let size = Size::new(5, 19);
     let list = List {
         ops,

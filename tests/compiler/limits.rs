@@ -14,8 +14,8 @@ const MOST: usize = 256;
 fn list(count: usize) -> Result<ImagePlan, PlanError> {
     let ops = (0..count).map(|index| -> std::sync::Arc<dyn Op> {
         match index % 3 {
-            0 => std::sync::Arc::new(RandomBrightness::new(0.3, 1.0).unwrap()),
-            1 => std::sync::Arc::new(RandomSaturation::new(0.3, 1.0).unwrap()),
+            0 => std::sync::Arc::new(RandomBrightness::new(0.3).unwrap().p(1.0).unwrap()),
+            1 => std::sync::Arc::new(RandomSaturation::new(0.3).unwrap().p(1.0).unwrap()),
             _ => std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap()),
         }
     });

@@ -27,7 +27,7 @@ fn builder(path: &Path) -> LoaderBuilder {
 /// The ops of an image without the mixing, with one of the element types and layouts.
 fn image_ops(dtype: DType, layout: Layout) -> Ops {
     let mut ops = ops![
-        RandomResizedCrop::new(SIDE, 0.3..=1.0, 1.0..=1.0).unwrap(),
+        RandomResizedCrop::new(SIDE).unwrap().scale(0.3..=1.0).unwrap().ratio(1.0..=1.0).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
     ];
     if dtype != DType::U8 {
@@ -148,7 +148,7 @@ fn mixup_of_every_type_is_the_plain_mix_of_unmixed_batches() {
     assert_mixes(&path, kind, &mixup().per_sample());
     assert_mixes(&path, kind, &mixup().partner(Partner::Permuted));
     assert_mixes(&path, kind, &mixup().per_sample().partner(Partner::Permuted));
-    assert_mixes(&path, kind, &mixup().per_sample().probability(0.5).unwrap());
+    assert_mixes(&path, kind, &mixup().per_sample().p(0.5).unwrap());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn cutmix_of_every_type_is_the_plain_mix_of_unmixed_batches() {
     let kind = (DType::U8, Layout::ChannelsLast);
     let cutmix = || CutMix::new(1.0).unwrap();
     assert_mixes(&path, kind, &cutmix().per_sample());
-    assert_mixes(&path, kind, &cutmix().partner(Partner::Permuted).probability(0.5).unwrap());
+    assert_mixes(&path, kind, &cutmix().partner(Partner::Permuted).p(0.5).unwrap());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn mixed_batches_do_not_depend_on_the_workers() {
     let kind = (DType::F32, Layout::ChannelsFirst);
     let mixers = || {
         let mixup = MixUp::new(0.3).unwrap().per_sample().partner(Partner::Permuted);
-        ops![mixup.probability(0.5).unwrap(), CutMix::new(1.0).unwrap().per_sample()]
+        ops![mixup.p(0.5).unwrap(), CutMix::new(1.0).unwrap().per_sample()]
     };
     let bytes = |workers, ahead| {
         let loader = loader(&path, kind, mixers).workers(workers).batches_ahead(ahead);
@@ -191,7 +191,7 @@ fn a_class_alone_becomes_two_classes_and_the_share_of_its_image() {
     let loader = builder(&path)
         .pipeline(
             "image",
-            ops![Resize::new(SIDE, SIDE).unwrap(), ImageMixup::new(0.5).unwrap().per_sample()],
+            ops![Resize::new((SIDE, SIDE)).unwrap(), ImageMixup::new(0.5).unwrap().per_sample()],
         )
         .pipeline("label", ops![LabelMixup::new(0.5).unwrap().per_sample()]);
     let op = MixUp::new(0.5).unwrap().per_sample();
@@ -303,7 +303,7 @@ fn a_label_that_follows_no_image_is_refused() {
     let two_sizes = loader(&path, kind, move || ops![cutmix()]).view(
         "small",
         "image",
-        ops![Resize::new(8, 9).unwrap(), cutmix()],
+        ops![Resize::new((8, 9)).unwrap(), cutmix()],
     );
     assert_eq!(
         refused(two_sizes),
@@ -312,7 +312,7 @@ fn a_label_that_follows_no_image_is_refused() {
     );
     let error = refused(builder(&path).pipeline(
         "image",
-        ops![Resize::new(8, 8).unwrap(), MixUp::new(1.0).unwrap(), ToChannelsFirst],
+        ops![Resize::new((8, 8)).unwrap(), MixUp::new(1.0).unwrap(), ToChannelsFirst],
     ));
     assert!(error.contains("op 2 of the list: ToChannelsFirst takes one sample"), "{error}");
 }

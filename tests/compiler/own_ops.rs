@@ -188,7 +188,7 @@ fn an_op_that_changes_its_answers_is_held_to_the_first() {
                 let turncoat = Turncoat { method, honest, calls, other };
                 let mut list = ops![turncoat, Convert::to(dtype), ToChannelsFirst];
                 if before {
-                    list.insert(0, Arc::new(RandomPosterize::new(4, 1.0).unwrap()));
+                    list.insert(0, Arc::new(RandomPosterize::new(4).unwrap().p(1.0).unwrap()));
                 }
                 let Ok(plan) = plan(list) else { continue };
                 let kernel = Kernel::compile(plan).unwrap();
@@ -316,7 +316,7 @@ impl ChoiceOp for Beyond {
 fn an_outcome_that_a_choice_has_not_is_a_panic_that_says_so() {
     for outcome in [2, 127, 128, usize::MAX] {
         let said = panic_of(move || {
-            let crop: Ops = ops![CenterCrop::new(8, 8).unwrap()];
+            let crop: Ops = ops![CenterCrop::new(8).unwrap()];
             // The outcomes that the plan never examined crop; those that it examined do not.
             let members = vec![ChoiceBranch { ops: crop, when: !3 }];
             let plan = plan(ops![Beyond { members, outcome }]).unwrap();
@@ -371,7 +371,7 @@ fn motions_that_lead_outside_read_nothing_outside() {
         for motions in wild {
             let ops = ops![
                 Mover(motions.clone()),
-                RandomContrast::new(0.5, 1.0).unwrap(),
+                RandomContrast::new(0.5).unwrap().p(1.0).unwrap(),
                 Mover(vec![back.clone()]),
             ];
             let Ok(plan) = plan(ops) else { continue };
@@ -682,7 +682,7 @@ fn a_closure_of_another_size_stands_between_ops_that_draw_sizes() {
     let list = ops![
         RandomHorizontalFlip::new(0.5).unwrap(),
         random_ops::sized(Size::new(40, 24)),
-        RandomCrop::new(30, 20).unwrap(),
+        RandomCrop::new((30, 20)).unwrap(),
         random_ops::sized(Size::new(50, 70)),
         RandomHorizontalFlip::new(0.5).unwrap(),
         ToChannelsFirst,
@@ -690,7 +690,7 @@ fn a_closure_of_another_size_stands_between_ops_that_draw_sizes() {
     fuseloop::check_ops(&list, SIZE, 50).unwrap();
     let plan = plan(list).unwrap();
     assert_eq!(plan.output_size(), Size::new(50, 70));
-    let apart = ops![RandomApply::new(ops![random_ops::sized(Size::new(9, 9))], 0.5).unwrap()];
+    let apart = ops![RandomApply::new(ops![random_ops::sized(Size::new(9, 9))])];
     let error = self::plan(apart).unwrap_err().to_string();
     assert!(error.contains("RandomApply"), "{error}");
 }
@@ -702,11 +702,11 @@ fn a_parameter_changes_the_key_where_it_changes_the_code() {
     let normalize = |mean: f64| ops![Normalize::levels([mean; 3], [2.0; 3]).unwrap()];
     assert_ne!(key(normalize(1.0)), key(normalize(-1.0)));
     assert_ne!(key(normalize(0.0)), key(normalize(-0.0)), "the bits of a constant count");
-    let cutout = |fill: u8| ops![Cutout::new(4, [fill; 3]).unwrap()];
+    let cutout = |fill: u8| ops![Cutout::new(4).unwrap().fill([fill; 3])];
     assert_ne!(key(cutout(1)), key(cutout(2)));
-    let noise = |clip| ops![GaussianNoise::new(0.0, 0.1, clip).unwrap()];
+    let noise = |clip| ops![GaussianNoise::new().clip(clip)];
     assert_ne!(key(noise(true)), key(noise(false)));
-    let brightness = |most: f64| ops![RandomBrightness::new(most, 1.0).unwrap()];
+    let brightness = |most: f64| ops![RandomBrightness::new(most).unwrap().p(1.0).unwrap()];
     assert_eq!(key(brightness(0.1)), key(brightness(0.4)));
     let exact = ImagePlan::new(brightness(0.1), input(), NumberRule::Exact).unwrap();
     assert_ne!(key(brightness(0.1)), exact.code_key());

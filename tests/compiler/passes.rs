@@ -67,11 +67,11 @@ const EXACT: NumberRule = NumberRule::Exact;
 const RELAXED: NumberRule = NumberRule::Relaxed;
 
 fn brightness() -> RandomBrightness {
-    RandomBrightness::new(0.4, 1.0).unwrap()
+    RandomBrightness::new(0.4).unwrap().p(1.0).unwrap()
 }
 
 fn saturation() -> RandomSaturation {
-    RandomSaturation::new(0.4, 1.0).unwrap()
+    RandomSaturation::new(0.4).unwrap().p(1.0).unwrap()
 }
 
 fn jitter() -> ColorJitter {
@@ -83,7 +83,7 @@ fn invert() -> RandomInvert {
 }
 
 fn solarize() -> RandomSolarize {
-    RandomSolarize::new(128.0, 0.5).unwrap()
+    RandomSolarize::new(128.0).unwrap()
 }
 
 fn flip(p: f64) -> RandomHorizontalFlip {
@@ -95,16 +95,16 @@ fn rotation() -> RandomRotation {
 }
 
 fn blur() -> GaussianBlur {
-    GaussianBlur::new(3, 0.1..=2.0).unwrap()
+    GaussianBlur::new(3).unwrap()
 }
 
 #[test]
 fn containers_become_guarded_leaves() {
-    let apply = RandomApply::new(ops![brightness(), saturation()], 0.5).unwrap();
-    let choice =
-        RandomChoice::new(vec![ops![brightness()], ops![invert(), saturation()]], &[1.0; 2]);
+    let apply = RandomApply::new(ops![brightness(), saturation()]);
+    let choice = RandomChoice::new(vec![ops![brightness()], ops![invert(), saturation()]])
+        .and_then(|op| op.weights(&[1.0; 2]));
     let nested =
-        RandomApply::new(ops![RandomOrder::new(ops![flip(0.5), solarize()]).unwrap()], 0.3);
+        RandomApply::new(ops![RandomOrder::new(ops![flip(0.5), solarize()]).unwrap()]).p(0.3);
     golden(
         "flatten.txt",
         vec![
@@ -117,8 +117,8 @@ fn containers_become_guarded_leaves() {
 
 #[test]
 fn what_does_nothing_is_left_out() {
-    let never = RandomBrightness::new(0.4, 0.0).unwrap();
-    let one = RandomSaturation::new(0.0, 1.0).unwrap();
+    let never = RandomBrightness::new(0.4).unwrap().p(0.0).unwrap();
+    let one = RandomSaturation::new(0.0).unwrap().p(1.0).unwrap();
     let lists = ops![flip(0.0), never, one, RandomInvert::new(0.0).unwrap(), Normalize::imagenet()];
     golden("removed.txt", vec![("neutral parameters and p of 0", FUSED, lists)]);
 }
@@ -126,9 +126,9 @@ fn what_does_nothing_is_left_out() {
 #[test]
 fn blocks_end_where_a_whole_picture_is_needed() {
     let rotations = vec![ops![rotation()], ops![blur()], ops![brightness()]];
-    let exclusive = RandomChoice::new(rotations, &[1.0; 3]).unwrap();
-    let resize = || Resize::new(64, 64).unwrap();
-    let policy = RandAugment::new(2, 9).unwrap();
+    let exclusive = RandomChoice::new(rotations).unwrap().weights(&[1.0; 3]).unwrap();
+    let resize = || Resize::new((64, 64)).unwrap();
+    let policy = RandAugment::new();
     golden(
         "split.txt",
         vec![
@@ -146,10 +146,10 @@ fn blocks_end_where_a_whole_picture_is_needed() {
 
 #[test]
 fn per_channel_ops_in_a_row_become_a_table() {
-    let gamma = || Gamma::new(2.2, 1.0).unwrap();
+    let gamma = || Gamma::new(2.2).unwrap();
     let three = || ops![brightness(), invert(), solarize(), Normalize::imagenet(), ToChannelsFirst];
     let split = ops![brightness(), saturation(), invert(), solarize()];
-    let mut small = ops![CenterCrop::new(32, 32).unwrap()];
+    let mut small = ops![CenterCrop::new(32).unwrap()];
     small.extend(three());
     golden(
         "tables.txt",
@@ -167,7 +167,7 @@ fn per_channel_ops_in_a_row_become_a_table() {
 #[test]
 fn colour_matrices_in_a_row_become_their_product() {
     let list = || ops![brightness(), saturation(), Grayscale, Normalize::imagenet()];
-    let contrast = RandomContrast::new(0.4, 1.0).unwrap();
+    let contrast = RandomContrast::new(0.4).unwrap().p(1.0).unwrap();
     golden(
         "matrices.txt",
         vec![
@@ -181,17 +181,25 @@ fn colour_matrices_in_a_row_become_their_product() {
 /// Draws come first, so that only the window that they need is decoded.
 #[test]
 fn windows_are_pushed_into_the_decoder() {
-    let crop = || RandomCrop::new(64, 48).unwrap();
+    let crop = || RandomCrop::new((64, 48)).unwrap();
     let lists = vec![
         ("a crop", ops![crop()]),
         ("a crop of a mirrored picture", ops![flip(1.0), crop()]),
         ("a crop after colour", ops![brightness(), crop()]),
-        ("a crop after a mean", ops![RandomContrast::new(0.4, 1.0).unwrap(), crop()]),
-        ("a crop of a crop", ops![CenterCrop::new(100, 100).unwrap(), crop()]),
+        ("a crop after a mean", ops![RandomContrast::new(0.4).unwrap().p(1.0).unwrap(), crop()]),
+        ("a crop of a crop", ops![CenterCrop::new(100).unwrap(), crop()]),
         ("a crop after a warp", ops![rotation(), crop()]),
         (
             "a resized crop",
-            ops![RandomResizedCrop::new(64, 0.1..=0.2, 1.0..=1.0).unwrap(), flip(1.0)],
+            ops![
+                RandomResizedCrop::new(64)
+                    .unwrap()
+                    .scale(0.1..=0.2)
+                    .unwrap()
+                    .ratio(1.0..=1.0)
+                    .unwrap(),
+                flip(1.0)
+            ],
         ),
     ];
     let mut text = String::new();

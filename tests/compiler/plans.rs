@@ -3,8 +3,10 @@
 //! `BLESS=1 cargo test --test compiler plans::` accepts changes: look at the diff first.
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
+use fuseloop::internals::plan::label::Scalar;
 use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
 use fuseloop_ops::author::{Dim, ImageType, Op, Type};
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -41,7 +43,7 @@ fn compile(ops: Ops, input: ImageType) -> Kernel {
 }
 
 fn random_crop_to(side: u32) -> RandomResizedCrop {
-    RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO).unwrap()
+    RandomResizedCrop::new(side).unwrap()
 }
 
 fn flip() -> RandomHorizontalFlip {
@@ -62,54 +64,54 @@ fn imagenet_train(side: u32) -> Ops {
 }
 
 fn imagenet_validation() -> Ops {
-    let resize = Resize::short_side(256).unwrap();
-    let crop = CenterCrop::new(224, 224).unwrap();
+    let resize = Resize::new(256).unwrap();
+    let crop = CenterCrop::new(224).unwrap();
     ops![resize, crop, Normalize::imagenet(), half(), ToChannelsFirst]
 }
 
 fn ffcv_validation() -> Ops {
-    let crop = CenterCrop::ratio(224, 224, 224.0 / 256.0).unwrap();
+    let crop = CenterCrop::new(224).unwrap().ratio(224.0 / 256.0).unwrap();
     let crop = crop.interpolation(Interpolation::Area);
     ops![crop, Normalize::imagenet(), ToChannelsFirst]
 }
 
 fn cifar_train() -> Ops {
-    let shift = RandomTranslate::new(4, [125, 123, 114]).unwrap();
-    let cutout = Cutout::new(8, [125, 123, 114]).unwrap();
+    let shift = RandomTranslate::new(4).unwrap().fill([125, 123, 114]);
+    let cutout = Cutout::new(8).unwrap().fill([125, 123, 114]);
     ops![flip(), shift, cutout, Normalize::cifar10(), half(), ToChannelsFirst]
 }
 
 fn cifar_crop() -> Ops {
-    let crop = RandomCrop::new(32, 32).unwrap().padding(4, [0; 3]).unwrap();
+    let crop = RandomCrop::new(32).unwrap().padding(4).unwrap();
     ops![crop, flip(), Normalize::cifar10(), ToChannelsFirst]
 }
 
 /// A resize after colour ops: they need a block of their own.
 fn two_blocks() -> Ops {
-    let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
-    let contrast = RandomContrast::new(0.4, 0.5).unwrap();
-    ops![Resize::new(256, 256).unwrap(), brightness, contrast, random_crop_to(224), flip()]
+    let brightness = RandomBrightness::new(0.4).unwrap();
+    let contrast = RandomContrast::new(0.4).unwrap();
+    ops![Resize::new((256, 256)).unwrap(), brightness, contrast, random_crop_to(224), flip()]
 }
 
 fn poisoned() -> Ops {
     let size = Size::new(32, 32);
     let poison = Poison::new(size, &[255.0; 3072], &[0.5; 1024], [7]).unwrap();
-    ops![CenterCrop::new(32, 32).unwrap(), poison, flip(), ToChannelsFirst]
+    ops![CenterCrop::new(32).unwrap(), poison, flip(), ToChannelsFirst]
 }
 
 /// Two jitters, which have 36 orders, and then `count` means of everything before them.
 fn many_contrasts(count: usize) -> Ops {
-    let contrast = |_| Arc::new(RandomContrast::new(0.4, 0.5).unwrap()) as Arc<dyn Op>;
-    let mut list = ops![CenterCrop::new(32, 32).unwrap(), jitter(), jitter()];
+    let contrast = |_| Arc::new(RandomContrast::new(0.4).unwrap()) as Arc<dyn Op>;
+    let mut list = ops![CenterCrop::new(32).unwrap(), jitter(), jitter()];
     list.extend((0..count).map(contrast));
     list
 }
 
 /// Eight coins, each of which may add noise, where values are floats: 256 loops.
 fn coins_on_floats() -> Ops {
-    let noise = || GaussianNoise::new(0.0, 0.1, false).unwrap();
-    let coin = |_| Arc::new(RandomApply::new(ops![noise()], 0.5).unwrap()) as Arc<dyn Op>;
-    let mut list = ops![CenterCrop::new(8, 8).unwrap(), Normalize::imagenet()];
+    let noise = || GaussianNoise::new().clip(false);
+    let coin = |_| Arc::new(RandomApply::new(ops![noise()])) as Arc<dyn Op>;
+    let mut list = ops![CenterCrop::new(8).unwrap(), Normalize::imagenet()];
     list.extend((0..8).map(coin));
     list
 }
@@ -131,8 +133,8 @@ fn usual_plans_explain_themselves() {
         (
             "a shift after colour",
             ops![
-                RandomSaturation::new(0.4, 0.5).unwrap(),
-                RandomTranslate::new(4, [0; 3]).unwrap(),
+                RandomSaturation::new(0.4).unwrap(),
+                RandomTranslate::new(4).unwrap(),
                 RandomVerticalFlip::new(0.5).unwrap(),
                 Convert::to(DType::Bf16)
             ],
@@ -141,7 +143,7 @@ fn usual_plans_explain_themselves() {
         (
             "bf16 for NumPy",
             ops![
-                CenterCrop::new(32, 32).unwrap(),
+                CenterCrop::new(32).unwrap(),
                 Normalize::cifar10(),
                 Convert::to(DType::Bf16),
                 View::new(DType::I16),
@@ -165,13 +167,13 @@ fn every_refused_list_says_why() {
     let normalize = Normalize::imagenet;
     let cast = Convert::to;
     let many = |count| (0..count).map(|_| Arc::new(flip()) as Arc<dyn Op>).collect::<Ops>();
-    let crop = || CenterCrop::new(8, 8).unwrap();
+    let crop = || CenterCrop::new(8).unwrap();
     let replace = || ReplaceLabel::new([1], 2);
     let one_hot = || OneHot::new(10).unwrap();
     let poison = Poison::new(Size::new(2, 2), &[0.0; 12], &[0.0; 4], []).unwrap();
     let lists: Vec<(&str, Ops)> = vec![
         ("images of any size", ops![flip()]),
-        ("one side of any size", ops![Resize::short_side(256).unwrap()]),
+        ("one side of any size", ops![Resize::new(256).unwrap()]),
         ("257 ops", many(MAX_OPS + 1)),
         ("coins on floats", coins_on_floats()),
         ("more code than compiles in a moment", many_contrasts(200)),
@@ -210,27 +212,25 @@ fn every_refused_list_says_why() {
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
     let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let error =
-        plan.run(0, fuseloop::internals::plan::label::Scalar::Int(-1), &mut [0; 40]).unwrap_err();
+    let error = plan.run(SampleKey::default(), Scalar::Int(-1), &mut [0; 40]).unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }
 
 #[test]
 fn every_refused_parameter_says_why() {
-    let crop = |scale, ratio| RandomResizedCrop::new(224, scale, ratio).map(drop);
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let crop = RandomResizedCrop::new(224).unwrap();
     let normalize = |mean, std| Normalize::levels([mean, 0.0, 0.0], [std, 1.0, 1.0]).map(drop);
     let poison =
         |mask: &[f64], alpha: &[f64]| Poison::new(Size::new(1, 1), mask, alpha, []).map(drop);
     let results: Vec<Result<(), ParamError>> = vec![
-        CenterCrop::new(0, 1).map(drop),
-        CenterCrop::new(1, 65_536).map(drop),
-        CenterCrop::ratio(1, 1, 0.0).map(drop),
-        CenterCrop::ratio(1, 1, f64::NAN).map(drop),
+        CenterCrop::new((0, 1)).map(drop),
+        CenterCrop::new((1, 65_536)).map(drop),
+        CenterCrop::new(1).and_then(|op| op.ratio(0.0)).map(drop),
+        CenterCrop::new(1).and_then(|op| op.ratio(f64::NAN)).map(drop),
         ColorJitter::new(-0.1, 0.0, 0.0).map(drop),
         ColorJitter::new(0.0, f64::NAN, 0.0).map(drop),
-        Cutout::new(0, [0; 3]).map(drop),
+        Cutout::new(0).map(drop),
         Normalize::levels([f64::INFINITY; 3], [1.0; 3]).map(drop),
         Normalize::levels([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).map(drop),
         Normalize::new([123.675, 116.28, 103.53], [58.395, 57.12, 57.375]).map(drop),
@@ -242,22 +242,22 @@ fn every_refused_parameter_says_why() {
         poison(&[0.0; 3], &[]),
         poison(&[0.0; 2], &[0.0]),
         poison(&[0.0, 0.0, f64::NAN], &[0.0]),
-        RandomBrightness::new(-1.0, 0.5).map(drop),
-        RandomContrast::new(f64::INFINITY, 0.5).map(drop),
-        RandomSaturation::new(0.4, 1.5).map(drop),
-        RandomCrop::new(0, 1).map(drop),
-        RandomCrop::new(1, 1).unwrap().padding(65_536, [0; 3]).map(drop),
+        RandomBrightness::new(-1.0).map(drop),
+        RandomContrast::new(f64::INFINITY).map(drop),
+        RandomSaturation::new(0.4).and_then(|op| op.p(1.5)).map(drop),
+        RandomCrop::new((0, 1)).map(drop),
+        RandomCrop::new(1).unwrap().padding(65_536).map(drop),
         RandomHorizontalFlip::new(-0.1).map(drop),
         RandomVerticalFlip::new(f64::NAN).map(drop),
-        RandomResizedCrop::new(0, scale.clone(), ratio.clone()).map(drop),
-        crop(0.0..=1.0, ratio.clone()),
-        crop(0.5..=0.4, ratio.clone()),
-        crop(-0.5..=1.0, ratio),
-        crop(scale.clone(), 0.0..=1.0),
-        crop(scale, 1.0..=f64::INFINITY),
-        RandomTranslate::new(65_536, [0; 3]).map(drop),
-        Resize::new(1, 0).map(drop),
-        Resize::short_side(65_536).map(drop),
+        RandomResizedCrop::new(0).map(drop),
+        crop.scale(0.0..=1.0).map(drop),
+        crop.scale(0.5..=0.4).map(drop),
+        crop.scale(-0.5..=1.0).map(drop),
+        crop.ratio(0.0..=1.0).map(drop),
+        crop.ratio(1.0..=f64::INFINITY).map(drop),
+        RandomTranslate::new(65_536).map(drop),
+        Resize::new((1, 0)).map(drop),
+        Resize::new(65_536).map(drop),
     ];
     let lines = results.into_iter().enumerate().map(|(index, result)| {
         let error = result.err().unwrap_or_else(|| panic!("parameters {index} were accepted"));
@@ -271,9 +271,9 @@ fn every_refused_parameter_says_why() {
 fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
     let op = |index: usize| -> Arc<dyn Op> {
         match index % 4 {
-            0 => Arc::new(RandomBrightness::new(0.4, 0.5).unwrap()),
-            1 => Arc::new(RandomSaturation::new(0.4, 0.5).unwrap()),
-            2 => Arc::new(Cutout::new(8, [0; 3]).unwrap()),
+            0 => Arc::new(RandomBrightness::new(0.4).unwrap()),
+            1 => Arc::new(RandomSaturation::new(0.4).unwrap()),
+            2 => Arc::new(Cutout::new(8).unwrap()),
             _ => Arc::new(flip()),
         }
     };
@@ -291,7 +291,7 @@ fn the_largest_blocks_of_few_ops_compile() {
     let kernel = compile(many_contrasts(largest.unwrap()), photos());
     println!("{largest:?} contrasts, {} bytes, {:?}", kernel.code_bytes(), kernel.compile_time());
 
-    let paint = |_| Arc::new(Cutout::new(8, [9; 3]).unwrap()) as Arc<dyn Op>;
+    let paint = |_| Arc::new(Cutout::new(8).unwrap().fill([9; 3])) as Arc<dyn Op>;
     let mut list = many_contrasts(0);
     list.extend((0..100).map(paint));
     let kernel = compile(list, photos());
@@ -311,7 +311,12 @@ fn kernels_share_code_if_sizes_and_probabilities_are_all_that_differs() {
         next.shares_code_with(&first)
     };
     assert!(same(imagenet_train(224)), "progressive resizing");
-    let other_draws = RandomResizedCrop::to(96, 128, 0.5..=1.0, 1.0..=1.0).unwrap();
+    let other_draws = RandomResizedCrop::new((96, 128))
+        .unwrap()
+        .scale(0.5..=1.0)
+        .unwrap()
+        .ratio(1.0..=1.0)
+        .unwrap();
     let rare = RandomHorizontalFlip::new(0.1).unwrap();
     let rest = |crop: RandomResizedCrop, normalize: Normalize| {
         ops![crop, rare, normalize, half(), ToChannelsFirst]
@@ -325,7 +330,7 @@ fn kernels_share_code_if_sizes_and_probabilities_are_all_that_differs() {
     assert!(!same(without_half), "another type");
     let channels_last = ops![random_crop_to(160), flip(), Normalize::imagenet(), half()];
     assert!(!same(channels_last), "another layout");
-    let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
+    let brightness = RandomBrightness::new(0.4).unwrap();
     let with_colour = ops![
         random_crop_to(160),
         flip(),

@@ -176,7 +176,7 @@ fn what_no_kernel_does_is_refused() {
         let picture = [(Size::new(20, 20), vec![0; 1200])];
         CheckBatch::new(plan, None, &picture, 0).unwrap_err().to_string()
     };
-    let resize = Resize::new(8, 8).unwrap();
+    let resize = Resize::new((8, 8)).unwrap();
     assert_eq!(
         refused(ops![device(), resize, Normalize::imagenet()]),
         "op 1 of the list, Resize, can't run on a device: it resamples a whole image: put it before ToDevice"
@@ -212,13 +212,13 @@ fn everything() -> Vec<CheckBatch> {
     let jitter = || ColorJitter::new(0.8, 0.8, 0.8).unwrap();
     let mixup = || MixUp::new(0.4).unwrap().per_sample();
     let cutmix = || CutMix::new(1.0).unwrap().per_sample();
-    let translate = || RandomTranslate::new(5, [9, 8, 7]).unwrap();
+    let translate = || RandomTranslate::new(5).unwrap().fill([9, 8, 7]);
     let negative = ops![device(), Normalize::imagenet(), Convert::to(DType::U8)];
     let lists: [(Size, Ops); 5] = [
         (Size::new(3, 9), negative),
         (
             Size::new(7, 21),
-            ops![device(), flip(), RandomCrop::new(5, 19).unwrap(), ToChannelsFirst],
+            ops![device(), flip(), RandomCrop::new((5, 19)).unwrap(), ToChannelsFirst],
         ),
         (Size::new(9, 29), ops![device(), translate(), jitter(), Normalize::imagenet(), cutmix()]),
         (Size::new(8, 24), ops![device(), flip(), Normalize::imagenet(), ToChannelsFirst, mixup()]),

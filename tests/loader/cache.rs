@@ -27,7 +27,7 @@ const SMALL: u64 = 300 << 10;
 
 fn crop(side: u32) -> Ops {
     ops![
-        RandomResizedCrop::new(side, 0.1..=1.0, 0.75..=1.33).unwrap(),
+        RandomResizedCrop::new(side).unwrap().scale(0.1..=1.0).unwrap().ratio(0.75..=1.33).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
         ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
     ]
@@ -199,7 +199,7 @@ fn mixed(sample: u64) -> OwnedImage {
     let size = varied(sample);
     match sample % 2 {
         0 => OwnedImage::jpeg(encoded(sample)),
-        _ => OwnedImage::rgb(size.height, size.width, picture(sample, size)),
+        _ => OwnedImage::rgb(size, picture(sample, size)),
     }
 }
 
@@ -257,7 +257,7 @@ fn a_picture_damaged_where_nobody_looks_is_used_and_not_kept() {
     let open = || {
         Loader::from_source(Records::new((0..SAMPLES).map(spoilt)))
             .batch_size(8)
-            .pipeline("image", ops![CenterCrop::new(8, 8).unwrap()])
+            .pipeline("image", ops![CenterCrop::new(8).unwrap()])
     };
     let expected = epochs(&open().build().unwrap());
     let folder = tempfile::tempdir().unwrap();

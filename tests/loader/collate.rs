@@ -322,7 +322,7 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
         )
     );
     assert_eq!(
-        text(Collate::pad().to_size(2, 3)),
+        text(Collate::pad().to_size((2, 3))),
         "output text: `to_size` is for images: use `to(max)`"
     );
     assert_eq!(
@@ -422,7 +422,7 @@ impl Source for Pictures {
 fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
     let picture = |(index, &(height, width)): (usize, &(u32, u32))| {
         let pixels = picture(index as u64, Size::new(height, width));
-        OwnedImage::rgb(height, width, pixels)
+        OwnedImage::rgb((height, width), pixels)
     };
     let pictures = sizes.iter().enumerate().map(picture).collect();
     let fields = vec![field("image", FieldKind::RgbImage)];
@@ -484,7 +484,7 @@ fn pictures_of_any_size_are_padded_or_listed() {
 #[test]
 fn a_padded_picture_shares_its_decode_with_its_views() {
     let (_dir, path) = dataset::write(9, WriteMode::Jpg, varied);
-    let crop = || ops![RandomCrop::new(32, 32).unwrap()];
+    let crop = || ops![RandomCrop::new(32).unwrap()];
     let base = || Loader::open(&path).unwrap().batch_size(9).seed(2);
     let both = base().view("crop", "image", crop()).collate("image", Collate::list());
     let alone = base().view("crop", "image", crop()).without("image");
@@ -512,17 +512,17 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
         (pixels, kept)
     };
     let to = Size::new(3, 3);
-    let batch = first(Collate::list().to_size(3, 3).truncate()).unwrap();
+    let batch = first(Collate::list().to_size(3).truncate()).unwrap();
     assert!(batch.list::<u8>("image").unwrap().eq((0..3).map(|sample| cut(sample, to).0)));
     assert_eq!(batch.tensor::<i64>("image.size").unwrap().as_slice(), [3, 3, 1, 1, 3, 2]);
-    let batch = first(Collate::pad().to_size(3, 3).truncate().with(9.0)).unwrap();
+    let batch = first(Collate::pad().to_size(3).truncate().with(9.0)).unwrap();
     for sample in 0..3 {
         let (pixels, kept) = cut(sample, to);
         let row = padded(&pixels, kept, to, 9);
         assert_eq!(batch.tensor::<u8>("image").unwrap().row(sample).unwrap(), row);
     }
     assert_eq!(
-        first(Collate::pad().to_size(3, 5)).unwrap_err().to_string(),
+        first(Collate::pad().to_size((3, 5))).unwrap_err().to_string(),
         "batch 0: sample 2: the source (image): an image of 4x2, rows have room for 3x5: raise \
          `to_size`, or use `truncate`"
     );
@@ -530,11 +530,11 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     assert_eq!(
         image(Collate::pad()),
         "output image: the source does not report the sizes of its images: use \
-         `to_size(height, width)`, in a pipeline file `to_size = [height, width]`"
+         `to_size((height, width))`, in a pipeline file `to_size = [height, width]`"
     );
     assert_eq!(
         image(Collate::list().to(4)),
-        "output image: `to` is a length, but this field has images: use `to_size(height, width)`"
+        "output image: `to` is a length, but this field has images: use `to_size((height, width))`"
     );
     assert_eq!(
         image(Collate::ragged()),
@@ -542,14 +542,15 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
          `list`"
     );
     assert_eq!(
-        image(Collate::pad().to_size(0, 5)),
+        image(Collate::pad().to_size((0, 5))),
         "output image: a limit of 0 elements, expected at least 1"
     );
     assert_eq!(
         image(Collate::pad().of(DType::F32, &[])),
         "output image: `of` is for bytes; this field is image: its elements are u8"
     );
-    let ops = pictures(&sizes).pipeline("image", ops![Resize::new(8, 8).unwrap(), ToChannelsFirst]);
+    let ops =
+        pictures(&sizes).pipeline("image", ops![Resize::new((8, 8)).unwrap(), ToChannelsFirst]);
     assert_eq!(
         refused(ops.collate("image", Collate::pad())),
         "output image: collate takes a field as it is stored: remove its ops, Resize, \

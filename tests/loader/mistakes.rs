@@ -39,7 +39,7 @@ fn a_second_normalize_is_refused_in_rust_and_toml() {
     // Ops that never run for the same sample may each normalize.
     let halves = Normalize::new([0.5; 3], [0.5; 3]).unwrap();
     let lists = vec![ops![Normalize::imagenet()], ops![halves]];
-    let either = ops![RandomChoice::uniform(lists).unwrap()];
+    let either = ops![RandomChoice::new(lists).unwrap()];
     Loader::open(&path).unwrap().pipeline("image", either).build().unwrap();
 }
 
@@ -156,11 +156,11 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let nearest = "class numbers of a mask: use Interpolation::Nearest or WarpInterpolation::Nearest \
                    (interpolation = \"nearest\"), or leave it out";
     let blended: [fn() -> Result<Ops, ParamError>; 5] = [
-        || Ok(ops![Resize::new(4, 4)?]),
-        || Ok(ops![RandomResizedCrop::new(4, 0.3..=1.0, 1.0..=1.0)?]),
-        || Ok(ops![GaussianBlur::new(3, 0.5..=1.0)?]),
-        || Ok(ops![RandomPerspective::new(0.5, 0.1)?]),
-        || Ok(ops![RandomApply::new(ops![BoxBlur::new(3)?], 0.5)?]),
+        || Ok(ops![Resize::new((4, 4))?]),
+        || Ok(ops![RandomResizedCrop::new(4)?.scale(0.3..=1.0)?.ratio(1.0..=1.0)?]),
+        || Ok(ops![GaussianBlur::new(3)?.sigma(0.5..=1.0)?]),
+        || Ok(ops![RandomPerspective::new().p(0.1)?]),
+        || Ok(ops![RandomApply::new(ops![BoxBlur::new(3)?])]),
     ];
     for ops in blended {
         let error = refusal(masked(ops));
@@ -180,7 +180,10 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
 
     let fine = || {
         Ok(ops![
-            RandomResizedCrop::new(6, 0.3..=1.0, 1.0..=1.0)?.interpolation(Interpolation::Nearest),
+            RandomResizedCrop::new(6)?
+                .scale(0.3..=1.0)?
+                .ratio(1.0..=1.0)?
+                .interpolation(Interpolation::Nearest),
             RandomHorizontalFlip::new(0.5)?,
             RandomRotation::new(-30.0..=30.0)?,
             D4,

@@ -293,7 +293,7 @@ impl Source for Records {
             8 => panic!("no eighth"),
             9 => Ok(vec![OwnedValue::Int(1), OwnedValue::Int(1)]),
             n => {
-                let image = OwnedImage::rgb(2, 3, vec![n as u8; 18]);
+                let image = OwnedImage::rgb((2, 3), vec![n as u8; 18]);
                 Ok(vec![OwnedValue::Image(image), OwnedValue::Int(1)])
             }
         }

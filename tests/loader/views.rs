@@ -14,7 +14,7 @@ fn builder(path: &Path) -> LoaderBuilder {
 
 fn crop(side: u32) -> Ops {
     ops![
-        RandomResizedCrop::new(side, 0.2..=1.0, 0.75..=1.33).unwrap(),
+        RandomResizedCrop::new(side).unwrap().scale(0.2..=1.0).unwrap().ratio(0.75..=1.33).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
         ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
     ]
@@ -113,14 +113,14 @@ fn a_branch_goes_on_where_its_output_was() {
             "small",
             "image",
             1,
-            ops![Resize::new(8, 8).unwrap()],
+            ops![Resize::new((8, 8)).unwrap()],
         )
     };
     let uncoloured = |b: LoaderBuilder| b.pipeline("image", crop(32)[..2].to_vec());
     assert!(by_sample(branched(), "plain") == by_sample(uncoloured(builder(&path)), "image"));
     let small = |b: LoaderBuilder| {
         let first = crop(32).into_iter().take(1);
-        b.pipeline("image", first.chain(ops![Resize::new(8, 8).unwrap()]).collect::<Ops>())
+        b.pipeline("image", first.chain(ops![Resize::new((8, 8)).unwrap()]).collect::<Ops>())
     };
     assert!(by_sample(branched(), "small") == by_sample(small(builder(&path)), "image"));
     let text = branched().build().unwrap().explain();
@@ -179,7 +179,7 @@ fn a_mask_that_shares_draws_is_cut_and_flipped_as_its_image() {
     let (_dir, path) = masked(30);
     let geometry = || {
         ops![
-            RandomCrop::new(40, 40).unwrap(),
+            RandomCrop::new(40).unwrap(),
             RandomHorizontalFlip::new(0.5).unwrap(),
             RandomVerticalFlip::new(0.5).unwrap(),
         ]
@@ -234,7 +234,7 @@ fn outputs_that_do_not_fit_are_refused_by_name() {
     assert_eq!(error, "no output named imgae; available: image, label");
     let error = refused(open().view("b", "image", ops![]));
     assert!(error.starts_with("output b: images of 60..=86 x "), "{error}");
-    let zero = |_| RandomResizedCrop::new(0, 0.2..=1.0, 0.75..=1.33).map(|op| ops![op]);
+    let zero = |_| RandomResizedCrop::new(0).map(|op| ops![op]);
     let error = refused(open().view("b", "image", Pipeline::by_epoch(zero)));
     let want = "RandomResizedCrop: height is 0, expected 1..=65535";
     assert_eq!(error, format!("output b: its list for epoch 0: {want}"));

@@ -77,7 +77,11 @@ fn batch(ops: Ops, images: &[Image]) -> Vec<u8> {
 
 /// FFCV's `CenterCropRGBImageDecoder`.
 fn center_crop(height: u32, width: u32, ratio: f64) -> CenterCrop {
-    CenterCrop::ratio(height, width, ratio).unwrap().interpolation(Interpolation::Area)
+    CenterCrop::new((height, width))
+        .unwrap()
+        .ratio(ratio)
+        .unwrap()
+        .interpolation(Interpolation::Area)
 }
 
 fn assert_batch(name: &str, ops: Ops, images: &[Image]) {
@@ -121,7 +125,7 @@ fn normalized_crops_with_channels_first_are_ffcvs() {
 fn every_value_is_normalized_as_by_ffcvs_tables() {
     let ramp: Vec<u8> = (0..=255).flat_map(|v| [v; 3]).collect();
     let images = [Image { pixels: ramp, size: Size::new(16, 16) }];
-    let crop = || CenterCrop::new(16, 16).unwrap();
+    let crop = || CenterCrop::new(16).unwrap();
     let f32s = ops![crop(), Normalize::imagenet()];
     assert_batch("vec_normalize_table_imagenet_f32", f32s, &images);
     let f16s = ops![crop(), Normalize::imagenet(), Convert::to(DType::F16)];
@@ -164,7 +168,7 @@ fn area_resizes_are_opencvs() {
     for case in cases {
         let number = |key: &str| u32::try_from(case[key].as_u64().unwrap()).unwrap();
         let image = formula(Size::new(number("src_h"), number("src_w")), number("seed"));
-        let resize = Resize::new(number("dst_h"), number("dst_w")).unwrap();
+        let resize = Resize::new((number("dst_h"), number("dst_w"))).unwrap();
         let out = batch(ops![resize.interpolation(Interpolation::Area)], &[image]);
         assert_eq!(sha256(&out), case["out_sha256"], "{case}");
     }

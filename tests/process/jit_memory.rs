@@ -16,13 +16,12 @@ use std::thread;
 
 /// A pipeline with most kinds of code: a resize, means, six orders, a mask, a row function.
 fn plan(interpolation: Interpolation) -> ImagePlan {
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-    let crop = RandomResizedCrop::new(64, scale, ratio).unwrap().interpolation(interpolation);
+    let crop = RandomResizedCrop::new(64).unwrap().interpolation(interpolation);
     let ops = ops![
         crop,
         RandomHorizontalFlip::new(0.5).unwrap(),
         ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
-        Cutout::new(16, [9; 3]).unwrap(),
+        Cutout::new(16).unwrap().fill([9; 3]),
         Normalize::imagenet(),
         Convert::to(DType::F16),
         ToChannelsFirst,

@@ -39,7 +39,7 @@ fn middle(pixels: &[u8]) -> Vec<u8> {
 
 fn rows(builder: LoaderBuilder) -> (Vec<u8>, Vec<i64>) {
     let builder = builder.batch_size(NAMES.len()).order(Order::Sequential).workers(2);
-    let builder = builder.pipeline("image", ops![CenterCrop::new(5, 5).unwrap()]);
+    let builder = builder.pipeline("image", ops![CenterCrop::new(5).unwrap()]);
     let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
     let labels = batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
     (batch.bytes("image").unwrap().to_vec(), labels)

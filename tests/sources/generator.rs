@@ -347,7 +347,7 @@ fn fields() -> Vec<FieldSpec> {
 
 fn record(sample: u64) -> Record {
     let size = varied(sample);
-    let image = OwnedImage::rgb(size.height, size.width, picture(sample, size));
+    let image = OwnedImage::rgb(size, picture(sample, size));
     vec![OwnedValue::Image(image), OwnedValue::Int(sample as i64 % 10)]
 }
 

@@ -43,7 +43,7 @@ fn own(
 
 fn raw(sample: u64) -> OwnedImage {
     let size = varied(sample);
-    OwnedImage::rgb(size.height, size.width, picture(sample, size))
+    OwnedImage::rgb(size, picture(sample, size))
 }
 
 fn jpeg(sample: u64) -> OwnedImage {
@@ -61,8 +61,7 @@ fn record(sample: u64, image: OwnedImage) -> Record {
 
 fn set_up(builder: LoaderBuilder) -> LoaderBuilder {
     let builder = builder.batch_size(5).seed(1).order(Order::Random).drop_last(false);
-    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
-    let crop = RandomResizedCrop::new(32, scale, ratio).unwrap();
+    let crop = RandomResizedCrop::new(32).unwrap();
     builder.pipeline("image", ops![crop, RandomHorizontalFlip::new(0.5).unwrap()])
 }
 
@@ -152,13 +151,13 @@ fn a_record_that_is_not_as_the_fields_say_is_refused() {
 #[test]
 fn a_raw_picture_of_another_number_of_bytes_is_refused() {
     for bytes in [0, 4 * 5 * 3 - 1, 4 * 5 * 3 + 1] {
-        let image = move || OwnedImage::rgb(4, 5, vec![0; bytes]);
+        let image = move || OwnedImage::rgb((4, 5), vec![0; bytes]);
         let source = own(move |sample| Ok(record(sample, image())));
         let loader = set_up(Loader::from_source(source)).build().unwrap();
         let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
         assert!(error.contains(&format!("an image of 5 x 4, {bytes} bytes")), "{error}");
     }
-    let huge = || Ok(record(11, OwnedImage::rgb(u32::MAX, u32::MAX, vec![0; 3])));
+    let huge = || Ok(record(11, OwnedImage::rgb(u32::MAX, vec![0; 3])));
     assert!(error_at_11(huge).contains("3 bytes"));
 }
 

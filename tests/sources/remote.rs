@@ -25,7 +25,7 @@ fn epoch(source: impl Source, epoch: u32) -> Vec<(Vec<u8>, Vec<i64>)> {
         .order(Order::Random)
         .drop_last(false)
         .workers(3)
-        .pipeline("image", ops![Resize::new(40, 40).unwrap()])
+        .pipeline("image", ops![Resize::new((40, 40)).unwrap()])
         .build()
         .unwrap();
     let batches = loader.epoch(epoch).unwrap().map(|batch| {

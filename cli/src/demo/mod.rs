@@ -111,10 +111,7 @@ fn claim(dir: &Path) -> Result<(), Problem> {
 fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
     let last = SIDES.len() - 1;
     let index = (epoch.index() as usize).min(last);
-    let mut list = ops![
-        RandomResizedCrop::new(SIDES[index], RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
-        RandomHorizontalFlip::new(0.5)?,
-    ];
+    let mut list = ops![RandomResizedCrop::new(SIDES[index])?, RandomHorizontalFlip::new(0.5)?,];
     if index == last {
         list.push(std::sync::Arc::new(ColorJitter::new(0.4, 0.4, 0.4)?));
     }

@@ -51,7 +51,7 @@ fn refusal(builder: LoaderBuilder) -> Error {
 }
 
 fn crop() -> RandomResizedCrop {
-    RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap()
+    RandomResizedCrop::new(SIDE).unwrap().scale(0.3..=1.0).unwrap().ratio(0.8..=1.2).unwrap()
 }
 
 /// Two lists of ops before `ToDevice`: the values after the first are whole numbers, those after the
@@ -65,7 +65,7 @@ fn heads() -> [Ops; 2] {
 /// The ops after `ToDevice`.
 fn tail() -> Ops {
     ops![
-        Cutout::new(8, [9, 8, 7]).unwrap(),
+        Cutout::new(8).unwrap().fill([9, 8, 7]),
         Normalize::imagenet(),
         Convert::to(DType::F16),
         ToChannelsFirst,

@@ -144,11 +144,11 @@ fn child_with_little_memory_for_its_ops() {
     let Some(path) = dataset() else { return };
     for ops in [
         // A frame that is copied, an image between two loops, and rows that are all stored.
-        || ops![Pad::new(6500).unwrap(), Resize::new(8, 8).unwrap()],
-        || ops![Resize::new(13_300, 13_300).unwrap(), Resize::new(8, 8).unwrap()],
+        || ops![Pad::new(6500).unwrap(), Resize::new((8, 8)).unwrap()],
+        || ops![Resize::new((13_300, 13_300)).unwrap(), Resize::new((8, 8)).unwrap()],
         || {
-            let contrast = RandomContrast::new(0.5, 1.0).unwrap();
-            ops![Resize::new(13_300, 13_300).unwrap(), contrast, CenterCrop::new(8, 8).unwrap()]
+            let contrast = RandomContrast::new(0.5).unwrap().p(1.0).unwrap();
+            ops![Resize::new((13_300, 13_300)).unwrap(), contrast, CenterCrop::new(8).unwrap()]
         },
     ] as [fn() -> Ops; 3]
     {
@@ -159,7 +159,7 @@ fn child_with_little_memory_for_its_ops() {
     }
     // The oracle, whose images take 12 bytes per pixel.
     let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(20));
-    let large = ops![Pad::new(4000).unwrap(), CenterCrop::new(8, 8).unwrap()];
+    let large = ops![Pad::new(4000).unwrap(), CenterCrop::new(8).unwrap()];
     let plan = ImagePlan::new(large, input, NumberRule::Fused).unwrap();
     let (pixels, size) = ([7; 1200], Size::new(20, 20));
     let mut draws = Draws::default();
@@ -189,7 +189,7 @@ fn limits_are_the_loaders_own() {
     // The stored images are larger, and a crop makes them small: the decoded size counts as well.
     let error = builder(&path).limits(small).build().err().unwrap();
     assert!(error.to_string().contains("RandomResizedCrop produces an image of 64x64"), "{error}");
-    let floats = || ops![CenterCrop::new(32, 32).unwrap(), Convert::to(DType::F32)];
+    let floats = || ops![CenterCrop::new(32).unwrap(), Convert::to(DType::F32)];
     let build = |batch| {
         let loader = Loader::open(&path).unwrap().batch_size(batch).without("label");
         loader.limits(limits).pipeline("image", floats())

@@ -51,7 +51,17 @@ fn epoch(builder: LoaderBuilder, order: Order, workers: usize) -> (Vec<u8>, Vec<
         .order(order)
         .workers(workers)
         .drop_last(false)
-        .pipeline(&image, ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33).unwrap()])
+        .pipeline(
+            &image,
+            ops![
+                RandomResizedCrop::new(16)
+                    .unwrap()
+                    .scale(0.3..=1.0)
+                    .unwrap()
+                    .ratio(0.75..=1.33)
+                    .unwrap()
+            ],
+        )
         .build()
         .unwrap();
     let mut all = (vec![], vec![]);
@@ -201,7 +211,14 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
         let loader = opened(dir, name).on_damaged(OnDamaged::Skip).drop_last(false);
         let image = loader.source().fields().iter().find(|f| f.kind == FieldKind::RgbImage);
         let image = image.unwrap().name.clone();
-        let crop = ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33).unwrap()];
+        let crop = ops![
+            RandomResizedCrop::new(16)
+                .unwrap()
+                .scale(0.3..=1.0)
+                .unwrap()
+                .ratio(0.75..=1.33)
+                .unwrap()
+        ];
         let loader = loader.pipeline(&image, crop).build().unwrap();
         loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
         let listed = loader.quarantine().samples;
@@ -267,7 +284,7 @@ fn one_pipeline_file_does_for_every_kind_of_dataset() {
     }
     assert!(dump("s-{0..2}.tar", "stored.toml", "stored") == want, "by the stored names");
 
-    let crop = || ops![Resize::new(8, 8).unwrap()];
+    let crop = || ops![Resize::new((8, 8)).unwrap()];
     for (image, label) in [("image", "label"), ("jpg", "cls")] {
         let builder = opened(dir, "s-{0..2}.tar").batch_size(4).pipeline(image, crop());
         let loader = builder.filter(label, |label| matches!(label, Value::Int(1))).build().unwrap();

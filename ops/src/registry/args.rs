@@ -6,7 +6,7 @@ use super::{
 };
 use super::{MAX_OPS, SpecValue, error, nearest};
 use crate::shape::DTYPES;
-use crate::{DType, Interpolation, Ops, Sides, Size, WarpInterpolation};
+use crate::{DType, Interpolation, NumberOrRange, Ops, Sides, Size, WarpInterpolation};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -275,14 +275,9 @@ impl OpArgs<'_> {
         self.pair(name).map(|(low, high)| low..=high)
     }
 
-    /// Returns a range given as two numbers, or as one number that `of_one` converts, as in
-    /// `|d| -d..=d`.
-    pub fn range_or(
-        &self,
-        name: &str,
-        of_one: impl FnOnce(f64) -> RangeInclusive<f64>,
-    ) -> Result<RangeInclusive<f64>, SpecError> {
-        if self.is_list(name)? { self.range(name) } else { self.float(name).map(of_one) }
+    /// Returns one number, or two as a range from the first to the second.
+    pub fn number_or_range(&self, name: &str) -> Result<NumberOrRange, SpecError> {
+        Ok(if self.is_list(name)? { self.range(name)?.into() } else { self.float(name)?.into() })
     }
 
     /// Returns one number for each of red, green and blue.

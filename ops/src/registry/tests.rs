@@ -1,6 +1,7 @@
 //! Properties of every entry.
 
 use super::*;
+use crate::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -45,6 +46,97 @@ fn every_default_may_also_be_written() {
             let with = build(table).unwrap();
             assert_eq!(format!("{with:?}"), format!("{without:?}"), "{} {}", info.name, param.name);
         }
+    }
+}
+
+/// A constructor in Rust and an entry in a list without optional parameters build the same op.
+#[test]
+fn every_constructor_has_the_defaults_of_its_entry() {
+    let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap()];
+    let inverted = std::array::from_fn(|level| 255.0 - level as f32);
+    let to_bgr = [[0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]];
+    let by_constructor = [
+        ops![
+            RandomResizedCrop::new(224).unwrap(),
+            Resize::new(256).unwrap(),
+            CenterCrop::new(224).unwrap(),
+            RandomCrop::new(224).unwrap(),
+            Pad::new(4).unwrap(),
+            RandomZoomOut::new(),
+            RandomTranslate::new(4).unwrap(),
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            RandomVerticalFlip::new(0.5).unwrap(),
+            Rot90::new(1),
+            RandomRotate90::new(0.5).unwrap(),
+            Transpose::new(0.5).unwrap(),
+            D4,
+            RandomAffine::new(15.0).unwrap(),
+            RandomPerspective::new(),
+            RandomRotation::new(15.0).unwrap(),
+        ],
+        ops![
+            ColorJitter::new(0.0, 0.0, 0.0).unwrap(),
+            ColorMatrix::new(to_bgr).unwrap(),
+            Gamma::new(2.2).unwrap(),
+            Grayscale,
+            Lighting::new(0.1).unwrap(),
+            Lut::same(inverted).unwrap(),
+            PermuteChannels::new([2, 1, 0]).unwrap(),
+            RandomAutocontrast::new(0.5).unwrap(),
+            RandomBrightness::new(0.4).unwrap(),
+            RandomChannelPermutation::new(),
+            RandomContrast::new(0.4).unwrap(),
+            RandomEqualize::new(0.5).unwrap(),
+            RandomGamma::new(0.8..=1.2).unwrap(),
+            RandomGrayscale::new(0.1).unwrap(),
+            RandomHue::new(0.1).unwrap(),
+            RandomInvert::new(0.5).unwrap(),
+            RandomPhotometricDistort::new(),
+            RandomPosterize::new(4).unwrap(),
+            RandomSaturation::new(0.4).unwrap(),
+            RandomSolarize::new(128.0).unwrap(),
+            SolarizeAdd::new(64.0).unwrap(),
+        ],
+        ops![
+            GaussianBlur::new(5).unwrap(),
+            BoxBlur::new(3).unwrap(),
+            RandomAdjustSharpness::new(2.0).unwrap(),
+            Cutout::new(8).unwrap(),
+            RandomErasing::new(),
+            GridMask::new(),
+            GaussianNoise::new(),
+            Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5; 2], [0, 7]).unwrap(),
+        ],
+        ops![
+            AugMix::new(),
+            AutoAugment::new(),
+            RandAugment::new(),
+            RandomApply::new(flip()),
+            RandomChoice::new(vec![flip()]).unwrap(),
+            RandomOrder::new(flip()).unwrap(),
+            TrivialAugmentWide::new(),
+            MixUp::new(1.0).unwrap(),
+            CutMix::new(1.0).unwrap(),
+        ],
+        ops![
+            Normalize::imagenet(),
+            Convert::to(DType::F16),
+            View::new(DType::I16),
+            ToChannelsFirst,
+            ToChannelsLast,
+            ToDevice::new("auto").unwrap(),
+            OneHot::new(1000).unwrap(),
+            LabelSmoothing::new(0.1).unwrap(),
+            ReplaceLabel::new([0, 7], 1),
+            Squeeze,
+        ],
+    ]
+    .concat();
+    let names: Vec<&str> = by_constructor.iter().map(|op| op.name()).collect();
+    assert_eq!(names, registry().iter().map(|info| info.name).collect::<Vec<_>>());
+    for (op, info) in by_constructor.iter().zip(registry()) {
+        let entry = build(example(info)).unwrap();
+        assert_eq!(format!("{op:?}"), format!("{:?}", entry[0]));
     }
 }
 
@@ -224,11 +316,11 @@ fn what_is_no_list_of_ops_is_refused() {
 #[test]
 fn sizes_are_read_as_torchvision_reads_them() {
     let op = |size: SpecValue| shown("Resize", &[("size", size)]);
-    assert_eq!(op(256.into()), format!("[{:?}]", crate::Resize::short_side(256).unwrap()));
+    assert_eq!(op(256.into()), format!("[{:?}]", crate::Resize::new(256).unwrap()));
     let exact = op(numbers([100, 50]));
-    assert_eq!(exact, format!("[{:?}]", crate::Resize::new(100, 50).unwrap()));
+    assert_eq!(exact, format!("[{:?}]", crate::Resize::new((100, 50)).unwrap()));
     let most = shown("Resize", &[("size", 256.into()), ("max_size", 500.into())]);
-    let expected = crate::Resize::short_side(256).unwrap().max_size(500).unwrap();
+    let expected = crate::Resize::new(256).unwrap().max_size(500).unwrap();
     assert_eq!(most, format!("[{expected:?}]"));
     let long = [("size", 256.into()), ("side", "long".into())];
     let expected = crate::Resize::long_side(256).unwrap();
@@ -261,7 +353,7 @@ fn a_frame_is_as_torchvision_gives_it() {
         assert_eq!(shown("Pad", &frame), format!("[{expected:?}]"));
         let crop = [frame.to_vec(), vec![("size", 32.into()), ("pad_if_needed", true.into())]];
         let expected =
-            RandomCrop::new(32, 32).unwrap().padding(sides, PaddingMode::Reflect).unwrap();
+            RandomCrop::new(32).unwrap().padding(sides).unwrap().padding_mode(PaddingMode::Reflect);
         let expected = expected.pad_if_needed();
         assert_eq!(shown("RandomCrop", &crop.concat()), format!("[{expected:?}]"));
     }
@@ -279,14 +371,13 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
     let expected = ColorJitter::new(1.5, 0.0, 0.0).unwrap().hue(0.25).unwrap();
     assert_eq!(shown("ColorJitter", &jitter), format!("[{expected:?}]"));
     let jitter = [("contrast", range(0.5, 0.75)), ("hue", range(-0.125, 0.25))];
-    let (one, contrast, hue) = ((1.0, 1.0), (0.5, 0.75), (-0.125, 0.25));
-    let expected = ColorJitter::ranges(one, contrast, one, hue).unwrap();
+    let expected = ColorJitter::new(0.0, 0.5..=0.75, 0.0).unwrap().hue(-0.125..=0.25).unwrap();
     assert_eq!(shown("ColorJitter", &jitter), format!("[{expected:?}]"));
 
     let brightness = shown("RandomBrightness", &[("magnitude", range(0.5, 0.75))]);
-    assert_eq!(brightness, format!("[{:?}]", RandomBrightness::range(0.5, 0.75, 0.5).unwrap()));
+    assert_eq!(brightness, format!("[{:?}]", RandomBrightness::new(0.5..=0.75).unwrap()));
     let hue = shown("RandomHue", &[("hue", 0.25.into())]);
-    assert_eq!(hue, format!("[{:?}]", RandomHue::new(-0.25, 0.25, 0.5).unwrap()));
+    assert_eq!(hue, format!("[{:?}]", RandomHue::new(0.25).unwrap()));
 
     let affine = || RandomAffine::new(-30.0..=30.0).unwrap();
     for (shear, expected) in [
@@ -303,7 +394,7 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
 fn what_is_optional_reaches_the_op() {
     use crate::mixing::Partner;
     use crate::{CutMix, MixUp, RandomAffine, RandomErasing, RandomRotation};
-    let erasing = || RandomErasing::new(0.5, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+    let erasing = RandomErasing::new;
     let value = |value: SpecValue| shown("RandomErasing", &[("value", value)]);
     assert_eq!(value("random".into()), format!("[{:?}]", erasing().random()));
     assert_eq!(value(7.into()), format!("[{:?}]", erasing().value(7.0).unwrap()));
@@ -385,8 +476,8 @@ fn values_become_arguments() {
     assert_eq!(read!(numbers([3, 1]), ids), Some(vec![3, 1]));
     assert_eq!(read!("a", text), Some("a".to_owned()));
     assert_eq!(read!(vec![SpecValue::from("a")], texts), Some(vec!["a".to_owned()]));
-    assert_eq!(read!(30, range_or, |d| -d..=d), Some(-30.0..=30.0));
-    assert_eq!(read!(numbers([-5, 9]), range_or, |d| -d..=d), Some(-5.0..=9.0));
+    assert_eq!(read!(30, number_or_range), Some(NumberOrRange::Number(30.0)));
+    assert_eq!(read!(numbers([-5, 9]), number_or_range), Some(NumberOrRange::Range(-5.0..=9.0)));
     let ops = read!(vec![SpecValue::from("ToChannelsFirst"); 2], ops);
     assert_eq!(ops.map(|ops| ops.len()), Some(2));
 }

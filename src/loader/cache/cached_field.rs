@@ -66,7 +66,7 @@ mod tests {
         let values = [
             OwnedValue::Int(-4),
             OwnedValue::Float(0.5),
-            OwnedValue::Image(OwnedImage::rgb(1, 2, vec![1, 2, 3, 4, 5, 6])),
+            OwnedValue::Image(OwnedImage::rgb((1, 2), vec![1, 2, 3, 4, 5, 6])),
             OwnedValue::Image(OwnedImage::jpeg(vec![7])),
             OwnedValue::Bytes(vec![]),
             OwnedValue::NdArray(vec![8; 9]),

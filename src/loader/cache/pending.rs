@@ -69,7 +69,7 @@ impl<'a> PendingEntry<'a> {
         let decoded = image.decode(size.full()).ok();
         match decoded.and_then(|decoded| copied(decoded.view)) {
             Some(bytes) => {
-                let image = OwnedImage::rgb(size.height, size.width, bytes);
+                let image = OwnedImage::rgb(size, bytes);
                 self.fields.push(CachedField::held(field, OwnedValue::Image(image)));
                 true
             }

@@ -11,6 +11,7 @@ use crate::run::{Progress, Stage};
 use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop_engine::batch::{BatchSpec, Slot};
+use fuseloop_ops::author::{Op, OpClass};
 use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 
@@ -31,17 +32,21 @@ impl Source for Noise {
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let (mut rng, size) = (SampleKey::new(3, 0, sample.0).op(0), Size::new(40, 50));
         let pixels = (0..3 * size.pixels()).map(|_| rng.below(256) as u8).collect();
-        let image = OwnedImage::rgb(size.height, size.width, pixels);
-        Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64)])
+        let image = OwnedImage::rgb(size, pixels);
+        let target = OwnedValue::Float(sample.0 as f64);
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64), target])
     }
 }
 
-/// Builds a loader on the CPU, with an image and this list.
+/// Builds a loader on the CPU, with an image and this list, a label, and a target that is mixed like the image.
 fn loader(image: fn() -> Ops) -> Loader {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let target = field("target", FieldKind::Float);
+    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int), target];
+    let mixes = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
     let builder = Loader::from_source(Noise(fields)).device("cpu").batch_size(SAMPLES as usize);
-    let builder = builder.pipeline("image", image());
+    let targets: Ops = image().into_iter().filter(mixes).collect();
+    let builder = builder.pipeline("image", image()).pipeline("target", targets);
     builder.pipeline("label", ops![Squeeze, ToDevice::to(Device::Auto)]).build().unwrap()
 }
 
@@ -51,7 +56,8 @@ fn staging(loader: &Loader) -> LoaderStage {
     let lists: Vec<Ops> = outputs.iter().map(|output| output.ops(Epoch(0)).unwrap()).collect();
     let (source, setup, cache) = (&loader.source, &loader.setup, &mut KernelCache::default());
     let plans =
-        compile::plan_outputs(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
+        compile::plan_outputs(&**source, &outputs, &lists, &[true, true, false], setup, cache)
+            .unwrap();
     LoaderStage::new(Arc::clone(source), (plans, None), Epoch(0), setup, loader.shared.clone())
 }
 
@@ -74,7 +80,11 @@ fn filled(stage: &LoaderStage) -> Vec<Vec<Vec<u8>>> {
 fn head() -> Ops {
     let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
-    ops![RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap(), flip, jitter]
+    ops![
+        RandomResizedCrop::new(SIDE).unwrap().scale(0.3..=1.0).unwrap().ratio(0.8..=1.2).unwrap(),
+        flip,
+        jitter
+    ]
 }
 
 fn whole() -> Ops {
@@ -93,7 +103,7 @@ fn a_row_is_the_bytes_before_the_op_and_then_the_samples_record() {
     let (host, loader) = (loader(head), loader(whole));
     let stage = staging(&loader);
     let bytes = 3 * (SIDE * SIDE) as usize;
-    let [image, label] = stage.outputs() else { panic!("two outputs") };
+    let [image, label, _] = stage.outputs() else { panic!("three outputs") };
     assert_eq!((image.dtype, &*image.shape), (DType::F16, &[3, 24, 24][..]));
     assert!(matches!(image.rows, TensorRows::Device { staged } if staged >= bytes));
     assert_eq!(label.rows, TensorRows::Device { staged: 8 });
@@ -107,9 +117,9 @@ fn a_row_is_the_bytes_before_the_op_and_then_the_samples_record() {
 
 #[test]
 fn what_mixes_bytes_is_done_here_where_nothing_else_is_left() {
-    let mixed = || ops![CenterCrop::new(SIDE, SIDE).unwrap(), MixUp::new(1.0).unwrap()];
+    let mixed = || ops![CenterCrop::new(SIDE).unwrap(), MixUp::new(1.0).unwrap()];
     let moved = || {
-        let crop = CenterCrop::new(SIDE, SIDE).unwrap();
+        let crop = CenterCrop::new(SIDE).unwrap();
         ops![crop, ToDevice::to(Device::Auto), MixUp::new(1.0).unwrap()]
     };
     let (host, loader) = (loader(mixed), loader(moved));

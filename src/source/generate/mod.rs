@@ -132,12 +132,12 @@ impl Generator {
     /// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     /// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     /// let source = Generator::new(2, 16).name("train").source(fields, 64, |_epoch, sample| {
-    ///     let square = OwnedImage::rgb(8, 8, vec![u8::try_from(sample)?; 8 * 8 * 3]);
+    ///     let square = OwnedImage::rgb(8, vec![u8::try_from(sample)?; 8 * 8 * 3]);
     ///     Ok::<_, BoxError>(vec![OwnedValue::Image(square), OwnedValue::Int(sample as i64)])
     /// })?;
     /// let loader = Loader::from_source(source)
     ///     .batch_size(16)
-    ///     .pipeline("image", ops![RandomCrop::new(6, 6)?])
+    ///     .pipeline("image", ops![RandomCrop::new(6)?])
     ///     .build()?;
     /// assert_eq!(loader.epoch(0)?.count(), 4);
     /// # Ok::<(), BoxError>(())

@@ -44,7 +44,7 @@ pub type Record = Vec<OwnedValue>;
 ///
 ///     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
 ///         let shade = u8::try_from(sample.0)?;
-///         let square = OwnedImage::rgb(8, 8, vec![shade; 8 * 8 * 3]);
+///         let square = OwnedImage::rgb(8, vec![shade; 8 * 8 * 3]);
 ///         Ok(vec![OwnedValue::Image(square), OwnedValue::Int(i64::from(shade))])
 ///     }
 /// }
@@ -53,7 +53,7 @@ pub type Record = Vec<OwnedValue>;
 /// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
 /// let loader = Loader::from_source(Squares(fields))
 ///     .batch_size(16)
-///     .pipeline("image", ops![RandomCrop::new(6, 6)?])
+///     .pipeline("image", ops![RandomCrop::new(6)?])
 ///     .build()?;
 /// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
 /// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);

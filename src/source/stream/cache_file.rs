@@ -326,7 +326,7 @@ mod tests {
             OwnedValue::Image(if sample == 1 {
                 OwnedImage::png(vec![1, 2])
             } else {
-                OwnedImage::rgb(1, 1, vec![7; 3])
+                OwnedImage::rgb(1, vec![7; 3])
             }),
             OwnedValue::Bytes(vec![8; sample as usize]),
             OwnedValue::NdArray(vec![1, 2, 3, 4]),

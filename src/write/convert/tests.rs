@@ -85,7 +85,7 @@ impl Drawn {
             }),
             (_, FieldKind::RgbImage) => {
                 let pixels = (0..5 * 3 * 3).map(|i| (i * n) as u8).collect();
-                OwnedValue::Image(OwnedImage::rgb(5, 3, pixels))
+                OwnedValue::Image(OwnedImage::rgb((5, 3), pixels))
             }
             (name, FieldKind::Int) if name.ends_with("label") => OwnedValue::Int((n % 10) as i64),
             (_, FieldKind::Int) => OwnedValue::Int(i64::MIN + n as i64),

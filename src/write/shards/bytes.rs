@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn raw_pixels_are_a_png_of_the_same() {
         let pixels: Vec<u8> = (0..5 * 7 * 3).map(|n| (n * 37 % 251) as u8).collect();
-        let image = OwnedValue::Image(OwnedImage::rgb(5, 7, pixels.clone()));
+        let image = OwnedValue::Image(OwnedImage::rgb((5, 7), pixels.clone()));
         let png = of(image, FieldKind::RgbImage).unwrap();
         assert_eq!(extension(&png), "png");
         let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
         let mut back = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut back).unwrap();
         assert_eq!((info.width, info.height, back), (7, 5, pixels));
-        let nothing = OwnedValue::Image(OwnedImage::rgb(0, 7, vec![]));
+        let nothing = OwnedValue::Image(OwnedImage::rgb((0, 7), vec![]));
         assert!(of(nothing, FieldKind::RgbImage).unwrap_err().is_damage());
     }
 

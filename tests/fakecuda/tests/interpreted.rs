@@ -54,7 +54,7 @@ fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> Chec
         ToDevice::to(Device::Cuda(0)),
         RandomHorizontalFlip::new(0.5).unwrap(),
         RandomVerticalFlip::new(0.3).unwrap(),
-        RandomCrop::new(side.height, side.width).unwrap(),
+        RandomCrop::new(side).unwrap(),
     ];
     if dtype != DType::U8 {
         ops.push(Arc::new(Normalize::cifar10()));
@@ -101,17 +101,17 @@ fn random(number: u64) -> Option<CheckBatch> {
     let rng = &mut SampleKey::new(17, 0, number).op(0);
     let size = Size::new(2 + rng.below(9), 2 + rng.below(40));
     let colour: [fn() -> Arc<dyn Op>; 12] = [
-        || Arc::new(RandomBrightness::new(0.6, 0.7).unwrap()),
-        || Arc::new(RandomContrast::new(0.6, 0.7).unwrap()),
-        || Arc::new(RandomSaturation::new(0.6, 0.7).unwrap()),
-        || Arc::new(RandomHue::new(-0.4, 0.4, 0.7).unwrap()),
+        || Arc::new(RandomBrightness::new(0.6).unwrap().p(0.7).unwrap()),
+        || Arc::new(RandomContrast::new(0.6).unwrap().p(0.7).unwrap()),
+        || Arc::new(RandomSaturation::new(0.6).unwrap().p(0.7).unwrap()),
+        || Arc::new(RandomHue::new(0.4).unwrap().p(0.7).unwrap()),
         || Arc::new(ColorJitter::new(0.4, 0.4, 0.4).unwrap()),
-        || Arc::new(RandomSolarize::new(100.0, 0.5).unwrap()),
-        || Arc::new(RandomPosterize::new(3, 0.5).unwrap()),
-        || Arc::new(Gamma::new(1.7, 0.9).unwrap()),
-        || Arc::new(GaussianNoise::new(0.0, 0.1, true).unwrap()),
-        || Arc::new(Cutout::new(4, [9, 8, 7]).unwrap()),
-        || Arc::new(RandomTranslate::new(3, [1, 2, 3]).unwrap()),
+        || Arc::new(RandomSolarize::new(100.0).unwrap()),
+        || Arc::new(RandomPosterize::new(3).unwrap()),
+        || Arc::new(Gamma::new(1.7).unwrap().gain(0.9).unwrap()),
+        || Arc::new(GaussianNoise::new()),
+        || Arc::new(Cutout::new(4).unwrap().fill([9, 8, 7])),
+        || Arc::new(RandomTranslate::new(3).unwrap().fill([1, 2, 3])),
         || Arc::new(RandomGrayscale::new(0.5).unwrap()),
     ];
     let mut ops: Ops = ops![ToDevice::to(Device::Cuda(0)), RandomHorizontalFlip::new(0.5).unwrap()];

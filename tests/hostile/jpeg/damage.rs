@@ -171,7 +171,7 @@ fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
         .drop_last(false)
         .workers(2)
         .on_damaged(OnDamaged::Skip)
-        .pipeline("image", ops![Resize::new(16, 16).unwrap()])
+        .pipeline("image", ops![Resize::new((16, 16)).unwrap()])
         .build()
         .unwrap();
     let rows = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).sum();

@@ -98,7 +98,7 @@ fn damaged_samples_are_skipped_and_counted() {
             .drop_last(false)
             .workers(workers)
             .on_damaged(OnDamaged::Skip)
-            .pipeline("image", ops![Resize::new(16, 16).unwrap()])
+            .pipeline("image", ops![Resize::new((16, 16)).unwrap()])
             .build()
             .unwrap();
         let rows: usize = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).sum();

@@ -26,7 +26,8 @@ fn pictures(count: u64) -> (tempfile::TempDir, PathBuf) {
 
 /// Random crops and flips, whose rows show the draws.
 fn crops(side: u32) -> Ops {
-    let crop = RandomResizedCrop::new(side, 0.3..=1.0, 0.8..=1.2).unwrap();
+    let crop =
+        RandomResizedCrop::new(side).unwrap().scale(0.3..=1.0).unwrap().ratio(0.8..=1.2).unwrap();
     ops![crop, RandomHorizontalFlip::new(0.5).unwrap()]
 }
 

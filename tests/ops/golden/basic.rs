@@ -22,9 +22,9 @@ fn params(op: &str, factor: f32) -> Vec<f32> {
 
 fn single_op(op: &str) -> Ops {
     match op {
-        "brightness" => ops![RandomBrightness::new(1.0, 1.0).unwrap()],
-        "contrast" => ops![RandomContrast::new(1.0, 1.0).unwrap()],
-        "saturation" => ops![RandomSaturation::new(1.0, 1.0).unwrap()],
+        "brightness" => ops![RandomBrightness::new(1.0).unwrap().p(1.0).unwrap()],
+        "contrast" => ops![RandomContrast::new(1.0).unwrap().p(1.0).unwrap()],
+        "saturation" => ops![RandomSaturation::new(1.0).unwrap().p(1.0).unwrap()],
         op => panic!("no op {op}"),
     }
 }
@@ -77,7 +77,7 @@ fn colour_jitter_is_torchvisions_in_all_six_orders() {
 fn centre_crops_are_torchvisions_also_where_the_image_is_smaller() {
     for case in cases("crop.json") {
         let (height, width) = (number(&case["size"][0]), number(&case["size"][1]));
-        let out = run(ops![CenterCrop::new(height, width).unwrap()], &Image::of(&case), |_| ());
+        let out = run(ops![CenterCrop::new((height, width)).unwrap()], &Image::of(&case), |_| ());
         assert_eq!(sha256(&out), case["sha256"], "{case}");
     }
 }
@@ -109,13 +109,12 @@ fn resized(case: &Json, size: Size) -> Vec<u8> {
     let Size { height, width } = size;
     let image = Image::of(case);
     let Json::Array(window) = &case["window"] else {
-        return run(ops![Resize::new(height, width).unwrap()], &image, |_| ());
+        return run(ops![Resize::new((height, width)).unwrap()], &image, |_| ());
     };
     let &[top, left, rows, columns] = &window.iter().map(number).collect::<Vec<_>>()[..] else {
         panic!("a window has four numbers: {case}")
     };
-    let crop =
-        RandomResizedCrop::to(height, width, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let crop = RandomResizedCrop::new((height, width));
     run(ops![crop.unwrap()], &image, |draws| {
         let window = Window { top, left, height: rows, width: columns };
         draws.geometry[0] = (0, geometry_step::crop(window));

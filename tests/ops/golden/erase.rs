@@ -41,7 +41,7 @@ impl PixelOp for ToShares {
 fn erasing(case: &Json) -> RandomErasing {
     let values: Vec<f32> =
         case["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect();
-    let op = RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+    let op = RandomErasing::new().p(1.0).unwrap();
     match values[..] {
         [value] => op.value(value).unwrap(),
         [r, g, b] => op.values([r, g, b]).unwrap(),

@@ -44,7 +44,7 @@ fn sides(padding: &Json) -> Sides {
 
 fn padding_mode(case: &Json) -> PaddingMode {
     match case["padding_mode"].as_str().unwrap() {
-        "constant" => PaddingMode::Constant(color(&case["fill"]).unwrap_or_default()),
+        "constant" => PaddingMode::Constant,
         "edge" => PaddingMode::Edge,
         "reflect" => PaddingMode::Reflect,
         "symmetric" => PaddingMode::Symmetric,
@@ -55,7 +55,8 @@ fn padding_mode(case: &Json) -> PaddingMode {
 #[test]
 fn pads_are_torchvisions_in_all_modes() {
     assert_op("pad", 78, |case| {
-        ops![Pad::new(sides(&case["padding"])).unwrap().padding_mode(padding_mode(case))]
+        let pad = Pad::new(sides(&case["padding"])).unwrap().padding_mode(padding_mode(case));
+        ops![pad.fill(color(&case["fill"]).unwrap_or_default())]
     });
 }
 
@@ -66,8 +67,9 @@ fn random_crops_are_framed_as_pads_are() {
         let sides = sides(&case["padding"]);
         let height = image.size.height + sides.top + sides.bottom;
         let width = image.size.width + sides.left + sides.right;
-        let crop = RandomCrop::new(height, width).unwrap();
-        run(ops![crop.padding(sides, padding_mode(case)).unwrap()], image, |_| ())
+        let crop = RandomCrop::new((height, width)).unwrap();
+        let crop = crop.padding(sides).unwrap().padding_mode(padding_mode(case));
+        run(ops![crop.fill(color(&case["fill"]).unwrap_or_default())], image, |_| ())
     });
 }
 
@@ -75,7 +77,7 @@ fn random_crops_are_framed_as_pads_are() {
 fn centre_crops_are_torchvisions() {
     assert_op("center_crop", 33, |case| {
         let [height, width] = [0, 1].map(|side| number(&case["output_size"][side]));
-        ops![CenterCrop::new(height, width).unwrap()]
+        ops![CenterCrop::new((height, width)).unwrap()]
     });
 }
 
@@ -85,7 +87,7 @@ fn crops_are_torchvisions_also_where_they_leave_the_image() {
         let [top, left] = ["top", "left"].map(|name| case[name].as_i64().unwrap() as i32);
         let size = Size::new(number(&case["height"]), number(&case["width"]));
         // The padding is needed for the output type only: it declares that black may come in.
-        let crop = RandomCrop::new(size.height, size.width).unwrap().padding(1, [0; 3]).unwrap();
+        let crop = RandomCrop::new(size).unwrap().padding(1).unwrap();
         run(ops![crop], image, |draws| {
             draws.geometry = vec![(0, GeometryStep::CropPad { top, left, size, fill: [0; 3] })];
         })
@@ -112,9 +114,9 @@ fn resizes_are_torchvisions_by_size_by_short_side_and_by_long_side() {
         let resize = match &case["size"] {
             Json::Null => Resize::long_side(number(most)),
             Json::Array(sides) => match sides.iter().map(number).collect::<Vec<_>>()[..] {
-                [short] if most.is_null() => Resize::short_side(short),
-                [short] => Resize::short_side(short).unwrap().max_size(number(most)),
-                [height, width] => Resize::new(height, width),
+                [short] if most.is_null() => Resize::new(short),
+                [short] => Resize::new(short).unwrap().max_size(number(most)),
+                [height, width] => Resize::new((height, width)),
                 _ => panic!("one or two sides: {case}"),
             },
             _ => panic!("a size is a list: {case}"),

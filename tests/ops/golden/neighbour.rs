@@ -19,7 +19,7 @@ fn sharpness_is_torchvisions() {
     assert_eq!(cases.len(), 35);
     for (case, _) in cases {
         let factor = case["sharpness_factor"].as_f64().unwrap();
-        let ops = ops![RandomAdjustSharpness::new(factor, 1.0).unwrap()];
+        let ops = ops![RandomAdjustSharpness::new(factor).unwrap().p(1.0).unwrap()];
         assert_eq!(sha256(&run(ops, &Image::of(&case), |_| ())), case["sha256"], "{case}");
     }
 }
@@ -42,7 +42,7 @@ fn gaussian_blurs_are_torchvisions_but_for_the_last_bit_of_sums() {
     assert_eq!(cases.len(), 16);
     for (case, bytes) in cases {
         let (kernel, [x, y]) = (kernel(&case["kernel_size"]), sigma(&case));
-        let op = GaussianBlur::new(kernel, x..=x).unwrap();
+        let op = GaussianBlur::new(kernel).unwrap().sigma(x..=x).unwrap();
         let out = run(ops![op], &Image::of(&case), |draws| {
             let blur = RowFilter::GaussianBlur { kernel, sigma: [x as f32, y as f32] };
             if x == y {

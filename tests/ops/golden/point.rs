@@ -39,27 +39,34 @@ fn equalized_pictures_are_torchvisions() {
 
 #[test]
 fn posterized_pictures_are_torchvisions() {
-    check("posterize", 18, |case| ops![RandomPosterize::new(number(&case["bits"]), 1.0).unwrap()]);
+    check("posterize", 18, |case| {
+        ops![RandomPosterize::new(number(&case["bits"])).unwrap().p(1.0).unwrap()]
+    });
 }
 
 #[test]
 fn solarized_pictures_are_torchvisions() {
     check("solarize", 18, |case| {
-        ops![RandomSolarize::new(float(&case["threshold"]), 1.0).unwrap()]
+        ops![RandomSolarize::new(float(&case["threshold"])).unwrap().p(1.0).unwrap()]
     });
 }
 
 #[test]
 fn solarize_add_is_timms() {
     check("solarize_add", 12, |case| {
-        ops![SolarizeAdd::new(float(&case["add"]), float(&case["thresh"])).unwrap()]
+        ops![
+            SolarizeAdd::new(float(&case["add"]))
+                .unwrap()
+                .threshold(float(&case["thresh"]))
+                .unwrap()
+        ]
     });
 }
 
 #[test]
 fn gamma_is_torchvisions() {
     check("adjust_gamma", 26, |case| {
-        ops![Gamma::new(float(&case["gamma"]), float(&case["gain"])).unwrap()]
+        ops![Gamma::new(float(&case["gamma"])).unwrap().gain(float(&case["gain"])).unwrap()]
     });
 }
 
@@ -75,7 +82,7 @@ fn channel_orders_are_torchvisions() {
 fn hues_are_torchvisions() {
     check("adjust_hue", 40, |case| {
         let hue = float(&case["hue_factor"]);
-        ops![RandomHue::new(hue, hue, 1.0).unwrap()]
+        ops![RandomHue::new(hue..=hue).unwrap().p(1.0).unwrap()]
     });
 }
 
@@ -107,7 +114,7 @@ fn colour_jitter_with_hue_is_torchvisions_in_all_24_orders() {
         };
         let index = (0..24).find(is_it).unwrap();
         let [b, c, s, h] = [0, 1, 2, 3].map(|part| float(&case["factors"][part]));
-        let jitter = ColorJitter::ranges((b, b), (c, c), (s, s), (h, h)).unwrap();
+        let jitter = ColorJitter::new(b..=b, c..=c, s..=s).unwrap().hue(h..=h).unwrap();
         let out = run(ops![jitter], &Image::of(case), |draws| draws.orders = vec![(0, index)]);
         assert_eq!(sha256(&out), case["sha256"], "{case}");
         seen[index] += 1;

@@ -117,7 +117,9 @@ fn picks(case: &Json) -> (Vec<usize>, u32) {
 fn rand_augment_is_torchvisions_for_the_same_draws() {
     for case in cases_of("rand_augment") {
         let (actions, magnitude) = picks(&case);
-        let ops = ops![RandAugment::new(actions.len() as u32, magnitude).unwrap()];
+        let ops = ops![
+            RandAugment::new().num_ops(actions.len() as u32).unwrap().magnitude(magnitude).unwrap()
+        ];
         let outcomes = [&[0][..], &actions].concat();
         let all = outputs(ops, &Image::of(&case), 40_000, |drawn| drawn == outcomes);
         assert_among(&all, &outcomes, &case);
@@ -153,7 +155,7 @@ fn auto_augment_is_torchvisions_for_the_same_draws() {
         let cases = || cases.iter().filter(|case| case["policy"] == name);
         let image = Image::of(cases().next().unwrap());
         let both = |drawn: &[usize]| drawn[0] % 4 == 0b11;
-        let all = outputs(ops![AutoAugment::new(policy)], &image, 40_000, both);
+        let all = outputs(ops![AutoAugment::new().policy(policy)], &image, 40_000, both);
         for case in cases() {
             let index = number(&case["index"]) as usize;
             let [(_, first, _), (_, second, _)] = sub_policies(policy)[index];
@@ -167,7 +169,7 @@ fn auto_augment_is_torchvisions_for_the_same_draws() {
 /// The plan of a training list with a policy in it.
 fn training(policy: impl Op + 'static) -> ImagePlan {
     let ops = ops![
-        RandomResizedCrop::new(32, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO).unwrap(),
+        RandomResizedCrop::new(32).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
         policy,
         Normalize::imagenet(),
@@ -185,12 +187,12 @@ fn policies_are_at_most_a_loop_for_each_of_their_actions() {
         assert!(plan.blocks().len() <= most, "{}", plan.explain());
     };
     assert_loops(training(TrivialAugmentWide::new()), 2);
-    assert_loops(training(RandAugment::new(2, 9).unwrap()), 3);
+    assert_loops(training(RandAugment::new()), 3);
     for string in ["rand-m9-mstd0.5-inc1", "rand-tweights", "rand-t3aw", "rand-t3a"] {
         assert_loops(training(RandAugment::timm(string).unwrap()), 3);
     }
     for policy in [Policy::ImageNet, Policy::Cifar10, Policy::Svhn] {
-        assert_loops(training(AutoAugment::new(policy)), 3);
+        assert_loops(training(AutoAugment::new().policy(policy)), 3);
     }
 }
 
@@ -200,7 +202,7 @@ fn rand_augment_needs_few_loop_bodies() {
         return;
     }
     let image = Image { pixels: vec![100; 64 * 80 * 3], size: Size::new(64, 80) };
-    let kernel = Kernel::compile(training(RandAugment::new(2, 9).unwrap())).unwrap();
+    let kernel = Kernel::compile(training(RandAugment::new())).unwrap();
     let (mut draws, mut scratch) = (Draws::default(), Scratch::default());
     let mut out = vec![0; kernel.plan().sample_bytes()];
     for sample in 0..200 {

@@ -128,7 +128,7 @@ fn perspectives_are_torchvisions() {
             assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{case}: {ours:?}, not {theirs:?}");
         }
         let map = Map::perspective(theirs, image.size, image.size);
-        run(ops![RandomPerspective::new(0.5, 1.0).unwrap()], image, |draws| {
+        run(ops![RandomPerspective::new().p(1.0).unwrap()], image, |draws| {
             draws.geometry = vec![(0, warp(case, image.size, map))];
         })
     });

@@ -17,10 +17,7 @@ pub(crate) fn builder(stream: &Stream) -> LoaderBuilder {
         .seed(3)
         .drop_last(false)
         .batches_ahead(2)
-        .pipeline(
-            "image",
-            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
-        )
+        .pipeline("image", ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()])
 }
 
 /// A batch's number, its labels and its pixels.
@@ -73,8 +70,9 @@ fn a_stream_loads_as_its_pass_goes_with_and_without_a_known_end() {
         assert_loads(&numbers(5, count).held().stream());
     }
     for (count, drop_last) in [(0, false), (3, true)] {
-        let stream = builder(&numbers(5, count).held().stream()).drop_last(drop_last);
-        let mut run = stream.build().unwrap().epoch(2).unwrap();
+        let stream = numbers(5, count).held().stream();
+        let loader = builder(&stream).drop_last(drop_last).build().unwrap();
+        let mut run = loader.epoch(2).unwrap();
         let error = run.next().unwrap().unwrap_err().to_string();
         let want =
             "epoch 2 has no batch: the stream has no samples, or with `drop_last` fewer than 4";
@@ -91,10 +89,7 @@ fn a_source_as_a_stream_gives_the_batches_of_the_source() {
         .batch_size(4)
         .seed(3)
         .drop_last(true)
-        .pipeline(
-            "image",
-            ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
-        )
+        .pipeline("image", ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()])
         .build()
         .unwrap();
     let stream = Stream::of(Arc::new(source));
@@ -140,7 +135,7 @@ fn ranks_take_turns_at_the_places() {
                 .distributed(ranks)
                 .pipeline(
                     "image",
-                    ops![RandomCrop::new(4, 4).unwrap(), RandomBrightness::new(0.9, 0.5).unwrap()],
+                    ops![RandomCrop::new(4).unwrap(), RandomBrightness::new(0.9).unwrap()],
                 )
                 .build()
                 .unwrap();
@@ -281,7 +276,7 @@ fn an_inspector_opens_any_place_of_an_epoch() {
     let mut inspector = loader.inspect("image", 2).unwrap().unwrap();
     for position in [3, 4, 30, 0, 39, 39] {
         let found = inspector.sample(position).unwrap();
-        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, 6, vec![position as u8; 6 * 6 * 3]);
+        let OwnedImage { bytes, .. } = OwnedImage::rgb(6, vec![position as u8; 6 * 6 * 3]);
         assert_eq!(found.pixels, bytes);
         assert_eq!(found.row, wanted[position as usize * 48..][..48]);
     }

@@ -19,13 +19,13 @@ const SECOND: i64 = 100;
 type Row = (i64, Vec<u8>);
 
 fn crop() -> Ops {
-    let brightness = RandomBrightness::new(0.9, 0.5).unwrap();
-    ops![RandomCrop::new(4, 4).unwrap(), brightness]
+    let brightness = RandomBrightness::new(0.9).unwrap();
+    ops![RandomCrop::new(4).unwrap(), brightness]
 }
 
 fn inverted() -> Ops {
-    let brightness = RandomBrightness::new(0.3, 0.9).unwrap();
-    let (crop, invert) = (RandomCrop::new(4, 4).unwrap(), RandomInvert::new(0.7).unwrap());
+    let brightness = RandomBrightness::new(0.3).unwrap().p(0.9).unwrap();
+    let (crop, invert) = (RandomCrop::new(4).unwrap(), RandomInvert::new(0.7).unwrap());
     ops![invert, crop, brightness]
 }
 
@@ -172,7 +172,7 @@ fn the_lists_are_made_anew_with_the_others() {
     loader.set_pipeline("image", inverted()).unwrap();
     let alone = setting(from_mix()).pipeline("image", inverted()).build().unwrap();
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
-    let smaller = ops![RandomCrop::new(3, 4).unwrap()];
+    let smaller = ops![RandomCrop::new((3, 4)).unwrap()];
     let error = loader.set_pipeline("image", smaller).unwrap_err().to_string();
     assert!(error.contains("the rows are U8 [4, 4, 3] ChannelsLast"), "{error}");
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
@@ -210,7 +210,7 @@ fn labels_views_and_an_inspector_too() {
 
 #[test]
 fn mixing_stays_with_the_outputs_own_list() {
-    let plain = || ops![RandomCrop::new(4, 4).unwrap(), Convert::to(DType::F32)];
+    let plain = || ops![RandomCrop::new(4).unwrap(), Convert::to(DType::F32)];
     let mixed = move || {
         let mut ops = plain();
         ops.extend(ops![MixUp::new(1.0).unwrap()]);
@@ -235,11 +235,11 @@ fn what_does_not_fit_is_refused_with_words() {
         message(builder.pipeline_of(part, "image", ops()))
     };
     assert_eq!(
-        of(from_mix(), 1, || ops![RandomCrop::new(4, 5).unwrap()]),
+        of(from_mix(), 1, || ops![RandomCrop::new((4, 5)).unwrap()]),
         "output image: ops of component 1: the rows are U8 [4, 5, 3] ChannelsLast, expected U8 \
          [4, 4, 3] ChannelsLast as in the output's own list"
     );
-    let half = of(from_mix(), 0, || ops![RandomCrop::new(4, 4).unwrap(), Convert::to(DType::F16)]);
+    let half = of(from_mix(), 0, || ops![RandomCrop::new(4).unwrap(), Convert::to(DType::F16)]);
     assert!(half.contains("component 0: the rows are F16 [4, 4, 3]"), "{half}");
     let beyond = of(from_mix(), 2, crop);
     assert_eq!(

@@ -13,7 +13,7 @@ pub(crate) fn fields() -> Vec<FieldSpec> {
 }
 
 pub(crate) fn record(number: u64) -> Record {
-    let image = OwnedImage::rgb(6, 6, vec![number as u8; 6 * 6 * 3]);
+    let image = OwnedImage::rgb(6, vec![number as u8; 6 * 6 * 3]);
     vec![OwnedValue::Image(image), OwnedValue::Int(number as i64)]
 }
 

@@ -22,11 +22,7 @@ let loader = Loader::open("train.beton")?
     .seed(42)
     .pipeline_by_epoch("image", |epoch| {
         Ok::<_, ParamError>(ops![                    // called for each epoch
-            RandomResizedCrop::new(
-                160 + 4 * epoch.index(),             // progressive resizing
-                RandomResizedCrop::SCALE,
-                RandomResizedCrop::RATIO,
-            )?,
+            RandomResizedCrop::new(160 + 4 * epoch.index())?,   // progressive resizing
             RandomHorizontalFlip::new(0.5)?,
             ColorJitter::new(0.4, 0.4, 0.4)?,
             Normalize::imagenet(),
@@ -81,7 +77,7 @@ fn readme_device() -> Result<(), BoxError> {
 use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .pipeline("image", ops![
-        RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomResizedCrop::new(224)?,
         ToDevice::new("auto")?,                     // bytes cross the bus; one kernel from here on
         RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
     ])
@@ -99,7 +95,7 @@ use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .batch_size(256)
     .pipeline("image", ops![
-        RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,   // the host: decode, crop, resize
+        RandomResizedCrop::new(224)?,                              // the host: decode, crop, resize
         ToDevice::new("auto")?,                                    // u8, channels last, page-locked
         RandomHorizontalFlip::new(0.5)?,                           // one kernel from here on
         ColorJitter::new(0.4, 0.4, 0.4)?,
@@ -174,8 +170,8 @@ Ok(())
 fn sources_parts(photos: Stream, drawings: Stream) -> Result<(), BoxError> {
 let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
 let loader = Loader::from_stream(mix)
-    .pipeline("image", ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?])
-    .pipeline_of(1, "image", ops![CenterCrop::new(224, 224)?])      // of the drawings
+    .pipeline("image", ops![RandomResizedCrop::new(224)?.scale(0.1..=1.0)?])
+    .pipeline_of(1, "image", ops![CenterCrop::new(224)?])      // of the drawings
     .build()?;
 Ok(())
 }

@@ -35,21 +35,21 @@ pub(crate) fn builder(path: &Path, list: &'static str) -> LoaderBuilder {
 
 fn image(list: &str) -> Ops {
     let mut ops = ops![
-        RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap(),
+        RandomResizedCrop::new(SIDE).unwrap().scale(0.3..=1.0).unwrap().ratio(0.8..=1.2).unwrap(),
         ToDevice::new("cuda:0").unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
     ];
     match list {
         "normalize" => ops.extend(ops![Normalize::imagenet(), ToChannelsFirst]),
         "jitter" => ops.extend(ops![
-            RandomTranslate::new(9, [1, 2, 3]).unwrap(),
+            RandomTranslate::new(9).unwrap().fill([1, 2, 3]),
             ColorJitter::new(0.4, 0.4, 0.4).unwrap().hue(0.1).unwrap(),
-            RandomErasing::new(0.5, 0.02..=0.33, 0.3..=3.3).unwrap(),
+            RandomErasing::new(),
             Normalize::imagenet(),
             Convert::to(DType::Bf16),
         ]),
         "mixed" => ops.extend(ops![
-            RandomBrightness::new(0.5, 0.4).unwrap(),
+            RandomBrightness::new(0.5).unwrap().p(0.4).unwrap(),
             Normalize::imagenet(),
             Convert::to(DType::F16),
             ToChannelsFirst,
@@ -58,7 +58,7 @@ fn image(list: &str) -> Ops {
         ]),
         _ => {
             return ops![
-                CenterCrop::new(SIDE, SIDE).unwrap(),
+                CenterCrop::new(SIDE).unwrap(),
                 Normalize::imagenet(),
                 ToDevice::new("cuda:0").unwrap()
             ];
