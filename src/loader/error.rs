@@ -596,7 +596,6 @@ impl Cause for LoadErrorKind {
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
             | Self::NoWholeBatch { .. }
-            | Self::NoBatch { .. }
             | Self::Workers
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }

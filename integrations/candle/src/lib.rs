@@ -12,7 +12,7 @@
 //!     .batch_size(64)
 //!     .order(Order::Random)
 //!     .pipeline("image", ops![
-//!         RandomResizedCrop::new(224, 0.3..=1.0, RandomResizedCrop::RATIO)?,
+//!         RandomResizedCrop::new(224)?.scale(0.3..=1.0)?,
 //!         Normalize::imagenet(),
 //!         ToChannelsFirst,
 //!     ])

@@ -107,7 +107,7 @@ pub fn training(path: &Path) -> Result<LoaderBuilder> {
         .order(Order::Random)
         .seed(17)
         .pipeline_by_epoch("image", |epoch| {
-            let crop = RandomResizedCrop::new(side(epoch.0), 0.7..=1.0, RandomResizedCrop::RATIO)?;
+            let crop = RandomResizedCrop::new(side(epoch.0))?.scale(0.7..=1.0)?;
             Ok::<_, ParamError>(ops![crop, Normalize::imagenet(), ToChannelsFirst])
         });
     Ok(builder)
@@ -121,7 +121,7 @@ pub fn training(path: &Path) -> Result<LoaderBuilder> {
 pub fn evaluation(path: &Path) -> Result<LoaderBuilder> {
     let builder = Loader::open(path)?.batch_size(250).pipeline(
         "image",
-        ops![Resize::new(FULL_SIDE, FULL_SIDE)?, Normalize::imagenet(), ToChannelsFirst],
+        ops![Resize::new((FULL_SIDE, FULL_SIDE))?, Normalize::imagenet(), ToChannelsFirst],
     );
     Ok(builder)
 }
