@@ -638,9 +638,7 @@ impl Cause for LoadErrorKind {
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
-            | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
-            | Self::NoBatch { .. }
             | Self::Workers
             | Self::Index { .. }
             | Self::SkipOnRanks { .. }
