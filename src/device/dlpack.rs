@@ -105,13 +105,7 @@ struct CapsuleOwner {
     /// The shape, then the strides.
     sizes: Vec<i64>,
     /// When dropped, allows the memory to be used again.
-    _memory: MemoryOwner,
-}
-
-/// What keeps the memory of a tensor from being written to by the loader.
-pub(super) enum MemoryOwner {
-    Host(#[expect(dead_code, reason = "it is only dropped")] SharedBytes),
-    Device(#[expect(dead_code, reason = "it is only dropped")] ReaderGuard),
+    _memory: Box<dyn Send>,
 }
 
 /// A tensor for another library, deleted when dropped unless its ownership was passed on.
@@ -127,13 +121,13 @@ impl DlpackCapsule {
     pub(super) fn on_device(found: &LocatedTensor, guard: ReaderGuard) -> Self {
         let data = ptr::without_provenance_mut(found.address as usize);
         let device = DlpackDevice { kind: CUDA, ordinal: found.device as i32 };
-        Self::new(data, device, found.dtype, &found.shape, MemoryOwner::Device(guard))
+        Self::new(data, device, found.dtype, &found.shape, Box::new(guard))
     }
 
     /// Wraps a tensor of `shape` in host memory.
     pub(super) fn on_host(bytes: SharedBytes, dtype: DType, shape: &[usize]) -> Self {
         let device = DlpackDevice { kind: CPU, ordinal: 0 };
-        Self::new(bytes.start().cast(), device, dtype, shape, MemoryOwner::Host(bytes))
+        Self::new(bytes.start().cast(), device, dtype, shape, Box::new(bytes))
     }
 
     fn new(
@@ -141,7 +135,7 @@ impl DlpackCapsule {
         device: DlpackDevice,
         dtype: DType,
         shape: &[usize],
-        memory: MemoryOwner,
+        memory: Box<dyn Send>,
     ) -> Self {
         let (ndim, sizes) = (shape.len(), sizes(shape));
         let null = ptr::null_mut();
