@@ -636,7 +636,6 @@ impl Cause for LoadErrorKind {
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
-            | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
             | Self::Workers
             | Self::Index { .. }

@@ -101,11 +101,13 @@ fn stand_in(lines: &str, all: &str) -> bool {
 #[test]
 fn rust_is_compiled() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let examples = ["examples", "integrations/burn/examples", "integrations/candle/examples"];
-    let files = examples.iter().filter_map(|dir| fs::read_dir(root.join(dir)).ok()).flatten();
-    let sources = files.map(|file| file.unwrap().path());
-    let sources = sources.filter(|path| path.extension().is_some_and(|ext| ext == "rs"));
-    let examples = sources.map(|path| fs::read_to_string(path).unwrap());
+    let examples = fs::read_dir(root.join("examples")).unwrap().map(|file| file.unwrap().path());
+    let examples = examples.filter(|path| path.extension().is_some_and(|ext| ext == "rs"));
+    // The examples in the documentation of the bridges.
+    let bridges =
+        ["burn", "candle"].map(|name| root.join(format!("integrations/{name}/src/lib.rs")));
+    let examples = examples.chain(bridges);
+    let examples = examples.map(|path| fs::read_to_string(path).unwrap().replace("//! ", ""));
     let snippets = include_str!("snippets.rs");
     let compiled: Vec<String> = examples.chain([snippets.to_owned()]).collect();
     for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "rust") {
