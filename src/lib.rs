@@ -64,7 +64,7 @@
 //!
 //! | feature | default | what it adds | other crates that it brings |
 //! |---|---|---|---|
-//! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `hmac-sha256`, `libloading` |
+//! | `cuda` | yes | [batches on a GPU](device); needs no CUDA to build | `cudarc`, `hmac-sha256`, `libloading` |
 //! | `tar` | yes | WebDataset's tar shards, plain or packed with gzip or zstd | `ruzstd` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `remote` | | [datasets at addresses](source::remote): `s3://`, `gs://`, `http(s)://` | `object_store`, `reqwest`, `rustls`, `tokio`, .. |
