@@ -636,6 +636,7 @@ impl Cause for LoadErrorKind {
             Self::BatchSize
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
+            | Self::NoBatch { .. }
             | Self::NoWholeBatch { .. }
             | Self::Workers
             | Self::Index { .. }
