@@ -331,10 +331,10 @@ mod tests {
 
     /// # Safety
     ///
-    /// `tensor` has six bytes, which nothing else reads or writes.
-    unsafe fn tensor_bytes(tensor: &DlpackTensor) -> &mut [u8] {
+    /// `tensor` has six bytes, which nothing else reads or writes while the returned slice is used.
+    unsafe fn tensor_bytes<'a>(tensor: *const DlpackTensor) -> &'a mut [u8] {
         // SAFETY: the caller's promise.
-        unsafe { slice::from_raw_parts_mut(tensor.data.cast(), 6) }
+        unsafe { slice::from_raw_parts_mut((*tensor).data.cast(), 6) }
     }
 
     #[test]
