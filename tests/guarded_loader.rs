@@ -128,7 +128,7 @@ fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row()
     }
     let fails = Loader::open(&path).unwrap().batch_size(BATCH).build().unwrap();
     let error = fails.epoch(0).unwrap().next().unwrap().unwrap_err();
-    let message = std::error::Error::source(&error).unwrap().to_string();
+    let message = error.to_string();
     assert!(message.contains("64") && message.contains("65"), "both sizes are told: {message}");
 }
 

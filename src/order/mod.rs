@@ -37,7 +37,7 @@ mod subset;
 mod torch;
 mod weighted;
 
-pub use crate::error::BoxError;
+use crate::error::BoxError;
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
 pub(crate) use error::OrderError;

@@ -19,10 +19,12 @@ impl From<BoxError> for Error {
     }
 }
 
-/// Converts the error of opening or counting a dataset, which may be a text alone.
 #[cfg(any(feature = "remote", feature = "tar", feature = "tfrecord"))]
-pub(super) fn dataset_error(error: BoxError) -> Error {
-    of(error, ErrorKind::Format)
+impl Error {
+    /// Converts the error of opening or counting a dataset, which may be a text alone.
+    pub(super) fn of_dataset(error: BoxError) -> Self {
+        of(error, ErrorKind::Format)
+    }
 }
 
 /// Converts an error; `kind` is that of types unknown to this crate.

@@ -1,6 +1,5 @@
 //! Writes an index file beside each shard of a dataset, for `fuseloop index`.
 
-use super::boxed::dataset_error;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::index_file::{Kind, save};
@@ -58,7 +57,7 @@ pub fn index_shards(
     };
     let mut report = IndexReport::default();
     for one in parallel::map(shards.all(), one)? {
-        let (samples, bytes) = one.map_err(dataset_error)?;
+        let (samples, bytes) = one.map_err(Error::of_dataset)?;
         report.shards += 1;
         report.samples += samples;
         report.bytes += bytes;

@@ -568,7 +568,7 @@ fn folders_and_empty_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |path: &Path| {
         let error = Beton::open(path, &OpenOptions::default()).unwrap_err().to_string();
-        error.rsplit_once(": ").unwrap().1.to_owned()
+        error.split_once(": ").unwrap().1.to_owned()
     };
     assert_eq!(refusal(folder.path()), "not a regular file");
     let empty = folder.path().join("empty.beton");

@@ -9,6 +9,7 @@ mod collate;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(all(feature = "spec", feature = "write"))]
+mod errors;
 mod mistakes;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

@@ -118,12 +118,14 @@ const INNER: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The names that `mod.rs` of `module` takes from its files, each with its file.
+/// The names that `mod.rs` of `module` takes from its files, each with its file, and those that it takes from
+/// another module of the crate, each with `crate`.
 fn reexports(module: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join(format!("src/{module}/mod.rs"))).unwrap();
     let code = code(&text);
     let uses = code.match_indices("use ").filter_map(|(at, _)| {
         let (file, names) = code[at + 4..].split_once("::")?;
+        let names = if file == "crate" { names.split_once("::")?.1 } else { names };
         Some(heads(names).into_iter().map(|name| (name, file.to_owned())))
     });
     uses.flatten().collect()
@@ -344,7 +346,8 @@ fn wrong_inner_arrows(
     // A name that is neither a file's nor re-exported is defined by `mod.rs` itself.
     let find = |name: &str| layers.iter().position(|layer| *layer == name);
     let place_of = |name: &str| {
-        let defined = || names.get(name).and_then(|file| find(file));
+        let place = |file: &String| if file == "crate" { Some(0) } else { find(file) };
+        let defined = || names.get(name).and_then(place);
         find(name).or_else(defined).or_else(|| find("mod")).unwrap()
     };
     let wrong = used.iter().filter(|name| place_of(name) > offset);

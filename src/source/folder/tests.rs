@@ -367,7 +367,7 @@ fn a_table_without_a_header_is_path_and_label() {
     );
     assert!(message("path,image\na.jpg,1\n").contains("column name \"image\""));
     assert!(message("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
-    assert!(message("").contains("no .jpg"));
+    assert!(message("").contains("the table lists no image"));
 }
 
 /// Sets the times of a folder's directories to an hour ago.

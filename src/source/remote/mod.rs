@@ -89,7 +89,6 @@ mod tests;
 
 use super::ReadAt;
 #[cfg(feature = "remote")]
-use super::boxed::dataset_error;
 use crate::error::Error;
 use std::sync::Arc;
 
@@ -119,7 +118,7 @@ use none::open as opened;
 /// build lacks the feature `remote`. Errors never show the query of an address (the text after its `?`).
 pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, Error> {
     #[cfg(feature = "remote")]
-    return Ok(Arc::new(opened::Object::open(url).map_err(dataset_error)?));
+    return Ok(Arc::new(opened::Object::open(url).map_err(Error::of_dataset)?));
     #[cfg(not(feature = "remote"))]
     opened(url)
 }

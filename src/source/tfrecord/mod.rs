@@ -21,7 +21,6 @@ mod stream;
 mod tests;
 
 use crate::error::Error;
-use crate::source::boxed::dataset_error;
 use error::{TfRecordCause, TfRecordError};
 pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
@@ -99,7 +98,7 @@ impl TfRecords {
     /// Fails if a file can't be opened, is compressed or cut short, or has a damaged length, if there is no
     /// record, or if the options list no valid fields.
     pub fn open(spec: &str, options: &TfOptions) -> Result<Self, Error> {
-        Self::of_shards(Shards::open(spec)?, options).map_err(dataset_error)
+        Self::of_shards(Shards::open(spec)?, options).map_err(Error::of_dataset)
     }
 
     /// Opens a file that is in memory.

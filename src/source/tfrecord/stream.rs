@@ -14,7 +14,6 @@ use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Limits, SampleId};
-use crate::source::boxed::dataset_error;
 use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{
@@ -63,7 +62,7 @@ impl TfRecordStream {
             Some(first) if !options.asks() => features_of(first, limits),
             _ => FeatureColumns::asked(options),
         };
-        let features = features.map_err(dataset_error)?;
+        let features = features.map_err(Error::of_dataset)?;
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
         let (features, rank) = (Arc::new(features), (0, 1));
         Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank })
