@@ -37,7 +37,6 @@ mod subset;
 mod torch;
 mod weighted;
 
-use crate::error::BoxError;
 pub use custom::Sampler;
 pub(crate) use epoch::EpochOrder;
 pub(crate) use error::OrderError;
