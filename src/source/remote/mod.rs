@@ -88,7 +88,6 @@ mod server;
 mod tests;
 
 use super::ReadAt;
-#[cfg(feature = "remote")]
 use crate::error::Error;
 use std::sync::Arc;
 
