@@ -16,7 +16,8 @@ mod common;
 
 use common::median;
 use fuseloop::internals::order::{DatasetInfo, PreparedOrder};
-use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};
+use fuseloop::order::{Order, Ranks, Subset, Uneven};
+use fuseloop::source::BoxError;
 use fuseloop::{Epoch, SampleId};
 use std::hint::black_box;
 use std::time::Instant;

@@ -8,8 +8,9 @@ mod cache;
 mod collate;
 #[path = "../common/mod.rs"]
 mod common;
-#[cfg(all(feature = "spec", feature = "write"))]
+#[cfg(all(feature = "tables", feature = "tar", feature = "write"))]
 mod errors;
+#[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

@@ -2,8 +2,9 @@
 //! samples for any number of ranks.
 
 use fuseloop::internals::order::{DatasetInfo, EpochOrder, PreparedOrder, SampleCount};
-use fuseloop::order::{BoxError, Order, Ranks, Sampler, Subset, Uneven};
+use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use fuseloop::source::BoxError;
 use fuseloop_counts::rounds;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -4,8 +4,9 @@
 //! fixed, so that a test always passes or always fails; of other seeds, two in a thousand fail.
 
 use fuseloop::internals::order::{DatasetInfo, SampleCount};
-use fuseloop::order::{BoxError, Order, Ranks, Subset, Uneven};
+use fuseloop::order::{Order, Ranks, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId};
+use fuseloop::source::BoxError;
 use fuseloop_counts::rounds;
 use std::sync::Arc;
 
