@@ -22,7 +22,7 @@ use fuseloop::{Batch, Cursor, Loader};
 use fuseloop_burn::{float_tensor, int_tensor};
 use fuseloop_digits as digits;
 
-const EPOCHS: u32 = 4;
+const EPOCHS: u32 = 12;
 const LEARNING_RATE: f64 = 4e-3;
 
 /// Three convolutions, the mean of each channel, and a linear layer: any size of pictures fits.
@@ -138,13 +138,14 @@ fn train(dir: &Path) -> Result<(), Box<dyn Error>> {
             if epoch == 1 && batch.index() + 1 == loader.len() / 2 {
                 training.save(dir, &batches.cursor()?)?;
                 // From here on as in a new process.
-                loader = digits::training(&training_set)?.build()?;
+                let resumed = digits::training(&training_set)?.build()?;
                 let (saved, cursor) = Training::load(dir)?;
-                let compared = digits::compare(batches, loader.resume(&cursor)?)?;
+                let compared = digits::compare(batches, resumed.resume(&cursor)?)?;
                 println!(
                     "resumed in the middle of epoch {epoch}: the {compared} batches left are equal"
                 );
-                (training, batches) = (saved, loader.resume(&cursor)?);
+                (training, batches) = (saved, resumed.resume(&cursor)?);
+                loader = resumed;
             }
         }
         accuracy = training.accuracy(&evaluation)?;
