@@ -21,7 +21,7 @@ use fuseloop::{Batch, Cursor, Loader};
 use fuseloop_candle::to_tensor;
 use fuseloop_digits as digits;
 
-const EPOCHS: u32 = 12;
+const EPOCHS: u32 = 8;
 const LEARNING_RATE: f64 = 4e-3;
 
 /// Three convolutions, the mean of each channel, and a linear layer: any size of pictures fits.
