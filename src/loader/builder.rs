@@ -752,7 +752,7 @@ impl LoaderBuilder {
             compiled: Mutex::new(compiled),
             shared,
             position: Mutex::new(None),
-            engine: Engine::new(options)?,
+            engine: Arc::new(Engine::new(options)?),
         })
     }
 }

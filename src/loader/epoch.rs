@@ -6,7 +6,7 @@ use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::order::EpochOrder;
-use crate::run::{Delivery, EpochRun, RunOrder};
+use crate::run::{Delivery, Engine, EpochRun, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
 use crate::source::{Source, Upcoming};
 use std::fmt;
@@ -17,12 +17,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The batches of one epoch, in order; see [`Loader::epoch`](super::Loader::epoch).
 ///
-/// Yields nothing after an error. Dropping it early stops its work.
+/// Yields nothing after an error. Dropping it early stops its work. It may outlive its loader, whose threads end
+/// with the last of both.
 pub struct Batches {
     run: EpochRun<LoaderStage>,
     position: Arc<RunPosition>,
     /// Dropped after the run.
     _view: RunView,
+    /// Keeps the threads of a loader that was dropped.
+    _engine: Arc<Engine<LoaderStage>>,
 }
 
 /// Shows the epoch, and how many batches are left if that is known.
@@ -52,8 +55,9 @@ impl Batches {
         run: EpochRun<LoaderStage>,
         position: Arc<RunPosition>,
         view: Option<Arc<dyn Source>>,
+        engine: Arc<Engine<LoaderStage>>,
     ) -> Self {
-        Self { run, position, _view: RunView(view) }
+        Self { run, position, _view: RunView(view), _engine: engine }
     }
 
     /// Returns the epoch.

@@ -88,7 +88,8 @@ pub struct Loader {
     shared: stage::StageShared,
     /// The position of the run that was started last.
     position: Mutex<Option<Arc<RunPosition>>>,
-    engine: Engine<LoaderStage>,
+    /// Its threads end with the last owner: the loader, or batches that outlive it.
+    engine: Arc<Engine<LoaderStage>>,
 }
 
 /// Shows the dataset, what an epoch has, and the outputs.
@@ -245,7 +246,7 @@ impl Loader {
             Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Arc::clone(&position));
-        Ok(Batches::new(run, position, view))
+        Ok(Batches::new(run, position, view, Arc::clone(&self.engine)))
     }
 
     /// Starts the source for a run that reads `upcoming`. Returns the source that the run reads from, if

@@ -288,6 +288,18 @@ fn dropping_early_joins_quickly() {
 }
 
 #[test]
+fn batches_outlive_their_loader() {
+    let (_dir, path) = dataset::write(40, WriteMode::Jpg, varied);
+    let images = |batches: Batches| -> Vec<Vec<u8>> {
+        batches.map(|batch| batch.unwrap().bytes("image").unwrap().to_vec()).collect()
+    };
+    let loader = || builder(&path).workers(2).build().unwrap();
+    let kept = loader();
+    let batches = loader().epoch(0).unwrap();
+    assert_eq!(images(batches), images(kept.epoch(0).unwrap()));
+}
+
+#[test]
 fn the_plan_can_be_read() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
     let text = builder(&path).build().unwrap().explain();
