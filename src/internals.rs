@@ -34,7 +34,7 @@ pub mod loader {
     use crate::source::beton::PageStats;
     use std::time::Duration;
 
-    pub use crate::loader::error::{LoadErrorKind, LoadSampleError, SampleCause};
+    pub use crate::loader::error::{LoadCause, LoadSampleError, SampleCause};
     pub use crate::loader::inspect::{Inspected, Inspector, Phases};
     pub use crate::loader::stats::remedy;
 
@@ -131,7 +131,7 @@ pub mod run {
 pub mod source {
     use crate::sample::SampleId;
     use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
-    use crate::source::error::ReadErrorKind;
+    use crate::source::error::ReadCause;
     use crate::source::stream::Item;
     use crate::source::{
         Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, OpenOptions, OwnedValue, Value,
@@ -142,7 +142,7 @@ pub mod source {
 
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
-    pub use crate::source::generate::GenerateErrorKind;
+    pub use crate::source::generate::GenerateCause;
     pub use crate::source::open::{open_dataset, saved_listing};
 
     /// Reading ahead of remote objects.
@@ -155,7 +155,7 @@ pub mod source {
     /// The parts of a `.beton` file.
     pub mod beton {
         pub use crate::source::beton::*;
-        pub use crate::source::error::ReadErrorKind;
+        pub use crate::source::error::ReadCause;
     }
 
     pub trait BetonExt: Sized {
@@ -167,14 +167,10 @@ pub mod source {
         fn row_bytes(&self) -> usize;
         fn file_bytes(&self) -> u64;
         fn stored_values(&self) -> u64;
-        fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind>;
+        fn allocations(&self) -> Result<Vec<Allocation>, ReadCause>;
         fn samples(&self) -> impl Iterator<Item = SampleId> + use<Self>;
         fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError>;
-        fn stored<'a>(
-            &'a self,
-            ptr: u64,
-            buffer: &'a mut Buffer,
-        ) -> Result<&'a [u8], ReadErrorKind>;
+        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], ReadCause>;
         fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError>;
         fn field_stats(&self, field: usize) -> Option<FieldStats>;
     }
@@ -203,7 +199,7 @@ pub mod source {
             self.stored_values()
         }
 
-        fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
+        fn allocations(&self) -> Result<Vec<Allocation>, ReadCause> {
             self.allocations()
         }
 
@@ -215,11 +211,7 @@ pub mod source {
             self.owned(sample, field)
         }
 
-        fn stored<'a>(
-            &'a self,
-            ptr: u64,
-            buffer: &'a mut Buffer,
-        ) -> Result<&'a [u8], ReadErrorKind> {
+        fn stored<'a>(&'a self, ptr: u64, buffer: &'a mut Buffer) -> Result<&'a [u8], ReadCause> {
             self.stored(ptr, buffer)
         }
 
@@ -336,9 +328,9 @@ pub mod workload {
 pub mod write {
 
     pub use crate::write::atomic_file::TargetError;
-    pub use crate::write::convert::ConvertErrorKind;
-    pub use crate::write::copy_folder::RecutErrorKind;
-    pub use crate::write::error::WriteErrorKind;
+    pub use crate::write::convert::ConvertCause;
+    pub use crate::write::copy_folder::RecutCause;
+    pub use crate::write::error::WriteCause;
     pub use crate::write::image::ImageError;
     pub use crate::write::mode::OptionsError;
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};

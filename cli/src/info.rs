@@ -11,7 +11,7 @@ use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
-use fuseloop::internals::source::beton::{FieldError, OpenError, SourceError, SourceErrorKind};
+use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     Beton, BoxError, Buffer, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder,
@@ -78,7 +78,7 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
 
 fn has_unknown_field(error: &fuseloop::Error) -> bool {
     let kind = error.cause().map(|error: &SourceError| &error.kind);
-    matches!(kind, Some(SourceErrorKind::Open(OpenError::Field(FieldError::CustomUnknown { .. }))))
+    matches!(kind, Some(SourceCause::Open(OpenError::Field(FieldError::CustomUnknown { .. }))))
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {

@@ -1,7 +1,7 @@
 //! Chooses the samples and fields that are shown.
 
 use super::problem::Problem;
-use fuseloop::internals::loader::LoadErrorKind;
+use fuseloop::internals::loader::LoadCause;
 use fuseloop::internals::source::Escaped;
 use fuseloop::source::{Buffer, FieldKind, Value};
 use fuseloop::{Loader, SampleId};
@@ -43,7 +43,7 @@ pub(super) fn image_field(
         return Ok(asked.to_owned());
     }
     let name = name.to_owned();
-    let error = LoadErrorKind::NoSuchField { name, known: fields.join(", ") };
+    let error = LoadCause::NoSuchField { name, known: fields.join(", ") };
     Err(fuseloop::Error::from(error).into())
 }
 

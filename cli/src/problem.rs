@@ -4,18 +4,17 @@ use super::print::count;
 use fuseloop::batch::TensorError;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
-use fuseloop::internals::loader::{LoadErrorKind, LoadSampleError, SampleCause};
+use fuseloop::internals::loader::{LoadCause, LoadSampleError, SampleCause};
 use fuseloop::internals::plan::PlanError;
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::ListError;
 use fuseloop::internals::source::beton::{
-    FieldError, HeaderError, OpenError, ReadErrorKind, SourceError, SourceErrorKind,
+    FieldError, HeaderError, OpenError, ReadCause, SourceCause, SourceError,
 };
 use fuseloop::internals::spec::{ParseCause, ParseError};
 use fuseloop::internals::write::{
-    ConvertErrorKind, ImageError, OptionsError, RecutErrorKind, TargetError, WriteErrorKind,
-    WriteSampleError,
+    ConvertCause, ImageError, OptionsError, RecutCause, TargetError, WriteCause, WriteSampleError,
 };
 use fuseloop::ops::ParamError;
 use fuseloop::ops::internals::registry::{self, SpecCause, SpecError};
@@ -150,7 +149,7 @@ const DAMAGED: &str = "the sample is damaged: `fuseloop write` with `--verify --
 
 fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     match cause {
-        SampleCause::Read(ReadErrorKind::NoSuchSample { .. }) => {
+        SampleCause::Read(ReadCause::NoSuchSample { .. }) => {
             Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
         }
         SampleCause::Label(_) => Some("`OneHot` takes the largest label plus 1"),
@@ -171,22 +170,22 @@ fn library_help(error: &Error) -> Option<&'static str> {
     })
 }
 
-fn load_help(error: &LoadErrorKind) -> Option<&'static str> {
+fn load_help(error: &LoadCause) -> Option<&'static str> {
     match error {
-        LoadErrorKind::Other(error) => library_help(error),
-        LoadErrorKind::Source(error) => source_help(error),
-        LoadErrorKind::Plan { error, .. } => plan_help(error),
-        LoadErrorKind::BatchSize => Some("`--batch-size 64` is usual"),
-        LoadErrorKind::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
-        LoadErrorKind::Workers => Some("without `--workers` there is one for each core"),
-        LoadErrorKind::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
-        LoadErrorKind::Run(error) => run_help(error),
+        LoadCause::Other(error) => library_help(error),
+        LoadCause::Source(error) => source_help(error),
+        LoadCause::Plan { error, .. } => plan_help(error),
+        LoadCause::BatchSize => Some("`--batch-size 64` is usual"),
+        LoadCause::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
+        LoadCause::Workers => Some("without `--workers` there is one for each core"),
+        LoadCause::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
+        LoadCause::Run(error) => run_help(error),
         _ => None,
     }
 }
 
 fn source_help(error: &SourceError) -> Option<&'static str> {
-    let SourceErrorKind::Open(error) = &error.kind else { return None };
+    let SourceCause::Open(error) = &error.kind else { return None };
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some(NAME),
         OpenError::Io(error) if error.kind() == io::ErrorKind::InvalidInput => Some(WRITE),
@@ -252,44 +251,42 @@ fn run_help(error: &RunError) -> Option<&'static str> {
     }
 }
 
-fn write_help(error: &WriteErrorKind) -> Option<&'static str> {
+fn write_help(error: &WriteCause) -> Option<&'static str> {
     match error {
-        WriteErrorKind::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
+        WriteCause::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
             "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
         ),
-        WriteErrorKind::Sample { .. } => {
-            Some("`--damaged skip` leaves such images out and lists them")
-        }
-        WriteErrorKind::PageSize { .. } => Some("`--page-size 8388608` is the default"),
-        WriteErrorKind::Options { cause: OptionsError::Quality { .. }, .. } => {
+        WriteCause::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
+        WriteCause::PageSize { .. } => Some("`--page-size 8388608` is the default"),
+        WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
             Some("without `--jpeg-quality` JPEGs are stored as they are")
         }
-        WriteErrorKind::List(ListError::Empty { .. }) => {
+        WriteCause::List(ListError::Empty { .. }) => {
             Some("other formats can't be stored yet: convert them to JPEG or PNG first")
         }
-        WriteErrorKind::List(ListError::Io { source, .. }) => read_help(source),
-        WriteErrorKind::Target(error) => target_help(error),
-        WriteErrorKind::Write { source, .. } => io_help(source),
+        WriteCause::List(ListError::Io { source, .. }) => read_help(source),
+        WriteCause::Target(error) => target_help(error),
+        WriteCause::Write { source, .. } => io_help(source),
         _ => None,
     }
 }
 
-fn convert_help(error: &ConvertErrorKind) -> Option<&'static str> {
+fn convert_help(error: &ConvertCause) -> Option<&'static str> {
     match error {
-        ConvertErrorKind::Write(WriteErrorKind::Sample {
+        ConvertCause::Write(WriteCause::Sample {
             cause: WriteSampleError::TooLarge { .. },
             ..
         }) => Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`"),
-        ConvertErrorKind::Write(WriteErrorKind::Sample { .. }) => Some(
+        ConvertCause::Write(WriteCause::Sample { .. }) => Some(
             "`--damaged skip` leaves such samples out and lists them; complete outputs are kept",
         ),
-        ConvertErrorKind::Write(error) => write_help(error),
-        ConvertErrorKind::Source(error) => source_help(error),
-        ConvertErrorKind::Exists { .. } => Some("`--force` overwrites it"),
-        ConvertErrorKind::Journal { .. } => {
+        ConvertCause::Write(error) => write_help(error),
+        ConvertCause::Source(error) => source_help(error),
+        ConvertCause::Exists { .. } => Some("`--force` overwrites it"),
+        ConvertCause::Journal { .. } => {
             Some("run that conversion again to resume it, or start over with `--force`")
         }
-        ConvertErrorKind::Same { .. } | ConvertErrorKind::Inside { .. } => {
+        ConvertCause::Same { .. } | ConvertCause::Inside { .. } => {
             Some("choose another output: the original is never changed")
         }
         _ => None,
@@ -306,25 +303,25 @@ fn target_help(error: &TargetError) -> Option<&'static str> {
     }
 }
 
-fn recut_help(error: &RecutErrorKind) -> Option<&'static str> {
+fn recut_help(error: &RecutCause) -> Option<&'static str> {
     match error {
-        RecutErrorKind::Source(error) => match &error.kind {
-            SourceErrorKind::Open(OpenError::Io(error)) => read_help(error),
+        RecutCause::Source(error) => match &error.kind {
+            SourceCause::Open(OpenError::Io(error)) => read_help(error),
             _ => source_help(error),
         },
-        RecutErrorKind::Write(WriteErrorKind::Sample { .. }) => {
+        RecutCause::Write(WriteCause::Sample { .. }) => {
             Some("`--damaged skip` leaves such samples out and lists them")
         }
-        RecutErrorKind::Write(error) => write_help(error),
-        RecutErrorKind::List(ListError::Io { source, .. }) => read_help(source),
-        RecutErrorKind::Same { .. } | RecutErrorKind::Inside { .. } => {
+        RecutCause::Write(error) => write_help(error),
+        RecutCause::List(ListError::Io { source, .. }) => read_help(source),
+        RecutCause::Same { .. } | RecutCause::Inside { .. } => {
             Some("choose another path for the copy: the original is never changed")
         }
-        RecutErrorKind::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
-        RecutErrorKind::File { cause: ImageError::Read { .. }, .. } => {
+        RecutCause::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
+        RecutCause::File { cause: ImageError::Read { .. }, .. } => {
             Some("`--damaged skip` leaves such files out and lists them")
         }
-        RecutErrorKind::Target(error) => target_help(error),
+        RecutCause::Target(error) => target_help(error),
         _ => None,
     }
 }

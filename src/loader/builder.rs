@@ -7,7 +7,7 @@ use super::collate::Collate;
 use super::compile::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
@@ -610,21 +610,21 @@ impl LoaderBuilder {
     }
 
     /// Returns the file as a paged source, if a process cache is set.
-    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadErrorKind> {
+    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadCause> {
         let Some(options) = self.process_cache else { return Ok(None) };
         options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
-            LoadErrorKind::NoPages { dataset }
+            LoadCause::NoPages { dataset }
         })?;
         Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
     }
 
-    fn engine_options(&self) -> Result<EngineOptions, LoadErrorKind> {
+    fn engine_options(&self) -> Result<EngineOptions, LoadCause> {
         let defaults = EngineOptions::default();
         let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
         let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
-            return Err(LoadErrorKind::Workers);
+            return Err(LoadCause::Workers);
         };
         let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
         let options =
@@ -634,13 +634,13 @@ impl LoaderBuilder {
     }
 
     /// Returns the context for compiling the outputs on this rank.
-    fn setup_on_ranks(&self) -> Result<CompileContext, LoadErrorKind> {
+    fn setup_on_ranks(&self) -> Result<CompileContext, LoadCause> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
         let setup = CompileContext { counted_batches, ..self.setup };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(LoadErrorKind::SkipOnRanks { world: ranks.world() });
+            return Err(LoadCause::SkipOnRanks { world: ranks.world() });
         }
         Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
     }
@@ -658,10 +658,10 @@ impl LoaderBuilder {
     }
 
     /// Refuses settings that a stream can't support: those that need a sample out of sequence.
-    fn check_stream(&self) -> Result<(), LoadErrorKind> {
+    fn check_stream(&self) -> Result<(), LoadCause> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let world = self.ranks.map_or(1, Ranks::world);
-        let refused = |what: String, cure| Err(LoadErrorKind::Stream { what, cure });
+        let refused = |what: String, cure| Err(LoadCause::Stream { what, cure });
         if self.order != Order::Sequential {
             let what = format!("{} order", self.order.name());
             return refused(
@@ -689,15 +689,15 @@ impl LoaderBuilder {
     }
 
     /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
-    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadErrorKind> {
+    fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadCause> {
         let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
         if rows == 0 {
             let (samples, chosen) = (self.source.len(), subset.len());
             let (order, world) = (self.order.name().to_owned(), self.ranks.map_or(1, Ranks::world));
-            return Err(LoadErrorKind::NoSamples { dataset, samples, chosen, order, world });
+            return Err(LoadCause::NoSamples { dataset, samples, chosen, order, world });
         }
         if self.last == LastBatch::Drop && rows < batch_size as u64 {
-            return Err(LoadErrorKind::NoWholeBatch { dataset, rows, batch_size });
+            return Err(LoadCause::NoWholeBatch { dataset, rows, batch_size });
         }
         Ok(())
     }
@@ -713,9 +713,8 @@ impl LoaderBuilder {
         Ok(self.build_loader().map_err(|error| error.in_file(&positions))?)
     }
 
-    fn build_loader(mut self) -> Result<Loader, LoadErrorKind> {
-        let batch_size =
-            NonZeroUsize::new(self.setup.batch_size).ok_or(LoadErrorKind::BatchSize)?;
+    fn build_loader(mut self) -> Result<Loader, LoadCause> {
+        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadCause::BatchSize)?;
         let mut options = self.engine_options()?;
         let device_choice =
             self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;

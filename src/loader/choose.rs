@@ -1,6 +1,6 @@
 //! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
-use super::error::{LoadErrorKind, LoadSampleError};
+use super::error::{LoadCause, LoadSampleError};
 use super::outputs::no_such_field;
 use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
@@ -23,10 +23,10 @@ pub(super) fn subset(
     source: &dyn Source,
     indices: Option<Vec<u64>>,
     filters: &[(String, KeepFn)],
-) -> Result<Subset, LoadErrorKind> {
+) -> Result<Subset, LoadCause> {
     let samples = source.len();
     if let Some(&index) = indices.iter().flatten().find(|&&index| index >= samples) {
-        return Err(LoadErrorKind::Index { index, samples });
+        return Err(LoadCause::Index { index, samples });
     }
     if filters.is_empty() {
         return Ok(indices.map_or(Subset::All(samples), |ids| Subset::Listed(ids.into())));
@@ -47,13 +47,13 @@ fn filtered(
     (field, index): (&str, usize),
     ids: &[u64],
     keep: &KeepFn,
-) -> Result<Vec<u64>, LoadErrorKind> {
+) -> Result<Vec<u64>, LoadCause> {
     let mut buffer = Buffer::default();
     let mut accepted = Vec::with_capacity(ids.len());
     for &id in ids {
         buffer.forget();
         let value = source.value(SampleId(id), index, &mut buffer);
-        let value = value.map_err(|error| LoadErrorKind::Filter {
+        let value = value.map_err(|error| LoadCause::Filter {
             sample: SampleId(id),
             error: Box::new(LoadSampleError::of(
                 source,

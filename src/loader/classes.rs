@@ -1,32 +1,32 @@
 //! Compares the names of a dataset's classes with those expected.
 
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use crate::source::{ClassNames, Escaped, Source};
 
 /// The most differences that an error lists.
 const MOST_LISTED: usize = 5;
 
 /// Returns the names of a dataset's classes, none if they are not known.
-pub(super) fn names(source: &dyn Source) -> Result<ClassNames, LoadErrorKind> {
+pub(super) fn names(source: &dyn Source) -> Result<ClassNames, LoadCause> {
     let names = source.class_names();
     let names = names
-        .map_err(|error| LoadErrorKind::Classes { dataset: source.name(), error: error.into() })?;
+        .map_err(|error| LoadCause::Classes { dataset: source.name(), error: error.into() })?;
     Ok(names.unwrap_or_default())
 }
 
 /// Refuses a dataset whose classes have other names or numbers than expected.
-pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), LoadErrorKind> {
+pub(super) fn check(source: &dyn Source, expected: &ClassNames) -> Result<(), LoadCause> {
     let (found, dataset) = (names(source)?, source.name());
     if expected.iter().len() == 0 {
-        return Err(LoadErrorKind::NoClassesExpected { dataset });
+        return Err(LoadCause::NoClassesExpected { dataset });
     }
     if found.iter().len() == 0 {
-        return Err(LoadErrorKind::NoClasses { dataset });
+        return Err(LoadCause::NoClasses { dataset });
     }
     if found == *expected {
         return Ok(());
     }
-    Err(LoadErrorKind::OtherClasses { dataset, differences: differences(&found, expected) })
+    Err(LoadCause::OtherClasses { dataset, differences: differences(&found, expected) })
 }
 
 /// Lists classes of one side alone, and then those whose numbers differ.

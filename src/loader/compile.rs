@@ -5,7 +5,7 @@ use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::damaged::OnDamaged;
 use super::device::{self, DeviceChoice, Upload};
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
@@ -49,7 +49,7 @@ pub(super) fn compile(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadErrorKind> {
+) -> Result<CompiledEpoch, LoadCause> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
     let (mut plans, upload) = plan_on_device(source, outputs, &lists, setup, cache, choice)?;
     add_components(source, outputs, &mut plans, epoch, setup, cache)?;
@@ -66,7 +66,7 @@ fn plan_on_device(
     setup: &CompileContext,
     cache: &mut KernelCache,
     choice: &DeviceChoice,
-) -> Result<CompiledEpoch, LoadErrorKind> {
+) -> Result<CompiledEpoch, LoadCause> {
     if let Some(decision) = choice.decide(lists)? {
         let planned = plan_outputs(source, outputs, lists, &decision.staged, setup, cache);
         let planned = planned.and_then(|plans| {
@@ -87,7 +87,7 @@ fn plan_on_device(
 
 /// Refuses batches that would take more memory than the limits allow. Tensors whose samples differ in
 /// size do not count: the system only allocates the memory that samples reach.
-fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), LoadErrorKind> {
+fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), LoadCause> {
     let Some(batches) = setup.counted_batches else { return Ok(()) };
     let counted = tensors.iter().filter(|tensor| tensor.rows.sizes().is_none());
     let row_bytes = counted.fold(0, |sum: u64, tensor| {
@@ -96,7 +96,7 @@ fn check_batches(tensors: &[TensorSpec], setup: &CompileContext) -> Result<(), L
     let (batch_size, max) = (setup.batch_size, setup.decode.limits.max_batch_bytes);
     let bytes = row_bytes.saturating_mul(batch_size as u64).saturating_mul(batches);
     if bytes > max {
-        return Err(LoadErrorKind::BatchBytes { bytes, batches, batch_size, row_bytes, max });
+        return Err(LoadCause::BatchBytes { bytes, batches, batch_size, row_bytes, max });
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ pub(super) fn plan_outputs(
     staged: &[bool],
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<Vec<OutputPlan>, LoadErrorKind> {
+) -> Result<Vec<OutputPlan>, LoadCause> {
     let each = outputs.iter().zip(lists).zip(staged);
     let plans = each.map(|((output, ops), staged)| {
         plan_output(source, output, ops.clone(), *staged, setup, cache)
@@ -124,12 +124,12 @@ pub(super) fn plan_outputs(
 }
 
 /// Refuses size tensors that would have the name of an output.
-fn check_names(plans: &[OutputPlan]) -> Result<(), LoadErrorKind> {
+fn check_names(plans: &[OutputPlan]) -> Result<(), LoadCause> {
     let (tensors, _) = tensors(plans);
     let (outputs, sizes) = tensors.split_at(plans.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
-        Some(taken) => Err(LoadErrorKind::NameTaken { name: taken.name.clone() }),
+        Some(taken) => Err(LoadCause::NameTaken { name: taken.name.clone() }),
     }
 }
 
@@ -138,7 +138,7 @@ fn check_names(plans: &[OutputPlan]) -> Result<(), LoadErrorKind> {
 /// # Errors
 ///
 /// If a label is mixed by ops that no image has, or that images of different sizes have.
-fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErrorKind> {
+fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadCause> {
     let one = |work: &OutputPlan| match &work.work {
         FieldPlan::Image(kernel) => {
             let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
@@ -161,7 +161,7 @@ fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadErro
 }
 
 /// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be.
-fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadErrorKind> {
+fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCause> {
     let is_label = |work: &&OutputPlan| {
         let kind = &source.fields()[work.field].kind;
         matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
@@ -174,7 +174,7 @@ fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadErr
             let names = labels.iter().map(|label| Escaped(&label.name).to_string());
             let labels = names.collect::<Vec<_>>().join(", ");
             let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
-            return Err(LoadErrorKind::UnmixedLabel { output, ops, labels });
+            return Err(LoadCause::UnmixedLabel { output, ops, labels });
         }
     }
     Ok(())
@@ -190,7 +190,7 @@ fn mixer_names(ops: &Ops) -> String {
 }
 
 /// Returns the size of the images that are mixed by the same ops as a label.
-fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadErrorKind> {
+fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadCause> {
     let own = mixer_chain(ops);
     let mut sizes = plans.iter().filter_map(|work| match &work.work {
         FieldPlan::Image(kernel) if mixer_chain(kernel.plan().ops()) == own => {
@@ -199,12 +199,12 @@ fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, 
         _ => None,
     });
     let Some(size) = sizes.next() else {
-        return Err(LoadErrorKind::MixedAlone { output: label.to_owned(), ops: mixer_names(ops) });
+        return Err(LoadCause::MixedAlone { output: label.to_owned(), ops: mixer_names(ops) });
     };
     match sizes.find(|other| *other != size) {
         Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
             let (output, ops) = (label.to_owned(), mixer_names(ops));
-            Err(LoadErrorKind::MixedSizes { output, ops, sizes: [size, other] })
+            Err(LoadCause::MixedSizes { output, ops, sizes: [size, other] })
         }
         _ => Ok(size),
     }
@@ -218,7 +218,7 @@ fn plan_output(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<OutputPlan, LoadErrorKind> {
+) -> Result<OutputPlan, LoadCause> {
     let work = plan_field(source, output, ops, staged, setup, cache)?;
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
@@ -246,10 +246,10 @@ fn plan_field(
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<FieldPlan, LoadErrorKind> {
+) -> Result<FieldPlan, LoadCause> {
     let spec = &source.fields()[output.field];
     let name = || output.name.clone();
-    let plan = |error| LoadErrorKind::Plan { output: name(), error };
+    let plan = |error| LoadCause::Plan { output: name(), error };
     Ok(match &spec.kind {
         _ if let Some(collate) = &output.collate => {
             plan_collated(source, output, collate, &ops, setup)?
@@ -265,8 +265,7 @@ fn plan_field(
             }
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
-            let kernel =
-                kernel.map_err(|error| LoadErrorKind::Compile { output: name(), error })?;
+            let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
             FieldPlan::Image(Arc::new(kernel))
         }
         FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
@@ -282,23 +281,23 @@ fn plan_field(
 }
 
 /// Returns the error for a field that takes no ops.
-fn no_pipeline(spec: &FieldSpec) -> LoadErrorKind {
+fn no_pipeline(spec: &FieldSpec) -> LoadCause {
     let field = spec.name.clone();
     match spec.kind {
         FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } => {
-            LoadErrorKind::NoElementType { field, dtype }
+            LoadCause::NoElementType { field, dtype }
         }
-        _ => LoadErrorKind::NoPipeline { field, kind: spec.kind.word() },
+        _ => LoadCause::NoPipeline { field, kind: spec.kind.word() },
     }
 }
 
 /// Refuses masks that are known to be JPEGs.
-fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadErrorKind> {
+fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadCause> {
     match source.image_stats(field).map_or(0, |stats| stats.jpeg) {
         0 => Ok(()),
         jpegs => {
             let field = source.fields()[field].name.clone();
-            Err(LoadErrorKind::MaskJpegs { field, jpegs })
+            Err(LoadCause::MaskJpegs { field, jpegs })
         }
     }
 }
@@ -310,8 +309,8 @@ fn plan_collated(
     collate: &Collate,
     ops: &Ops,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadErrorKind> {
-    let refused = |error| LoadErrorKind::Collate { output: output.name.clone(), error };
+) -> Result<FieldPlan, LoadCause> {
+    let refused = |error| LoadCause::Collate { output: output.name.clone(), error };
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
     let mut collated = collate.plan(kind, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
@@ -344,10 +343,10 @@ fn within_limits(
     work: FieldPlan,
     field: &str,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadErrorKind> {
+) -> Result<FieldPlan, LoadCause> {
     let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
     let field = || field.to_owned();
-    if bytes > max { Err(LoadErrorKind::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
+    if bytes > max { Err(LoadCause::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
 }
 
 /// Plans and compiles the lists of the dataset's components for an epoch.
@@ -362,16 +361,16 @@ fn add_components(
     epoch: Epoch,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(), LoadErrorKind> {
+) -> Result<(), LoadCause> {
     for (output, work) in outputs.iter().zip(plans) {
         for (component, pipeline) in &output.component_ops {
-            let refused = |reason| LoadErrorKind::Component {
+            let refused = |reason| LoadCause::Component {
                 output: output.name.clone(),
                 component: *component,
                 reason,
             };
             let titled = output.named(format!("{} of component {component}", output.name));
-            let ops = pipeline.ops(epoch).map_err(|error| LoadErrorKind::ByEpoch {
+            let ops = pipeline.ops(epoch).map_err(|error| LoadCause::ByEpoch {
                 output: titled.name.clone(),
                 epoch,
                 error,
@@ -386,8 +385,8 @@ fn add_components(
 }
 
 /// Returns the device's share of an output: a copy of the host's row, or the ops that are left.
-fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadErrorKind> {
-    let refused = |error| LoadErrorKind::OnDevice { output: output.to_owned(), error };
+fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadCause> {
+    let refused = |error| LoadCause::OnDevice { output: output.to_owned(), error };
     let left = match work {
         FieldPlan::Image(kernel) if kernel.plan().staged().is_some() => {
             Some(DeviceOutput::Image(DeviceImage::new(kernel.shared_plan()).map_err(refused)?))
@@ -406,14 +405,14 @@ fn image_type(
     source: &dyn Source,
     field: usize,
     setup: &CompileContext,
-) -> Result<ImageType, LoadErrorKind> {
+) -> Result<ImageType, LoadCause> {
     let name = || source.fields()[field].name.clone();
     let Some(stats) = source.image_stats(field) else {
         let any = Dim { min: 1, max: LARGEST_SIDE };
         return Ok(ImageType::decoded(any, any));
     };
     let Some((min, max)) = stats.min.zip(stats.max) else {
-        return Err(LoadErrorKind::NoPictures { field: name() });
+        return Err(LoadCause::NoPictures { field: name() });
     };
     if setup.decode.exif_orientation && stats.jpeg > 0 {
         // Any image may be rotated by 90 degrees.
@@ -430,7 +429,7 @@ fn plan_copy(
     field: usize,
     kind: &FieldKind,
     setup: &CompileContext,
-) -> Result<FieldPlan, LoadErrorKind> {
+) -> Result<FieldPlan, LoadCause> {
     let name = || source.fields()[field].name.clone();
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
@@ -455,7 +454,7 @@ fn plan_copy(
         }
         _ => {
             let Some(longest) = source.longest(field) else {
-                return Err(LoadErrorKind::NoLongest { field: name() });
+                return Err(LoadCause::NoLongest { field: name() });
             };
             let longest = usize::try_from(longest).unwrap_or(usize::MAX);
             FieldPlan::Copied { dtype: DType::U8, shape: vec![longest] }

@@ -1,7 +1,7 @@
 //! One run over an epoch: its batches and its position.
 
 use super::cursor::{Cursor, CursorError};
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::error::Error;
@@ -98,13 +98,13 @@ impl Iterator for Batches {
             None if self.position.is_without_batches() && self.run.skipped() == 0 => {
                 self.position.failed();
                 let (epoch, rows) = (self.epoch(), self.position.rows);
-                return Some(Err(LoadErrorKind::NoBatch { epoch, rows }.into()));
+                return Some(Err(LoadCause::NoBatch { epoch, rows }.into()));
             }
             Some(Ok(batch)) => self.position.delivered(batch.index() + 1),
             Some(Err(_)) => self.position.failed(),
             None => self.position.ended(),
         }
-        next.map(|batch| batch.map_err(|error| LoadErrorKind::Run(error).into()))
+        next.map(|batch| batch.map_err(|error| LoadCause::Run(error).into()))
     }
 
     /// The upper bound is [`remaining`](Self::remaining). The lower bound is 0, because an error ends the
@@ -177,7 +177,7 @@ impl RunPosition {
         self.batches.load(Ordering::Relaxed) & !FAILED
     }
 
-    pub(super) fn cursor(&self) -> Result<Cursor, LoadErrorKind> {
+    pub(super) fn cursor(&self) -> Result<Cursor, LoadCause> {
         if self.delivery == Delivery::Unordered {
             return Err(CursorError::Unordered.into());
         }

@@ -13,9 +13,7 @@ use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
-use crate::source::{
-    BoxError, Escaped, NdType, ReadErrorKind, SampleLocation, Source, SourceError,
-};
+use crate::source::{BoxError, Escaped, NdType, ReadCause, SampleLocation, Source, SourceError};
 use crate::threads::ThreadsError;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::{Device, ParamError, Size};
@@ -23,7 +21,7 @@ use std::fmt;
 
 /// Why a loader could not be built, or why an epoch could not be started or ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadErrorKind {
+pub enum LoadCause {
     /// The dataset could not be opened, or a setting is invalid by itself.
     #[error(transparent)]
     Other(#[from] Error),
@@ -454,7 +452,7 @@ fn no_samples(dataset: &str, [samples, chosen]: [u64; 2], order: &str, world: u3
     format!("{dataset}: the {order} order makes an epoch of 0 out of {chosen} samples{ranks}")
 }
 
-impl LoadErrorKind {
+impl LoadCause {
     /// Adds the position of the op that the error is about, if the pipeline is from a file.
     pub(super) fn in_file(self, positions: &[(String, Vec<String>)]) -> Self {
         let op = match &self {
@@ -538,7 +536,7 @@ impl LoadSampleError {
 pub enum SampleCause {
     /// The bytes can't be read.
     #[error(transparent)]
-    Read(#[from] ReadErrorKind),
+    Read(#[from] ReadCause),
     /// The value is longer than the longest value that the source reported.
     #[error(
         "a value of {found} bytes is longer than the longest that the source reported, {longest}: fix `Source::longest`"
@@ -575,7 +573,7 @@ pub enum SampleCause {
 /// Converts the error of a source; errors of files and streams keep their type.
 impl From<BoxError> for SampleCause {
     fn from(error: BoxError) -> Self {
-        match error.downcast::<ReadErrorKind>() {
+        match error.downcast::<ReadCause>() {
             Ok(kind) => Self::Read(*kind),
             Err(error) => match error.downcast::<StreamEnd>() {
                 Ok(halt) => Self::Halt(*halt),
@@ -585,7 +583,7 @@ impl From<BoxError> for SampleCause {
     }
 }
 
-impl Cause for LoadErrorKind {
+impl Cause for LoadCause {
     fn details(&self) -> Details<'_> {
         let (pipeline, field) = (Details::of(ErrorKind::Pipeline), Details::of(ErrorKind::Field));
         let (parameter, memory) =

@@ -45,7 +45,7 @@ use cursor::{CursorError, PlanPrint};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-use error::LoadErrorKind;
+use error::LoadCause;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
 
@@ -162,7 +162,7 @@ impl Loader {
         Ok(self.start_at(cursor)?)
     }
 
-    fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadErrorKind> {
+    fn start_at(&self, cursor: &Cursor) -> Result<Batches, LoadCause> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
         cursor.check(&self.begin(epoch, &stage), stage.prints())?;
@@ -179,7 +179,7 @@ impl Loader {
     /// If no epoch was started, or batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, Error> {
         let position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = position.as_ref().ok_or(LoadErrorKind::Cursor(CursorError::NotBegun))?;
+        let position = position.as_ref().ok_or(LoadCause::Cursor(CursorError::NotBegun))?;
         Ok(position.cursor()?)
     }
 
@@ -190,7 +190,7 @@ impl Loader {
     ///
     /// If there is no such output, or the new ops do not fit. Nothing is changed then.
     pub fn set_pipeline(&self, output: &str, pipeline: impl Into<Pipeline>) -> Result<(), Error> {
-        self.engine.check_process().map_err(LoadErrorKind::from)?;
+        self.engine.check_process().map_err(LoadCause::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
         let outputs = outputs::replaced(&compiled.outputs, output, pipeline.into())?;
@@ -218,7 +218,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadErrorKind> {
+    ) -> Result<Batches, LoadCause> {
         self.start_in(self.order(epoch)?, epoch, stage, first_batch)
     }
 
@@ -228,7 +228,7 @@ impl Loader {
         epoch: Epoch,
         stage: &Arc<LoaderStage>,
         first_batch: u64,
-    ) -> Result<Batches, LoadErrorKind> {
+    ) -> Result<Batches, LoadCause> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, stage);
         let first = first_batch.saturating_mul(self.batch_size.get() as u64);
@@ -256,7 +256,7 @@ impl Loader {
         stage: &LoaderStage,
         epoch: Epoch,
         upcoming: Arc<dyn Upcoming>,
-    ) -> Result<Option<Arc<dyn Source>>, LoadErrorKind> {
+    ) -> Result<Option<Arc<dyn Source>>, LoadCause> {
         let run = RunPlan {
             seed: self.setup.seed,
             epoch,
@@ -266,13 +266,10 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        begun.map_err(|error| LoadErrorKind::Begin {
-            dataset: self.source.name(),
-            error: error.into(),
-        })
+        begun.map_err(|error| LoadCause::Begin { dataset: self.source.name(), error: error.into() })
     }
 
-    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadErrorKind> {
+    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadCause> {
         Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
     }
 
@@ -291,7 +288,7 @@ impl Loader {
     }
 
     /// Returns the stage of an epoch: the last epoch's, unless a list is compiled for each epoch.
-    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadErrorKind> {
+    fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadCause> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
         let recompile = || {
@@ -310,7 +307,7 @@ impl Loader {
         outputs: &[OutputSpec],
         epoch: Epoch,
         cache: &mut KernelCache,
-    ) -> Result<Arc<LoaderStage>, LoadErrorKind> {
+    ) -> Result<Arc<LoaderStage>, LoadCause> {
         let stage =
             LoaderStage::compile(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))

@@ -10,7 +10,7 @@
 //! draws of another draws the same numbers for the same op.
 
 use super::collate::Collate;
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use super::pipeline::Pipeline;
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, Source};
@@ -99,16 +99,16 @@ impl OutputSpec {
     }
 
     /// Returns the ops for an epoch.
-    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadErrorKind> {
+    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadCause> {
         let mut ops: Ops = vec![];
         for step in &self.steps {
             if step.keep > ops.len() {
                 let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
-                return Err(LoadErrorKind::Branch { output, keep, found });
+                return Err(LoadCause::Branch { output, keep, found });
             }
             ops.truncate(step.keep);
             let more = step.pipeline.ops(epoch);
-            ops.extend(more.map_err(|error| LoadErrorKind::ByEpoch {
+            ops.extend(more.map_err(|error| LoadCause::ByEpoch {
                 output: self.name.clone(),
                 epoch,
                 error,
@@ -131,7 +131,7 @@ impl OutputRequest {
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadErrorKind> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source);
         let mut shares = vec![];
@@ -157,10 +157,10 @@ impl OutputRequest {
             set_component_ops(&mut outputs, count, component, &output, pipeline)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
-        if outputs.is_empty() { Err(LoadErrorKind::NoOutputs) } else { Ok(outputs) }
+        if outputs.is_empty() { Err(LoadCause::NoOutputs) } else { Ok(outputs) }
     }
 
-    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadErrorKind> {
+    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadCause> {
         let named = self.pipelines.iter().map(|(name, _)| name);
         let mut named = named.chain(&self.without).chain(&self.masks);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
@@ -171,14 +171,14 @@ impl OutputRequest {
             field.is_some_and(|field| source.fields()[field].kind == FieldKind::RgbImage)
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
-            return Err(LoadErrorKind::MaskKind { field: field.clone() });
+            return Err(LoadCause::MaskKind { field: field.clone() });
         }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
             let mut before = self.pipelines[..index].iter();
             if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
                 let (first, second) = (first.clone(), second.clone());
-                return Err(LoadErrorKind::OneField { first, second });
+                return Err(LoadCause::OneField { first, second });
             }
         }
         Ok(())
@@ -214,10 +214,10 @@ impl OutputRequest {
 pub(super) fn check_recompile(
     outputs: &[OutputSpec],
     recompile: Option<bool>,
-) -> Result<(), LoadErrorKind> {
+) -> Result<(), LoadCause> {
     let by_epoch = || outputs.iter().find(|output| output.is_by_epoch());
     match by_epoch().filter(|_| recompile == Some(false)) {
-        Some(output) => Err(LoadErrorKind::Recompile { output: output.name.clone() }),
+        Some(output) => Err(LoadCause::Recompile { output: output.name.clone() }),
         None => Ok(()),
     }
 }
@@ -227,7 +227,7 @@ pub(super) fn replaced(
     outputs: &[OutputSpec],
     name: &str,
     pipeline: Pipeline,
-) -> Result<Vec<OutputSpec>, LoadErrorKind> {
+) -> Result<Vec<OutputSpec>, LoadCause> {
     let index = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
     let own = outputs[index].own;
@@ -249,10 +249,10 @@ fn add(
     outputs: &mut Vec<OutputSpec>,
     shares: &mut Vec<(usize, usize)>,
     extra: ExtraOutput,
-) -> Result<(), LoadErrorKind> {
+) -> Result<(), LoadCause> {
     let ExtraOutput { name, of, after, pipeline } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
-        return Err(LoadErrorKind::NameTaken { name });
+        return Err(LoadCause::NameTaken { name });
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
@@ -297,7 +297,7 @@ fn set_component_ops(
     component: usize,
     output: &str,
     pipeline: Pipeline,
-) -> Result<(), LoadErrorKind> {
+) -> Result<(), LoadCause> {
     let index = find(outputs, output)?;
     let own = outputs[index].own;
     let is_branched = outputs.iter().any(|output| {
@@ -313,25 +313,25 @@ fn set_component_ops(
         outputs[index].component_ops.push((component, pipeline));
         return Ok(());
     };
-    Err(LoadErrorKind::Component { output: output.to_owned(), component, reason })
+    Err(LoadCause::Component { output: output.to_owned(), component, reason })
 }
 
-fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadErrorKind> {
+fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadCause> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
-        LoadErrorKind::NoSuchOutput { name: name.to_owned(), known }
+        LoadCause::NoSuchOutput { name: name.to_owned(), known }
     })
 }
 
 /// Returns the error for an unknown field, with all field names and the names they are stored under.
-pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadErrorKind {
+pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadCause {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
             name if name == stored.name => Escaped(name).to_string(),
             name => format!("{name} (stored as {})", Escaped(&stored.name)),
         });
     let known = known.collect::<Vec<_>>().join(", ");
-    LoadErrorKind::NoSuchField { name: name.to_owned(), known }
+    LoadCause::NoSuchField { name: name.to_owned(), known }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -339,7 +339,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Sets the draws of each sharing output to those of the output at the end of its chain.
-fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadErrorKind> {
+fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadCause> {
     let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
     let with =
         |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
@@ -356,12 +356,7 @@ fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<
     Ok(())
 }
 
-fn shared(
-    outputs: &[OutputSpec],
-    output: usize,
-    with: usize,
-    reason: &'static str,
-) -> LoadErrorKind {
+fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> LoadCause {
     let name = |index: usize| outputs[index].name.clone();
-    LoadErrorKind::SharedDraws { output: name(output), with: name(with), reason }
+    LoadCause::SharedDraws { output: name(output), with: name(with), reason }
 }

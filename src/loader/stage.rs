@@ -6,7 +6,7 @@ use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint, plan_p
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
-use super::error::{LoadErrorKind, LoadSampleError, SampleCause};
+use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorSpec};
@@ -116,7 +116,7 @@ impl LoaderStage {
         setup: &CompileContext,
         cache: &mut KernelCache,
         shared: &StageShared,
-    ) -> Result<Self, LoadErrorKind> {
+    ) -> Result<Self, LoadCause> {
         let choice = &shared.device_choice;
         let compiled = compile(&**source, outputs, epoch, setup, cache, choice)?;
         Ok(Self::new(Arc::clone(source), compiled, epoch, setup, shared.clone()))

@@ -7,7 +7,7 @@ use super::stream::StreamEnd;
 use super::tar::TarError;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord::error::TfRecordError;
-use super::{BoxError, LocationError, ReadErrorKind, SourceError};
+use super::{BoxError, LocationError, ReadCause, SourceError};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::threads::ThreadsError;
 use std::io;
@@ -32,7 +32,7 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
     let known = error
         .downcast::<Error>()
         .map(|error| *error)
-        .or_else(typed::<ReadErrorKind>)
+        .or_else(typed::<ReadCause>)
         .or_else(typed::<ReadError>)
         .or_else(typed::<SourceError>)
         .or_else(typed::<OpenError>)

@@ -6,7 +6,7 @@ use std::io;
 /// The problem with a field of a sample.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ReadErrorKind {
+pub enum ReadCause {
     /// The dataset does not have this sample.
     #[error("no such sample: the file has {samples}")]
     NoSuchSample {
@@ -176,7 +176,7 @@ impl Cause for FileError {
     }
 }
 
-impl Cause for ReadErrorKind {
+impl Cause for ReadCause {
     fn details(&self) -> Details<'_> {
         match self {
             Self::NoSuchSample { .. } => Details::of(ErrorKind::Parameter),

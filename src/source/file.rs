@@ -24,7 +24,7 @@
 //! last change would show the cut, but the files of datasets are often touched only to keep them from
 //! being deleted as unused, and no run should end for that.
 
-use super::error::ReadErrorKind;
+use super::error::ReadCause;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io;
@@ -216,12 +216,12 @@ impl FileBytes {
         start: u64,
         size: u64,
         buffer: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8], ReadErrorKind> {
+    ) -> Result<&'a [u8], ReadCause> {
         let count = self.count(start, size)?;
         match self {
             Self::InMemory(bytes) => {
                 let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
-                let short = ReadErrorKind::Short { ptr: start, size, found: 0 };
+                let short = ReadCause::Short { ptr: start, size, found: 0 };
                 rest.and_then(|rest| rest.get(..count)).ok_or(short)
             }
             Self::Read { from, .. } => {
@@ -243,7 +243,7 @@ impl FileBytes {
         (start, size): (u64, u64),
         buffer: &'a mut Vec<u8>,
         check: Option<&mut LengthCheck>,
-    ) -> Result<&'a [u8], ReadErrorKind> {
+    ) -> Result<&'a [u8], ReadCause> {
         if let (Some(check), Self::Read { from, .. }) = (check, self)
             && let Some(file) = (&**from as &dyn Any).downcast_ref::<File>()
         {
@@ -267,7 +267,7 @@ impl FileBytes {
         start: u64,
         size: u64,
         buffer: &mut Vec<u8>,
-    ) -> Result<Range<usize>, ReadErrorKind> {
+    ) -> Result<Range<usize>, ReadCause> {
         let count = self.count(start, size)?;
         if let Self::Read { from, .. } = self {
             return read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer);
@@ -278,12 +278,12 @@ impl FileBytes {
     }
 
     /// Returns `size` as a `usize`, if there are that many bytes from `start` on.
-    fn count(&self, start: u64, size: u64) -> Result<usize, ReadErrorKind> {
+    fn count(&self, start: u64, size: u64) -> Result<usize, ReadCause> {
         let found = self.len().saturating_sub(start);
         if found < size {
-            return Err(ReadErrorKind::Short { ptr: start, size, found });
+            return Err(ReadCause::Short { ptr: start, size, found });
         }
-        usize::try_from(size).map_err(|_| ReadErrorKind::Memory { size })
+        usize::try_from(size).map_err(|_| ReadCause::Memory { size })
     }
 
     /// Returns a copy of the `size` bytes at offset `start`.
@@ -291,7 +291,7 @@ impl FileBytes {
     /// # Errors
     ///
     /// Fails as [`get`](Self::get) does.
-    pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, ReadErrorKind> {
+    pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, ReadCause> {
         let mut bytes = vec![];
         self.append(start, size, &mut bytes)?;
         Ok(bytes)
@@ -307,10 +307,10 @@ impl FileBytes {
         start: u64,
         size: u64,
         bytes: &mut Vec<u8>,
-    ) -> Result<(), ReadErrorKind> {
+    ) -> Result<(), ReadCause> {
         let count = self.count(start, size)?;
         let room = bytes.try_reserve_exact(count.saturating_add(LINE));
-        room.map_err(|_| ReadErrorKind::Memory { size })?;
+        room.map_err(|_| ReadCause::Memory { size })?;
         let old = bytes.len();
         match self {
             Self::InMemory(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
@@ -353,7 +353,7 @@ impl LengthCheck {
     }
 
     /// Notes a read of `size` bytes at `start`.
-    fn note(&mut self, file: &Arc<dyn ReadAt>, start: u64, size: u64) -> Result<(), ReadErrorKind> {
+    fn note(&mut self, file: &Arc<dyn ReadAt>, start: u64, size: u64) -> Result<(), ReadCause> {
         if !self.file.as_ref().is_some_and(|noted| Arc::ptr_eq(noted, file)) {
             self.pass()?;
             self.file = Some(Arc::clone(file));
@@ -369,12 +369,12 @@ impl LengthCheck {
     /// # Errors
     ///
     /// Fails if the file now ends before the end of a noted read.
-    pub(super) fn pass(&mut self) -> Result<(), ReadErrorKind> {
+    pub(super) fn pass(&mut self) -> Result<(), ReadCause> {
         let (Some((ptr, size)), Some(file)) = (self.last.take(), &self.file) else {
             return Ok(());
         };
         let found = file.len().map_err(|error| failed(ptr, size, &error))?.saturating_sub(ptr);
-        if found < size { Err(ReadErrorKind::Short { ptr, size, found }) } else { Ok(()) }
+        if found < size { Err(ReadCause::Short { ptr, size, found }) } else { Ok(()) }
     }
 }
 
@@ -401,14 +401,14 @@ fn append_exact(
     start: u64,
     count: usize,
     bytes: &mut Vec<u8>,
-) -> Result<(), ReadErrorKind> {
+) -> Result<(), ReadCause> {
     let (first, size) = (bytes.len(), count as u64);
     while bytes.len() < first + count {
         let done = bytes.len() - first;
         match from.append_at(bytes, count - done, start + done as u64) {
             // Nothing was appended, whatever count a user's reader returned.
             Ok(_) if bytes.len() <= first + done => {
-                return Err(ReadErrorKind::Short { ptr: start, size, found: done as u64 });
+                return Err(ReadCause::Short { ptr: start, size, found: done as u64 });
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -426,12 +426,12 @@ fn read_into(
     start: u64,
     count: usize,
     buffer: &mut Vec<u8>,
-) -> Result<Range<usize>, ReadErrorKind> {
+) -> Result<Range<usize>, ReadCause> {
     let size = count as u64;
     let room = count.saturating_add(LINE);
     if buffer.len() < room {
         let more = room - buffer.len();
-        buffer.try_reserve(more).map_err(|_| ReadErrorKind::Memory { size })?;
+        buffer.try_reserve(more).map_err(|_| ReadCause::Memory { size })?;
         buffer.resize(room, 0);
     }
     let skew = skew(buffer, start);
@@ -439,7 +439,7 @@ fn read_into(
     let (found, outcome) = fill(read, &mut buffer[range.clone()], start);
     outcome.map_err(|error| failed(start, size, &error))?;
     if found < count {
-        return Err(ReadErrorKind::Short { ptr: start, size, found: found as u64 });
+        return Err(ReadCause::Short { ptr: start, size, found: found as u64 });
     }
     Ok(range)
 }
@@ -471,8 +471,8 @@ fn address_gap(memory: &[u8], at: usize, start: u64) -> usize {
 }
 
 /// Returns the error of a read that the system refused.
-fn failed(ptr: u64, size: u64, error: &io::Error) -> ReadErrorKind {
-    ReadErrorKind::Io { ptr, size, kind: error.kind(), message: error.to_string() }
+fn failed(ptr: u64, size: u64, error: &io::Error) -> ReadCause {
+    ReadCause::Io { ptr, size, kind: error.kind(), message: error.to_string() }
 }
 
 /// Fills `bytes` from offset `start` on, and returns how many bytes were read: fewer than asked for only
@@ -520,10 +520,10 @@ pub(super) mod tests {
         let mut buffer = vec![];
         assert_eq!(bytes.get(4000, 1000, &mut buffer), Ok(&[7; 1000][..]));
         assert_eq!(bytes.get(10, 3, &mut buffer), Ok(&[7; 3][..]));
-        let beyond = ReadErrorKind::Short { ptr: 4001, size: 1000, found: 999 };
+        let beyond = ReadCause::Short { ptr: 4001, size: 1000, found: 999 };
         assert_eq!(bytes.get(4001, 1000, &mut buffer), Err(beyond));
         file.as_file().set_len(4100).unwrap();
-        let cut = ReadErrorKind::Short { ptr: 4000, size: 1000, found: 100 };
+        let cut = ReadCause::Short { ptr: 4000, size: 1000, found: 100 };
         assert_eq!(bytes.get(4000, 1000, &mut buffer), Err(cut));
         assert_eq!(bytes.len(), 5000);
     }
@@ -667,13 +667,13 @@ pub(super) mod tests {
         assert_eq!(read(0, (3000, 1000), &mut check), Ok(vec![7; 1000]));
         assert_eq!(read(0, (100, 10), &mut check), Ok(vec![7; 10]));
         cut("a", 3999);
-        let short = Err(ReadErrorKind::Short { ptr: 3000, size: 1000, found: 999 });
+        let short = Err(ReadCause::Short { ptr: 3000, size: 1000, found: 999 });
         assert_eq!(check.pass(), short);
         assert_eq!(check.pass(), Ok(()), "it was said");
         // The reads of a file are checked before another file is read.
         assert_eq!(read(0, (3000, 999), &mut check), Ok(vec![7; 999]));
         cut("a", 3500);
-        let short = Err(ReadErrorKind::Short { ptr: 3000, size: 999, found: 500 });
+        let short = Err(ReadCause::Short { ptr: 3000, size: 999, found: 500 });
         assert_eq!(read(1, (0, 10), &mut check).map(drop), short);
         assert_eq!(read(1, (0, 10), &mut check), Ok(vec![7; 10]));
         cut("b", 0);

@@ -60,7 +60,7 @@ pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 pub use columns::As;
 pub use concat::Concat;
 pub use dtype::NdType;
-pub(crate) use error::ReadErrorKind;
+pub(crate) use error::ReadCause;
 pub(crate) use escape::Escaped;
 pub use field_kind::{FieldKind, FieldSpec};
 pub use file::ReadAt;

@@ -15,7 +15,7 @@
 //!
 //! All files of a name have one format, which the end of the name tells.
 
-use super::beton::{OpenError, SourceErrorKind};
+use super::beton::{OpenError, SourceCause};
 use super::{
     Beton, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream, remote,
 };
@@ -163,7 +163,7 @@ fn beton(path: &Path) -> Result<Beton, Error> {
 /// Says of a file that is no `.beton` file, and not called one, that its extension tells no other format.
 fn unknown(path: &Path, error: SourceError) -> SourceError {
     match error {
-        SourceError { kind: SourceErrorKind::Open(OpenError::Header(header)), .. }
+        SourceError { kind: SourceCause::Open(OpenError::Header(header)), .. }
             if path.extension().is_none_or(|extension| extension != "beton") =>
         {
             SourceError { path: path.to_owned(), kind: OpenError::Unknown(header).into() }

@@ -16,7 +16,7 @@
 
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
-use crate::source::{Beton, ReadErrorKind, Source};
+use crate::source::{Beton, ReadCause, Source};
 use std::ops::Range;
 
 /// The number of times a finding occurred, and its first occurrence.
@@ -90,7 +90,7 @@ struct Extent {
 /// # Errors
 ///
 /// If the allocation table can't be read.
-pub fn layout(file: &Beton) -> Result<LayoutReport, ReadErrorKind> {
+pub fn layout(file: &Beton) -> Result<LayoutReport, ReadCause> {
     let mut records = file.allocations()?;
     let mut layout = LayoutReport { records: records.len() as u64, ..LayoutReport::default() };
     let end = file.header().alloc_table_ptr;

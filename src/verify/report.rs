@@ -2,7 +2,7 @@
 
 use crate::decode::DecodeError;
 use crate::sample::SampleId;
-use crate::source::{BoxError, Escaped, ReadErrorKind, SampleLocation};
+use crate::source::{BoxError, Escaped, ReadCause, SampleLocation};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,7 +78,7 @@ impl fmt::Display for DamageKind {
 pub(super) enum ValueError {
     /// The value can't be read from its file.
     #[error(transparent)]
-    Read(#[from] ReadErrorKind),
+    Read(#[from] ReadCause),
     /// The value is an image that can't be decoded.
     #[error(transparent)]
     Picture(#[from] DecodeError),
@@ -103,7 +103,7 @@ pub(super) enum ValueError {
 impl ValueError {
     /// Converts the error of a source; an error of a file keeps its type.
     pub(super) fn of_source(error: BoxError) -> Self {
-        match error.downcast::<ReadErrorKind>() {
+        match error.downcast::<ReadCause>() {
             Ok(kind) => Self::Read(*kind),
             Err(other) => Self::Source(Escaped(&other.to_string()).to_string()),
         }
@@ -122,7 +122,7 @@ impl ValueError {
 
     /// Returns the offset in the file, if the error itself has one.
     pub(super) fn offset(&self) -> Option<u64> {
-        use ReadErrorKind as E;
+        use ReadCause as E;
         match self {
             Self::Read(E::Cell { at, .. } | E::EmptyImage { at, .. }) => Some(*at),
             Self::Read(
@@ -137,8 +137,8 @@ impl ValueError {
     }
 }
 
-fn of_read(kind: &ReadErrorKind) -> DamageKind {
-    use ReadErrorKind as E;
+fn of_read(kind: &ReadCause) -> DamageKind {
+    use ReadCause as E;
     match kind {
         E::Cell { .. } | E::EmptyImage { .. } => DamageKind::Cell,
         E::NoAllocation { .. } | E::OutOfBounds { .. } => DamageKind::Pointer,

@@ -10,7 +10,7 @@
 //! Applying this to its own output produces the same bytes.
 
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutErrorKind, RecutOptions, Samples, WriteErrorKind,
+    FieldValue, ImageInput, ImageOptions, RecutCause, RecutOptions, Samples, WriteCause,
     WriteOptions, WriteReport, name_classes, write_samples,
 };
 use crate::error::{BoxError, Error};
@@ -45,10 +45,10 @@ pub fn recut_beton(
     Ok(recut(src.as_ref(), out.as_ref(), options)?)
 }
 
-fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutErrorKind> {
+fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutCause> {
     let beton = Beton::open_file(src, &options.limits.into())?;
     if is_same(src, out) {
-        return Err(RecutErrorKind::Same { path: out.to_owned() });
+        return Err(RecutCause::Same { path: out.to_owned() });
     }
     let image = ImageOptions { tile: Some(options.tile), ..ImageOptions::default() };
     let options = WriteOptions {
@@ -60,7 +60,7 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         limits: options.limits,
         ..WriteOptions::default()
     };
-    let unread = |error: BoxError| WriteErrorKind::Classes(error.into());
+    let unread = |error: BoxError| WriteCause::Classes(error.into());
     let names = Source::class_names(&beton).map_err(unread)?;
     let report = write_samples(&StoredSamples(&beton), beton.fields(), out, &options)?;
     name_classes(out, names.as_ref())?;

@@ -1,6 +1,6 @@
 //! Writes class names beside a dataset whose format can't store them: see `source/classes.rs`.
 
-use super::WriteErrorKind;
+use super::WriteCause;
 use super::atomic_file::{AtomicFile, TargetError};
 use super::step::ObserveStep;
 use crate::source::{ClassTable, is_class_file};
@@ -15,7 +15,7 @@ pub(super) fn put(
     path: &Path,
     table: Option<&ClassTable>,
     watch: &impl ObserveStep,
-) -> Result<(), WriteErrorKind> {
+) -> Result<(), WriteCause> {
     let Some(table) = table else {
         if is_class_file(path) {
             fs::remove_file(path).map_err(TargetError::io("delete it", path))?;
@@ -23,8 +23,7 @@ pub(super) fn put(
         return Ok(());
     };
     let target = AtomicFile::create(path)?;
-    let at_target =
-        |source| WriteErrorKind::Write { path: target.partial_path().to_owned(), source };
+    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
     target.file(watch).write_all(&table.to_bytes()).map_err(at_target)?;
     Ok(target.commit(watch)?)
 }

@@ -19,7 +19,7 @@ use super::report::{
 };
 use super::source_file::SourceFile;
 use super::staging::StagingDir;
-use super::{ImageError, WriteErrorKind};
+use super::{ImageError, WriteCause};
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
@@ -33,13 +33,13 @@ use std::thread::{self, ScopedJoinHandle};
 
 /// Why a dataset was not re-cut.
 #[derive(Debug, thiserror::Error)]
-pub enum RecutErrorKind {
+pub enum RecutCause {
     /// The `.beton` file can't be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The new `.beton` file can't be written.
     #[error(transparent)]
-    Write(#[from] WriteErrorKind),
+    Write(#[from] WriteCause),
     /// The folder can't be listed.
     #[error(transparent)]
     List(#[from] ListError),
@@ -79,7 +79,7 @@ pub enum RecutErrorKind {
     Threads(#[from] ThreadsError),
 }
 
-impl Cause for RecutErrorKind {
+impl Cause for RecutCause {
     fn details(&self) -> Details<'_> {
         match self {
             Self::Source(error) => error.details(),
@@ -148,7 +148,7 @@ fn copy_folder(
     src: &Path,
     dst: &Path,
     options: &RecutOptions,
-) -> Result<RecutFolderReport, RecutErrorKind> {
+) -> Result<RecutFolderReport, RecutCause> {
     check_outside(src, dst)?;
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links)?;
@@ -182,7 +182,7 @@ enum CopyOutcome {
 #[derive(Default)]
 struct CopyCounts {
     report: RecutFolderReport,
-    failed: Option<(usize, RecutErrorKind)>,
+    failed: Option<(usize, RecutCause)>,
 }
 
 impl FolderCopy<'_> {
@@ -192,7 +192,7 @@ impl FolderCopy<'_> {
     ///
     /// The error of the first failing file, in the order of the files: when one fails, all files before
     /// it are in progress or finished.
-    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutErrorKind> {
+    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutCause> {
         let progress = ProgressCounter::new(&self.options.progress, Some(self.files.len() as u64));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
@@ -221,12 +221,10 @@ impl FolderCopy<'_> {
         index: usize,
         recutter: &mut Recutter,
         report: &mut RecutFolderReport,
-    ) -> Result<(), RecutErrorKind> {
+    ) -> Result<(), RecutCause> {
         let (path, name) = &self.files[index];
         let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
-            Err(RecutErrorKind::File { cause, .. })
-                if self.options.damaged == OnUnreadable::Skip =>
-            {
+            Err(RecutCause::File { cause, .. }) if self.options.damaged == OnUnreadable::Skip => {
                 CopyOutcome::Skipped(cause)
             }
             done => done?,
@@ -242,8 +240,8 @@ impl FolderCopy<'_> {
         from: &Path,
         to: &Path,
         recutter: &mut Recutter,
-    ) -> Result<CopyOutcome, RecutErrorKind> {
-        let unreadable = |cause| RecutErrorKind::File { path: from.to_owned(), cause };
+    ) -> Result<CopyOutcome, RecutCause> {
+        let unreadable = |cause| RecutCause::File { path: from.to_owned(), cause };
         let mut source =
             SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
         let cut = source.recut(recutter);
@@ -270,13 +268,13 @@ fn on_threads(
     count: usize,
     work: &(impl Fn() -> CopyCounts + Sync),
     over: &AtomicBool,
-) -> Result<Vec<CopyCounts>, RecutErrorKind> {
+) -> Result<Vec<CopyCounts>, RecutCause> {
     thread::scope(|scope| {
         let spawn = |number| {
             let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
             builder.spawn_scoped(scope, work).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
-                RecutErrorKind::from(ThreadsError::Refused { wanted: count, source })
+                RecutCause::from(ThreadsError::Refused { wanted: count, source })
             })
         };
         let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;
@@ -286,7 +284,7 @@ fn on_threads(
 }
 
 /// Merges the work of all threads.
-fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutErrorKind> {
+fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutCause> {
     let failed = shares.iter_mut().filter_map(|share| share.failed.take());
     if let Some((_, error)) = failed.min_by_key(|(index, _)| *index) {
         return Err(error);

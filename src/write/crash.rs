@@ -11,7 +11,7 @@
 //! has returned. `FUSELOOP_CRASHES=10000` simulates more disks.
 
 use super::step::FileStep;
-use super::{FieldValue, FileRequest, WriteErrorKind, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, write_jobs};
 use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
 use std::fs;
 use std::io;
@@ -83,7 +83,7 @@ impl Case {
         self,
         out: &Path,
         watch: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-    ) -> Result<WriteReport, WriteErrorKind> {
+    ) -> Result<WriteReport, WriteCause> {
         let threads = NonZeroUsize::new(2);
         let options = WriteOptions { page_size: 4096, threads, ..WriteOptions::default() };
         let fields = self.fields();

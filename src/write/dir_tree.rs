@@ -1,7 +1,7 @@
 //! Lists a folder, and creates the same directories elsewhere.
 
 use super::atomic_file::TargetError;
-use super::copy_folder::RecutErrorKind;
+use super::copy_folder::RecutCause;
 use crate::source::{FolderWalk, Ignored, LinkCounts, Links, ListError, PendingDir, Rules};
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,15 +36,15 @@ impl DirTree {
 }
 
 /// Refuses a destination that is a file or inside the source folder, before anything is created there.
-pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutErrorKind> {
+pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutCause> {
     let real = fs::canonicalize(src).map_err(ListError::io(src))?;
     if fs::metadata(dst).is_ok_and(|found| !found.is_dir()) {
-        return Err(RecutErrorKind::NotAFolder { path: dst.to_owned() });
+        return Err(RecutCause::NotAFolder { path: dst.to_owned() });
     }
     let absolute = std::path::absolute(dst).map_err(TargetError::io("resolve", dst))?;
     let there = absolute.ancestors().find_map(|path| fs::canonicalize(path).ok());
     if there.is_some_and(|there| there.starts_with(&real)) {
-        return Err(RecutErrorKind::Inside { src: src.to_owned(), dst: dst.to_owned() });
+        return Err(RecutCause::Inside { src: src.to_owned(), dst: dst.to_owned() });
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub(super) fn make_dirs(
     src: &Path,
     dst: &Path,
     tree: &DirTree,
-) -> Result<Vec<PathBuf>, RecutErrorKind> {
+) -> Result<Vec<PathBuf>, RecutCause> {
     let mut created = Vec::with_capacity(tree.dirs.len());
     for dir in &tree.dirs {
         let is_top = dir.as_os_str().is_empty();
@@ -63,7 +63,7 @@ pub(super) fn make_dirs(
         fs::create_dir_all(&dir).map_err(TargetError::io("create the directory", &dir))?;
         let real = fs::canonicalize(&dir).map_err(TargetError::io("resolve", &dir))?;
         if real.ancestors().any(|real| tree.real.contains(real)) {
-            return Err(RecutErrorKind::Inside { src: src.to_owned(), dst: dir });
+            return Err(RecutCause::Inside { src: src.to_owned(), dst: dir });
         }
         created.push(dir);
     }

@@ -16,7 +16,7 @@ use super::file::{BetonBuilder, FileSizes};
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
-use super::{OnUnreadable, WriteErrorKind};
+use super::{OnUnreadable, WriteCause};
 use crate::panicked::message;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
@@ -75,11 +75,11 @@ pub(super) enum EngineError {
 
 impl EngineError {
     /// Adds the path of the file that was being written.
-    pub(super) fn at(self, writing: &Path) -> WriteErrorKind {
+    pub(super) fn at(self, writing: &Path) -> WriteCause {
         match self {
-            Self::Sample { sample, path, cause } => WriteErrorKind::Sample { sample, path, cause },
-            Self::Write(source) => WriteErrorKind::Write { path: writing.to_owned(), source },
-            Self::Threads(error) => WriteErrorKind::Threads(error),
+            Self::Sample { sample, path, cause } => WriteCause::Sample { sample, path, cause },
+            Self::Write(source) => WriteCause::Write { path: writing.to_owned(), source },
+            Self::Threads(error) => WriteCause::Threads(error),
         }
     }
 }

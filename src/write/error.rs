@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Why a write failed. The path is as it was before, except after a failed sync of its directory, or if
 /// only the file of class names beside it could not be written or deleted.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteErrorKind {
+pub enum WriteCause {
     /// A file can't have these fields.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -75,7 +75,7 @@ fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" ({path:?})"))
 }
 
-impl Cause for WriteErrorKind {
+impl Cause for WriteCause {
     fn details(&self) -> Details<'_> {
         match self {
             Self::Schema(_) => Details::of(ErrorKind::Field),

@@ -76,9 +76,9 @@ use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
 use crate::source::{ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, beside};
 use atomic_file::AtomicFile;
-pub(crate) use error::WriteErrorKind;
+pub(crate) use error::WriteCause;
 
-use copy_folder::RecutErrorKind;
+use copy_folder::RecutCause;
 use engine::EncodeEngine;
 use file::{BetonBuilder, Schema};
 use image::ImageError;
@@ -124,7 +124,7 @@ fn write_samples(
     fields: &[FieldSpec],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, WriteErrorKind> {
+) -> Result<WriteReport, WriteCause> {
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
@@ -136,7 +136,7 @@ fn write_samples(
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteErrorKind> {
+fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
     let table = names.map(ClassTable::of);
     classes::put(&beside(out), table.as_ref(), &unwatched)
 }
@@ -199,7 +199,7 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteErrorKind::from)?;
+    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
@@ -241,7 +241,7 @@ fn write_jobs<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
-) -> Result<WriteReport, WriteErrorKind> {
+) -> Result<WriteReport, WriteCause> {
     let FileRequest { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
@@ -253,8 +253,7 @@ fn write_jobs<J: Send>(
     };
     let threads = options.thread_count()?;
     let target = AtomicFile::create(out)?;
-    let at_target =
-        |source| WriteErrorKind::Write { path: target.partial_path().to_owned(), source };
+    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
     let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
         .map_err(at_target)?;
 

@@ -1,6 +1,6 @@
 //! The options of a write.
 
-use super::WriteErrorKind;
+use super::WriteCause;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
 use crate::recut::Tile;
@@ -69,10 +69,10 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    pub(super) fn checked_page_size(&self) -> Result<u32, WriteErrorKind> {
+    pub(super) fn checked_page_size(&self) -> Result<u32, WriteCause> {
         let found = self.page_size;
         if !found.is_power_of_two() || !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&found) {
-            return Err(WriteErrorKind::PageSize { found });
+            return Err(WriteCause::PageSize { found });
         }
         Ok(found)
     }
@@ -81,19 +81,19 @@ impl WriteOptions {
     pub(super) fn checked_images(
         &self,
         fields: &[FieldSpec],
-    ) -> Result<Vec<ImageOptions>, WriteErrorKind> {
+    ) -> Result<Vec<ImageOptions>, WriteCause> {
         let is_image = |name: &str| {
             fields.iter().any(|field| field.kind == FieldKind::RgbImage && field.name == name)
         };
         if let Some(name) = self.images.keys().find(|name| !is_image(name)) {
-            return Err(WriteErrorKind::NoSuchImageField { name: name.clone() });
+            return Err(WriteCause::NoSuchImageField { name: name.clone() });
         }
         let checked = |field: &FieldSpec| {
             let options = self.images.get(&field.name).unwrap_or(&self.image);
             options
                 .check()
                 .map(|()| options.clone())
-                .map_err(|cause| WriteErrorKind::Options { field: field.name.clone(), cause })
+                .map_err(|cause| WriteCause::Options { field: field.name.clone(), cause })
         };
         fields.iter().map(checked).collect()
     }

@@ -13,11 +13,11 @@
 
 use super::atomic_file::check_replaceable;
 use super::beton::stored_values;
-use super::convert::ConvertErrorKind;
+use super::convert::ConvertCause;
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
 use super::{
-    FieldValue, FileRequest, WriteErrorKind, WriteOptions, WriteReport, name_classes, write_jobs,
+    FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, name_classes, write_jobs,
 };
 use crate::error::{BoxError, Error};
 use crate::sample::{Limits, SampleId};
@@ -50,7 +50,7 @@ pub fn concat_beton(
 }
 
 /// Merges the class names of all files; returns `None` if one file has none.
-fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertErrorKind> {
+fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertCause> {
     let mut all: Option<ClassNames> = None;
     for path in paths {
         let Some(names) = names_of(&Beton::open_file(path, &(*limits).into())?)? else {
@@ -59,7 +59,7 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
         let both = all.unwrap_or_default().merged(names);
         let differ = "a class has another name in a file before it: the same number does not mean \
                       the same class";
-        all = Some(both.ok_or_else(|| ConvertErrorKind::Pick {
+        all = Some(both.ok_or_else(|| ConvertCause::Pick {
             path: path.to_path_buf(),
             reason: differ.to_owned(),
         })?);
@@ -68,9 +68,9 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
 }
 
 /// Returns the class names of a file.
-fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertErrorKind> {
+fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertCause> {
     let names = Source::class_names(file);
-    names.map_err(|error: BoxError| WriteErrorKind::Classes(error.into()).into())
+    names.map_err(|error: BoxError| WriteCause::Classes(error.into()).into())
 }
 
 /// Does the work of [`concat_beton`]; each step is shown to `watch`.
@@ -79,14 +79,14 @@ pub(super) fn concat(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertErrorKind> {
+) -> Result<WriteReport, ConvertCause> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         check_other(path, out)?;
         files.push(Beton::open_file(path, &options.limits.into())?);
     }
     let Some(first) = files.first() else {
-        return Err(ConvertErrorKind::Options { reason: "no files to concatenate" });
+        return Err(ConvertCause::Options { reason: "no files to concatenate" });
     };
     for (path, file) in paths.iter().zip(&files) {
         check_same_fields(paths[0], first.fields(), path, file.fields())?;
@@ -118,12 +118,12 @@ fn subset(
     samples: &[u64],
     out: &Path,
     options: &WriteOptions,
-) -> Result<WriteReport, ConvertErrorKind> {
+) -> Result<WriteReport, ConvertCause> {
     check_other(src, out)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
         let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
-        return Err(ConvertErrorKind::Pick { path: src.to_owned(), reason });
+        return Err(ConvertCause::Pick { path: src.to_owned(), reason });
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
@@ -166,13 +166,13 @@ fn write_parts(
     template: &Path,
     overwrite: bool,
     options: &WriteOptions,
-) -> Result<Vec<(PathBuf, WriteReport)>, ConvertErrorKind> {
+) -> Result<Vec<(PathBuf, WriteReport)>, ConvertCause> {
     let template = Template::parse(template)?;
     let file = Beton::open_file(src, &options.limits.into())?;
     let parts = split.ranges(file.len())?;
     if parts.len() > 1 && !template.has_number() {
         let reason = "the name has no number for several files: train-{000}.beton";
-        return Err(ConvertErrorKind::Options { reason });
+        return Err(ConvertCause::Options { reason });
     }
     let outs: Vec<PathBuf> =
         (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
@@ -180,7 +180,7 @@ fn write_parts(
         check_other(src, out)?;
         check_replaceable(out)?;
         if !overwrite && fs::symlink_metadata(out).is_ok() {
-            return Err(ConvertErrorKind::Exists { path: out.clone() });
+            return Err(ConvertCause::Exists { path: out.clone() });
         }
     }
     let page_size = Some(file.header().page_size);
@@ -198,8 +198,8 @@ fn write_parts(
 
 impl Split {
     /// Returns the range of samples of each file.
-    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertErrorKind> {
-        let refused = |reason| Err(ConvertErrorKind::Options { reason });
+    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertCause> {
+        let refused = |reason| Err(ConvertCause::Options { reason });
         let ends: Vec<u64> = match self {
             Self::Parts(0) => return refused("0 parts requested, expected at least 1"),
             Self::Parts(parts) if *parts > samples.max(1) => {
@@ -256,7 +256,7 @@ fn write_picked<'a>(
     out: &Path,
     options: &WriteOptions,
     watch: StepObserver<'_>,
-) -> Result<WriteReport, ConvertErrorKind> {
+) -> Result<WriteReport, ConvertCause> {
     let defaults = WriteOptions::default();
     let options = WriteOptions {
         page_size: page_size.unwrap_or(defaults.page_size),
@@ -280,11 +280,9 @@ fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> 
 }
 
 /// Refuses an output that is the file being read, as far as the system can tell.
-fn check_other(src: &Path, out: &Path) -> Result<(), ConvertErrorKind> {
+fn check_other(src: &Path, out: &Path) -> Result<(), ConvertCause> {
     match (fs::canonicalize(src), fs::canonicalize(out)) {
-        (Ok(src), Ok(found)) if src == found => {
-            Err(ConvertErrorKind::Same { path: out.to_owned() })
-        }
+        (Ok(src), Ok(found)) if src == found => Err(ConvertCause::Same { path: out.to_owned() }),
         _ => Ok(()),
     }
 }
@@ -294,7 +292,7 @@ fn check_same_fields(
     wanted: &[FieldSpec],
     path: &Path,
     found: &[FieldSpec],
-) -> Result<(), ConvertErrorKind> {
+) -> Result<(), ConvertCause> {
     if wanted == found {
         return Ok(());
     }
@@ -303,7 +301,7 @@ fn check_same_fields(
         Some((wanted, found)) => format!("{found:?}, expected {wanted:?}"),
         None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
-    Err(ConvertErrorKind::Fields { first: first.to_owned(), path: path.to_owned(), reason })
+    Err(ConvertCause::Fields { first: first.to_owned(), path: path.to_owned(), reason })
 }
 
 /// The limits for reading the parts that this library has just written itself.
@@ -378,7 +376,7 @@ mod tests {
             assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
         }
         let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
-        assert!(matches!(error.unwrap_err().cause(), Some(ConvertErrorKind::Exists { .. })));
+        assert!(matches!(error.unwrap_err().cause(), Some(ConvertCause::Exists { .. })));
     }
 
     #[test]

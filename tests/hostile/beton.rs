@@ -5,8 +5,7 @@
 use crate::counting::asked_for;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::beton::{
-    Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout, SourceError,
-    SourceErrorKind,
+    Allocation, Cell, Header, ImageCell, OpenError, ReadCause, RowLayout, SourceCause, SourceError,
 };
 use fuseloop::internals::source::{BetonExt as _, FieldSpecExt as _};
 use fuseloop::sample::{Limits, SampleId};
@@ -111,7 +110,7 @@ enum Held {
     Image(ImageMode, u32, u32, Vec<u8>),
 }
 
-type Row = Vec<Result<Held, ReadErrorKind>>;
+type Row = Vec<Result<Held, ReadCause>>;
 
 fn row(beton: &Beton, sample: SampleId) -> Row {
     let held = |value| match value {
@@ -170,7 +169,7 @@ fn a_file_cut_at_any_byte_is_refused_or_read_right() {
             opened += 1;
             assert_eq!(found.len(), want.len(), "cut at {end}");
             for (found, want) in found.iter().flatten().zip(want.iter().flatten()) {
-                let lost = matches!(found, Err(ReadErrorKind::NoAllocation { .. }));
+                let lost = matches!(found, Err(ReadCause::NoAllocation { .. }));
                 assert!(lost || found == want, "cut at {end}: {found:?}");
             }
         }
@@ -493,7 +492,7 @@ fn no_value_lies_in_a_table_or_past_the_end() {
         assert_eq!(array_at(ptr), None);
     }
     for ptr in [0, 24, start - 1, end - 3, end, end + 1000, u64::MAX - 3, u64::MAX] {
-        assert_eq!(array_at(ptr), Some(ReadErrorKind::OutOfBounds { ptr, size: 4, start, end }));
+        assert_eq!(array_at(ptr), Some(ReadCause::OutOfBounds { ptr, size: 4, start, end }));
     }
 }
 
@@ -557,7 +556,7 @@ fn the_path_is_said_once() {
     let error = Beton::open("/no/such.beton", &OpenOptions::default()).unwrap_err();
     assert_eq!(error.to_string().matches("such.beton").count(), 1, "{error}");
     let Some(error) = error.cause::<SourceError>() else { panic!("{error}") };
-    assert!(matches!(error.kind, SourceErrorKind::Open(OpenError::Io(_))));
+    assert!(matches!(error.kind, SourceCause::Open(OpenError::Io(_))));
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.owned(SampleId(2), 1).unwrap_err().in_file("train.beton");
     assert_eq!(error.to_string(), "train.beton: sample 2 (label): no such sample: the file has 2");

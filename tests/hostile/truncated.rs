@@ -8,8 +8,8 @@ use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldSpecExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
 use fuseloop::internals::source::beton::PagedBeton;
-use fuseloop::internals::source::beton::ReadErrorKind;
-use fuseloop::internals::source::beton::{Header, OpenError, SourceError, SourceErrorKind};
+use fuseloop::internals::source::beton::ReadCause;
+use fuseloop::internals::source::beton::{Header, OpenError, SourceCause, SourceError};
 use fuseloop::source::{
     Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, ProcessCache, Record, Source, Value,
 };
@@ -191,7 +191,7 @@ fn a_file_cut_under_its_pages_gives_what_is_left() {
                 Ok(value) => assert_eq!(value, want.borrowed()),
                 Err(error) => {
                     let plainly = source.beton().owned(sample, field).unwrap_err();
-                    assert!(matches!(plainly.kind, ReadErrorKind::Short { .. }));
+                    assert!(matches!(plainly.kind, ReadCause::Short { .. }));
                     assert_eq!(error.to_string(), plainly.kind.to_string());
                     failed += 1;
                 }
@@ -254,7 +254,7 @@ fn tables_of_a_terabyte_are_refused_at_once() {
         let error = Beton::open(&path, &OpenOptions::default()).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         let Some(error) = error.cause::<SourceError>() else { panic!("{error}") };
-        let found = matches!(error.kind, SourceErrorKind::Open(OpenError::TableBytes { .. }));
+        let found = matches!(error.kind, SourceCause::Open(OpenError::TableBytes { .. }));
         assert!(found, "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::dataset::{picture, varied};
 use fuseloop::internals::ErrorExt as _;
-use fuseloop::internals::source::GenerateErrorKind;
+use fuseloop::internals::source::GenerateCause;
 use fuseloop::internals::workload::jitter;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
@@ -156,7 +156,7 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
         "{message}"
     );
     assert_eq!(error.kind(), fuseloop::ErrorKind::Timeout);
-    let Some(GenerateErrorKind::TimedOut { waited, busy, .. }) = error.cause() else {
+    let Some(GenerateCause::TimedOut { waited, busy, .. }) = error.cause() else {
         panic!("{message}")
     };
     assert!(*waited >= ms(30) && busy[0].elapsed >= ms(30));

@@ -3,7 +3,7 @@
 
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::write::{TargetError, WriteErrorKind};
+use fuseloop::internals::write::{TargetError, WriteCause};
 use fuseloop::sample::SampleId;
 use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, OwnedValue};
@@ -180,7 +180,7 @@ fn a_live_writers_file_is_left_alone_and_a_killed_ones_is_deleted() {
     assert_eq!(partial.len(), 1);
     let error = try_write(&path, 3, |_| ()).unwrap_err();
     match error.cause() {
-        Some(WriteErrorKind::Target(TargetError::Busy { path: busy, partial: by })) => {
+        Some(WriteCause::Target(TargetError::Busy { path: busy, partial: by })) => {
             assert_eq!((busy, vec![by.clone()]), (&path, partial.clone()));
         }
         _ => panic!("{error}"),
@@ -268,7 +268,7 @@ fn a_place_that_takes_no_file_is_an_error() {
         let start = Instant::now();
         let error = try_write(Path::new(path), 1, |_| panic!("a sample is asked for")).unwrap_err();
         assert!(
-            matches!(error.cause(), Some(WriteErrorKind::Target(TargetError::Io { .. }))),
+            matches!(error.cause(), Some(WriteCause::Target(TargetError::Io { .. }))),
             "{error}"
         );
         assert!(start.elapsed() < Duration::from_secs(5));

@@ -6,7 +6,7 @@ use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::device::DeviceError;
 use fuseloop::internals::device::Gpu;
 use fuseloop::internals::jit;
-use fuseloop::internals::loader::LoadErrorKind;
+use fuseloop::internals::loader::LoadCause;
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop::loader::{Collate, Placement};
 use fuseloop::ops::author::{Dim, ImageType};
@@ -169,7 +169,7 @@ fn a_gpu_by_number_is_had_or_refused() {
     ] {
         let error = refusal(builder);
         assert!(
-            matches!(error.cause(), Some(LoadErrorKind::Device(DeviceError::NoDriver))),
+            matches!(error.cause(), Some(LoadCause::Device(DeviceError::NoDriver))),
             "{error:?}"
         );
         let line = error.to_string();

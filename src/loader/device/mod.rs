@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::error::LoadErrorKind;
+use super::error::LoadCause;
 use crate::batch::RowsMut;
 use crate::device::{
     DeviceError, DeviceOutput, DeviceProgram, DeviceStats, Gpu, GpuInfo, Uploader,
@@ -73,10 +73,10 @@ const HELD: usize = 4;
 
 impl DeviceRequest {
     /// Creates the device choice for batches of `rows` rows, `ahead` of which are started ahead.
-    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, LoadErrorKind> {
-        let asked = self.device.clone().transpose().map_err(LoadErrorKind::DeviceName)?;
+    pub(super) fn choice(&self, rows: usize, ahead: usize) -> Result<DeviceChoice, LoadCause> {
+        let asked = self.device.clone().transpose().map_err(LoadCause::DeviceName)?;
         let batches = self.batches.unwrap_or(ahead.saturating_add(HELD));
-        let batches = NonZeroUsize::new(batches).ok_or(LoadErrorKind::DeviceBatches)?;
+        let batches = NonZeroUsize::new(batches).ok_or(LoadCause::DeviceBatches)?;
         Ok(DeviceChoice { asked, rows, batches, decided: Mutex::new(None) })
     }
 }
@@ -158,12 +158,12 @@ impl DeviceChoice {
     }
 
     /// Refuses a GPU requested by number if no list has anything for it to do.
-    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadErrorKind> {
+    fn check_asked(&self, lists: &[Ops]) -> Result<(), LoadCause> {
         match self.asked {
             Some(device @ Device::Cuda(_))
                 if lists.iter().all(|ops| devices(ops).next().is_none()) =>
             {
-                Err(LoadErrorKind::NothingForDevice { device })
+                Err(LoadCause::NothingForDevice { device })
             }
             _ => Ok(()),
         }
@@ -180,7 +180,7 @@ impl DeviceChoice {
     /// # Errors
     ///
     /// If lists name several devices, or a GPU requested by number is not available.
-    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadErrorKind> {
+    pub(super) fn decide(&self, lists: &[Ops]) -> Result<Option<DeviceDecision>, LoadCause> {
         self.check_asked(lists)?;
         let Some(asked) = self.one_device(lists)? else { return Ok(None) };
         let staged = lists.iter().map(|ops| self.leaves_host(ops)).collect();
@@ -190,7 +190,7 @@ impl DeviceChoice {
             return Ok(Some(DeviceDecision { staged, asked, gpu, is_final: true }));
         }
         let number = if let Device::Cuda(number) = asked { number } else { 0 };
-        match Gpu::open(number).map_err(LoadErrorKind::Device) {
+        match Gpu::open(number).map_err(LoadCause::Device) {
             Ok(gpu) => Ok(Some(DeviceDecision { staged, asked, gpu, is_final: false })),
             Err(error) => self.use_cpu(asked, error).map(|()| None),
         }
@@ -201,12 +201,12 @@ impl DeviceChoice {
     pub(super) fn fall_back(
         &self,
         decision: &DeviceDecision,
-        error: LoadErrorKind,
-    ) -> Result<(), LoadErrorKind> {
+        error: LoadCause,
+    ) -> Result<(), LoadCause> {
         if decision.is_final { Err(error) } else { self.use_cpu(decision.asked, error) }
     }
 
-    fn use_cpu(&self, asked: Device, error: LoadErrorKind) -> Result<(), LoadErrorKind> {
+    fn use_cpu(&self, asked: Device, error: LoadCause) -> Result<(), LoadCause> {
         if asked != Device::Auto || !error.is_of_device() {
             return Err(error);
         }
@@ -221,7 +221,7 @@ impl DeviceChoice {
         &self,
         decision: &DeviceDecision,
         outputs: &[(usize, &DeviceOutput)],
-    ) -> Result<Upload, LoadErrorKind> {
+    ) -> Result<Upload, LoadCause> {
         let DeviceDecision { asked, gpu, .. } = decision;
         let program =
             DeviceProgram::new(&outputs.iter().map(|(_, output)| *output).collect::<Vec<_>>())?;
@@ -246,12 +246,12 @@ impl DeviceChoice {
     }
 
     /// Returns the common device of all lists that use one.
-    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, LoadErrorKind> {
+    fn one_device(&self, lists: &[Ops]) -> Result<Option<Device>, LoadCause> {
         let named = lists.iter().flat_map(devices).map(|own| self.asked.unwrap_or(own));
         let mut named = named.filter(|device| *device != Device::Cpu);
         let Some(first) = named.next() else { return Ok(None) };
         match named.find(|other| *other != first) {
-            Some(other) => Err(LoadErrorKind::TwoDevices { devices: [first, other] }),
+            Some(other) => Err(LoadCause::TwoDevices { devices: [first, other] }),
             None => Ok(Some(first)),
         }
     }

@@ -3,7 +3,7 @@
 use super::{FieldError, HeaderError, LayoutError};
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::SampleId;
-use crate::source::{Escaped, ReadErrorKind};
+use crate::source::{Escaped, ReadCause};
 use std::io;
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ pub struct SourceError {
     /// The file.
     pub path: PathBuf,
     /// The problem. It is part of the message, so it is not the error's `source`.
-    pub kind: SourceErrorKind,
+    pub kind: SourceCause,
 }
 
 /// The problem with a file, or with a sample of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SourceErrorKind {
+pub enum SourceCause {
     /// The file can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -44,7 +44,7 @@ pub enum OpenError {
     Unknown(HeaderError),
     /// A range of the file can't be read.
     #[error(transparent)]
-    Read(#[from] ReadErrorKind),
+    Read(#[from] ReadCause),
     /// A field descriptor is wrong.
     #[error(transparent)]
     Field(#[from] FieldError),
@@ -108,7 +108,7 @@ pub struct ReadError {
     /// The field's name; `#7` for an index without a field.
     pub field: String,
     /// The problem.
-    pub kind: ReadErrorKind,
+    pub kind: ReadCause,
 }
 
 impl ReadError {
@@ -122,8 +122,8 @@ impl ReadError {
 impl Cause for SourceError {
     fn details(&self) -> Details<'_> {
         let details = match &self.kind {
-            SourceErrorKind::Open(error) => error.details(),
-            SourceErrorKind::Read(error) => error.details(),
+            SourceCause::Open(error) => error.details(),
+            SourceCause::Read(error) => error.details(),
         };
         details.path(&self.path)
     }

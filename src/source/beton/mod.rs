@@ -26,7 +26,7 @@ mod row;
 mod stats;
 mod table;
 
-pub use error::{OpenError, ReadError, SourceError, SourceErrorKind};
+pub use error::{OpenError, ReadError, SourceCause, SourceError};
 use field::CustomRows;
 pub use field::{CustomRow, FieldError, parse_fields};
 pub use header::{Header, HeaderError};

@@ -16,7 +16,7 @@ use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
     BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, OwnedValue, ReadErrorKind, Record, SampleLocation, Source, Value, classes,
+    ImageStats, OwnedValue, ReadCause, Record, SampleLocation, Source, Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -263,7 +263,7 @@ impl Beton {
     /// # Errors
     ///
     /// Fails if the table can't be read.
-    pub(crate) fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
+    pub(crate) fn allocations(&self) -> Result<Vec<Allocation>, ReadCause> {
         Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
     }
 
@@ -275,7 +275,7 @@ impl Beton {
     ///
     /// # Errors
     ///
-    /// See [`ReadErrorKind`]. Never panics, whatever the file holds.
+    /// See [`ReadCause`]. Never panics, whatever the file holds.
     pub(crate) fn value<'a>(
         &'a self,
         sample: SampleId,
@@ -333,7 +333,7 @@ impl Beton {
             let (kind, at, cell) = self.cell(sample, field)?;
             match cell {
                 Cell::Image(cell) => self.checked_size(&cell, at),
-                _ => Err(ReadErrorKind::NotAnImage { found: kind.word() }),
+                _ => Err(ReadCause::NotAnImage { found: kind.word() }),
             }
         };
         size().map_err(|kind| self.read_error(sample, field, kind))
@@ -360,7 +360,7 @@ impl Beton {
         &'a self,
         ptr: u64,
         buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], ReadErrorKind> {
+    ) -> Result<&'a [u8], ReadCause> {
         let stored = self.data(ptr, self.stored_size(ptr, 0)?, StoredKind::Bytes)?;
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
@@ -381,7 +381,7 @@ impl Beton {
         &self,
         sample: SampleId,
         field: usize,
-    ) -> Result<ValueLocation<'_>, ReadErrorKind> {
+    ) -> Result<ValueLocation<'_>, ReadCause> {
         let (kind, at, cell) = self.cell(sample, field)?;
         let stored = match (cell, kind) {
             (Cell::Float(value), _) => return Ok(ValueLocation::InRow(Value::Float(value))),
@@ -403,13 +403,13 @@ impl Beton {
         &self,
         sample: SampleId,
         field: usize,
-    ) -> Result<(&FieldKind, u64, Cell<'_>), ReadErrorKind> {
+    ) -> Result<(&FieldKind, u64, Cell<'_>), ReadCause> {
         let kind = match self.fields.get(field) {
             Some(spec) => &spec.kind,
-            None => return Err(ReadErrorKind::NoSuchField { fields: self.fields.len() }),
+            None => return Err(ReadCause::NoSuchField { fields: self.fields.len() }),
         };
         let samples = self.header.num_samples;
-        let outside = ReadErrorKind::NoSuchSample { samples };
+        let outside = ReadCause::NoSuchSample { samples };
         if sample.0 >= samples {
             return Err(outside);
         }
@@ -420,51 +420,51 @@ impl Beton {
         let row = row.ok_or(outside)?;
         let at = at + self.layout.offset(field).unwrap_or_default() as u64;
         let cell = self.layout.cell(row, field).unwrap_or_default();
-        let cell = Cell::parse(kind, cell).map_err(|kind| ReadErrorKind::Cell { kind, at })?;
+        let cell = Cell::parse(kind, cell).map_err(|kind| ReadCause::Cell { kind, at })?;
         Ok((kind, at, cell))
     }
 
-    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<StoredBytes, ReadErrorKind> {
+    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<StoredBytes, ReadCause> {
         let size = self.checked_size(cell, at)?;
         let Size { height, width } = size;
         let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
         let expected = size.pixels() * RGB as u64;
         if mode == ImageMode::Raw && found != expected {
-            return Err(ReadErrorKind::RawSize { width, height, ptr, found, expected });
+            return Err(ReadCause::RawSize { width, height, ptr, found, expected });
         }
         self.data(ptr, found, StoredKind::Image { mode, width, height })
     }
 
-    pub(super) fn checked_size(&self, cell: &ImageCell, at: u64) -> Result<Size, ReadErrorKind> {
+    pub(super) fn checked_size(&self, cell: &ImageCell, at: u64) -> Result<Size, ReadCause> {
         let size = Size::new(u32::from(cell.height), u32::from(cell.width));
         let (Size { height, width }, limit) = (size, self.limits.max_pixels);
         match size.pixels() {
-            0 => Err(ReadErrorKind::EmptyImage { width, height, at }),
-            pixels if pixels > limit => Err(ReadErrorKind::Pixels { width, height, limit }),
+            0 => Err(ReadCause::EmptyImage { width, height, at }),
+            pixels if pixels > limit => Err(ReadCause::Pixels { width, height, limit }),
             _ => Ok(size),
         }
     }
 
-    fn stored_size(&self, ptr: u64, guess: usize) -> Result<u64, ReadErrorKind> {
-        self.index.size_at(ptr, guess).ok_or(ReadErrorKind::NoAllocation { ptr })
+    fn stored_size(&self, ptr: u64, guess: usize) -> Result<u64, ReadCause> {
+        self.index.size_at(ptr, guess).ok_or(ReadCause::NoAllocation { ptr })
     }
 
     /// Returns the `size` bytes at `ptr` as a stored value, if they are between the two tables.
-    fn data(&self, ptr: u64, size: u64, kind: StoredKind) -> Result<StoredBytes, ReadErrorKind> {
+    fn data(&self, ptr: u64, size: u64, kind: StoredKind) -> Result<StoredBytes, ReadCause> {
         let limit = self.limits.max_sample_bytes;
         if size == 0 {
             // FFCV may store any pointer for a value of no bytes.
             return Ok(StoredBytes { ptr: 0, size: 0, kind });
         }
         if size > limit {
-            return Err(ReadErrorKind::Bytes { found: size, limit });
+            return Err(ReadCause::Bytes { found: size, limit });
         }
         let Range { start, end } = self.data_range();
         let inside = ptr >= start && ptr.checked_add(size).is_some_and(|last| last <= end);
         if inside {
             Ok(StoredBytes { ptr, size, kind })
         } else {
-            Err(ReadErrorKind::OutOfBounds { ptr, size, start, end })
+            Err(ReadCause::OutOfBounds { ptr, size, start, end })
         }
     }
 
@@ -475,7 +475,7 @@ impl Beton {
         self.header.sample_table_end(self.layout.size()).unwrap_or(end)..end
     }
 
-    fn read_error(&self, sample: SampleId, field: usize, kind: ReadErrorKind) -> ReadError {
+    fn read_error(&self, sample: SampleId, field: usize, kind: ReadCause) -> ReadError {
         let name = self.fields.get(field).map(|spec| spec.name.clone());
         ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
     }
@@ -651,7 +651,7 @@ fn check_tables(
 }
 
 /// Reads the allocation table: from `alloc_table_ptr` to the end of the file.
-fn allocation_table(bytes: &FileBytes, header: &Header) -> Result<Vec<u8>, ReadErrorKind> {
+fn allocation_table(bytes: &FileBytes, header: &Header) -> Result<Vec<u8>, ReadCause> {
     let start = header.alloc_table_ptr;
     bytes.copy(start, bytes.len().saturating_sub(start))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The reason why a generator could not be started, or has no item. Each error names its queue.
 #[derive(Debug, thiserror::Error)]
-pub enum GenerateErrorKind {
+pub enum GenerateCause {
     /// The user's function returned an error.
     #[error("queue {}: ticket {ticket}: {source}", Escaped(queue))]
     Failed {
@@ -88,7 +88,7 @@ pub enum GenerateErrorKind {
     },
 }
 
-impl Cause for GenerateErrorKind {
+impl Cause for GenerateCause {
     fn details(&self) -> Details<'_> {
         match self {
             Self::Failed { source, .. } => Details::of_custom(source),
@@ -120,21 +120,20 @@ mod tests {
 
     #[test]
     fn messages_name_the_queue_and_say_what_to_do() {
-        let assert_text =
-            |error: GenerateErrorKind, text: &str| assert_eq!(error.to_string(), text);
+        let assert_text = |error: GenerateCause, text: &str| assert_eq!(error.to_string(), text);
         let queue = || "train".to_owned();
         assert_text(
-            GenerateErrorKind::Failed { queue: queue(), ticket: 7, source: "no row".into() },
+            GenerateCause::Failed { queue: queue(), ticket: 7, source: "no row".into() },
             "queue train: ticket 7: no row",
         );
         assert_text(
-            GenerateErrorKind::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
+            GenerateCause::Panicked { queue: queue(), ticket: 7, message: "oh".into() },
             "queue train: ticket 7: panic: oh",
         );
         let busy = |ticket, ms| Busy { ticket, elapsed: Duration::from_millis(ms) };
         let waited = Duration::from_millis(1500);
         assert_text(
-            GenerateErrorKind::TimedOut {
+            GenerateCause::TimedOut {
                 queue: queue(),
                 ticket: Some(7),
                 waited,
@@ -146,21 +145,21 @@ mod tests {
         );
         let (ticket, busy) = (None, vec![]);
         assert_text(
-            GenerateErrorKind::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
+            GenerateCause::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
             "queue train: an item is not ready after 1.5s; 0 of 1 producers are inside the \
              function",
         );
         assert_text(
-            GenerateErrorKind::Settings { queue: queue(), producers: 0, capacity: 3 },
+            GenerateCause::Settings { queue: queue(), producers: 0, capacity: 3 },
             "queue train: 0 producers and room for 3 items: give 1 or more of both",
         );
         let source = io::Error::other("too many");
         assert_text(
-            GenerateErrorKind::Spawn { queue: queue(), producer: 3, source },
+            GenerateCause::Spawn { queue: queue(), producer: 3, source },
             "queue train: can't start a thread for producer 3: too many",
         );
         assert_text(
-            GenerateErrorKind::Stopped { queue: queue() },
+            GenerateCause::Stopped { queue: queue() },
             "queue train: all producers have ended",
         );
     }

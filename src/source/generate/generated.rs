@@ -9,7 +9,7 @@
 //! upcoming samples in their order.
 
 use super::Generator;
-use super::error::GenerateErrorKind;
+use super::error::GenerateCause;
 use super::lookahead::Lookahead;
 use super::producers::{ProducerTask, Producers};
 use crate::error::Error;
@@ -49,9 +49,7 @@ impl Generated {
 
     fn begin_run(self: Arc<Self>, plan: &RunPlan) -> Result<GeneratedRun, Error> {
         let queue = || self.generator.name.clone();
-        self.process
-            .check()
-            .map_err(|error| GenerateErrorKind::Threads { queue: queue(), error })?;
+        self.process.check().map_err(|error| GenerateCause::Threads { queue: queue(), error })?;
         let (function, epoch) = (Arc::clone(&self.function), plan.epoch);
         let make = Arc::new(move |job: ProducerTask| function(epoch, job.ticket).map(Some));
         let books = Lookahead::new(plan, self.generator.bound());

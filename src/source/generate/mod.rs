@@ -27,7 +27,7 @@ mod producers;
 mod queue;
 
 use crate::error::Error;
-pub use error::GenerateErrorKind;
+pub use error::GenerateCause;
 pub use flow::QueueStats;
 pub use generated::Generated;
 pub use queue::Queue;
@@ -161,10 +161,10 @@ impl Generator {
         let Self { producers, capacity, .. } = *self;
         if producers == 0 || capacity == 0 {
             let queue = self.name.clone();
-            return Err(GenerateErrorKind::Settings { queue, producers, capacity }.into());
+            return Err(GenerateCause::Settings { queue, producers, capacity }.into());
         }
         Ok(threads::check("producers", producers)
-            .map_err(|error| GenerateErrorKind::Threads { queue: self.name.clone(), error })?)
+            .map_err(|error| GenerateCause::Threads { queue: self.name.clone(), error })?)
     }
 
     /// The largest number of items begun and not taken.

@@ -4,7 +4,7 @@
 //! No user code runs under the queue's lock: neither the user's function nor the `drop` of an item.
 
 use super::Generator;
-use super::error::GenerateErrorKind;
+use super::error::GenerateCause;
 use super::flow::{Busy, Gauge, QueueStats};
 use crate::error::Error;
 use crate::panicked::message;
@@ -172,7 +172,7 @@ impl<B: QueueState> Producers<B> {
             .spawn(move || worker.work(|task| (task, make(&name, &function, task))));
         let refused = |source| {
             let queue = self.name.clone();
-            GenerateErrorKind::Spawn { queue, producer: index, source }
+            GenerateCause::Spawn { queue, producer: index, source }
         };
         let thread = thread.map_err(refused)?;
         self.threads.push(thread);
@@ -281,12 +281,12 @@ fn make<T>(queue: &str, function: &Make<T>, job: ProducerTask) -> Product<T> {
     let (queue, ticket) = (|| queue.to_owned(), job.ticket);
     match catch_unwind(AssertUnwindSafe(|| function(job))) {
         Ok(Ok(item)) => Ok(item),
-        Ok(Err(source)) => Err(GenerateErrorKind::Failed { queue: queue(), ticket, source }.into()),
+        Ok(Err(source)) => Err(GenerateCause::Failed { queue: queue(), ticket, source }.into()),
         Err(panic) => {
             let message = message(&*panic);
             // A second panic, in the drop of the first one's payload, adds no information.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            Err(GenerateErrorKind::Panicked { queue: queue(), ticket, message }.into())
+            Err(GenerateCause::Panicked { queue: queue(), ticket, message }.into())
         }
     }
 }

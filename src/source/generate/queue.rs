@@ -1,6 +1,6 @@
 //! The consumer's side of a queue.
 
-use super::error::GenerateErrorKind;
+use super::error::GenerateCause;
 use super::ordered_queue::OrderedQueue;
 use super::producers::{Make, Producers};
 use super::{Generator, QueueStats};
@@ -54,10 +54,10 @@ impl<T: Send + 'static> Queue<T> {
             Ok(product) => product,
             Err(WaitError::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
             Err(WaitError::Stopped | WaitError::WorkersEnded) => {
-                Err(GenerateErrorKind::Stopped { queue: self.name.clone() }.into())
+                Err(GenerateCause::Stopped { queue: self.name.clone() }.into())
             }
             Err(WaitError::Forked(error)) => {
-                Err(GenerateErrorKind::Threads { queue: self.name.clone(), error }.into())
+                Err(GenerateCause::Threads { queue: self.name.clone(), error }.into())
             }
         };
         if !matches!(product, Ok(Some(_))) {
@@ -70,7 +70,7 @@ impl<T: Send + 'static> Queue<T> {
         let queue = self.name.clone();
         let ticket = self.producers.with(|line| line.awaited()).flatten();
         let (busy, producers) = self.producers.busy();
-        GenerateErrorKind::TimedOut { queue, ticket, waited, producers, busy }.into()
+        GenerateCause::TimedOut { queue, ticket, waited, producers, busy }.into()
     }
 
     fn close(&mut self) {

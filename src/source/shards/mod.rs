@@ -13,7 +13,7 @@ pub(in crate::source) use index::{ShardIndex, ShardMember};
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
-use super::{BoxError, Location, ReadAt, ReadErrorKind, RunPlan, remote};
+use super::{BoxError, Location, ReadAt, ReadCause, RunPlan, remote};
 use crate::error::Error;
 use crate::parallel;
 use crate::source::error::FileError;
@@ -73,7 +73,7 @@ impl Shard {
     ) -> Result<&'a [u8], BoxError> {
         let size = range.end.saturating_sub(range.start);
         let got = self.bytes.get(range.start, size, buffer);
-        got.map_err(|error: ReadErrorKind| format!("{}: {error}", self.location).into())
+        got.map_err(|error: ReadCause| format!("{}: {error}", self.location).into())
     }
 }
 

@@ -11,22 +11,20 @@
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::layout::read;
 use super::pictures::to_input;
-use super::{ConvertErrorKind, ConvertReport, DatasetConversion, Journal, ProgressCounter};
+use super::{ConvertCause, ConvertReport, DatasetConversion, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
 use crate::write::parts::{PARTS, concat};
 use crate::write::report::CountedList;
 use crate::write::shards::ShardFieldError;
 use crate::write::value::WriteSampleError;
-use crate::write::{
-    FieldValue, FileRequest, WriteErrorKind, WriteOptions, WriteReport, write_jobs,
-};
+use crate::write::{FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, write_jobs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 impl DatasetConversion<'_> {
     /// Writes a `.beton` file.
-    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, ConvertErrorKind> {
+    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
         if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
             return Err(ShardFieldError::Custom { field: field.name.clone() }.into());
@@ -35,7 +33,7 @@ impl DatasetConversion<'_> {
         self.with_journal(print, taken, |journal| self.write_beton(journal))
     }
 
-    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertErrorKind> {
+    fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertCause> {
         let parts = self.chunks_dir();
         if journal.is_new() {
             delete(&parts)?;
@@ -54,16 +52,16 @@ impl DatasetConversion<'_> {
             journal.done()?;
         }
         delete(&parts)?;
-        let look = ConvertErrorKind::io("look at it", &self.dst);
+        let look = ConvertCause::io("look at it", &self.dst);
         let bytes = fs::metadata(&self.dst).map_err(look)?.len();
         Ok(ConvertReport { files: 1, bytes, ..ConvertReport::of(journal, resumed) })
     }
 
-    fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertErrorKind> {
+    fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
         let path = |part: usize| parts.join(format!("{part:06}.beton"));
         journal.check(|part, unit| is_whole(&path(part), unit))?;
         if !parts.is_dir() {
-            fs::create_dir(parts).map_err(ConvertErrorKind::io("create it", parts))?;
+            fs::create_dir(parts).map_err(ConvertCause::io("create it", parts))?;
         }
         let progress = self.progress(journal);
         while journal.end() < self.source.len() {
@@ -82,7 +80,7 @@ impl DatasetConversion<'_> {
         out: &Path,
         journal: &mut Journal<'_>,
         progress: &ProgressCounter<'_>,
-    ) -> Result<(), ConvertErrorKind> {
+    ) -> Result<(), ConvertCause> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
         let fields = &self.fields;
@@ -141,10 +139,10 @@ fn is_whole(path: &Path, unit: &OutputChunk) -> bool {
 
 /// Corrects the sample number in an error of a part that begins at sample `first`: the writer counts
 /// from 0.
-fn behind(error: WriteErrorKind, first: u64) -> WriteErrorKind {
+fn behind(error: WriteCause, first: u64) -> WriteCause {
     match error {
-        WriteErrorKind::Sample { sample, path, cause } => {
-            WriteErrorKind::Sample { sample: SampleId(sample.0 + first), path, cause }
+        WriteCause::Sample { sample, path, cause } => {
+            WriteCause::Sample { sample: SampleId(sample.0 + first), path, cause }
         }
         other => other,
     }

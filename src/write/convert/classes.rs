@@ -8,7 +8,7 @@
 //! A reader without `classes.json` numbers classes by the order of their folders. The file is written if
 //! these numbers, or the folders' names, differ from the source's.
 
-use super::{ConvertErrorKind, DatasetConversion};
+use super::{ConvertCause, DatasetConversion};
 use crate::source::{ClassEntry, ClassNames, ClassTable, FOLDER_FILE_NAME, beside};
 use crate::write::classes::put;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ fn is_folder_name(name: &str) -> bool {
 
 impl DatasetConversion<'_> {
     /// Writes the class names beside a dataset whose format can't store them.
-    pub(super) fn name_classes(&self, dataset: &Path) -> Result<(), ConvertErrorKind> {
+    pub(super) fn name_classes(&self, dataset: &Path) -> Result<(), ConvertCause> {
         let table = self.names.as_ref().map(ClassTable::of);
         Ok(put(&beside(dataset), table.as_ref(), &self.watch)?)
     }
@@ -97,7 +97,7 @@ impl DatasetConversion<'_> {
         &self,
         folders: &ClassFolders,
         present: &BTreeSet<i64>,
-    ) -> Result<Vec<String>, ConvertErrorKind> {
+    ) -> Result<Vec<String>, ConvertCause> {
         let table = folders.table(present);
         put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
         let note = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
@@ -106,7 +106,7 @@ impl DatasetConversion<'_> {
     }
 
     /// Writes `classes.json` beside a folder's table, which has only class numbers.
-    pub(super) fn name_table(&self) -> Result<(), ConvertErrorKind> {
+    pub(super) fn name_table(&self) -> Result<(), ConvertCause> {
         let table = self.names.as_ref().map(ClassTable::of);
         Ok(put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
     }

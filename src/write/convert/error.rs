@@ -2,7 +2,7 @@
 
 use crate::error::{Cause, Details, ErrorKind};
 use crate::source::SourceError;
-use crate::write::WriteErrorKind;
+use crate::write::WriteCause;
 use crate::write::atomic_file::TargetError;
 use crate::write::shards::{ShardFieldError, TemplateError};
 use std::io;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// Why a dataset was not converted, concatenated or split. After a failed conversion, complete outputs
 /// stay, and the next attempt continues behind them.
 #[derive(Debug, thiserror::Error)]
-pub enum ConvertErrorKind {
+pub enum ConvertCause {
     /// A sample can't be written, or a system call failed.
     #[error(transparent)]
-    Write(#[from] WriteErrorKind),
+    Write(#[from] WriteCause),
     /// A `.beton` file can't be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -92,13 +92,13 @@ pub enum ConvertErrorKind {
     },
 }
 
-impl From<TargetError> for ConvertErrorKind {
+impl From<TargetError> for ConvertCause {
     fn from(error: TargetError) -> Self {
         Self::Write(error.into())
     }
 }
 
-impl ConvertErrorKind {
+impl ConvertCause {
     /// Returns a conversion from the error of `action` at a path.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let to_error = TargetError::io(action, path);
@@ -108,11 +108,11 @@ impl ConvertErrorKind {
     /// Returns a conversion from the error of a write to a path.
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| WriteErrorKind::Write { path, source }.into()
+        move |source| WriteCause::Write { path, source }.into()
     }
 }
 
-impl Cause for ConvertErrorKind {
+impl Cause for ConvertCause {
     fn details(&self) -> Details<'_> {
         let (parameter, field) = (Details::of(ErrorKind::Parameter), Details::of(ErrorKind::Field));
         match self {

@@ -16,9 +16,7 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
-use super::{
-    ConvertErrorKind, ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter,
-};
+use super::{ConvertCause, ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
@@ -26,7 +24,7 @@ use crate::write::encode_threads::EncodeThreads;
 use crate::write::report::CountedList;
 use crate::write::staging::StagingDir;
 use crate::write::value::WriteSampleError;
-use crate::write::{Reencoded, WriteErrorKind};
+use crate::write::{Reencoded, WriteCause};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -47,7 +45,7 @@ struct WrittenSample {
 
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertErrorKind> {
+    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
         let shape = Shape::new(&self.fields, self.names.as_ref())?;
         let taken = || first_in(&self.dst);
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
@@ -57,13 +55,13 @@ impl DatasetConversion<'_> {
         &self,
         shape: &Shape,
         journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, ConvertErrorKind> {
+    ) -> Result<ConvertReport, ConvertCause> {
         let parts = self.chunks_dir();
         if journal.is_new() {
             delete(&parts)?;
         }
         for dir in [&self.dst, &parts] {
-            fs::create_dir_all(dir).map_err(ConvertErrorKind::io("create it", dir))?;
+            fs::create_dir_all(dir).map_err(ConvertCause::io("create it", dir))?;
         }
         let (resumed, mut notes) = (journal.end(), vec![]);
         if !journal.is_done() {
@@ -88,11 +86,7 @@ impl DatasetConversion<'_> {
         Ok(report)
     }
 
-    fn write_files(
-        &self,
-        shape: &Shape,
-        journal: &mut Journal<'_>,
-    ) -> Result<(), ConvertErrorKind> {
+    fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
         let (first, end) = (journal.end(), self.source.len());
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
@@ -111,31 +105,31 @@ impl DatasetConversion<'_> {
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteErrorKind::from(ThreadsError::Refused { wanted: threads, source }).into(),
+            |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         notes.finish(end)?;
         Ok(staging.finish([self.dst.as_path()])?)
     }
 
     /// Returns the classes that have samples, from the lines of the chunks.
-    fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, ConvertErrorKind> {
+    fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, ConvertCause> {
         let mut classes = BTreeSet::new();
         for number in 0..parts {
             let path = part(&self.chunks_dir(), number);
-            let text = fs::read_to_string(&path).map_err(ConvertErrorKind::io("read it", &path))?;
+            let text = fs::read_to_string(&path).map_err(ConvertCause::io("read it", &path))?;
             classes.extend(text.lines().filter_map(|line| line.parse::<i64>().ok()));
         }
         Ok(classes)
     }
 
     /// Concatenates the chunks of the table.
-    fn write_table(&self, parts: usize) -> Result<(), ConvertErrorKind> {
+    fn write_table(&self, parts: usize) -> Result<(), ConvertCause> {
         let target = AtomicFile::create(&self.dst.join(TABLE))?;
-        let at_target = || ConvertErrorKind::write(target.partial_path());
+        let at_target = || ConvertCause::write(target.partial_path());
         let mut out = io::BufWriter::new(target.file(&self.watch));
         for number in 0..parts {
             let path = part(&self.chunks_dir(), number);
-            let mut file = File::open(&path).map_err(ConvertErrorKind::io("read it", &path))?;
+            let mut file = File::open(&path).map_err(ConvertCause::io("read it", &path))?;
             io::copy(&mut file, &mut out).map_err(at_target())?;
         }
         out.flush().map_err(at_target())?;
@@ -150,10 +144,10 @@ fn part(parts: &Path, unit: usize) -> PathBuf {
 }
 
 /// Returns an entry of a folder; `None` if the folder is empty or missing.
-fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertErrorKind> {
+fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertCause> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConvertErrorKind::io("list", dir)(error)),
+        Err(error) => Err(ConvertCause::io("list", dir)(error)),
         Ok(mut entries) => Ok(entries.next().and_then(Result::ok).map(|entry| entry.path())),
     }
 }
@@ -168,11 +162,7 @@ struct OutputFolder<'a> {
 
 impl OutputFolder<'_> {
     /// Writes a sample's files to their paths.
-    fn put(
-        &self,
-        id: SampleId,
-        leaves: Vec<OutputFile>,
-    ) -> Result<WrittenSample, ConvertErrorKind> {
+    fn put(&self, id: SampleId, leaves: Vec<OutputFile>) -> Result<WrittenSample, ConvertCause> {
         let mut wrote = WrittenSample { files: leaves.len() as u64, ..WrittenSample::default() };
         for (number, OutputFile { path, bytes }) in leaves.into_iter().enumerate() {
             let path = self.root.join(path);
@@ -180,7 +170,7 @@ impl OutputFolder<'_> {
                 self.make_dir(dir)?;
             }
             let mut staged = self.staging.file_of(id.0, number)?;
-            staged.0.write_all(&bytes).map_err(ConvertErrorKind::write(&staged.1))?;
+            staged.0.write_all(&bytes).map_err(ConvertCause::write(&staged.1))?;
             self.staging.put(staged, &path)?;
             wrote.bytes += bytes.len() as u64;
         }
@@ -188,19 +178,19 @@ impl OutputFolder<'_> {
     }
 
     /// Creates a class's folder. A link under its name is refused, because it may lead out of the root.
-    fn make_dir(&self, dir: &Path) -> Result<(), ConvertErrorKind> {
+    fn make_dir(&self, dir: &Path) -> Result<(), ConvertCause> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, touched) = &mut *dirs;
         if dir != self.root && !known.contains(dir) {
             match fs::create_dir(dir) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(ConvertErrorKind::io("create it", dir)(error));
+                    return Err(ConvertCause::io("create it", dir)(error));
                 }
                 _ => {}
             }
             if !fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
                 let reason = "a folder is expected, not a link or a file".to_owned();
-                return Err(ConvertErrorKind::Pick { path: dir.to_owned(), reason });
+                return Err(ConvertCause::Pick { path: dir.to_owned(), reason });
             }
             known.insert(dir.to_owned());
             touched.insert(self.root.to_owned());
@@ -210,7 +200,7 @@ impl OutputFolder<'_> {
     }
 
     /// Makes the names of all files written so far durable.
-    fn sync(&self) -> Result<(), ConvertErrorKind> {
+    fn sync(&self) -> Result<(), ConvertCause> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let touched = std::mem::take(&mut dirs.1);
         drop(dirs);
@@ -251,8 +241,8 @@ impl ChunkRecorder<'_, '_> {
     fn take(
         &mut self,
         id: SampleId,
-        wrote: Result<Result<WrittenSample, ConvertErrorKind>, WriteSampleError>,
-    ) -> Result<(), ConvertErrorKind> {
+        wrote: Result<Result<WrittenSample, ConvertCause>, WriteSampleError>,
+    ) -> Result<(), ConvertCause> {
         if id.0 - self.open.unit.first >= self.job.unit() {
             self.finish(id.0)?;
         }
@@ -280,7 +270,7 @@ impl ChunkRecorder<'_, '_> {
     }
 
     /// Records the samples up to `end`.
-    fn finish(&mut self, end: u64) -> Result<(), ConvertErrorKind> {
+    fn finish(&mut self, end: u64) -> Result<(), ConvertCause> {
         let open = std::mem::replace(&mut self.open, PendingChunk::at(end));
         let PendingChunk { mut unit, skipped, mut lines, classes } = open;
         lines.extend(classes);
@@ -291,7 +281,7 @@ impl ChunkRecorder<'_, '_> {
         let watch = &self.job.watch;
         let target =
             AtomicFile::create(&part(&self.job.chunks_dir(), self.journal.chunks().len()))?;
-        let at_target = ConvertErrorKind::write(target.partial_path());
+        let at_target = ConvertCause::write(target.partial_path());
         target.file(watch).write_all(lines.as_bytes()).map_err(at_target)?;
         target.commit(watch)?;
         unit.end = end;

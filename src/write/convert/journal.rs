@@ -15,7 +15,7 @@
 //! samples that the source does not have: this chunk and those behind it are written again, as the same
 //! bytes. The file is deleted when the conversion is finished.
 
-use super::{ConvertErrorKind, ConvertOptions};
+use super::{ConvertCause, ConvertOptions};
 use crate::source::ImageMode;
 use crate::write::atomic_file::{TargetError, open_own, sync_dir};
 use crate::write::options::OnUnreadable;
@@ -150,11 +150,11 @@ impl<'a> Journal<'a> {
         print: &ConversionId,
         options: &ConvertOptions,
         watch: StepObserver<'a>,
-    ) -> Result<Self, ConvertErrorKind> {
+    ) -> Result<Self, ConvertCause> {
         let path = path(dst);
         let mut file = open_locked(dst, &path)?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(ConvertErrorKind::io("read it", &path))?;
+        file.read_to_end(&mut text).map_err(ConvertCause::io("read it", &path))?;
         let mut journal =
             Self { path, file, watch, units: vec![], ends: vec![0], is_new: true, is_done: false };
         if let Some(is_readable) = journal.take_header(&text, print) {
@@ -166,7 +166,7 @@ impl<'a> Journal<'a> {
                     journal.is_done = false;
                 }
                 Err(reason) => {
-                    return Err(ConvertErrorKind::Journal { path: journal.path, reason });
+                    return Err(ConvertCause::Journal { path: journal.path, reason });
                 }
             }
         }
@@ -202,7 +202,7 @@ impl<'a> Journal<'a> {
     pub(super) fn check(
         &mut self,
         is_whole: impl Fn(usize, &OutputChunk) -> bool,
-    ) -> Result<(), ConvertErrorKind> {
+    ) -> Result<(), ConvertCause> {
         let found = self.units.iter().enumerate().take_while(|(at, unit)| is_whole(*at, unit));
         let found = found.count();
         if found == self.units.len() {
@@ -215,14 +215,14 @@ impl<'a> Journal<'a> {
     }
 
     /// Records a chunk that is complete and durable.
-    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), ConvertErrorKind> {
+    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), ConvertCause> {
         self.write(&unit.to_line())?;
         self.units.push(unit);
         Ok(())
     }
 
     /// Records that all files are in place.
-    pub(super) fn done(&mut self) -> Result<(), ConvertErrorKind> {
+    pub(super) fn done(&mut self) -> Result<(), ConvertCause> {
         if self.is_done {
             return Ok(());
         }
@@ -231,8 +231,8 @@ impl<'a> Journal<'a> {
     }
 
     /// Deletes the journal.
-    pub(super) fn remove(self) -> Result<(), ConvertErrorKind> {
-        fs::remove_file(&self.path).map_err(ConvertErrorKind::io("delete it", &self.path))
+    pub(super) fn remove(self) -> Result<(), ConvertCause> {
+        fs::remove_file(&self.path).map_err(ConvertCause::io("delete it", &self.path))
     }
 
     /// Deletes the journal after an error. The earlier error is the one to report, so errors here are
@@ -297,7 +297,7 @@ impl<'a> Journal<'a> {
     /// # Errors
     ///
     /// If a system call fails; the journal is deleted then.
-    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), ConvertErrorKind> {
+    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), ConvertCause> {
         self.ends = vec![0];
         self.cut()?;
         let ConversionId { source, options, .. } = print;
@@ -306,7 +306,7 @@ impl<'a> Journal<'a> {
             let dir = folder_of(&self.path);
             (self.watch)(FileStep::SyncDir)
                 .and_then(|()| sync_dir(dir))
-                .map_err(ConvertErrorKind::io("sync", dir))
+                .map_err(ConvertCause::io("sync", dir))
         });
         if outcome.is_err() {
             let _ = fs::remove_file(&self.path); // the first error is the one to report
@@ -317,23 +317,23 @@ impl<'a> Journal<'a> {
     }
 
     /// Truncates the file behind the last valid line.
-    fn cut(&mut self) -> Result<(), ConvertErrorKind> {
+    fn cut(&mut self) -> Result<(), ConvertCause> {
         let end = self.ends.last().copied().unwrap_or(0);
         self.file
             .set_len(end)
             .and_then(|()| self.file.seek(SeekFrom::Start(end)))
             .map(|_| ())
-            .map_err(ConvertErrorKind::io("cut it", &self.path))
+            .map_err(ConvertCause::io("cut it", &self.path))
     }
 
-    fn write(&mut self, line: &str) -> Result<(), ConvertErrorKind> {
+    fn write(&mut self, line: &str) -> Result<(), ConvertCause> {
         let at = self.ends.last().copied().unwrap_or(0);
         ObservedFile::at_offset(&self.file, at, &self.watch)
             .write_all(line.as_bytes())
-            .map_err(ConvertErrorKind::write(&self.path))?;
+            .map_err(ConvertCause::write(&self.path))?;
         (self.watch)(FileStep::Sync)
             .and_then(|()| self.file.sync_all())
-            .map_err(ConvertErrorKind::io("sync", &self.path))?;
+            .map_err(ConvertCause::io("sync", &self.path))?;
         self.ends.push(at + line.len() as u64);
         Ok(())
     }
@@ -352,26 +352,26 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a folder and its missing parents, and makes their names durable.
-pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertErrorKind> {
+pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertCause> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     for dir in missing.into_iter().rev() {
         match fs::create_dir(dir) {
             // Another process has created it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => created.map_err(ConvertErrorKind::io("create the folder", dir))?,
+            created => created.map_err(ConvertCause::io("create the folder", dir))?,
         }
         let above = folder_of(dir);
-        sync_dir(above).map_err(ConvertErrorKind::io("sync", above))?;
+        sync_dir(above).map_err(ConvertCause::io("sync", above))?;
     }
     Ok(())
 }
 
 /// Opens and locks the journal.
-fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertErrorKind> {
+fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertCause> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
     let file = open_own(path)
-        .map_err(ConvertErrorKind::io("write the journal", path))?
+        .map_err(ConvertCause::io("write the journal", path))?
         .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
     match file.try_lock() {
         // The owner has finished in the meantime and deleted the file.
@@ -383,7 +383,7 @@ fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertErrorKind> {
 }
 
 /// Deletes a file, or a folder and its contents, if it exists.
-pub(super) fn delete(path: &Path) -> Result<(), ConvertErrorKind> {
+pub(super) fn delete(path: &Path) -> Result<(), ConvertCause> {
     let outcome = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -391,7 +391,7 @@ pub(super) fn delete(path: &Path) -> Result<(), ConvertErrorKind> {
     };
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(ConvertErrorKind::io("delete it", path)(error))
+            Err(ConvertCause::io("delete it", path)(error))
         }
         _ => Ok(()),
     }

@@ -34,10 +34,10 @@ mod shard_splitter;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod tests;
 
-pub use error::ConvertErrorKind;
+pub use error::ConvertCause;
 pub use report::ConvertReport;
 
-use super::WriteErrorKind;
+use super::WriteCause;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
@@ -132,14 +132,14 @@ impl OutputFormat {
 }
 
 /// Refuses a new folder whose name looks like that of a file, unless it ends with a slash.
-fn check_extension(dst: &Path) -> Result<(), ConvertErrorKind> {
+fn check_extension(dst: &Path) -> Result<(), ConvertCause> {
     let is_named = dst.extension().is_none() || is_compressed(dst);
     let is_slashed =
         dst.as_os_str().as_encoded_bytes().last().is_some_and(|&b| is_separator(b.into()));
     if OutputFormat::of(dst) != OutputFormat::Folder || is_named || is_slashed || dst.is_dir() {
         return Ok(());
     }
-    Err(ConvertErrorKind::Extension { path: dst.to_owned() })
+    Err(ConvertCause::Extension { path: dst.to_owned() })
 }
 
 /// Returns true if the name asks for compressed shards, which are not written; it would be a strange
@@ -210,7 +210,7 @@ impl<'a> DatasetConversion<'a> {
         options: &'a ConvertOptions,
         watch: StepObserver<'a>,
         form: OutputFormat,
-    ) -> Result<Self, ConvertErrorKind> {
+    ) -> Result<Self, ConvertCause> {
         let fields = renamed(source.fields(), form, &options.rename)?;
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
@@ -225,11 +225,11 @@ impl<'a> DatasetConversion<'a> {
         })
     }
 
-    fn run(mut self) -> Result<ConvertReport, ConvertErrorKind> {
+    fn run(mut self) -> Result<ConvertReport, ConvertCause> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
-        let unread = |error: BoxError| WriteErrorKind::Classes(error.into());
+        let unread = |error: BoxError| WriteCause::Classes(error.into());
         self.names = self.source.class_names().map_err(unread)?;
         let print = self.conversion_id(form)?;
         let report = match form {
@@ -240,11 +240,9 @@ impl<'a> DatasetConversion<'a> {
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
-    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertErrorKind> {
+    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertCause> {
         let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
-        image
-            .check()
-            .map_err(|cause| WriteErrorKind::Options { field: "image".to_owned(), cause })?;
+        image.check().map_err(|cause| WriteCause::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
                 "max_samples, max_bytes and shards must be at least 1"
@@ -257,7 +255,7 @@ impl<'a> DatasetConversion<'a> {
             }
             _ => return Ok(()),
         };
-        Err(ConvertErrorKind::Options { reason })
+        Err(ConvertCause::Options { reason })
     }
 
     /// Returns the journal entry for a damaged sample that is left out.
@@ -269,14 +267,14 @@ impl<'a> DatasetConversion<'a> {
         &self,
         sample: SampleId,
         cause: WriteSampleError,
-    ) -> Result<(u64, String), ConvertErrorKind> {
+    ) -> Result<(u64, String), ConvertCause> {
         if self.options.damaged == OnUnreadable::Fail || !cause.is_damage() {
-            return Err(WriteErrorKind::Sample { sample, path: None, cause }.into());
+            return Err(WriteCause::Sample { sample, path: None, cause }.into());
         }
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> Result<usize, WriteErrorKind> {
+    fn threads(&self) -> Result<usize, WriteCause> {
         Ok(thread_count(self.options.threads)?)
     }
 
@@ -291,18 +289,16 @@ impl<'a> DatasetConversion<'a> {
     fn with_journal(
         &self,
         print: &ConversionId,
-        taken: impl Fn() -> Result<Option<PathBuf>, ConvertErrorKind>,
-        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertErrorKind>,
-    ) -> Result<ConvertReport, ConvertErrorKind> {
+        taken: impl Fn() -> Result<Option<PathBuf>, ConvertCause>,
+        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertCause>,
+    ) -> Result<ConvertReport, ConvertCause> {
         make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.dst, print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
-                return Err(
-                    found.map_or_else(|error| error, |path| ConvertErrorKind::Exists { path })
-                );
+                return Err(found.map_or_else(|error| error, |path| ConvertCause::Exists { path }));
             }
             journal.begin(print)?;
         }
@@ -331,7 +327,7 @@ impl<'a> DatasetConversion<'a> {
     /// # Errors
     ///
     /// If the conversion would write where it reads.
-    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertErrorKind> {
+    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertCause> {
         let mut print = Fingerprint::default();
         print.number(self.origin(form)?);
         print.number(self.source.fingerprint());

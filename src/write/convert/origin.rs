@@ -13,10 +13,10 @@
 //! a time.
 
 use super::shard_splitter::other_shards;
-use super::{ConvertErrorKind, DatasetConversion, OutputFormat};
+use super::{ConvertCause, DatasetConversion, OutputFormat};
 use crate::source::Fingerprint;
 use crate::threads::ThreadsError;
-use crate::write::WriteErrorKind;
+use crate::write::WriteCause;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::shards::Template;
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ impl DatasetConversion<'_> {
     /// # Errors
     ///
     /// If the output would be inside the input, or the input inside the output.
-    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, ConvertErrorKind> {
+    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, ConvertCause> {
         let written = DestinationPath::new(form, &self.dst)?;
         let mut print = Fingerprint::default();
         let mut parents = Parents::default();
@@ -50,16 +50,14 @@ impl DatasetConversion<'_> {
                 |id| Ok(FileIdentity::at(&some[id.0 as usize])),
                 |_| 0,
                 |id, found| {
-                    let to_error = |cause| WriteErrorKind::Sample { sample: id, path: None, cause };
+                    let to_error = |cause| WriteCause::Sample { sample: id, path: None, cause };
                     let found = found.map_err(to_error)?;
                     found.add_to(&mut print);
                     let path = &some[id.0 as usize];
                     let real = found.real.unwrap_or_else(|| parents.real(path));
                     written.check(&self.dst, path, &real, found.is_dir)
                 },
-                |source| {
-                    WriteErrorKind::from(ThreadsError::Refused { wanted: threads, source }).into()
-                },
+                |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
             )?;
         }
     }
@@ -73,7 +71,7 @@ enum DestinationPath {
 }
 
 impl DestinationPath {
-    fn new(form: OutputFormat, dst: &Path) -> Result<Self, ConvertErrorKind> {
+    fn new(form: OutputFormat, dst: &Path) -> Result<Self, ConvertCause> {
         Ok(match form {
             OutputFormat::Folder => Self::Folder(real(dst)),
             OutputFormat::Beton => Self::Files(HashSet::from([real(dst)])),
@@ -92,15 +90,15 @@ impl DestinationPath {
         path: &Path,
         real: &Path,
         is_dir: bool,
-    ) -> Result<(), ConvertErrorKind> {
+    ) -> Result<(), ConvertCause> {
         match self {
             Self::Files(files) if files.contains(real) => {
-                Err(ConvertErrorKind::Same { path: path.to_owned() })
+                Err(ConvertCause::Same { path: path.to_owned() })
             }
             Self::Folder(folder)
                 if real.starts_with(folder) || (is_dir && folder.starts_with(real)) =>
             {
-                Err(ConvertErrorKind::Inside { src: path.to_owned(), dst: dst.to_owned() })
+                Err(ConvertCause::Inside { src: path.to_owned(), dst: dst.to_owned() })
             }
             _ => Ok(()),
         }

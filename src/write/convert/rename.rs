@@ -12,7 +12,7 @@
 //! A `.beton` has space for 16 ASCII characters; a file name has no slash, backslash, colon or control
 //! character; a feature of TFRecord can have any name. No two fields may have the same name.
 
-use super::{ConvertErrorKind, OutputFormat};
+use super::{ConvertCause, OutputFormat};
 use crate::source::FieldSpec;
 use crate::write::shards::is_file_name;
 
@@ -32,7 +32,7 @@ pub(super) fn renamed(
     fields: &[FieldSpec],
     form: OutputFormat,
     asked: &[(String, String)],
-) -> Result<Vec<FieldSpec>, ConvertErrorKind> {
+) -> Result<Vec<FieldSpec>, ConvertCause> {
     check_asked(fields, form, asked)?;
     let asked_for = |field: &FieldSpec| asked.iter().find(|(from, _)| *from == field.name);
     let name = |field: &FieldSpec| asked_for(field).map_or(&field.name, |(_, to)| to).clone();
@@ -66,7 +66,7 @@ fn check_asked(
     fields: &[FieldSpec],
     form: OutputFormat,
     asked: &[(String, String)],
-) -> Result<(), ConvertErrorKind> {
+) -> Result<(), ConvertCause> {
     for (index, (from, to)) in asked.iter().enumerate() {
         if !fields.iter().any(|field| field.name == *from) {
             let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
@@ -83,7 +83,7 @@ fn check_asked(
 }
 
 /// Returns a name that fits.
-fn fitting(name: &str, form: OutputFormat) -> Result<String, ConvertErrorKind> {
+fn fitting(name: &str, form: OutputFormat) -> Result<String, ConvertCause> {
     if let Some((_, known)) = WELL_KNOWN.iter().find(|(long, _)| *long == name) {
         return Ok((*known).to_owned());
     }
@@ -119,8 +119,8 @@ fn cure(name: &str) -> String {
     format!("rename it (`--rename {name}=NAME`, `ConvertOptions::rename`)")
 }
 
-fn refused(reason: String) -> ConvertErrorKind {
-    ConvertErrorKind::Rename { reason }
+fn refused(reason: String) -> ConvertCause {
+    ConvertCause::Rename { reason }
 }
 
 #[cfg(test)]

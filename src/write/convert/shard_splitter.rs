@@ -14,7 +14,7 @@
 use super::journal::{ConversionId, OutputChunk};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
-    ConvertErrorKind, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
+    ConvertCause, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
     OutputFormat, ProgressCounter,
 };
 use crate::sample::SampleId;
@@ -25,7 +25,7 @@ use crate::write::report::CountedList;
 use crate::write::shards::Template;
 use crate::write::step::StepObserver;
 use crate::write::value::WriteSampleError;
-use crate::write::{Reencoded, WriteErrorKind};
+use crate::write::{Reencoded, WriteCause};
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
@@ -63,9 +63,9 @@ impl ShardLimits {
         template: &Template,
         samples: u64,
         options: &ConvertOptions,
-    ) -> Result<Self, ConvertErrorKind> {
+    ) -> Result<Self, ConvertCause> {
         let ConvertOptions { max_samples, max_bytes, shards, .. } = *options;
-        let refused = |reason| Err(ConvertErrorKind::Options { reason });
+        let refused = |reason| Err(ConvertCause::Options { reason });
         let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
         let cut = match (max_samples, max_bytes, shards) {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
@@ -123,7 +123,7 @@ impl DatasetConversion<'_> {
         &self,
         form: OutputFormat,
         print: &ConversionId,
-    ) -> Result<ConvertReport, ConvertErrorKind> {
+    ) -> Result<ConvertReport, ConvertCause> {
         let template = Template::parse(&self.dst)?;
         let layout = ShardLayout::new(form, &self.fields)?;
         let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
@@ -139,7 +139,7 @@ impl DatasetConversion<'_> {
         layout: &ShardLayout,
         plan: ShardLimits,
         journal: &mut Journal<'_>,
-    ) -> Result<ConvertReport, ConvertErrorKind> {
+    ) -> Result<ConvertReport, ConvertCause> {
         let path = |shard: usize| template.path(shard as u64, plan.count);
         journal.check(|shard, unit| {
             fs::symlink_metadata(path(shard)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
@@ -154,7 +154,7 @@ impl DatasetConversion<'_> {
             |id| layout.make(self.source, &self.fields, &pictures, id),
             EncodedSample::held,
             |id, encoded| cutter.take(id, encoded),
-            |source| WriteErrorKind::from(ThreadsError::Refused { wanted: threads, source }).into(),
+            |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;
@@ -173,9 +173,9 @@ impl DatasetConversion<'_> {
 pub(super) fn other_shards(
     template: &Template,
     known: &[PathBuf],
-) -> Result<Vec<PathBuf>, ConvertErrorKind> {
+) -> Result<Vec<PathBuf>, ConvertCause> {
     let known: HashSet<&Path> = known.iter().map(PathBuf::as_path).collect();
-    let list = ConvertErrorKind::io("list", template.folder());
+    let list = ConvertCause::io("list", template.folder());
     let listing = fs::read_dir(template.folder()).map_err(list)?;
     let named = listing
         .flatten()
@@ -215,7 +215,7 @@ impl<'a> ShardSplitter<'a, '_> {
         &mut self,
         id: SampleId,
         encoded: Result<EncodedSample, WriteSampleError>,
-    ) -> Result<(), ConvertErrorKind> {
+    ) -> Result<(), ConvertCause> {
         if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
             self.finish(id.0)?;
         }
@@ -230,7 +230,7 @@ impl<'a> ShardSplitter<'a, '_> {
         }
     }
 
-    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), ConvertErrorKind> {
+    fn put(&mut self, id: SampleId, encoded: &EncodedSample) -> Result<(), ConvertCause> {
         let (layout, most) = (self.layout, self.plan.max_bytes());
         let shard = self.open(id.0)?;
         let mut laid = layout.lay(encoded, id, &shard.keys);
@@ -246,7 +246,7 @@ impl<'a> ShardSplitter<'a, '_> {
     }
 
     /// Returns the shard for the next sample; a new shard begins at sample `first`.
-    fn open(&mut self, first: u64) -> Result<&mut OpenShard<'a>, ConvertErrorKind> {
+    fn open(&mut self, first: u64) -> Result<&mut OpenShard<'a>, ConvertCause> {
         let shard = match self.open.take() {
             Some(shard) => shard,
             None => {
@@ -260,14 +260,14 @@ impl<'a> ShardSplitter<'a, '_> {
     }
 
     /// Finishes the open shard, which has the samples up to `end`.
-    fn finish(&mut self, end: u64) -> Result<(), ConvertErrorKind> {
+    fn finish(&mut self, end: u64) -> Result<(), ConvertCause> {
         let Some(shard) = self.open.take() else { return Ok(()) };
         let unit = shard.finish(self.layout.end(), end)?;
         self.journal.add(unit)
     }
 
     /// Finishes the last shard. A dataset without samples has one shard as well.
-    fn finish_all(&mut self, end: u64) -> Result<(), ConvertErrorKind> {
+    fn finish_all(&mut self, end: u64) -> Result<(), ConvertCause> {
         if self.journal.chunks().is_empty() {
             self.open(0)?;
         }
@@ -288,7 +288,7 @@ impl<'a> OpenShard<'a> {
         self.written + self.buffer.len() as u64
     }
 
-    fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), ConvertErrorKind> {
+    fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), ConvertCause> {
         for (before, bytes, after) in &laid.pieces {
             [before, *bytes, after].into_iter().try_for_each(|piece| self.write(piece))?;
         }
@@ -299,7 +299,7 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ConvertErrorKind> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConvertCause> {
         if self.buffer.len() + bytes.len() > BUFFER {
             self.flush()?;
         }
@@ -310,7 +310,7 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), ConvertErrorKind> {
+    fn flush(&mut self) -> Result<(), ConvertCause> {
         let mut buffer = std::mem::take(&mut self.buffer);
         self.give(&buffer)?;
         buffer.clear();
@@ -318,17 +318,17 @@ impl<'a> OpenShard<'a> {
         Ok(())
     }
 
-    fn give(&mut self, bytes: &[u8]) -> Result<(), ConvertErrorKind> {
+    fn give(&mut self, bytes: &[u8]) -> Result<(), ConvertCause> {
         self.target
             .rest(self.written, &self.watch)
             .write_all(bytes)
-            .map_err(ConvertErrorKind::write(self.target.partial_path()))?;
+            .map_err(ConvertCause::write(self.target.partial_path()))?;
         self.written += bytes.len() as u64;
         Ok(())
     }
 
     /// Finishes the shard, which has the samples up to `end`, and moves it to its path.
-    fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, ConvertErrorKind> {
+    fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, ConvertCause> {
         self.write(ending)?;
         self.flush()?;
         self.target.commit(&self.watch)?;
@@ -346,7 +346,7 @@ mod tests {
         name: &str,
         samples: u64,
         options: &ConvertOptions,
-    ) -> Result<ShardLimits, ConvertErrorKind> {
+    ) -> Result<ShardLimits, ConvertCause> {
         ShardLimits::new(&Template::parse(Path::new(name)).unwrap(), samples, options)
     }
 

@@ -10,7 +10,7 @@ use crate::source::{
     Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
     OwnedImage, OwnedValue, Record, SampleLocation, Tar, TarOptions, TfOptions,
 };
-use crate::write::WriteErrorKind;
+use crate::write::WriteCause;
 use crate::write::step::FileStep;
 use files::files;
 use std::collections::BTreeMap;
@@ -437,10 +437,8 @@ fn damaged_samples_end_it_or_are_left_out() {
         let path = dir.path().join(dst);
         let error = convert(&source, &path, &options).unwrap_err();
         match error.cause() {
-            Some(ConvertErrorKind::Write(WriteErrorKind::Sample {
-                sample: SampleId(1),
-                cause,
-                ..
+            Some(ConvertCause::Write(WriteCause::Sample {
+                sample: SampleId(1), cause, ..
             })) => {
                 assert_eq!(cause.to_string(), "it is torn");
             }
@@ -465,7 +463,7 @@ fn refused_at(
     dst: &Path,
     options: &ConvertOptions,
     number: usize,
-) -> Option<ConvertErrorKind> {
+) -> Option<ConvertCause> {
     failed_at(source, dst, options, number, |_| Err(io::ErrorKind::StorageFull.into()))
 }
 
@@ -476,7 +474,7 @@ fn failed_at(
     options: &ConvertOptions,
     number: usize,
     answer: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
-) -> Option<ConvertErrorKind> {
+) -> Option<ConvertCause> {
     let left = Mutex::new(number);
     let refuse = |step: FileStep<'_>| {
         let mut left = left.lock().unwrap();
@@ -549,7 +547,7 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(!notes.exists());
 
     let error = convert(&classes(40), &path, &five).unwrap_err();
-    assert!(matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })), "{error}");
+    assert!(matches!(error.cause(), Some(ConvertCause::Exists { .. })), "{error}");
     assert!(!notes.exists(), "notes of nothing");
 
     let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
@@ -580,7 +578,7 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let error = convert(&source, &path, &options).unwrap_err();
             assert!(
-                matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })),
+                matches!(error.cause(), Some(ConvertCause::Exists { .. })),
                 "{dst} {step}: {error}"
             );
             assert!(files(dir.path()) == there, "{dst} {step}");
@@ -589,7 +587,7 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
         let error = convert(&source, &path, &options).unwrap_err();
-        assert!(matches!(error.cause(), Some(ConvertErrorKind::Exists { .. })), "{dst}: {error}");
+        assert!(matches!(error.cause(), Some(ConvertCause::Exists { .. })), "{dst}: {error}");
         assert!(files(dir.path()) == there, "{dst}");
     }
 }

@@ -19,7 +19,7 @@ use fuseloop::device::{DeviceStream, KernelOrigin};
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::device::DeviceError;
 use fuseloop::internals::device::Gpu;
-use fuseloop::internals::loader::LoadErrorKind;
+use fuseloop::internals::loader::LoadCause;
 use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 
 /// No compiler: only shipped kernels run.
@@ -55,7 +55,7 @@ fn shipped_kernels_need_no_compiler() {
         }
         // A list that has no shipped kernel: the error says what to do.
         let error = builder(&path, "jitter").build().err().unwrap();
-        let Some(LoadErrorKind::Device(DeviceError::NoCompiler { .. })) = error.cause() else {
+        let Some(LoadCause::Device(DeviceError::NoCompiler { .. })) = error.cause() else {
             panic!("{error}")
         };
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12"), "{error}");

@@ -3,7 +3,7 @@
 use super::*;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::write::{WriteErrorKind, WriteSampleError};
+use fuseloop::internals::write::{WriteCause, WriteSampleError};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::Source as _;
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
         assert_eq!(error.to_string(), "sample 601: gone");
         assert!(matches!(
             error.cause(),
-            Some(WriteErrorKind::Sample { cause: WriteSampleError::Source(_), .. })
+            Some(WriteCause::Sample { cause: WriteSampleError::Source(_), .. })
         ));
         let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options };
         let report =

@@ -6,7 +6,7 @@ use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::OwnedValueExt as _;
-use fuseloop::internals::write::RecutErrorKind;
+use fuseloop::internals::write::RecutCause;
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::source::OpenOptions;
 use fuseloop::source::OwnedImage;
@@ -279,7 +279,7 @@ fn a_file_of_every_kind_of_field_keeps_what_cannot_be_re_cut() {
     assert!(fs::read(cut(1, "c.beton").0).unwrap() == fs::read(&out).unwrap());
 
     let error = recut_beton(&path, &path, &RecutOptions::default()).unwrap_err();
-    assert!(matches!(error.cause(), Some(RecutErrorKind::Same { .. })), "{error}");
+    assert!(matches!(error.cause(), Some(RecutCause::Same { .. })), "{error}");
     assert!(error.to_string().contains("give the new one another name"), "{error}");
 }
 
@@ -424,12 +424,12 @@ fn a_copy_inside_its_original_is_refused_and_leaves_no_trace() {
     let before = all_below(&src);
     for dst in [src.clone(), src.join("a"), src.join("new/er"), src.join("a/../b/x")] {
         let error = recut_folder(&src, &dst, &RecutOptions::default()).unwrap_err();
-        assert!(matches!(error.cause(), Some(RecutErrorKind::Inside { .. })), "{error}");
+        assert!(matches!(error.cause(), Some(RecutCause::Inside { .. })), "{error}");
         assert!(error.to_string().ends_with("choose a folder outside"), "{error}");
     }
     assert!(all_below(&src) == before);
     let missing = recut_folder(src.join("no"), dir.path().join("x"), &RecutOptions::default());
-    assert!(matches!(missing.unwrap_err().cause(), Some(RecutErrorKind::List(_))));
+    assert!(matches!(missing.unwrap_err().cause(), Some(RecutCause::List(_))));
     assert!(!dir.path().join("x").exists());
 }
 
@@ -459,7 +459,7 @@ fn links_are_followed_in_the_original_and_refused_in_the_copy() {
     fs::create_dir(&links).unwrap();
     symlink(&other, links.join("linked")).unwrap();
     let error = recut_folder(&src, &links, &RecutOptions::default()).unwrap_err();
-    assert!(matches!(error.cause(), Some(RecutErrorKind::Inside { .. })), "{error}");
+    assert!(matches!(error.cause(), Some(RecutCause::Inside { .. })), "{error}");
     fs::remove_file(links.join("linked")).unwrap();
     fs::create_dir_all(links.join("a")).unwrap();
     symlink(src.join("a/1.jpg"), links.join("a/1.jpg")).unwrap();

@@ -14,7 +14,7 @@
 
 use super::plan::{PagePlan, PageRange};
 use super::stats::Counters;
-use crate::source::ReadErrorKind;
+use crate::source::ReadCause;
 use crate::source::file::LINE;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -61,7 +61,7 @@ impl Page {
     /// # Errors
     ///
     /// Fails if the value could not be read.
-    pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, ReadErrorKind> {
+    pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, ReadCause> {
         let after = self.parts.partition_point(|part| part.start <= ptr);
         if let Some(part) = after.checked_sub(1).and_then(|index| self.parts.get(index)) {
             let from = ptr - part.start;
@@ -79,10 +79,10 @@ impl Page {
 
 impl PageFailure {
     /// Returns the error for a value that the failure affects.
-    fn of(&self, ptr: u64, size: u64) -> ReadErrorKind {
+    fn of(&self, ptr: u64, size: u64) -> ReadCause {
         match &self.cause {
-            None => ReadErrorKind::Short { ptr, size, found: self.at.saturating_sub(ptr) },
-            Some((kind, message)) => ReadErrorKind::Page {
+            None => ReadCause::Short { ptr, size, found: self.at.saturating_sub(ptr) },
+            Some((kind, message)) => ReadCause::Page {
                 ptr,
                 size,
                 page: self.page,
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_the_end_is_short_by_its_own_count() {
-        let short = |ptr, size, found| Err(ReadErrorKind::Short { ptr, size, found });
+        let short = |ptr, size, found| Err(ReadCause::Short { ptr, size, found });
         assert_eq!(page(None).find(152, 4), short(152, 4, 3));
         assert_eq!(page(None).find(170, 4), short(170, 4, 0));
     }

@@ -36,7 +36,7 @@ pub use stats::PageStats;
 use super::{Beton, read::ValueLocation};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ReadErrorKind, Record, RunPlan,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ReadCause, Record, RunPlan,
     SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
@@ -109,7 +109,7 @@ impl PagedBeton {
         run: &PageReads,
         (ptr, size): (u64, u64),
         buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], ReadErrorKind> {
+    ) -> Result<&'a [u8], ReadCause> {
         self.counters.needed(size);
         if let Some(BorrowedValue { page, range }) = run.borrow(ptr, size)? {
             let held = buffer.held.insert(page);

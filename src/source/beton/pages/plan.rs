@@ -7,7 +7,7 @@
 use super::super::read::{Beton, StoredBytes, ValueLocation};
 use crate::parallel;
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, ReadErrorKind, RunPlan, Upcoming};
+use crate::source::{BoxError, FieldKind, ReadCause, RunPlan, Upcoming};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl PagePlan {
         }
     }
 
-    fn enter(&mut self, uses: &[Use]) -> Result<(), ReadErrorKind> {
+    fn enter(&mut self, uses: &[Use]) -> Result<(), ReadCause> {
         reserve(&mut self.positions, uses.len())?;
         for uses in uses.chunk_by(|a, b| a.page == b.page) {
             let first = self.positions.len();
@@ -263,9 +263,9 @@ fn total(ranges: &[Range<u32>]) -> u64 {
     ranges.iter().map(|range| u64::from(range.end - range.start)).sum()
 }
 
-fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), ReadErrorKind> {
+fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), ReadCause> {
     let size = more.saturating_mul(size_of::<T>()) as u64;
-    list.try_reserve(more).map_err(|_| ReadErrorKind::Memory { size })
+    list.try_reserve(more).map_err(|_| ReadCause::Memory { size })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::plan::PagePlan;
 use super::stats::Counters;
 use crate::panicked::message;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
-use crate::source::{BoxError, ReadErrorKind, RunPlan};
+use crate::source::{BoxError, ReadCause, RunPlan};
 use crate::threads::Process;
 use std::any::Any;
 use std::io;
@@ -102,11 +102,7 @@ impl PageReads {
     /// # Errors
     ///
     /// Fails if the page could not be read up to the value's end.
-    pub(super) fn borrow(
-        &self,
-        ptr: u64,
-        size: u64,
-    ) -> Result<Option<BorrowedValue>, ReadErrorKind> {
+    pub(super) fn borrow(&self, ptr: u64, size: u64) -> Result<Option<BorrowedValue>, ReadCause> {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
         if self.process.is_forked() {
