@@ -35,7 +35,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 pub struct Error(Box<dyn Cause>);
 
-/// What an [`Error`] is about: what a program may branch on.
+/// The kind of an [`Error`], on which a program may branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -79,7 +79,7 @@ pub(crate) trait Cause: StdError + Send + Sync + 'static {
     fn details(&self) -> Details<'_>;
 }
 
-/// What a [`Cause`] is about.
+/// The kind of a [`Cause`], and the file, sample, field and offset that it is about.
 pub(crate) struct Details<'a> {
     kind: ErrorKind,
     path: Option<&'a Path>,

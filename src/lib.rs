@@ -120,7 +120,7 @@ pub use spec::Spec;
 /// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;
 
-/// What most programs import: the loader, its batches, and the ops.
+/// The names that most programs import: the loader, its batches, and the ops.
 ///
 /// ```no_run
 /// use fuseloop::prelude::*;

@@ -119,7 +119,7 @@ pub struct RandomChannelPermutation {
 pub type ChannelShuffle = RandomChannelPermutation;
 
 impl RandomChannelPermutation {
-    /// Gives every image one of the six orders, RGB included.
+    /// The op gives every image one of the six orders, RGB included.
     #[must_use]
     pub const fn new() -> Self {
         Self { p: 1.0 }

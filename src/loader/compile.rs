@@ -370,11 +370,7 @@ fn add_components(
                 reason,
             };
             let titled = output.named(format!("{} of component {component}", output.name));
-            let ops = pipeline.ops(epoch).map_err(|error| LoadCause::ByEpoch {
-                output: titled.name.clone(),
-                epoch,
-                error,
-            })?;
+            let ops = pipeline.ops(epoch, &titled.name)?;
             check_lists(&ops, &work.work).map_err(refused)?;
             let own = plan_field(source, &titled, ops, false, setup, cache)?;
             check_rows(&own, &work.work).map_err(refused)?;

@@ -78,7 +78,7 @@ pub struct Loader {
     batch_size: NonZeroUsize,
     last: LastBatch,
     delivery: Delivery,
-    /// Whether lists are compiled for each epoch; if `None`, those by epoch are.
+    /// True if all lists are compiled for each epoch; if `None`, only those by epoch are.
     recompile: Option<bool>,
     /// The stream, if the source is one. A sample of a stream is identified by its position in a pass,
     /// so the position means nothing without the epoch.

@@ -107,12 +107,7 @@ impl OutputSpec {
                 return Err(LoadCause::Branch { output, keep, found });
             }
             ops.truncate(step.keep);
-            let more = step.pipeline.ops(epoch);
-            ops.extend(more.map_err(|error| LoadCause::ByEpoch {
-                output: self.name.clone(),
-                epoch,
-                error,
-            })?);
+            ops.extend(step.pipeline.ops(epoch, &self.name)?);
         }
         Ok(ops)
     }

@@ -1,5 +1,6 @@
 //! The ops of an output: one list for all epochs, or a list by epoch.
 
+use super::error::LoadCause;
 use crate::sample::Epoch;
 use crate::source::BoxError;
 use fuseloop_ops::Ops;
@@ -50,11 +51,15 @@ impl Pipeline {
         Self(Kind::ByEpoch(Arc::new(move |epoch| ops(epoch).map_err(Into::into))))
     }
 
-    /// Returns the ops of an epoch.
-    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, BoxError> {
+    /// Returns the ops of `output` in an epoch.
+    pub(super) fn ops(&self, epoch: Epoch, output: &str) -> Result<Ops, LoadCause> {
         match &self.0 {
             Kind::Fixed(ops) => Ok(ops.clone()),
-            Kind::ByEpoch(ops) => ops(epoch),
+            Kind::ByEpoch(ops) => ops(epoch).map_err(|error| LoadCause::ByEpoch {
+                output: output.to_owned(),
+                epoch,
+                error,
+            }),
         }
     }
 

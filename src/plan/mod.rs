@@ -141,7 +141,7 @@ pub enum PlanError {
         op_index: usize,
         /// The op.
         op: &'static str,
-        /// What it would do, and what to do instead.
+        /// The effect that the op would have, and what to do instead.
         reason: &'static str,
     },
     /// A block needs too many loop bodies.

@@ -40,6 +40,12 @@ fn photos(dir: &Path) {
     }
 }
 
+/// A random crop to 16 x 16 pixels.
+fn crop() -> Ops {
+    let crop = RandomResizedCrop::new(16).unwrap().scale(0.3..=1.0).unwrap();
+    ops![crop.ratio(0.75..=1.33).unwrap()]
+}
+
 /// All pixels and labels of an epoch, whatever the fields are called.
 fn epoch(builder: LoaderBuilder, order: Order, workers: usize) -> (Vec<u8>, Vec<i64>) {
     let fields = builder.source().fields().to_vec();
@@ -51,17 +57,7 @@ fn epoch(builder: LoaderBuilder, order: Order, workers: usize) -> (Vec<u8>, Vec<
         .order(order)
         .workers(workers)
         .drop_last(false)
-        .pipeline(
-            &image,
-            ops![
-                RandomResizedCrop::new(16)
-                    .unwrap()
-                    .scale(0.3..=1.0)
-                    .unwrap()
-                    .ratio(0.75..=1.33)
-                    .unwrap()
-            ],
-        )
+        .pipeline(&image, crop())
         .build()
         .unwrap();
     let mut all = (vec![], vec![]);
@@ -211,15 +207,7 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
         let loader = opened(dir, name).on_damaged(OnDamaged::Skip).drop_last(false);
         let image = loader.source().fields().iter().find(|f| f.kind == FieldKind::RgbImage);
         let image = image.unwrap().name.clone();
-        let crop = ops![
-            RandomResizedCrop::new(16)
-                .unwrap()
-                .scale(0.3..=1.0)
-                .unwrap()
-                .ratio(0.75..=1.33)
-                .unwrap()
-        ];
-        let loader = loader.pipeline(&image, crop).build().unwrap();
+        let loader = loader.pipeline(&image, crop()).build().unwrap();
         loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
         let listed = loader.quarantine().samples;
         assert_eq!(listed.len(), 1, "{name}: {listed:?}");

@@ -44,7 +44,7 @@ pub struct NumberedStream<S> {
     pub stream: S,
 }
 
-/// What a worker has read of a stream.
+/// The result of one read of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamRead<S, T> {
     /// The stream.

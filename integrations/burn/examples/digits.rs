@@ -58,7 +58,7 @@ impl Network {
     }
 }
 
-/// What a training changes, and a checkpoint stores beside the loader's cursor.
+/// The state that a training changes. A checkpoint stores it beside the loader's cursor.
 struct Training {
     network: Network,
     optimizer: ModuleOptimizer,

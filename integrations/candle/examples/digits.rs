@@ -51,7 +51,7 @@ impl Network {
     }
 }
 
-/// What a training changes, and a checkpoint stores beside the loader's cursor.
+/// The state that a training changes. A checkpoint stores it beside the loader's cursor.
 struct Training {
     weights: VarMap,
     network: Network,

@@ -71,7 +71,7 @@ fn a_batch_that_the_set_can_not_fill_is_refused_only_if_it_would_be_dropped() {
     assert!(share.contains("an epoch of 3 samples has no batch of 4"), "{share}");
 }
 
-/// As many rows come as `samples` says, in as many batches as `len` says.
+/// `samples` is the number of rows that come, and `len` that of the batches.
 #[test]
 fn samples_and_len_count_what_comes() {
     let (_dir, path) = pictures(20);
