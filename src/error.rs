@@ -65,6 +65,8 @@ pub enum ErrorKind {
     Device,
     /// Nothing was ready in time. The call can be repeated.
     Timeout,
+    /// All the memory for batches is held by batches and tensors that the program has kept.
+    BatchesHeld,
     /// Threads can't be started, have ended, or belong to the process that this one was forked from.
     Threads,
     /// A function panicked.

@@ -8,6 +8,22 @@
 use crate::error::Error;
 use std::error::Error as StdError;
 
+pub mod batch {
+    use crate::batch::SharedBytes;
+    use crate::device::DlpackCapsule;
+    use fuseloop_ops::DType;
+
+    /// Returns a tensor of `shape` that begins `start` bytes after the first of `bytes`.
+    pub fn capsule(
+        bytes: SharedBytes,
+        start: usize,
+        dtype: DType,
+        shape: &[usize],
+    ) -> DlpackCapsule {
+        DlpackCapsule::within(bytes, start, dtype, shape)
+    }
+}
+
 pub mod decode {
     pub use crate::decode::*;
 }

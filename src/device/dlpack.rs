@@ -126,8 +126,22 @@ impl DlpackCapsule {
 
     /// Wraps a tensor of `shape` in host memory.
     pub(super) fn on_host(bytes: SharedBytes, dtype: DType, shape: &[usize]) -> Self {
+        Self::within(bytes, 0, dtype, shape)
+    }
+
+    /// Wraps a tensor of `shape` that begins `start` bytes after the first of `bytes`.
+    ///
+    /// # Panics
+    ///
+    /// If the tensor does not lie within `bytes`.
+    pub(crate) fn within(bytes: SharedBytes, start: usize, dtype: DType, shape: &[usize]) -> Self {
+        let end = shape.iter().try_fold(dtype.bytes(), |bytes, &n| bytes.checked_mul(n));
+        let end = end.and_then(|len| start.checked_add(len));
+        let len = bytes.as_slice().len();
+        assert!(end.is_some_and(|end| end <= len), "a tensor beyond the memory of its batch");
         let device = DlpackDevice { kind: CPU, ordinal: 0 };
-        Self::new(bytes.start().cast(), device, dtype, shape, Box::new(bytes))
+        let first = bytes.start().wrapping_add(start);
+        Self::new(first.cast(), device, dtype, shape, Box::new(bytes))
     }
 
     fn new(

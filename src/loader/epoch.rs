@@ -6,14 +6,17 @@ use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::order::EpochOrder;
-use crate::run::{Delivery, Engine, EpochRun, RunOrder};
+use crate::run::{Delivery, Engine, EpochRun, RunError, RunOrder};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
 use crate::source::{Source, Upcoming};
+use fuseloop_engine::batch::HostBatch;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
 /// The batches of one epoch, in order; see [`Loader::epoch`](super::Loader::epoch).
 ///
@@ -87,13 +90,33 @@ impl Batches {
     pub fn cursor(&self) -> Result<Cursor, Error> {
         Ok(self.position.cursor()?)
     }
-}
 
-impl Iterator for Batches {
-    type Item = Result<Batch, Error>;
+    /// Waits for the next batch, but at most `longest`: pending if it is not ready then. No batch is lost by
+    /// that: it comes with the next call. A program can look at signals in between, or stop.
+    ///
+    /// ```no_run
+    /// # use fuseloop::Loader;
+    /// # fn is_cancelled() -> bool { false }
+    /// use std::task::Poll;
+    /// use std::time::Duration;
+    ///
+    /// let mut batches = Loader::open("train.beton")?.build()?.epoch(0)?;
+    /// while !is_cancelled() {
+    ///     match batches.next_within(Duration::from_millis(50)) {
+    ///         Poll::Ready(Some(batch)) => println!("{:?}", batch?.ids()),
+    ///         Poll::Ready(None) => break,
+    ///         Poll::Pending => {}
+    ///     }
+    /// }
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    pub fn next_within(&mut self, longest: Duration) -> Poll<Option<Result<Batch, Error>>> {
+        self.run.next_within(longest).map(|next| self.delivered(next))
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.run.next().map(|batch| batch.map(Batch::from));
+    /// Notes what the run answered.
+    fn delivered(&self, next: Option<Result<HostBatch, RunError>>) -> Option<Result<Batch, Error>> {
+        let next = next.map(|batch| batch.map(Batch::from));
         match &next {
             None if self.position.is_without_batches() && self.run.skipped() == 0 => {
                 self.position.failed();
@@ -105,6 +128,15 @@ impl Iterator for Batches {
             None => self.position.ended(),
         }
         next.map(|batch| batch.map_err(|error| LoadCause::Run(error).into()))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.run.next();
+        self.delivered(next)
     }
 
     /// The upper bound is [`remaining`](Self::remaining). The lower bound is 0, because an error ends the
@@ -200,6 +232,21 @@ impl RunOrder for EpochOrder {
 
     fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
         self.visits(positions, visits);
+    }
+}
+
+/// Samples that were asked for by their numbers, in this order.
+pub(super) struct ListedOrder(pub(super) Vec<SampleId>);
+
+impl RunOrder for ListedOrder {
+    fn samples(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn visits(&self, positions: Range<u64>, visits: &mut Vec<SampleRef>) {
+        // The engine asks for positions below `samples`, which is the length of a list in memory.
+        let listed = &self.0[positions.start as usize..positions.end as usize];
+        visits.extend(listed.iter().map(|&sample| SampleRef::once(sample)));
     }
 }
 

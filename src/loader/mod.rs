@@ -49,15 +49,15 @@ use error::LoadCause;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
 
-use crate::batch::TensorSpec;
+use crate::batch::{Batch, TensorSpec};
 use crate::device::DeviceStats;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, PreparedOrder, Ranks};
 use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
-use crate::sample::{Epoch, UNKNOWN};
+use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::stream::Streamed as _;
 use crate::source::{ClassNames, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
-use epoch::{RemainingOrder, RunPosition};
+use epoch::{ListedOrder, RemainingOrder, RunPosition};
 use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::fmt;
@@ -169,6 +169,46 @@ impl Loader {
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
+    }
+
+    /// Returns any samples as one batch, in the order of `samples`: the rows that they have in this epoch,
+    /// whatever its order and wherever they are in it. For looking at samples, and for those that a training
+    /// chooses itself.
+    ///
+    /// ```no_run
+    /// # use fuseloop::Loader;
+    /// let loader = Loader::open("train.beton")?.build()?;
+    /// let hardest = loader.get(&[17, 3, 17], 0)?;
+    /// assert_eq!(hardest.len(), 3);
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no such sample, or none is asked for; if the dataset is a stream; and those of a batch and
+    /// of [`epoch`](Self::epoch).
+    pub fn get(&self, samples: &[u64], epoch: u32) -> Result<Batch, Error> {
+        Ok(self.samples_at(samples, Epoch(epoch))?)
+    }
+
+    fn samples_at(&self, samples: &[u64], epoch: Epoch) -> Result<Batch, LoadCause> {
+        if self.stream.is_some() {
+            let cure = "iterate over an epoch, or open it by an index";
+            return Err(LoadCause::Stream { what: "samples by their number".to_owned(), cure });
+        }
+        let known = self.source.len();
+        if let Some(&index) = samples.iter().find(|&&index| index >= known) {
+            return Err(LoadCause::Index { index, samples: known });
+        }
+        let rows = NonZeroUsize::new(samples.len()).ok_or(LoadCause::BatchSize)?;
+        let stage = self.stage(epoch)?;
+        let listed = ListedOrder(samples.iter().map(|&id| SampleId(id)).collect());
+        let mut run = self.engine.start(RunRequest::new(stage, epoch, Box::new(listed), rows))?;
+        match run.next() {
+            Some(batch) => Ok(batch.map_err(LoadCause::Run)?.into()),
+            // All rows were skipped.
+            None => Err(LoadCause::NoBatch { epoch, rows: rows.get() as u64 }),
+        }
     }
 
     /// Returns the position of the epoch that was started last, after the batches taken so far, for

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 
 use fuseloop_ops::DType;
 
-use super::{BatchSpec, Element, HostBatch, Slot, SlotPool, TensorError, TensorView};
+use super::{BatchSpec, Element, HostBatch, Slot, SlotPool, TensorError, TensorRows, TensorView};
 use crate::sync::{Arc, Weak};
 
 /// A slot in use. Dropping it returns the slot to its pool.
@@ -164,6 +164,29 @@ impl HostBatch {
         let len = self.bytes(name)?.len();
         let tensor = self.spec().find(name)?;
         Ok(SharedBytes { lease: Arc::clone(&self.lease), tensor, len })
+    }
+
+    /// Returns the memory of the tensor `name` as an owner of it, with the [gaps](super::TensorRows::List)
+    /// between its rows, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// If there is no tensor of this name, or it is on a device.
+    #[doc(hidden)]
+    pub fn share_memory(&self, name: &str) -> Result<SharedBytes, TensorError> {
+        let tensor = self.spec().find(name)?;
+        if let TensorRows::Device { .. } = self.specs()[tensor].rows {
+            return Err(TensorError::OnDevice { name: name.to_owned() });
+        }
+        let len = self.slot().bytes(tensor).len();
+        Ok(SharedBytes { lease: Arc::clone(&self.lease), tensor, len })
+    }
+
+    /// Returns the number of owners of the batch's memory: the batch, and what it was shared with.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn owners(&self) -> usize {
+        Arc::strong_count(&self.lease)
     }
 
     /// Returns the element type of the tensor `name`.

@@ -1,6 +1,7 @@
 //! One run over samples: what to run, and the iterator over its batches.
 
 use std::num::NonZeroUsize;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::RunError;
@@ -8,8 +9,8 @@ use super::shared::{EngineShared, Passed};
 use super::stage::{RunOrder, Stage};
 use crate::batch::HostBatch;
 use crate::sample::{Epoch, UNKNOWN};
-use crate::sync::Arc;
 use crate::sync::counter::Ordering;
+use crate::sync::{Arc, Instant};
 use crate::threads::Process;
 
 /// Determines what happens to the samples left over when the batch size does not divide them.
@@ -91,6 +92,8 @@ pub struct EpochRun<S: Stage> {
     skipped: u64,
     replaced: u64,
     closed: bool,
+    /// When the consumer began to wait for the next batch, if it has waited in vain.
+    waiting_since: Option<Instant>,
 }
 
 /// How long dropping a run early waits for chunks in flight. The wait is optional: it only lets the next
@@ -104,7 +107,8 @@ impl<S: Stage> EpochRun<S> {
         id: u64,
         batches: u64,
     ) -> Self {
-        Self { shared, process, id, left: batches, skipped: 0, replaced: 0, closed: false }
+        let (left, waiting_since) = (batches, None);
+        Self { shared, process, id, left, skipped: 0, replaced: 0, closed: false, waiting_since }
     }
 
     /// Returns the number of batches left, if no error ends the run and no batch loses all its rows;
@@ -126,6 +130,37 @@ impl<S: Stage> EpochRun<S> {
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.replaced
+    }
+
+    /// Waits for the next batch, but at most `longest`: pending if it is not ready then. This ends nothing:
+    /// the batch comes with a later call. The [limits](super::EngineOptions) of a wait count from the first of
+    /// these calls.
+    pub fn next_within(&mut self, longest: Duration) -> Poll<Option<Result<HostBatch, RunError>>> {
+        self.poll(Some(longest))
+    }
+
+    fn poll(&mut self, longest: Option<Duration>) -> Poll<Option<Result<HostBatch, RunError>>> {
+        if self.closed {
+            return Poll::Ready(None);
+        }
+        let begun = Instant::now();
+        let mut passed = Passed::default();
+        let delivered = match self.process.check() {
+            Ok(()) => self.shared.deliver(self.id, &mut passed, self.waiting_since, longest),
+            Err(error) => Poll::Ready(Some(Err(error.into()))),
+        };
+        self.pass_over(passed.batches);
+        self.skipped += passed.skipped;
+        match &delivered {
+            Poll::Ready(Some(Ok(batch))) => self.count(batch),
+            Poll::Ready(Some(Err(_)) | None) => self.close(),
+            Poll::Pending => {}
+        }
+        self.waiting_since = match delivered {
+            Poll::Ready(_) => None,
+            Poll::Pending => self.waiting_since.or(Some(begun)),
+        };
+        delivered
     }
 
     fn close(&mut self) {
@@ -157,21 +192,10 @@ impl<S: Stage> Iterator for EpochRun<S> {
     type Item = Result<HostBatch, RunError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.closed {
-            return None;
+        match self.poll(None) {
+            Poll::Ready(delivered) => delivered,
+            Poll::Pending => unreachable!("a call without a limit waits until there is an answer"),
         }
-        let mut passed = Passed::default();
-        let delivered = match self.process.check() {
-            Ok(()) => self.shared.deliver(self.id, &mut passed),
-            Err(error) => Some(Err(error.into())),
-        };
-        self.pass_over(passed.batches);
-        self.skipped += passed.skipped;
-        match &delivered {
-            Some(Ok(batch)) => self.count(batch),
-            Some(Err(_)) | None => self.close(),
-        }
-        delivered
     }
 
     /// The lower bound is 0: an error may end the run at any time, and batches may lose all their rows.

@@ -8,6 +8,7 @@
 //! No thread polls or spins. A wake-up is a system call, so it is made only if a thread sleeps; sleeping
 //! threads are counted under the lock.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use super::RunError;
@@ -162,39 +163,47 @@ impl<S: Stage> EngineShared<S> {
         self.wake(&state, helpers);
     }
 
-    /// Waits for the next batch of run `id`; `None` after the last. Batches without rows are skipped and
-    /// counted in `passed`.
+    /// Waits for the next batch of run `id`, at most `longest`; `None` after the last. Batches without rows
+    /// are skipped and counted in `passed`. The consumer has waited for this batch in earlier calls, too,
+    /// since `first`.
     pub(super) fn deliver(
         &self,
         id: u64,
         passed: &mut Passed,
-    ) -> Option<Result<HostBatch, RunError>> {
+        first: Option<Instant>,
+        longest: Option<Duration>,
+    ) -> Poll<Option<Result<HostBatch, RunError>>> {
         let begun = Instant::now();
+        let first = first.unwrap_or(begun);
         let mut waiting_for = None;
         let mut state = self.lock();
         let outcome = loop {
             let wait = match state.ring.deliver(id) {
-                NextBatch::End => break None,
+                NextBatch::End => break Poll::Ready(None),
                 NextBatch::Ready(outcome) => {
                     self.wake(&state, 1);
                     match outcome {
-                        BatchOutcome::Batch(batch) => break Some(Ok(batch)),
-                        BatchOutcome::Error(error) => break Some(Err(error)),
+                        BatchOutcome::Batch(batch) => break Poll::Ready(Some(Ok(batch))),
+                        BatchOutcome::Error(error) => break Poll::Ready(Some(Err(error))),
                         BatchOutcome::Empty(skipped) => passed.add(skipped),
                     }
                     continue;
                 }
                 NextBatch::Wait { .. } if state.stopping || state.alive == 0 => {
-                    break Some(Err(RunError::Stopped));
+                    break Poll::Ready(Some(Err(RunError::Stopped)));
                 }
                 NextBatch::Wait { batch, no_slot } => Wait { batch, no_slot },
             };
-            let left = match self.patience_left(wait, begun.elapsed()) {
+            let left = match self.patience_left(wait, first.elapsed()) {
                 Ok(left) => left,
-                Err(error) => break Some(Err(error)),
+                Err(error) => break Poll::Ready(Some(Err(error))),
             };
+            let asked = longest.map(|longest| longest.saturating_sub(begun.elapsed()));
+            if asked.is_some_and(|asked| asked.is_zero()) {
+                break Poll::Pending;
+            }
             waiting_for = Some(wait.batch);
-            state = self.wait_for_news(state, left);
+            state = self.wait_for_news(state, left.into_iter().chain(asked).min());
         };
         drop(state);
         if let Some(batch) = waiting_for {

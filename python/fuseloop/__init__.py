@@ -1,0 +1,70 @@
+"""Fuseloop: decodes, augments and batches training data in compiled loops.
+
+>>> import fuseloop as fl
+>>> from fuseloop import ops
+>>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.Normalize.imagenet()])
+>>> loader.tensors
+(TensorSpec(name='image', dtype='float32', shape=(32, 32, 3)), TensorSpec(name='label', dtype='int64', shape=()))
+"""
+
+from . import errors, ops
+from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
+from .errors import *  # noqa: F403
+from .loader import (
+    Cache,
+    ClassBalanced,
+    Collate,
+    Epoch,
+    Loader,
+    Plan,
+    ProcessCache,
+    Quarantine,
+    QuasiRandom,
+    Ranks,
+    RepeatedAugment,
+    Stats,
+    TensorSpec,
+    View,
+    Weighted,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Cache",
+    "ClassBalanced",
+    "Collate",
+    "Dataset",
+    "Epoch",
+    "Loader",
+    "Plan",
+    "ProcessCache",
+    "Quarantine",
+    "QuasiRandom",
+    "RaggedTensor",
+    "Ranks",
+    "RepeatedAugment",
+    "Stats",
+    "Tensor",
+    "TensorSpec",
+    "View",
+    "Weighted",
+    "errors",
+    "ops",
+    *errors.__all__,
+]
+
+_LAZY = ("ffcv", "jax", "ray", "sources", "torch", "write")
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY])

@@ -1,0 +1,141 @@
+"""What all ops have in common. The ops themselves are in ``ops.py``, which ``tools/generate.py`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+from ._fuseloop import check_op
+from .errors import ConfigError, ParamError
+
+__all__ = ["Compose", "Op"]
+
+# The words of ops for types of elements, by those of NumPy and torch.
+_DTYPES = {
+    "uint8": "u8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "float16": "f16",
+    "half": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float": "f32",
+    "float64": "f64",
+    "double": "f64",
+}
+
+
+class _OpType(type):
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        known = cls.__match_args__
+        for name in given:
+            if name not in known:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, known, 1)
+                cure = f"did you mean {near[0]}?" if near else f"its parameters: {', '.join(known) or 'none'}"
+                error = ParamError(f"{cls.__name__} has no parameter {name}; {cure}")
+                error.op, error.param, error.hint = cls.__name__, name, near[0] if near else None
+                raise error
+        return super().__call__(*args, **given)
+
+
+class Op(metaclass=_OpType):
+    """An augmentation or conversion, as it is listed. An op does not change, equals any other with the same
+    parameters, can be pickled, and its ``repr`` is Python.
+
+    Attributes:
+        name: The name of the op.
+        params: Its parameters; those not given have their defaults.
+    """
+
+    __slots__ = ("_params",)
+    __match_args__: tuple[str, ...] = ()
+    name: str = ""
+
+    def __init__(self, **given: Any) -> None:
+        params = {name: _plain(value) for name, value in given.items() if value is not None}
+        check_op(self.name, params)
+        object.__setattr__(self, "_params", params)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self._params)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an op does not change: make another {self.name} with {name}={value!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Op):
+            return NotImplemented
+        return self.name == other.name and self._params == other._params
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        code = type(self).__init__.__code__
+        names = code.co_varnames[1 : code.co_argcount]
+        defaults = type(self).__init__.__defaults__ or ()
+        required = len(names) - len(defaults)
+        shown = [repr(self._params[name]) for name in names[:required]]
+        for name, default in zip(names[required:], defaults):
+            if name in self._params and self._params[name] != default:
+                shown.append(f"{name}={self._params[name]!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self._params)
+
+
+def _rebuilt(kind: type[Op], params: dict[str, Any]) -> Op:
+    return kind(**params)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a parameter as bools, numbers, texts, tuples and ops."""
+    if value is None or isinstance(value, (bool, int, float, str, Op)):
+        return _DTYPES.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return tuple(_plain(item) for item in value)
+    kind = type(value)
+    if kind.__module__ == "torch" and kind.__name__ == "dtype":
+        return _dtype(str(value).removeprefix("torch."))
+    if hasattr(value, "tolist") and not isinstance(value, type):  # an array or a number of NumPy or torch
+        return _plain(value.tolist())
+    if isinstance(value, type) or kind.__name__.endswith("DType") or kind.__name__ == "dtype":
+        # A type of NumPy, such as numpy.float16 or numpy.dtype("float16").
+        return _dtype(getattr(value, "name", None) or getattr(value, "__name__", str(value)))
+    if isinstance(value, Iterable):
+        return tuple(_plain(item) for item in value)
+    raise ConfigError(f"{value!r} is no parameter of an op: expected a number, a text, a list or an op")
+
+
+def _dtype(name: str) -> str:
+    return _DTYPES.get(name, name)
+
+
+def Compose(*ops: Any) -> list[Op]:  # noqa: N802, torchvision's name
+    """Joins ops and lists of ops to one list. None is left out.
+
+    >>> from fuseloop import ops
+    >>> ops.Compose([ops.Resize(256), ops.CenterCrop(224)], None, ops.ToChannelsFirst())
+    [Resize(256), CenterCrop(224), ToChannelsFirst()]
+    """
+    joined: list[Op] = []
+    for op in ops:
+        if op is None:
+            continue
+        if isinstance(op, Op):
+            joined.append(op)
+        elif isinstance(op, Iterable) and not isinstance(op, str):
+            joined.extend(Compose(*op))
+        else:
+            raise ConfigError(f"{op!r} is no op: expected one of fuseloop.ops, or a list of such")
+    return joined
+
+
+OpList = Iterable[Op] | Callable[[int], Iterable[Op]]

@@ -1,0 +1,164 @@
+"""The exceptions of Fuseloop.
+
+All derive from :class:`FuseloopError`, and from the class of Python that says the same: a wrong argument is also a
+``ValueError``, a file that is not there a ``FileNotFoundError``. An exception that a function of yours raises comes
+out as it is, with a note that says where.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "DatasetError",
+    "DatasetNotFoundError",
+    "DecodeError",
+    "DeviceError",
+    "ForkedError",
+    "FuseloopError",
+    "InternalError",
+    "OutOfMemoryError",
+    "OutputExistsError",
+    "ParamError",
+    "PipelineError",
+    "ReadError",
+    "SampleError",
+    "SlotsHeldError",
+    "StalledError",
+    "StateError",
+]
+
+
+class FuseloopError(Exception):
+    """Any error of Fuseloop.
+
+    Attributes:
+        path: The file or folder, or the address of an object.
+        sample: The number of the sample.
+        field: The field or output.
+        offset: The position in the file, in bytes.
+        batch: The number of the batch in its epoch.
+        epoch: The epoch.
+        hint: The nearest valid name.
+
+    Each is None where it is not known.
+    """
+
+    path: str | None = None
+    sample: int | None = None
+    field: str | None = None
+    offset: int | None = None
+    batch: int | None = None
+    epoch: int | None = None
+    hint: str | None = None
+
+
+class ConfigError(FuseloopError, ValueError):
+    """An argument is not valid, contradicts another one, or does not fit the dataset."""
+
+
+class ParamError(ConfigError):
+    """A parameter of an op is not valid.
+
+    Attributes:
+        op: The name of the op.
+        param: The name of the parameter.
+        expected: What is accepted.
+    """
+
+    op: str | None = None
+    param: str | None = None
+    expected: str | None = None
+
+
+class PipelineError(ConfigError, TypeError):
+    """A list of ops does not fit its field, or its ops do not fit each other."""
+
+
+class DatasetError(FuseloopError, OSError):
+    """A dataset can't be opened or read: the system refuses, or its format is another or damaged."""
+
+
+class DatasetNotFoundError(DatasetError, FileNotFoundError):
+    """There is no such file, folder or object."""
+
+
+class OutputExistsError(DatasetError, FileExistsError):
+    """The destination exists already."""
+
+
+class SampleError(FuseloopError):
+    """A sample is damaged, or does not fit the others."""
+
+
+class ReadError(SampleError, OSError):
+    """A sample can't be read."""
+
+
+class DecodeError(SampleError, ValueError):
+    """A sample is damaged."""
+
+
+class StateError(FuseloopError, ValueError):
+    """A state is damaged, or belongs to another dataset, order, seed or pipeline."""
+
+
+class StalledError(FuseloopError, TimeoutError):
+    """No batch was ready within the timeout of the loader."""
+
+
+class SlotsHeldError(FuseloopError, RuntimeError):
+    """All the memory that is allowed for batches is in use by batches, and arrays of them, that you hold."""
+
+
+class OutOfMemoryError(FuseloopError, MemoryError):
+    """More memory is needed than there is, or than a limit allows."""
+
+
+class DeviceError(FuseloopError, RuntimeError):
+    """A GPU can't be used, or has failed."""
+
+
+class ForkedError(FuseloopError, RuntimeError):
+    """An object is used in another process than the one that it belongs to, or its threads have ended."""
+
+
+class InternalError(FuseloopError, RuntimeError):
+    """A defect of Fuseloop: please report it."""
+
+
+# The words are those of src/errors.rs.
+_CLASSES: dict[str, type[FuseloopError]] = {
+    "not_found": DatasetNotFoundError,
+    "already_exists": OutputExistsError,
+    "io": DatasetError,
+    "format": DatasetError,
+    "damaged": DecodeError,
+    "unsupported": ConfigError,
+    "parameter": ConfigError,
+    "op": ParamError,
+    "pipeline": PipelineError,
+    "field": ConfigError,
+    "cursor": StateError,
+    "memory": OutOfMemoryError,
+    "batches_held": SlotsHeldError,
+    "device": DeviceError,
+    "timeout": StalledError,
+    "threads": ForkedError,
+    "panic": InternalError,
+}
+
+_CURES = {
+    "batches_held": "; arrays of a batch hold it too: take copies (`copy=True`), call `batch.release()`, or raise memory_limit",
+}
+
+
+def _of_kind(kind: str, message: str, /, **attributes: object) -> FuseloopError:
+    """Makes the exception of a kind; called by the compiled module."""
+    made: type[FuseloopError] = _CLASSES.get(kind, FuseloopError)
+    if kind == "io" and attributes.get("sample") is not None:
+        made = ReadError
+    error = made(message + _CURES.get(kind, ""))
+    for name, value in attributes.items():
+        if value is not None:
+            setattr(error, name, value)
+    return error

@@ -1,0 +1,836 @@
+"""The loader, its epochs, and what its arguments may be."""
+
+from __future__ import annotations
+
+import atexit
+import html
+import os
+import pickle
+import re
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _fuseloop
+from ._fuseloop import Batch, Dataset
+from ._op import Compose, Op, OpList
+from .errors import ConfigError, FuseloopError, StateError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Cache",
+    "ClassBalanced",
+    "Collate",
+    "Epoch",
+    "Loader",
+    "Plan",
+    "ProcessCache",
+    "Quarantine",
+    "QuasiRandom",
+    "Ranks",
+    "RepeatedAugment",
+    "Stats",
+    "TensorSpec",
+    "View",
+    "Weighted",
+]
+
+
+# Arguments
+
+
+@dataclass(frozen=True)
+class View:
+    """Another output of a field: with draws of its own, or, if ``after`` is given, as a branch of the output ``of``
+    after its first ``after`` ops."""
+
+    of: str
+    ops: OpList = ()
+    after: int | None = None
+
+
+@dataclass(frozen=True)
+class QuasiRandom:
+    """Random order within a few pages of a ``.beton`` file at a time: for files that are larger than memory."""
+
+    open_pages: int
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Draws samples by weight, as torch's WeightedRandomSampler: ``samples`` of them an epoch, by default as many as
+    there are weights."""
+
+    weights: Any
+    samples: int | None = None
+    replacement: bool = True
+
+
+@dataclass(frozen=True)
+class ClassBalanced:
+    """Every class equally often; ``field`` has the number of the class."""
+
+    field: str = "label"
+    replacement: bool = True
+
+
+@dataclass(frozen=True)
+class RepeatedAugment:
+    """Each sample several times in a row, as timm's RepeatAugSampler."""
+
+    repeats: int = 3
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process is number ``rank`` of ``world`` that share each epoch. ``uneven`` says what happens to samples
+    that can't be divided evenly: ``"pad"`` repeats a few, ``"drop"`` leaves them out, ``"exact"`` repeats a few and
+    marks them in ``Batch.mask``."""
+
+    rank: int
+    world: int
+    uneven: Literal["pad", "drop", "exact"] = "pad"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keeps decoded samples for later epochs, in at most ``size`` bytes (``"32GiB"``) of memory, or of a file in
+    ``folder``."""
+
+    size: int | str
+    folder: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True)
+class ProcessCache:
+    """Reads whole pages of a ``.beton`` file ahead, in at most ``size`` bytes of memory."""
+
+    size: int | str = "1GiB"
+    threads: int = 4
+
+
+@dataclass(frozen=True)
+class Collate:
+    """How samples of differing sizes become a batch: made by :meth:`pad`, :meth:`ragged` and :meth:`list`.
+
+    Bytes are read as elements of ``dtype``, ``inner`` of them an item: boxes are ``dtype="f32", inner=(4,)``. ``to``
+    is the largest number of items, or the largest height and width of images; a larger sample is an error, unless
+    ``truncate`` is true.
+    """
+
+    form: str
+    dtype: str | None = None
+    inner: tuple[int, ...] = ()
+    to: int | tuple[int, int] | None = None
+    fill: float | None = None
+    truncate: bool = False
+
+    @classmethod
+    def pad(
+        cls,
+        dtype: str | None = None,
+        inner: Iterable[int] = (),
+        to: int | tuple[int, int] | None = None,
+        fill: float | None = None,
+        truncate: bool = False,
+    ) -> Collate:
+        """Pads all samples to one size. Their own sizes are in the tensor ``NAME.length`` or ``NAME.size``."""
+        return cls("pad", dtype, tuple(inner), to, fill, truncate)
+
+    @classmethod
+    def ragged(
+        cls,
+        dtype: str | None = None,
+        inner: Iterable[int] = (),
+        to: int | None = None,
+        truncate: bool = False,
+    ) -> Collate:
+        """Puts the values of all samples one after the other: the batch has a ``RaggedTensor``."""
+        return cls("ragged", dtype, tuple(inner), to, None, truncate)
+
+    @classmethod
+    def list(
+        cls,
+        dtype: str | None = None,
+        inner: Iterable[int] = (),
+        to: int | tuple[int, int] | None = None,
+        truncate: bool = False,
+    ) -> Collate:
+        """Keeps each sample by itself: the batch has a list of tensors."""
+        return cls("list", dtype, tuple(inner), to, None, truncate)
+
+
+# What a loader tells
+
+
+class Plan(str):
+    """How the pipelines were planned: what was fused, and why not. Its text is that of ``fuseloop explain``."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor of the batches: its name, the type of its elements, and the shape of one sample."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Where the time went so far, in seconds. Its text is one sentence on what slows the loader down."""
+
+    samples: int
+    batches: int
+    workers: int
+    wall: float
+    consumer_waited: float
+    phases: dict[str, float]
+    verdict: str
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """The damaged samples found so far: for each its number, the epoch in which it was found and the error."""
+
+    samples: tuple[tuple[int, int, str], ...]
+    rows: int
+    """The number of rows lost, over all epochs."""
+    is_cut: bool
+    """True if there are more than are listed."""
+
+
+@dataclass
+class _SamplerView:
+    """What frameworks look for as ``loader.sampler``: ``set_epoch``, and the number of samples."""
+
+    _loader: Loader = field(repr=False)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        samples = self._loader._core().samples()
+        if samples is None:
+            raise TypeError("the number of samples of this stream is not known")
+        return samples
+
+
+class Epoch:
+    """The batches of one epoch. It ends when it is closed or dropped, without waiting for anything."""
+
+    def __init__(self, loader: Loader, core: _fuseloop.Epoch, number: int, taken: int = 0) -> None:
+        self._loader = loader
+        self._core = core
+        self.number = number
+        self._taken = taken
+        self._ended = False
+        _live.add(self)
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._next()
+        if batch is None:
+            raise StopIteration
+        return self._loader._converted(batch)
+
+    def _next(self) -> Batch | None:
+        try:
+            batch = self._core.next()
+        except FuseloopError as error:
+            error.epoch, error.batch = self.number, self._taken
+            raise
+        if batch is None:
+            self._ended = True
+        else:
+            self._taken += 1
+        return batch
+
+    def __len__(self) -> int:
+        left = self._core.remaining()
+        if left is None:
+            raise TypeError("the number of batches of this stream is not known: cut it with Stream.with_epoch")
+        return left
+
+    def __length_hint__(self) -> int:
+        return self._core.remaining() or 0
+
+    def __enter__(self) -> Epoch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        left = self._core.remaining()
+        return f"Epoch({self.number}, batches left: {'unknown' if left is None else left})"
+
+    def close(self) -> None:
+        """Ends the work of the epoch."""
+        self._core.close()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Does nothing: FFCV's iterator has this method of a thread."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batches taken, for :meth:`Loader.load_state_dict`."""
+        if self._ended:
+            return _state("", self.number + 1, 0)
+        return _state(self._core.cursor() or "", self.number + 1, self._taken)
+
+    get_state = state_dict
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an epoch is not pickled: pickle the loader and epoch.state_dict()")
+
+
+def _state(cursor: str, next_epoch: int, batches: int) -> dict[str, Any]:
+    return {"fuseloop": 1, "cursor": cursor, "next_epoch": next_epoch, "batches": batches}
+
+
+class Loader:
+    """Decodes, augments and batches the samples of a dataset, on threads, in compiled code.
+
+    Iterating over it plays an epoch, then the next. The batches depend on ``seed``, the epoch and the samples alone,
+    bit for bit, whatever the number of workers.
+
+    Args:
+        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``.
+        batch_size: The number of samples of a batch.
+        ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
+            ``ops={"image": [...]}``. A function gets the epoch and returns its list.
+        views: More outputs of a field, by their names.
+        share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
+        parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
+        collate: How samples of differing sizes become a batch, by output.
+        masks: Fields whose images are masks: numbers of classes, not colours.
+        order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
+            ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
+            ``set_epoch`` if it is random.
+        seed: Random orders and draws depend on it, the epoch and the sample.
+        indices: Only these samples.
+        where: Only the samples for which this is true: a function that gets whole columns,
+            ``where=lambda column: column["label"] < 100``.
+        drop_last: Leaves out a last batch with fewer samples.
+        ranks: Several processes that share each epoch; ``"env"`` reads what torchrun, Slurm and MPI set.
+        workers: The number of threads; by default one a core.
+        batches_ahead: The number of batches that are begun before they are asked for.
+        memory_limit: The most bytes of all batches, ahead and held, such as ``"2GiB"``. By default as many batches as
+            you hold, and ``batches_ahead``.
+        timeout: The most seconds to wait for a batch.
+        unordered: Batches come as they are ready.
+        on_damaged: ``"fail"``, ``"skip"`` leaves damaged samples out, ``"substitute"`` takes others.
+        cache: Keeps decoded samples for later epochs.
+        process_cache: Reads whole pages of a ``.beton`` file ahead; True takes the defaults.
+        number_rule: How values are rounded between ops: ``"fused"`` keeps fractions, ``"exact"`` truncates after each
+            op as torchvision does, ``"relaxed"`` merges colour matrices.
+        exif_orientation: Turns JPEGs as their EXIF orientation says.
+        device: Where the ops after ``ToDevice`` run: ``"cpu"``, ``"cuda:0"``, ``"auto"``.
+        device_batches: The most batches on the device.
+        recompile: Plans and compiles all lists anew for each epoch. Lists by epoch are without it.
+        copy: Batches of arrays that own their memory, instead of sharing that of the batch.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.ToChannelsFirst()])
+    >>> for batch in loader:
+    ...     images, labels = batch["image"].numpy(), batch["label"].numpy()
+    >>> images.shape, images.dtype.name
+    ((4, 3, 32, 32), 'uint8')
+    """
+
+    def __init__(
+        self,
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        batch_size: int = 64,
+        *,
+        ops: Mapping[str, OpList | None] | None = None,
+        views: Mapping[str, View] | None = None,
+        share_draws: Mapping[str, str] | None = None,
+        parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+        collate: Mapping[str, Collate] | None = None,
+        masks: Iterable[str] = (),
+        order: Any = "sequential",
+        seed: int = 0,
+        indices: Any = None,
+        where: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+        drop_last: bool = False,
+        ranks: Ranks | Literal["env"] | None = None,
+        workers: int | None = None,
+        batches_ahead: int = 3,
+        memory_limit: int | str | None = None,
+        timeout: float | None = None,
+        unordered: bool = False,
+        on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+        cache: Cache | None = None,
+        process_cache: ProcessCache | bool | None = None,
+        number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+        exif_orientation: bool = False,
+        device: str | None = None,
+        device_batches: int | None = None,
+        recompile: bool | None = None,
+        copy: bool = False,
+        **fields: OpList | None,
+    ) -> None:
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
+        self._begin(dataset, {**arguments, **fields}, None)
+        lists = _outputs(ops, fields)
+        self._lists = {output: ops for output, ops in lists.items() if ops is not None}
+        settings: dict[str, Any] = {
+            "batch_size": _whole("batch_size", batch_size, 1),
+            "seed": _whole("seed", seed),
+            "drop_last": bool(drop_last),
+            "ranks": _ranks(ranks),
+            "workers": None if workers is None else _whole("workers", workers, 1),
+            "batches_ahead": _whole("batches_ahead", batches_ahead, 1),
+            "memory_limit": None if memory_limit is None else _bytes("memory_limit", memory_limit),
+            "timeout": timeout,
+            "unordered": bool(unordered),
+            "on_damaged": on_damaged,
+            "cache": _cache(cache),
+            "process_cache": _process_cache(process_cache),
+            "number_rule": number_rule,
+            "exif_orientation": bool(exif_orientation),
+            "device": device,
+            "device_batches": device_batches,
+            "recompile": recompile,
+            "indices": indices,
+            "without": [output for output, ops in lists.items() if ops is None],
+            "masks": [masks] if isinstance(masks, str) else list(masks),
+            "share_draws": list((share_draws or {}).items()),
+            "views": [],
+            "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
+            "collate": [(output, vars(how)) for output, how in (collate or {}).items()],
+        }
+        for name, view in (views or {}).items():
+            if not isinstance(view, View):
+                raise ConfigError(f"views: {name} is {view!r}, expected fuseloop.View(of, ops)")
+            self._lists[name] = view.ops
+            settings["views"].append((name, view.of, view.after, _fixed(view.ops)))
+        settings["lists"] = [(output, _fixed(ops)) for output, ops in lists.items() if ops is not None]
+        if where is not None:
+            settings["indices"] = _chosen(self._dataset, where, indices)
+        chosen = settings["indices"]
+        settings["order"] = _order(order, batch_size, self._dataset, chosen)
+        self._copy = copy
+        self._settings = settings
+        self._build()
+
+    def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
+        if isinstance(dataset, (str, os.PathLike)):
+            dataset = Dataset.open(dataset)
+        if not isinstance(dataset, Dataset):
+            raise ConfigError(
+                f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "
+                "see fuseloop.sources for those that are made in Python"
+            )
+        arguments["dataset"] = dataset
+        self._arguments = arguments
+        self._pipeline = pipeline
+        self._dataset = dataset
+        self._lists: dict[str, OpList] = {}
+        self._copy = False
+        self._settings: dict[str, Any] = {}
+        self.next_epoch = 0
+        self._armed: tuple[str, int, int] | None = None
+        self._epoch: weakref.ref[Epoch] | None = None
+        self._state = _state("", 0, 0)
+        self._closed = False
+
+    @classmethod
+    def from_spec(
+        cls, pipeline: str | os.PathLike[str], dataset: str | os.PathLike[str] | Dataset, /, **changes: Any
+    ) -> Loader:
+        """Builds the loader that a pipeline file (TOML) describes, as ``fuseloop bench --pipeline`` does. ``changes``
+        are settings that take the place of the file's: ``batch_size``, ``seed``, ``workers`` and such."""
+        known = {"batch_size", "seed", "drop_last", "workers", "batches_ahead", "timeout", "unordered", "on_damaged"}
+        for name in changes:
+            if name not in known:
+                raise ConfigError(f"from_spec can't change {name}, only {', '.join(sorted(known))}: edit the file")
+        loader = cls.__new__(cls)
+        loader._begin(dataset, dict(changes), os.fspath(pipeline))
+        loader._settings = dict(changes)
+        loader._build()
+        return loader
+
+    # Building
+
+    def _build(self) -> None:
+        self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
+        self._process = os.getpid()
+        _live.add(self)
+
+    def _core(self) -> _fuseloop.Loader:
+        """Returns the compiled loader. In a process forked from the loader's own it is built anew: threads do not
+        survive a fork."""
+        if self._process != os.getpid():
+            self._build()
+        return self._inner
+
+    def _lists_of(self, epoch: int) -> dict[str, list[Op]]:
+        """Calls the functions of the epoch."""
+        return {output: Compose(ops(epoch)) for output, ops in self._lists.items() if callable(ops)}
+
+    def _converted(self, batch: Batch) -> Any:
+        return batch.numpy(copy=True) if self._copy else batch
+
+    # Iterating
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._armed is not None:
+            cursor, epoch, batches = self._armed
+            self._armed = None
+            core = self._core().resume(cursor, self._lists_of(epoch))
+            self.next_epoch = epoch + 1
+            return self._started(core, epoch, batches)
+        epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
+        return self.epoch(epoch)
+
+    def __len__(self) -> int:
+        batches = self._core().batches()
+        if batches is None:
+            raise TypeError("the number of batches of this stream is not known: cut it with Stream.with_epoch")
+        return batches
+
+    def epoch(self, epoch: int | None = None) -> Epoch:
+        """Starts this epoch, or the next. Unlike ``iter(loader)``, it leaves ``next_epoch`` as it is if an epoch is
+        given."""
+        if epoch is None:
+            epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
+        epoch = _whole("epoch", epoch)
+        return self._started(self._core().epoch(epoch, self._lists_of(epoch)), epoch, 0)
+
+    def resume(self, state: Mapping[str, Any]) -> Epoch:
+        """Starts the rest of the epoch that a state was taken in."""
+        self.load_state_dict(state)
+        return iter(self)  # type: ignore[return-value]
+
+    def renew(self, epoch: Epoch) -> Epoch:
+        """Continues an epoch with the current ops, from the first sample that was not delivered."""
+        core = self._core().renew(epoch._core, self._lists_of(epoch.number))
+        if core is None:
+            raise ConfigError("the epoch was closed")
+        return self._started(core, epoch.number, epoch._taken)
+
+    def _started(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
+        epoch = Epoch(self, core, number, taken)
+        self._epoch = weakref.ref(epoch, self._noted(epoch))
+        return epoch
+
+    def _noted(self, epoch: Epoch) -> Callable[[object], None] | None:
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch is played next. After :meth:`load_state_dict` with this epoch, its position stays."""
+        epoch = _whole("epoch", epoch)
+        if self._armed is not None and self._armed[1] != epoch:
+            warnings.warn(
+                f"set_epoch({epoch}) after a state of epoch {self._armed[1]}: its position is dropped", stacklevel=2
+            )
+            self._armed = None
+        if self._armed is None:
+            self.next_epoch = epoch
+
+    def set_ops(self, output: str, ops: OpList) -> None:
+        """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`."""
+        lists = {**self._lists, output: ops}
+        called = {name: Compose(ops(self.next_epoch)) for name, ops in lists.items() if callable(ops)}
+        self._core().set_ops(output, _fixed(ops), called)
+        self._lists = lists
+        for kept in (self._settings.get("lists", []), self._settings.get("views", [])):
+            for k, item in enumerate(kept):
+                if item[0] == output:
+                    kept[k] = (*item[:-1], _fixed(ops))
+                    return
+        self._settings.setdefault("lists", []).append((output, _fixed(ops)))
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batches that were handed out, as texts and ints."""
+        if self._armed is not None:
+            cursor, epoch, batches = self._armed
+            return _state(cursor, epoch + 1, batches)
+        epoch = self._epoch() if self._epoch is not None else None
+        if epoch is None or epoch._ended or epoch.number + 1 != self.next_epoch:
+            return _state("", self.next_epoch, 0)
+        return epoch.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Sets the position of the next epoch that is played: the rest of the one that the state was taken in."""
+        cursor, next_epoch = state.get("cursor"), state.get("next_epoch")
+        if state.get("fuseloop") != 1 or not isinstance(cursor, str) or not isinstance(next_epoch, int):
+            raise StateError("this is no state of a loader: expected what Loader.state_dict returns")
+        self._epoch = None
+        if cursor:
+            self._armed = (cursor, _fuseloop.Loader.epoch_of(cursor), int(state.get("batches", 0)))
+            self.next_epoch = self._armed[1] + 1
+        else:
+            self._armed, self.next_epoch = None, next_epoch
+
+    # What it tells
+
+    def get(self, indices: Any, epoch: int = 0) -> Any:
+        """Returns any samples as one batch: the rows that they have in this epoch."""
+        epoch = _whole("epoch", epoch)
+        return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
+
+    def explain(self) -> Plan:
+        """Describes how the pipelines were planned and compiled."""
+        return Plan(self._core().explain())
+
+    def stats(self) -> Stats:
+        """Tells where the time went, and what slows the loader down."""
+        return Stats(**self._core().stats())
+
+    def quarantine(self) -> Quarantine:
+        """Lists the damaged samples found so far, if they do not end the epoch."""
+        samples, rows, is_cut = self._core().quarantine()
+        return Quarantine(tuple(samples), rows, is_cut)
+
+    def close(self) -> None:
+        """Ends the threads. Batches that are held stay valid."""
+        epoch = self._epoch() if self._epoch is not None else None
+        if epoch is not None:
+            epoch.close()
+        self._inner.close()
+
+    @property
+    def batch_size(self) -> int:
+        return self._core().batch_size()
+
+    @property
+    def drop_last(self) -> bool:
+        return bool(self._settings.get("drop_last", False))
+
+    @property
+    def dataset(self) -> Dataset:
+        return self._dataset
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in self._core().outputs())
+
+    @property
+    def device(self) -> str:
+        """The device that runs the ops after ``ToDevice``."""
+        return self._core().device()
+
+    @property
+    def classes(self) -> dict[int, str]:
+        """The names of the classes by their numbers; empty if they are not known."""
+        return self._core().classes()
+
+    @property
+    def sampler(self) -> _SamplerView:
+        return _SamplerView(self)
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(f"{spec.name}: {spec.dtype} {list(spec.shape)}" for spec in self.tensors)
+        return f"{type(self).__name__}('{self._dataset.name}', batch_size={self.batch_size}, {outputs})"
+
+    def _repr_html_(self) -> str:
+        core = self._core()
+        rows = [("dataset", self._dataset.name), ("samples", core.samples()), ("batches", core.batches())]
+        rows += [("batch size", self.batch_size), ("device", self.device)]
+        rows += [(spec.name, f"{spec.dtype} {list(spec.shape)}") for spec in self.tensors]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in rows
+        )
+        plan = html.escape(core.explain())
+        return f"<table>{cells}</table><details><summary>plan</summary><pre>{plan}</pre></details>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        for output, ops in self._lists.items():
+            if callable(ops):
+                try:
+                    pickle.dumps(ops)
+                except Exception as error:
+                    raise TypeError(
+                        f"the function of output {output} can't be pickled ({error}): define it with `def` in a module"
+                    ) from None
+        return _unpickled, (type(self), self._arguments, self._pipeline, self.state_dict())
+
+
+def _unpickled(kind: type[Loader], arguments: dict[str, Any], pipeline: str | None, state: dict[str, Any]) -> Loader:
+    arguments = dict(arguments)
+    dataset = arguments.pop("dataset")
+    if pipeline is not None:
+        loader = kind.from_spec(pipeline, dataset, **arguments)
+    else:
+        loader = kind(dataset, arguments.pop("batch_size"), **arguments)
+    loader.load_state_dict(state)
+    return loader
+
+
+# Reading arguments
+
+_NAMES = frozenset(Loader.__init__.__kwdefaults__ or {}) | {"batch_size"}
+
+
+def _outputs(ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any]) -> dict[str, OpList | None]:
+    lists = dict(ops or {})
+    for name, value in fields.items():
+        if name in lists:
+            raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
+        if value is not None and not callable(value) and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _NAMES, 1)
+            error = ConfigError(
+                f"{name} is no argument of Loader, and {value!r} is no list of ops"
+                + (f": did you mean {near[0]}?" if near else "")
+            )
+            error.hint = near[0] if near else None
+            raise error
+        lists[name] = value
+    return lists
+
+
+def _fixed(ops: OpList) -> list[Op] | None:
+    """Returns a list of ops; None for a function of the epoch."""
+    return None if callable(ops) else Compose(ops)
+
+
+def _whole(name: str, value: Any, least: int = 0) -> int:
+    try:
+        number = value.__index__()
+    except (AttributeError, TypeError):
+        raise ConfigError(f"{name} is {value!r}, expected a whole number") from None
+    if not least <= number < 2**63:
+        raise ConfigError(f"{name} is {number}, expected {least} or more")
+    return number
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def _bytes(name: str, value: int | str) -> int:
+    if not isinstance(value, str):
+        return _whole(name, value, 1)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
+    if not found or found[2].upper() not in _UNITS:
+        raise ConfigError(f"{name} is {value!r}, expected a number of bytes, such as '2GiB'")
+    return _whole(name, int(float(found[1]) * _UNITS[found[2].upper()]), 1)
+
+
+def _cache(cache: Cache | None) -> tuple[int, str | None] | None:
+    if cache is None:
+        return None
+    if not isinstance(cache, Cache):
+        raise ConfigError(f"cache is {cache!r}, expected fuseloop.Cache('32GiB')")
+    return _bytes("cache", cache.size), None if cache.folder is None else os.fspath(cache.folder)
+
+
+def _process_cache(cache: ProcessCache | bool | None) -> tuple[int, int] | None:
+    if not cache:
+        return None
+    if cache is True:
+        cache = ProcessCache()
+    return _bytes("process_cache", cache.size), cache.threads
+
+
+def _ranks(ranks: Ranks | str | None) -> str | tuple[int, int, str] | None:
+    if ranks is None or ranks == "env":
+        return ranks  # type: ignore[return-value]
+    if not isinstance(ranks, Ranks):
+        raise ConfigError(f"ranks is {ranks!r}, expected 'env' or fuseloop.Ranks(rank, world)")
+    return _whole("rank", ranks.rank), _whole("world", ranks.world, 1), ranks.uneven
+
+
+class _Columns(Mapping[str, Any]):
+    """The columns of a dataset, read when they are asked for."""
+
+    def __init__(self, dataset: Dataset, indices: Any) -> None:
+        self._dataset, self._indices = dataset, indices
+
+    def __getitem__(self, name: str) -> Any:
+        return self._dataset.column(name, self._indices)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset.fields)
+
+    def __len__(self) -> int:
+        return len(self._dataset.fields)
+
+
+def _chosen(dataset: Dataset, where: Callable[[Mapping[str, Any]], Any], indices: Any) -> Any:
+    import numpy as np
+
+    listed = None if indices is None else np.asarray(indices, dtype=np.int64)
+    kept = np.asarray(where(_Columns(dataset, listed)))
+    count = len(dataset) if listed is None else len(listed)
+    if kept.shape != (count,) or kept.dtype != np.bool_:
+        raise ConfigError(
+            f"where returned an array of {kept.dtype} and shape {kept.shape}, expected bool and shape ({count},)"
+        )
+    return np.flatnonzero(kept) if listed is None else listed[kept]
+
+
+def _order(order: Any, batch_size: int, dataset: Dataset, indices: Any) -> tuple[Any, ...]:
+    if isinstance(order, str):
+        if order in ("sequential", "random"):
+            return (order,)
+        if order == "quasi_random":
+            return (order, 2 * batch_size)
+        raise ConfigError(
+            f"order is {order!r}, expected 'sequential', 'random', 'quasi_random', one of the classes of orders, "
+            "or a sampler"
+        )
+    if isinstance(order, QuasiRandom):
+        return ("quasi_random", _whole("open_pages", order.open_pages, 1))
+    if isinstance(order, Weighted):
+        weights = [float(weight) for weight in order.weights]
+        samples = len(weights) if order.samples is None else _whole("samples", order.samples, 1)
+        return ("weighted", weights, samples, bool(order.replacement))
+    if isinstance(order, ClassBalanced):
+        return ("class_balanced", order.field, bool(order.replacement))
+    if isinstance(order, RepeatedAugment):
+        return ("repeated_augment", _whole("repeats", order.repeats, 1))
+    if hasattr(order, "__iter__") and hasattr(order, "__len__"):
+        return ("custom", repr(order), len(order), _SamplerCall(order))
+    raise ConfigError(f"order is {order!r}, which has no __iter__ and __len__: see fuseloop.Loader for the orders")
+
+
+class _SamplerCall:
+    """Asks a sampler for the order of an epoch."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+
+    def __call__(self, seed: int, epoch: int) -> list[int]:
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        return [int(sample) for sample in self._sampler]
+
+
+# The end
+
+_live: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Ends all threads while the interpreter is whole: epochs first, then their loaders."""
+    alive = list(_live)
+    for kind in (Epoch, Loader):
+        for one in alive:
+            if isinstance(one, kind):
+                (one._core if isinstance(one, Epoch) else one._inner).close()

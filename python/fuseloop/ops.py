@@ -1,0 +1,1464 @@
+"""The ops: what a list of an output can have, in the order in which they run.
+
+Written by tools/generate.py from the registry of the compiled module. The same names and parameters are used in Rust
+and in pipeline files; ``docs/ops`` shows each op with pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ._op import Compose, Op
+
+Pair = Sequence[float]
+Size = int | Sequence[int]
+Color = int | Sequence[int]
+__all__ = [
+    "Compose",
+    "Op",
+    "AugMix",
+    "AutoAugment",
+    "BoxBlur",
+    "CenterCrop",
+    "ChannelShuffle",
+    "ColorJitter",
+    "ColorMatrix",
+    "Convert",
+    "CutMix",
+    "Cutout",
+    "D4",
+    "Gamma",
+    "GaussianBlur",
+    "GaussianNoise",
+    "Grayscale",
+    "GridMask",
+    "ImageMixup",
+    "LabelMixup",
+    "LabelSmoothing",
+    "Lighting",
+    "Lut",
+    "MixUp",
+    "Normalize",
+    "OneHot",
+    "Pad",
+    "PermuteChannels",
+    "Poison",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomBrightness",
+    "RandomChannelPermutation",
+    "RandomChoice",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGamma",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomHue",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPerspective",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
+    "RandomResizedCrop",
+    "RandomRotate90",
+    "RandomRotation",
+    "RandomSaturation",
+    "RandomSolarize",
+    "RandomTranslate",
+    "RandomVerticalFlip",
+    "RandomZoomOut",
+    "ReplaceLabel",
+    "Resize",
+    "Rot90",
+    "SolarizeAdd",
+    "Squeeze",
+    "ToChannelsFirst",
+    "ToChannelsLast",
+    "ToDevice",
+    "Transpose",
+    "TrivialAugmentWide",
+    "View",
+]
+
+
+class RandomResizedCrop(Op):
+    """Cuts a random rectangle and scales it to a fixed size.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        scale: Share of the area. Expected: (low, high).
+        ratio: Width over height. Expected: (low, high).
+        interpolation: How pixels are weighed.
+
+    >>> RandomResizedCrop(224)
+    RandomResizedCrop(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "scale", "ratio", "interpolation",)
+    name = "RandomResizedCrop"
+
+    def __init__(
+        self,
+        size: Size,
+        scale: Pair = (0.08, 1.0),
+        ratio: Pair = (0.75, 1.3333333333333333),
+        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+    ) -> None:
+        super().__init__(size=size, scale=scale, ratio=ratio, interpolation=interpolation)
+
+
+class Resize(Op):
+    """Scales an image.
+
+    Args:
+        size: One number: of the side named. Expected: pixels, or (height, width).
+        side: Which one number is for; long is torchvision's size = None with a max_size.
+        max_size: Most pixels of the long side, for a short one.
+        interpolation: How pixels are weighed.
+
+    >>> Resize(256)
+    Resize(256)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "side", "max_size", "interpolation",)
+    name = "Resize"
+
+    def __init__(
+        self,
+        size: Size,
+        side: Literal["short", "long"] = "short",
+        max_size: int | None = None,
+        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+    ) -> None:
+        super().__init__(size=size, side=side, max_size=max_size, interpolation=interpolation)
+
+
+class CenterCrop(Op):
+    """Cuts the middle out of an image.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        ratio: FFCV's form: a square of this share of the short side, scaled to `size`.
+        interpolation: How pixels are weighed where there is a `ratio`.
+
+    >>> CenterCrop(224)
+    CenterCrop(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "ratio", "interpolation",)
+    name = "CenterCrop"
+
+    def __init__(
+        self,
+        size: Size,
+        ratio: float | None = None,
+        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+    ) -> None:
+        super().__init__(size=size, ratio=ratio, interpolation=interpolation)
+
+
+class RandomCrop(Op):
+    """Cuts a window of fixed size at a random position.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        padding: Pixels first put on each side. Expected: pixels, (horizontal, vertical) or (left, top, right,
+            bottom).
+        pad_if_needed: Whether an image that is too small may lie anywhere in the window.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        padding_mode: What a frame shows: `fill`, the pixels at the edge, or the mirrored image.
+
+    >>> RandomCrop(224)
+    RandomCrop(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "padding", "pad_if_needed", "fill", "padding_mode",)
+    name = "RandomCrop"
+
+    def __init__(
+        self,
+        size: Size,
+        padding: Size = 0,
+        pad_if_needed: bool = False,
+        fill: Color = 0,
+        padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
+    ) -> None:
+        super().__init__(size=size, padding=padding, pad_if_needed=pad_if_needed, fill=fill, padding_mode=padding_mode)
+
+
+class Pad(Op):
+    """Frames an image.
+
+    Args:
+        padding: Pixels on each side. Expected: pixels, (horizontal, vertical) or (left, top, right, bottom).
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        padding_mode: What a frame shows: `fill`, the pixels at the edge, or the mirrored image.
+
+    >>> Pad(4)
+    Pad(4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("padding", "fill", "padding_mode",)
+    name = "Pad"
+
+    def __init__(
+        self,
+        padding: Size,
+        fill: Color = 0,
+        padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
+    ) -> None:
+        super().__init__(padding=padding, fill=fill, padding_mode=padding_mode)
+
+
+class RandomZoomOut(Op):
+    """Places a share p of the images on a larger canvas.
+
+    Args:
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        side_range: How many times as high and wide it is. Expected: (low, high).
+        p: Share of the images.
+
+    >>> RandomZoomOut()
+    RandomZoomOut()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("fill", "side_range", "p",)
+    name = "RandomZoomOut"
+
+    def __init__(self, fill: Color = 0, side_range: Pair = (1.0, 4.0), p: float = 0.5) -> None:
+        super().__init__(fill=fill, side_range=side_range, p=p)
+
+
+class RandomTranslate(Op):
+    """Shifts an image by a few pixels.
+
+    Args:
+        padding: Most pixels in each direction.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> RandomTranslate(4)
+    RandomTranslate(4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("padding", "fill",)
+    name = "RandomTranslate"
+
+    def __init__(self, padding: int, fill: Color = 0) -> None:
+        super().__init__(padding=padding, fill=fill)
+
+
+class RandomHorizontalFlip(Op):
+    """Mirrors a share p of the images left to right.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomHorizontalFlip()
+    RandomHorizontalFlip()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomHorizontalFlip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomVerticalFlip(Op):
+    """Mirrors a share p of the images top to bottom.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomVerticalFlip()
+    RandomVerticalFlip()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomVerticalFlip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class Rot90(Op):
+    """Turns an image by quarters.
+
+    Args:
+        k: How many, counter-clockwise.
+
+    >>> Rot90()
+    Rot90()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("k",)
+    name = "Rot90"
+
+    def __init__(self, k: int = 1) -> None:
+        super().__init__(k=k)
+
+
+class RandomRotate90(Op):
+    """Turns a share p of the images by random quarters.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomRotate90()
+    RandomRotate90()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomRotate90"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class Transpose(Op):
+    """Swaps rows and columns of a share p of the images.
+
+    Args:
+        p: Share of the images.
+
+    >>> Transpose()
+    Transpose()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "Transpose"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class D4(Op):
+    """Turns and mirrors an image by one of the eight ways of a square.
+
+    >>> D4()
+    D4()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "D4"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class RandomAffine(Op):
+    """Turns, shifts, scales and shears an image at random.
+
+    Args:
+        degrees: Range of the angle; a number d is -d..d. Expected: a number, or (low, high).
+        translate: Largest shift, as shares of width and height. Expected: (across, down).
+        scale: Range of the factor. Expected: (low, high).
+        shear: Degrees; a number s is -s..s along x. Expected: a number, (low, high) or (x low, x high, y low, y
+            high).
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+        center: In pixels from the top left corner; default: the middle. Expected: (across, down).
+
+    >>> RandomAffine(15)
+    RandomAffine(15)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center",)
+    name = "RandomAffine"
+
+    def __init__(
+        self,
+        degrees: float | Pair,
+        translate: Pair | None = None,
+        scale: Pair | None = None,
+        shear: float | Pair | None = None,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "nearest",
+        fill: Color = 0,
+        center: Pair | None = None,
+    ) -> None:
+        super().__init__(
+            degrees=degrees,
+            translate=translate,
+            scale=scale,
+            shear=shear,
+            interpolation=interpolation,
+            fill=fill,
+            center=center,
+        )
+
+
+class RandomPerspective(Op):
+    """Moves the corners of a share p of the images inwards.
+
+    Args:
+        distortion_scale: Most that corners move, in shares of the way to the middle.
+        p: Share of the images.
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> RandomPerspective()
+    RandomPerspective()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("distortion_scale", "p", "interpolation", "fill",)
+    name = "RandomPerspective"
+
+    def __init__(
+        self,
+        distortion_scale: float = 0.5,
+        p: float = 0.5,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        fill: Color = 0,
+    ) -> None:
+        super().__init__(distortion_scale=distortion_scale, p=p, interpolation=interpolation, fill=fill)
+
+
+class RandomRotation(Op):
+    """Turns an image by a random angle.
+
+    Args:
+        degrees: Range of the angle; a number d is -d..d. Expected: a number, or (low, high).
+        interpolation: Interpolation between pixels.
+        expand: Whether the output is enlarged to hold the whole turned image.
+        center: In pixels from the top left corner; default: the middle. Expected: (across, down).
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> RandomRotation(15)
+    RandomRotation(15)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("degrees", "interpolation", "expand", "center", "fill",)
+    name = "RandomRotation"
+
+    def __init__(
+        self,
+        degrees: float | Pair,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "nearest",
+        expand: bool = False,
+        center: Pair | None = None,
+        fill: Color = 0,
+    ) -> None:
+        super().__init__(degrees=degrees, interpolation=interpolation, expand=expand, center=center, fill=fill)
+
+
+class ColorJitter(Op):
+    """Changes brightness, contrast, saturation and hue, in random order.
+
+    Args:
+        brightness: The factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off. Expected: a number, or
+            (low, high).
+        contrast: The factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off. Expected: a number, or
+            (low, high).
+        saturation: The factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off. Expected: a number, or
+            (low, high).
+        hue: The hue turns by -value..value, or by low..high, of a full turn; 0 is off. Expected: a number, or (low,
+            high).
+
+    >>> ColorJitter()
+    ColorJitter()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("brightness", "contrast", "saturation", "hue",)
+    name = "ColorJitter"
+
+    def __init__(
+        self,
+        brightness: float | Pair = 0.0,
+        contrast: float | Pair = 0.0,
+        saturation: float | Pair = 0.0,
+        hue: float | Pair = 0.0,
+    ) -> None:
+        super().__init__(brightness=brightness, contrast=contrast, saturation=saturation, hue=hue)
+
+
+class ColorMatrix(Op):
+    """Multiplies every pixel by a matrix.
+
+    Args:
+        rows: For red, then green, then blue: its shares of red, green and blue, and a constant. Expected: a list of
+            12 numbers.
+
+    >>> ColorMatrix((0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0))
+    ColorMatrix((0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("rows",)
+    name = "ColorMatrix"
+
+    def __init__(self, rows: Iterable[float]) -> None:
+        super().__init__(rows=rows)
+
+
+class Gamma(Op):
+    """Raises every value, of 0 to 1, to a power.
+
+    Args:
+        gamma: The power; above 1 is darker.
+        gain: A factor after it.
+
+    >>> Gamma(2.2)
+    Gamma(2.2)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("gamma", "gain",)
+    name = "Gamma"
+
+    def __init__(self, gamma: float, gain: float = 1.0) -> None:
+        super().__init__(gamma=gamma, gain=gain)
+
+
+class Grayscale(Op):
+    """Makes every image grey, in three channels.
+
+    >>> Grayscale()
+    Grayscale()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "Grayscale"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Lighting(Op):
+    """Shifts the colours by a random step, as AlexNet did.
+
+    Args:
+        alpha_std: Standard deviation of the step; the example is AlexNet's.
+
+    >>> Lighting(0.1)
+    Lighting(0.1)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha_std",)
+    name = "Lighting"
+
+    def __init__(self, alpha_std: float) -> None:
+        super().__init__(alpha_std=alpha_std)
+
+
+class Lut(Op):
+    """Looks every value up in a table.
+
+    Args:
+        table: What each level becomes, 0 to 255: for all channels, or red's, green's and blue's. Expected: a list of
+            256 numbers, or of 768.
+
+    >>> Lut((255, 254, 253, 252, 251, 250, 249, 248, 247, 246, 245, 244, 243, 242, 241, 240, 239, 238, 237, 236, 235, 234, 233, 232, 231, 230, 229, 228, 227, 226, 225, 224, 223, 222, 221, 220, 219, 218, 217, 216, 215, 214, 213, 212, 211, 210, 209, 208, 207, 206, 205, 204, 203, 202, 201, 200, 199, 198, 197, 196, 195, 194, 193, 192, 191, 190, 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176, 175, 174, 173, 172, 171, 170, 169, 168, 167, 166, 165, 164, 163, 162, 161, 160, 159, 158, 157, 156, 155, 154, 153, 152, 151, 150, 149, 148, 147, 146, 145, 144, 143, 142, 141, 140, 139, 138, 137, 136, 135, 134, 133, 132, 131, 130, 129, 128, 127, 126, 125, 124, 123, 122, 121, 120, 119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 109, 108, 107, 106, 105, 104, 103, 102, 101, 100, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
+    Lut((255, 254, 253, 252, 251, 250, 249, 248, 247, 246, 245, 244, 243, 242, 241, 240, 239, 238, 237, 236, 235, 234, 233, 232, 231, 230, 229, 228, 227, 226, 225, 224, 223, 222, 221, 220, 219, 218, 217, 216, 215, 214, 213, 212, 211, 210, 209, 208, 207, 206, 205, 204, 203, 202, 201, 200, 199, 198, 197, 196, 195, 194, 193, 192, 191, 190, 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176, 175, 174, 173, 172, 171, 170, 169, 168, 167, 166, 165, 164, 163, 162, 161, 160, 159, 158, 157, 156, 155, 154, 153, 152, 151, 150, 149, 148, 147, 146, 145, 144, 143, 142, 141, 140, 139, 138, 137, 136, 135, 134, 133, 132, 131, 130, 129, 128, 127, 126, 125, 124, 123, 122, 121, 120, 119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 109, 108, 107, 106, 105, 104, 103, 102, 101, 100, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("table",)
+    name = "Lut"
+
+    def __init__(self, table: Iterable[float]) -> None:
+        super().__init__(table=table)
+
+
+class PermuteChannels(Op):
+    """Puts the channels in another order.
+
+    Args:
+        permutation: Which channel each becomes; the example makes BGR of RGB. Expected: (0, 1, 2) in some order.
+
+    >>> PermuteChannels((2, 1, 0))
+    PermuteChannels((2, 1, 0))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("permutation",)
+    name = "PermuteChannels"
+
+    def __init__(self, permutation: Sequence[int]) -> None:
+        super().__init__(permutation=permutation)
+
+
+class RandomAutocontrast(Op):
+    """Stretches the channels of a share p of the images to 0..255.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomAutocontrast()
+    RandomAutocontrast()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomAutocontrast"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomBrightness(Op):
+    """Makes a share p of the images brighter or darker.
+
+    Args:
+        magnitude: The factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high. Expected: a number, or
+            (low, high).
+        p: Share of the images.
+
+    >>> RandomBrightness(0.4)
+    RandomBrightness(0.4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("magnitude", "p",)
+    name = "RandomBrightness"
+
+    def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
+        super().__init__(magnitude=magnitude, p=p)
+
+
+class RandomChannelPermutation(Op):
+    """Puts the channels of a share p of the images in a random order.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomChannelPermutation()
+    RandomChannelPermutation()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomChannelPermutation"
+
+    def __init__(self, p: float = 1.0) -> None:
+        super().__init__(p=p)
+
+
+ChannelShuffle = RandomChannelPermutation
+
+class RandomContrast(Op):
+    """Changes the contrast of a share p of the images.
+
+    Args:
+        magnitude: The factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high. Expected: a number, or
+            (low, high).
+        p: Share of the images.
+
+    >>> RandomContrast(0.4)
+    RandomContrast(0.4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("magnitude", "p",)
+    name = "RandomContrast"
+
+    def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
+        super().__init__(magnitude=magnitude, p=p)
+
+
+class RandomEqualize(Op):
+    """Equalizes the histograms of a share p of the images.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomEqualize()
+    RandomEqualize()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomEqualize"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomGamma(Op):
+    """Raises the values, of 0 to 1, of a share p of the images to a random power.
+
+    Args:
+        gamma: Range of the power. Expected: (low, high).
+        p: Share of the images.
+
+    >>> RandomGamma((0.8, 1.2))
+    RandomGamma((0.8, 1.2))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("gamma", "p",)
+    name = "RandomGamma"
+
+    def __init__(self, gamma: Pair, p: float = 0.5) -> None:
+        super().__init__(gamma=gamma, p=p)
+
+
+class RandomGrayscale(Op):
+    """Makes a share p of the images grey.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomGrayscale()
+    RandomGrayscale()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomGrayscale"
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__(p=p)
+
+
+class RandomHue(Op):
+    """Turns the hues of a share p of the images.
+
+    Args:
+        hue: By -hue..hue, or by low..high, of a full turn. Expected: a number, or (low, high).
+        p: Share of the images.
+
+    >>> RandomHue(0.1)
+    RandomHue(0.1)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("hue", "p",)
+    name = "RandomHue"
+
+    def __init__(self, hue: float | Pair, p: float = 0.5) -> None:
+        super().__init__(hue=hue, p=p)
+
+
+class RandomInvert(Op):
+    """Inverts a share p of the images.
+
+    Args:
+        p: Share of the images.
+
+    >>> RandomInvert()
+    RandomInvert()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "RandomInvert"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class RandomPhotometricDistort(Op):
+    """Changes colours in up to five ways, each in a share p of the images.
+
+    Args:
+        brightness: Range of the factor. Expected: (low, high).
+        contrast: Range of the factor. Expected: (low, high).
+        saturation: Range of the factor. Expected: (low, high).
+        hue: Range of what the hue turns by, of a full turn. Expected: (low, high).
+        p: Share of the images, for each way.
+
+    >>> RandomPhotometricDistort()
+    RandomPhotometricDistort()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("brightness", "contrast", "saturation", "hue", "p",)
+    name = "RandomPhotometricDistort"
+
+    def __init__(
+        self,
+        brightness: Pair = (0.875, 1.125),
+        contrast: Pair = (0.5, 1.5),
+        saturation: Pair = (0.5, 1.5),
+        hue: Pair = (-0.05, 0.05),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(brightness=brightness, contrast=contrast, saturation=saturation, hue=hue, p=p)
+
+
+class RandomPosterize(Op):
+    """Keeps the highest bits of each value, in a share p of the images.
+
+    Args:
+        bits: How many are kept.
+        p: Share of the images.
+
+    >>> RandomPosterize(4)
+    RandomPosterize(4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("bits", "p",)
+    name = "RandomPosterize"
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__(bits=bits, p=p)
+
+
+class RandomSaturation(Op):
+    """Changes the saturation of a share p of the images.
+
+    Args:
+        magnitude: The factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high. Expected: a number, or
+            (low, high).
+        p: Share of the images.
+
+    >>> RandomSaturation(0.4)
+    RandomSaturation(0.4)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("magnitude", "p",)
+    name = "RandomSaturation"
+
+    def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
+        super().__init__(magnitude=magnitude, p=p)
+
+
+class RandomSolarize(Op):
+    """Inverts what is bright, in a share p of the images.
+
+    Args:
+        threshold: Values from it on are inverted.
+        p: Share of the images.
+
+    >>> RandomSolarize(128)
+    RandomSolarize(128)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("threshold", "p",)
+    name = "RandomSolarize"
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__(threshold=threshold, p=p)
+
+
+class SolarizeAdd(Op):
+    """Brightens what is dark.
+
+    Args:
+        add: What is added.
+        threshold: Values below it are changed.
+
+    >>> SolarizeAdd(64)
+    SolarizeAdd(64)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("add", "threshold",)
+    name = "SolarizeAdd"
+
+    def __init__(self, add: float, threshold: float = 128) -> None:
+        super().__init__(add=add, threshold=threshold)
+
+
+class GaussianBlur(Op):
+    """Blurs an image by a random amount.
+
+    Args:
+        kernel_size: Odd numbers. Expected: pixels, or (width, height).
+        sigma: Standard deviation in pixels, or its range. Expected: a number, or (low, high).
+
+    >>> GaussianBlur(5)
+    GaussianBlur(5)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("kernel_size", "sigma",)
+    name = "GaussianBlur"
+
+    def __init__(self, kernel_size: Size, sigma: float | Pair = (0.1, 2.0)) -> None:
+        super().__init__(kernel_size=kernel_size, sigma=sigma)
+
+
+class BoxBlur(Op):
+    """Makes every pixel the mean of those around it.
+
+    Args:
+        kernel_size: How many pixels. Expected: pixels, or (width, height).
+
+    >>> BoxBlur(3)
+    BoxBlur(3)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("kernel_size",)
+    name = "BoxBlur"
+
+    def __init__(self, kernel_size: Size) -> None:
+        super().__init__(kernel_size=kernel_size)
+
+
+class RandomAdjustSharpness(Op):
+    """Sharpens or blurs a share p of the images.
+
+    Args:
+        sharpness_factor: 0 blurs, 1 changes nothing, 2 sharpens.
+        p: Share of the images.
+
+    >>> RandomAdjustSharpness(2.0)
+    RandomAdjustSharpness(2.0)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("sharpness_factor", "p",)
+    name = "RandomAdjustSharpness"
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__(sharpness_factor=sharpness_factor, p=p)
+
+
+class Cutout(Op):
+    """Paints a random square over.
+
+    Args:
+        crop_size: Pixels of the square's side.
+        fill: Its colour. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> Cutout(8)
+    Cutout(8)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("crop_size", "fill",)
+    name = "Cutout"
+
+    def __init__(self, crop_size: int, fill: Color = 0) -> None:
+        super().__init__(crop_size=crop_size, fill=fill)
+
+
+class RandomErasing(Op):
+    """Erases a random rectangle of a share p of the images.
+
+    Args:
+        p: Share of the images.
+        scale: Share of the area. Expected: (low, high).
+        ratio: Height over width. Expected: (low, high).
+        value: What is painted, in units of the values; random is noise. Expected: a number, (red, green, blue) or
+            "random".
+
+    >>> RandomErasing()
+    RandomErasing()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p", "scale", "ratio", "value",)
+    name = "RandomErasing"
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Pair = (0.02, 0.33),
+        ratio: Pair = (0.3, 3.3),
+        value: float | Sequence[float] | Literal["random"] = 0,
+    ) -> None:
+        super().__init__(p=p, scale=scale, ratio=ratio, value=value)
+
+
+class GridMask(Op):
+    """Sets the squares of a grid to 0, in a share p of the images.
+
+    Args:
+        period: Range of the grid's period in pixels; defaults are the paper's for ImageNet. Expected: (low, high).
+        ratio: Share of a period that is kept between the squares.
+        p: Share of the images.
+
+    >>> GridMask()
+    GridMask()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("period", "ratio", "p",)
+    name = "GridMask"
+
+    def __init__(self, period: Pair = (96, 224), ratio: float = 0.6, p: float = 0.8) -> None:
+        super().__init__(period=period, ratio=ratio, p=p)
+
+
+class GaussianNoise(Op):
+    """Adds normal noise to every value.
+
+    Args:
+        mean: Of the noise: a share of 255 on u8, in units of the values on floats.
+        sigma: Its deviation, in the same units.
+        clip: Whether u8 values stay in 0..255, or wrap around.
+
+    >>> GaussianNoise()
+    GaussianNoise()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("mean", "sigma", "clip",)
+    name = "GaussianNoise"
+
+    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
+        super().__init__(mean=mean, sigma=sigma, clip=clip)
+
+
+class Poison(Op):
+    """Blends a fixed image into some samples.
+
+    Args:
+        size: Of the samples and of the blended image. Expected: pixels, or (height, width).
+        mask: The blended image: red, green and blue of each pixel, 0 to 255, row by row. Expected: a list of numbers.
+        alpha: The blended image's weight in each pixel, 0 to 1. Expected: a list of numbers.
+        indices: The samples. Expected: a list of whole numbers, 0 or more.
+
+    >>> Poison((1, 2), (255, 0, 0, 255, 0, 0), (0.5, 0.5), (0, 7))
+    Poison((1, 2), (255, 0, 0, 255, 0, 0), (0.5, 0.5), (0, 7))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "mask", "alpha", "indices",)
+    name = "Poison"
+
+    def __init__(self, size: Size, mask: Iterable[float], alpha: Iterable[float], indices: Iterable[int]) -> None:
+        super().__init__(size=size, mask=mask, alpha=alpha, indices=indices)
+
+
+class AugMix(Op):
+    """Mixes the image with the results of random chains of actions.
+
+    Args:
+        severity: Magnitudes are below it, of 1..=10.
+        mixture_width: How many chains.
+        chain_depth: Steps of every chain; default: 1 to 3.
+        alpha: Of the Dirichlet distributions.
+        all_ops: Whether colours are changed too.
+        interpolation: Interpolation of warps; default: nearest.
+        fill: Fill colour outside the image; default: black. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> AugMix()
+    AugMix()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill",)
+    name = "AugMix"
+
+    def __init__(
+        self,
+        severity: int = 3,
+        mixture_width: int = 3,
+        chain_depth: int | None = None,
+        alpha: float = 1.0,
+        all_ops: bool = True,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] | None = None,
+        fill: Color | None = None,
+    ) -> None:
+        super().__init__(
+            severity=severity,
+            mixture_width=mixture_width,
+            chain_depth=chain_depth,
+            alpha=alpha,
+            all_ops=all_ops,
+            interpolation=interpolation,
+            fill=fill,
+        )
+
+
+class AutoAugment(Op):
+    """Runs one of 25 pairs of actions, found by search for a data set.
+
+    Args:
+        policy: Whose pairs.
+        interpolation: Interpolation of warps; default: nearest.
+        fill: Fill colour outside the image; default: black. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> AutoAugment()
+    AutoAugment()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("policy", "interpolation", "fill",)
+    name = "AutoAugment"
+
+    def __init__(
+        self,
+        policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet",
+        interpolation: Literal["nearest", "bilinear", "bicubic"] | None = None,
+        fill: Color | None = None,
+    ) -> None:
+        super().__init__(policy=policy, interpolation=interpolation, fill=fill)
+
+
+class RandAugment(Op):
+    """Runs a few random actions of one strength.
+
+    Args:
+        num_ops: How many actions.
+        magnitude: How strong, below the bins.
+        num_magnitude_bins: How many magnitudes there are.
+        config: In place of these a string as timm has it: rand-m9-mstd0.5-inc1. Expected: a word.
+        interpolation: Interpolation of warps; default: nearest, or with a config one of the others at random.
+        fill: Fill colour outside the image; default: black, or 128 with a config. Expected: a level 0 to 255, or
+            (red, green, blue).
+
+    >>> RandAugment()
+    RandAugment()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("num_ops", "magnitude", "num_magnitude_bins", "config", "interpolation", "fill",)
+    name = "RandAugment"
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        config: str | None = None,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] | None = None,
+        fill: Color | None = None,
+    ) -> None:
+        super().__init__(
+            num_ops=num_ops,
+            magnitude=magnitude,
+            num_magnitude_bins=num_magnitude_bins,
+            config=config,
+            interpolation=interpolation,
+            fill=fill,
+        )
+
+
+class RandomApply(Op):
+    """Runs a list of ops for a share p of the images.
+
+    Args:
+        ops: The ops, in order. Expected: a list of ops.
+        p: Share of the images.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("ops", "p",)
+    name = "RandomApply"
+
+    def __init__(self, ops: Iterable[Op], p: float = 0.5) -> None:
+        super().__init__(ops=ops, p=p)
+
+
+class RandomChoice(Op):
+    """Runs one of a list of ops.
+
+    Args:
+        ops: The ops, in order. Expected: a list of ops.
+        weights: Relative weight of each; default: all equal. Expected: a list of numbers.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("ops", "weights",)
+    name = "RandomChoice"
+
+    def __init__(self, ops: Iterable[Op], weights: Iterable[float] | None = None) -> None:
+        super().__init__(ops=ops, weights=weights)
+
+
+class RandomOrder(Op):
+    """Runs up to 5 ops in random order.
+
+    Args:
+        ops: The ops, in order. Expected: a list of ops.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("ops",)
+    name = "RandomOrder"
+
+    def __init__(self, ops: Iterable[Op]) -> None:
+        super().__init__(ops=ops)
+
+
+class TrivialAugmentWide(Op):
+    """Runs one random action of random strength.
+
+    Args:
+        num_magnitude_bins: How many magnitudes there are.
+        interpolation: Interpolation of warps; default: nearest.
+        fill: Fill colour outside the image; default: black. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> TrivialAugmentWide()
+    TrivialAugmentWide()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("num_magnitude_bins", "interpolation", "fill",)
+    name = "TrivialAugmentWide"
+
+    def __init__(
+        self,
+        num_magnitude_bins: int = 31,
+        interpolation: Literal["nearest", "bilinear", "bicubic"] | None = None,
+        fill: Color | None = None,
+    ) -> None:
+        super().__init__(num_magnitude_bins=num_magnitude_bins, interpolation=interpolation, fill=fill)
+
+
+class MixUp(Op):
+    """Mixes each sample with another one of its batch, and their labels alike.
+
+    Args:
+        alpha: Shares are drawn from Beta(alpha, alpha).
+        partner: Who is mixed with whom: the sample before, or one by a random permutation.
+        per_sample: Draws for each sample in place of the batch: FFCV's same_lambda = false.
+        p: Share of the batches, or of the samples.
+
+    >>> MixUp()
+    MixUp()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha", "partner", "per_sample", "p",)
+    name = "MixUp"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        partner: Literal["previous", "permuted"] = "previous",
+        per_sample: bool = False,
+        p: float = 1.0,
+    ) -> None:
+        super().__init__(alpha=alpha, partner=partner, per_sample=per_sample, p=p)
+
+
+ImageMixup = MixUp
+
+LabelMixup = MixUp
+
+class CutMix(Op):
+    """Puts a rectangle of another sample of the batch into each, and mixes their labels.
+
+    Args:
+        alpha: Shares are drawn from Beta(alpha, alpha).
+        partner: Who is mixed with whom: the sample before, or one by a random permutation.
+        per_sample: Draws for each sample in place of the batch: FFCV's same_lambda = false.
+        p: Share of the batches, or of the samples.
+
+    >>> CutMix()
+    CutMix()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha", "partner", "per_sample", "p",)
+    name = "CutMix"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        partner: Literal["previous", "permuted"] = "previous",
+        per_sample: bool = False,
+        p: float = 1.0,
+    ) -> None:
+        super().__init__(alpha=alpha, partner=partner, per_sample=per_sample, p=p)
+
+
+class Normalize(Op):
+    """Subtracts a mean and divides by a standard deviation; gives f32.
+
+    Args:
+        mean: The channels' means, of pixels in 0..=1; the example is ImageNet's. Expected: (red, green, blue).
+        std: The channels' standard deviations, of the same pixels. Expected: (red, green, blue).
+        scale: The pixels that mean and std are of: unit is 0..=1, levels is 0..=255.
+
+    >>> Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("mean", "std", "scale",)
+    name = "Normalize"
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], scale: Literal["unit", "levels"] = "unit") -> None:
+        super().__init__(mean=mean, std=std, scale=scale)
+
+    @classmethod
+    def imagenet(cls) -> Normalize:
+        """Returns the op with the mean and the standard deviation of ImageNet."""
+        return cls((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+    @classmethod
+    def cifar10(cls) -> Normalize:
+        """Returns the op with the mean and the standard deviation of CIFAR-10."""
+        return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))
+
+
+class Convert(Op):
+    """Changes the type of the elements, of images and labels; values are not scaled.
+
+    Args:
+        to: The type. Expected: "u8", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
+
+    >>> Convert("f16")
+    Convert('f16')
+    """
+
+    __slots__ = ()
+    __match_args__ = ("to",)
+    name = "Convert"
+
+    def __init__(self, to: Any) -> None:
+        super().__init__(to=to)
+
+
+class View(Op):
+    """Reads the elements, of images and labels, as another type of as many bytes.
+
+    Args:
+        to: The type. Expected: "u8", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
+
+    >>> View("i16")
+    View('i16')
+    """
+
+    __slots__ = ()
+    __match_args__ = ("to",)
+    name = "View"
+
+    def __init__(self, to: Any) -> None:
+        super().__init__(to=to)
+
+
+class ToChannelsFirst(Op):
+    """[height, width, 3] to [3, height, width], as PyTorch wants it.
+
+    >>> ToChannelsFirst()
+    ToChannelsFirst()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "ToChannelsFirst"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class ToChannelsLast(Op):
+    """[3, height, width] to [height, width, 3], as TensorFlow and JAX want it.
+
+    >>> ToChannelsLast()
+    ToChannelsLast()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "ToChannelsLast"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class ToDevice(Op):
+    """Runs the ops after it, on images and labels, on a device.
+
+    Args:
+        device: Auto takes the first GPU if there is one, and the CPU if not.
+
+    >>> ToDevice("auto")
+    ToDevice('auto')
+    """
+
+    __slots__ = ()
+    __match_args__ = ("device",)
+    name = "ToDevice"
+
+    def __init__(
+        self,
+        device: Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"],
+    ) -> None:
+        super().__init__(device=device)
+
+
+class OneHot(Op):
+    """Turns a label into a vector with a one at its class; gives f32.
+
+    Args:
+        classes: Elements of the vector.
+
+    >>> OneHot(1000)
+    OneHot(1000)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("classes",)
+    name = "OneHot"
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes=classes)
+
+
+class LabelSmoothing(Op):
+    """Spreads a share of a one-hot vector evenly over all classes.
+
+    Args:
+        epsilon: The share.
+
+    >>> LabelSmoothing(0.1)
+    LabelSmoothing(0.1)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("epsilon",)
+    name = "LabelSmoothing"
+
+    def __init__(self, epsilon: float) -> None:
+        super().__init__(epsilon=epsilon)
+
+
+class ReplaceLabel(Op):
+    """Gives some samples another label.
+
+    Args:
+        indices: The samples. Expected: a list of whole numbers, 0 or more.
+        new_label: Their label.
+
+    >>> ReplaceLabel((0, 7), 1)
+    ReplaceLabel((0, 7), 1)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("indices", "new_label",)
+    name = "ReplaceLabel"
+
+    def __init__(self, indices: Iterable[int], new_label: int) -> None:
+        super().__init__(indices=indices, new_label=new_label)
+
+
+class Squeeze(Op):
+    """Drops the axes of length 1.
+
+    >>> Squeeze()
+    Squeeze()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "Squeeze"
+
+    def __init__(self) -> None:
+        super().__init__()

@@ -1,0 +1,383 @@
+//! Batches: their tensors, and what is known of their samples.
+
+use crate::call::Owner;
+use crate::errors;
+use crate::tensor::Tensor;
+use fuseloop::batch::{SharedBytes, TensorRows, TensorSpec};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyDict, PyList, PyString};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A batch that its tensors share, until it is released.
+pub(crate) struct Shared {
+    batch: Mutex<Option<Arc<fuseloop::Batch>>>,
+    owner: Owner,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<fuseloop::Batch>>> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> PyResult<Arc<fuseloop::Batch>> {
+        self.lock().clone().ok_or_else(|| PyRuntimeError::new_err("the batch was released"))
+    }
+
+    /// Returns the memory of a tensor.
+    pub(crate) fn memory(&self, name: &str) -> PyResult<SharedBytes> {
+        let memory = self.get()?.share_memory(name);
+        memory.map_err(|error| PyBufferError::new_err(error.to_string()))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.owner.is_forked() {
+            // The pool that the memory returns to has locks that may be held for ever.
+            std::mem::forget(self.lock().take());
+        }
+    }
+}
+
+/// A batch: a sequence of its tensors, in the order of the outputs, which is also read by name.
+///
+/// ``images, labels = batch`` unpacks it, ``batch["image"]`` is one tensor, ``dict(batch)`` has all. While
+/// the batch, a tensor of it or an array that shares its memory lives, nothing else is written there.
+#[pyclass(frozen, sequence, module = "fuseloop", weakref)]
+pub(crate) struct Batch {
+    shared: Arc<Shared>,
+}
+
+impl Batch {
+    pub(crate) fn new(batch: fuseloop::Batch) -> Self {
+        let batch = Mutex::new(Some(Arc::new(batch)));
+        Self { shared: Arc::new(Shared { batch, owner: Owner::current() }) }
+    }
+
+    fn tensor<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyAny>> {
+        let batch = self.shared.get()?;
+        let spec = &batch.specs()[k];
+        let shared = || Arc::clone(&self.shared);
+        match spec.rows {
+            TensorRows::List { sizes } => {
+                let rows = rows(&batch, k, sizes)?.into_iter().map(|(start, shape)| {
+                    Bound::new(py, Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, start))
+                });
+                Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+            TensorRows::Ragged { sizes } => {
+                let (mut total, mut offsets) = (0, vec![0]);
+                for (_, shape) in rows(&batch, k, sizes)? {
+                    total += shape.first().copied().unwrap_or(1);
+                    offsets.push(total as i64);
+                }
+                let shape: Vec<usize> =
+                    std::iter::once(total).chain(spec.shape.iter().skip(1).copied()).collect();
+                let values = Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, 0);
+                let values = Py::new(py, values)?;
+                Ok(Bound::new(py, RaggedTensor { values, offsets })?.into_any())
+            }
+            TensorRows::Device { .. } => {
+                let shape: Vec<usize> =
+                    std::iter::once(batch.len()).chain(spec.shape.iter().copied()).collect();
+                let device = batch.device().unwrap_or(0);
+                let tensor = Tensor::on_device(shared(), &spec.name, spec.dtype, &shape, device);
+                Ok(Bound::new(py, tensor)?.into_any())
+            }
+            _ => {
+                let shape = batch.shape(&spec.name);
+                let shape = shape.map_err(|error| errors::raised(py, &error.into()))?;
+                let tensor = Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, 0);
+                Ok(Bound::new(py, tensor)?.into_any())
+            }
+        }
+    }
+}
+
+/// Returns where each row starts, in bytes, and its shape, for a tensor whose rows differ.
+fn rows(batch: &fuseloop::Batch, k: usize, sizes: usize) -> PyResult<Vec<(usize, Vec<usize>)>> {
+    let (spec, sizes): (&TensorSpec, &TensorSpec) = (&batch.specs()[k], &batch.specs()[sizes]);
+    let found = batch.tensor::<i64>(&sizes.name);
+    let found = found.map_err(|error| PyBufferError::new_err(error.to_string()))?;
+    let whole = spec.shape.iter().product::<usize>() * spec.dtype.bytes();
+    let rows = (0..batch.len()).map(|i| {
+        let mut shape = spec.shape.clone();
+        for (side, &size) in shape.iter_mut().zip(found.row(i).unwrap_or_default()) {
+            *side = usize::try_from(size).unwrap_or(0).min(*side);
+        }
+        (i * whole, shape)
+    });
+    Ok(rows.collect())
+}
+
+#[pymethods]
+impl Batch {
+    /// The number of samples. It is smaller than the batch size in the last batch of an epoch, and where
+    /// damaged samples were skipped.
+    #[getter]
+    fn samples(&self) -> PyResult<usize> {
+        Ok(self.shared.get()?.len())
+    }
+
+    /// The epoch.
+    #[getter]
+    fn epoch(&self) -> PyResult<u32> {
+        Ok(self.shared.get()?.epoch().index())
+    }
+
+    /// The number of the batch in its epoch, from 0.
+    #[getter]
+    fn index(&self) -> PyResult<u64> {
+        Ok(self.shared.get()?.index())
+    }
+
+    /// The sample of each row: an array of int64.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ids: Vec<i64> = self.shared.get()?.ids().iter().map(|id| id.0.cast_signed()).collect();
+        int64(py, &ids)
+    }
+
+    /// True for each row that counts, and false for one that only pads the batch: an array of bool.
+    #[getter]
+    fn mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mask: Vec<u8> = self.shared.get()?.mask().map(u8::from).collect();
+        let bytes = PyByteArray::new(py, &mask);
+        py.import("numpy")?.call_method1("frombuffer", (bytes, "bool"))
+    }
+
+    /// The samples that were left out because they are damaged: an array of int64.
+    #[getter]
+    fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let batch = self.shared.get()?;
+        let ids: Vec<i64> = batch.skipped().iter().map(|v| v.sample.0.cast_signed()).collect();
+        int64(py, &ids)
+    }
+
+    /// The samples that are damaged and were replaced by others: an array of int64.
+    #[getter]
+    fn replaced<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let batch = self.shared.get()?;
+        let ids: Vec<i64> = batch.replaced().iter().map(|v| v.sample.0.cast_signed()).collect();
+        int64(py, &ids)
+    }
+
+    /// The names of the tensors, in the order of the outputs.
+    fn keys(&self) -> PyResult<Vec<String>> {
+        Ok(self.shared.get()?.names().map(str::to_owned).collect())
+    }
+
+    /// The tensors by name.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let names = self.keys()?.into_iter().enumerate();
+        names.map(|(k, name)| Ok((name, self.tensor(py, k)?))).collect()
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.shared.get()?.specs().len())
+    }
+
+    fn __getitem__<'py>(&self, which: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, batch) = (which.py(), self.shared.get()?);
+        if let Ok(name) = which.cast::<PyString>() {
+            let name: String = name.extract()?;
+            let k = batch
+                .specs()
+                .iter()
+                .position(|spec| spec.name == name || spec.alias.as_deref() == Some(name.as_str()));
+            let known = || batch.names().collect::<Vec<_>>().join(", ");
+            let k = k.ok_or_else(|| {
+                PyKeyError::new_err(format!(
+                    "no tensor '{name}' in this batch, which has {}",
+                    known()
+                ))
+            })?;
+            return self.tensor(py, k);
+        }
+        let (k, tensors) = (which.extract::<isize>()?, batch.specs().len());
+        let found = if k < 0 { tensors.checked_add_signed(k) } else { Some(k.cast_unsigned()) };
+        match found.filter(|&found| found < tensors) {
+            Some(found) => self.tensor(py, found),
+            None => Err(PyIndexError::new_err(format!("no tensor {k} in a batch of {tensors}"))),
+        }
+    }
+
+    /// Returns the tensors as arrays of NumPy, by name. They share the memory of the batch, unless ``copy`` is
+    /// true. Tensors on a GPU are copied.
+    #[pyo3(signature = (copy = false))]
+    fn numpy<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Bound<'py, PyDict>> {
+        self.each(py, |tensor| as_numpy(tensor, copy))
+    }
+
+    /// Returns the tensors as those of torch, by name. They share the memory of the batch, unless ``copy`` is
+    /// true.
+    #[pyo3(signature = (copy = false))]
+    fn torch<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Bound<'py, PyDict>> {
+        self.each(py, |tensor| match tensor.cast::<PyList>() {
+            Ok(list) => {
+                let rows = list.iter().map(|row| row.call_method1("torch", (copy,)));
+                Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+            Err(_) => tensor.call_method1("torch", (copy,)),
+        })
+    }
+
+    /// Returns the tensors as arrays of JAX, by name.
+    fn jax<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.each(py, |tensor| match tensor.cast::<PyList>() {
+            Ok(list) => {
+                let rows = list.iter().map(|row| row.call_method0("jax"));
+                Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+            Err(_) => tensor.call_method0("jax"),
+        })
+    }
+
+    /// Gives the memory of the batch back now. The batch and its tensors can't be used after it.
+    ///
+    /// Raises BufferError while an array shares the memory.
+    fn release(&self) -> PyResult<()> {
+        let mut held = self.shared.lock();
+        let Some(batch) = held.take() else { return Ok(()) };
+        let views = batch.owners().saturating_sub(1);
+        if views == 0 {
+            return Ok(());
+        }
+        *held = Some(batch);
+        let (are, arrays) = if views == 1 { ("is", "array") } else { ("are", "arrays") };
+        Err(PyBufferError::new_err(format!(
+            "there {are} still {views} {arrays} in the memory of this batch: drop them first, or take copies"
+        )))
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(batch) = self.shared.get() else { return "Batch(released)".to_owned() };
+        let tensors = batch.specs().iter().map(|spec| {
+            format!("{}: {} {:?}", spec.name, crate::tensor::dtype_name(spec.dtype), spec.shape)
+        });
+        let tensors = tensors.collect::<Vec<_>>().join(", ");
+        let (epoch, index, samples) = (batch.epoch().index(), batch.index(), batch.len());
+        format!("Batch(epoch={epoch}, index={index}, samples={samples}, {tensors})")
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        let text = "a batch is not pickled: pickle batch.numpy(copy=True), or start a loader in the other process";
+        Err(PyTypeError::new_err(text))
+    }
+}
+
+impl Batch {
+    fn each<'py>(
+        &self,
+        py: Python<'py>,
+        made: impl Fn(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, tensor) in self.items(py)? {
+            // A tensor on a GPU is copied from there where the other library can't take it.
+            let made = match made(&tensor) {
+                Err(error) if error.is_instance_of::<PyBufferError>(py) => {
+                    self.from_device(py, &name)?.ok_or(error)?
+                }
+                made => made?,
+            };
+            all.set_item(name, made)?;
+        }
+        Ok(all)
+    }
+
+    /// Returns a copy of a tensor on a GPU as an array of NumPy.
+    fn from_device<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let batch = self.shared.get()?;
+        let Some(spec) = batch.specs().iter().find(|spec| spec.name == name) else {
+            return Ok(None);
+        };
+        if !matches!(spec.rows, TensorRows::Device { .. }) {
+            return Ok(None);
+        }
+        let bytes = crate::call::detached(py, || batch.to_host(name))?;
+        let bytes = PyByteArray::new(py, &bytes);
+        let numpy = py.import("numpy")?;
+        let dtype = match spec.dtype {
+            fuseloop::ops::DType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
+            dtype => PyString::new(py, crate::tensor::dtype_name(dtype)).into_any(),
+        };
+        let flat = numpy.call_method1("frombuffer", (bytes, dtype))?;
+        let shape: Vec<usize> =
+            std::iter::once(batch.len()).chain(spec.shape.iter().copied()).collect();
+        Ok(Some(flat.call_method1("reshape", (shape,))?))
+    }
+}
+
+fn as_numpy<'py>(tensor: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+    match tensor.cast::<PyList>() {
+        Ok(list) => {
+            let rows = list.iter().map(|row| row.call_method1("numpy", (copy,)));
+            Ok(PyList::new(tensor.py(), rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        }
+        Err(_) => tensor.call_method1("numpy", (copy,)),
+    }
+}
+
+/// Returns an array of int64.
+pub(crate) fn int64<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, PyAny>> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let bytes = PyByteArray::new(py, &bytes);
+    py.import("numpy")?.call_method1("frombuffer", (bytes, "int64"))
+}
+
+/// A tensor whose rows differ in length: all values one after the other, and where each row starts.
+#[pyclass(frozen, module = "fuseloop")]
+pub(crate) struct RaggedTensor {
+    #[pyo3(get)]
+    values: Py<Tensor>,
+    offsets: Vec<i64>,
+}
+
+#[pymethods]
+impl RaggedTensor {
+    /// Where each row starts in ``values``, and the end of the last: an array of int64.
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        int64(py, &self.offsets)
+    }
+
+    fn __len__(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn __repr__(&self) -> String {
+        format!("RaggedTensor('{}', rows={})", self.values.get().name(), self.__len__())
+    }
+
+    /// Returns a row as an array that shares the memory of the batch.
+    fn row<'py>(&self, py: Python<'py>, i: usize) -> PyResult<Bound<'py, PyAny>> {
+        let (Some(&start), Some(&end)) = (self.offsets.get(i), self.offsets.get(i + 1)) else {
+            return Err(PyIndexError::new_err(format!("no row {i} of {}", self.__len__())));
+        };
+        let values = Tensor::numpy(self.values.bind(py), false)?;
+        let slice = pyo3::types::PySlice::new(py, start as isize, end as isize, 1);
+        values.get_item(slice)
+    }
+
+    /// Returns the values and the offsets as arrays.
+    #[pyo3(signature = (copy = false))]
+    fn numpy<'py>(
+        &self,
+        py: Python<'py>,
+        copy: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        Ok((Tensor::numpy(self.values.bind(py), copy)?, self.offsets(py)?))
+    }
+
+    /// Returns a nested tensor of torch, of the layout ``torch.jagged``.
+    #[pyo3(signature = (copy = false))]
+    fn torch<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        let torch = py.import("torch")?;
+        let values = Tensor::torch(self.values.bind(py), copy)?;
+        let offsets = torch.call_method1("from_numpy", (self.offsets(py)?,))?;
+        let nested = torch.getattr("nested")?;
+        nested.call_method1("nested_tensor_from_jagged", (values, offsets))
+    }
+}

@@ -1,0 +1,48 @@
+//! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions.
+
+use crate::errors;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+
+/// Runs `work` while other threads of Python run. An error becomes an exception, and so does a panic, which is
+/// always a defect of Fuseloop.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, fuseloop::Error> + Send,
+) -> PyResult<T> {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+        Ok(done) => done.map_err(|error| errors::raised(py, &error)),
+        Err(panic) => Err(errors::internal(py, &text(&*panic))),
+    }
+}
+
+/// Drops something that may wait for threads, which may be waiting for the interpreter.
+pub(crate) fn drop_detached<T: Send>(value: T) {
+    // Without an interpreter, nobody waits for it.
+    let mut value = Some(value);
+    let dropped = Python::try_attach(|py| py.detach(|| drop(value.take())));
+    if dropped.is_none() {
+        drop(value);
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
+}
+
+/// The process that something belongs to, for checks after a fork: threads and locks are the parent's then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner(u32);
+
+impl Owner {
+    pub(crate) fn current() -> Self {
+        Self(process::id())
+    }
+
+    pub(crate) fn is_forked(self) -> bool {
+        self.0 != process::id()
+    }
+}

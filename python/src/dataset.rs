@@ -1,0 +1,235 @@
+//! Datasets: what they hold, and their values as Python's.
+
+use crate::batch::int64;
+use crate::call::detached;
+use crate::errors;
+use fuseloop::SampleId;
+use fuseloop::source::stream::Streamed as _;
+use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A dataset: named fields, and samples that are read by their number.
+#[pyclass(frozen, module = "fuseloop", weakref, subclass)]
+pub(crate) struct Dataset {
+    pub(crate) dataset: source::Dataset,
+    name: String,
+    fields: Vec<FieldSpec>,
+}
+
+impl Dataset {
+    pub(crate) fn new(dataset: source::Dataset) -> Self {
+        let (name, fields) = match (&dataset, dataset.source()) {
+            (source::Dataset::Stream(stream), _) => (stream.name(), stream.fields().to_vec()),
+            (_, Some(source)) => (source.name(), source.fields().to_vec()),
+            (_, None) => (String::new(), vec![]),
+        };
+        Self { dataset, name, fields }
+    }
+
+    fn source(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
+        self.dataset.source().ok_or_else(|| {
+            let text =
+                format!("{}: a stream has no samples by number: iterate over a loader", self.name);
+            errors::setting(py, &text)
+        })
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Opens the dataset of this name.
+    #[staticmethod]
+    fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
+        Ok(Self::new(detached(py, || source::Dataset::open(&name))?))
+    }
+
+    /// What the dataset was opened by.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fields, and the kind of each.
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        for field in &self.fields {
+            fields.set_item(&field.name, kind(&field.kind))?;
+        }
+        Ok(fields)
+    }
+
+    /// True if the dataset can only be read from its beginning to its end.
+    #[getter]
+    fn is_stream(&self) -> bool {
+        matches!(self.dataset, source::Dataset::Stream(_))
+    }
+
+    /// A number that changes with the dataset's contents, as far as they are known without reading all.
+    #[getter]
+    fn fingerprint(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("{:016x}", self.source(py)?.fingerprint()))
+    }
+
+    /// The names of the classes by their numbers; empty if they are not known.
+    #[getter]
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let source = self.source(py)?;
+        let names =
+            source.class_names().map_err(|error| errors::setting(py, &error.to_string()))?;
+        class_names(py, &names.unwrap_or_default())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        usize::try_from(self.source(py)?.len())
+            .map_err(|_| PyTypeError::new_err("the dataset has no known length"))
+    }
+
+    /// The values of a sample by field: ints and floats, arrays of NumPy, bytes, what JSON holds. Of an image
+    /// the bytes of its JPEG or PNG file, or its pixels as an array ``[height, width, 3]``.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyDict>> {
+        let source = self.source(py)?;
+        let samples = source.len();
+        let found =
+            if index < 0 { samples.checked_add_signed(index) } else { Some(index.cast_unsigned()) };
+        let Some(id) = found.filter(|&id| id < samples) else {
+            return Err(PyIndexError::new_err(format!("sample {index} of {samples}")));
+        };
+        let read = || source.read(SampleId(id)).map_err(|error| error.to_string());
+        let record = py.detach(read).map_err(|error| errors::damaged(py, &error, id))?;
+        let values = PyDict::new(py);
+        for (field, value) in self.fields.iter().zip(record) {
+            values.set_item(&field.name, to_python(py, field, &value)?)?;
+        }
+        Ok(values)
+    }
+
+    /// Reads a field of ints or floats of all samples, or of those in ``indices``, as an array.
+    #[pyo3(signature = (field, indices = None))]
+    fn column<'py>(
+        &self,
+        py: Python<'py>,
+        field: &str,
+        indices: Option<Vec<u64>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let source = self.source(py)?;
+        let Some(k) = self.fields.iter().position(|spec| spec.name == field) else {
+            let known = self.fields.iter().map(|spec| &*spec.name).collect::<Vec<_>>().join(", ");
+            let text = format!("{}: no field '{field}'; the fields are {known}", self.name);
+            return Err(errors::setting(py, &text));
+        };
+        let is_float = match self.fields[k].kind {
+            FieldKind::Int => false,
+            FieldKind::Float => true,
+            _ => {
+                let text = format!("{}: field '{field}' has no single numbers", self.name);
+                return Err(errors::setting(py, &text));
+            }
+        };
+        let samples = source.len();
+        if let Some(index) = indices.iter().flatten().find(|&&index| index >= samples) {
+            return Err(PyIndexError::new_err(format!("sample {index} of {samples}")));
+        }
+        let count = indices.as_ref().map_or(samples, |ids| ids.len() as u64);
+        let mut words = vec![];
+        let mut buffer = Buffer::default();
+        for start in (0..count).step_by(AT_ONCE) {
+            let end = count.min(start + AT_ONCE as u64);
+            let read = || -> Result<(), (u64, String)> {
+                for i in start..end {
+                    let id = indices.as_ref().map_or(i, |ids| ids[i as usize]);
+                    buffer.forget();
+                    let value = source.value(SampleId(id), k, &mut buffer);
+                    words.push(match value.map_err(|error| (id, error.to_string()))? {
+                        Value::Int(value) => value,
+                        Value::Float(value) => value.to_bits().cast_signed(),
+                        _ => return Err((id, "the value is of another kind".to_owned())),
+                    });
+                }
+                Ok(())
+            };
+            py.detach(read).map_err(|(id, error)| errors::damaged(py, &error, id))?;
+            py.check_signals()?;
+        }
+        let words = int64(py, &words)?;
+        if is_float { words.call_method1("view", ("float64",)) } else { Ok(words) }
+    }
+
+    fn __repr__(&self) -> String {
+        let fields =
+            self.fields.iter().map(|field| format!("{}: {}", field.name, kind(&field.kind)));
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        match self.dataset.source() {
+            Some(source) => format!("Dataset('{}', samples={}, {fields})", self.name, source.len()),
+            None => format!("Dataset('{}', a stream, {fields})", self.name),
+        }
+    }
+}
+
+/// The number of values that are read before signals are looked at.
+const AT_ONCE: usize = 1 << 14;
+
+pub(crate) fn class_names<'py>(
+    py: Python<'py>,
+    names: &ClassNames,
+) -> PyResult<Bound<'py, PyDict>> {
+    let classes = PyDict::new(py);
+    for (number, name) in names.iter() {
+        classes.set_item(number, name)?;
+    }
+    Ok(classes)
+}
+
+/// Describes the kind of a field.
+fn kind(kind: &FieldKind) -> String {
+    match kind {
+        FieldKind::Float => "float".to_owned(),
+        FieldKind::Int => "int".to_owned(),
+        FieldKind::RgbImage => "image".to_owned(),
+        FieldKind::Bytes => "bytes".to_owned(),
+        FieldKind::Json => "json".to_owned(),
+        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
+            format!("{dtype} {shape:?}")
+        }
+        FieldKind::Custom { row_size, .. } => format!("custom, {row_size} bytes"),
+        _ => "other".to_owned(),
+    }
+}
+
+fn to_python<'py>(
+    py: Python<'py>,
+    field: &FieldSpec,
+    value: &OwnedValue,
+) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = || py.import("numpy");
+    Ok(match value {
+        OwnedValue::Int(value) => value.into_pyobject(py)?.into_any(),
+        OwnedValue::Float(value) => value.into_pyobject(py)?.into_any(),
+        OwnedValue::Bytes(bytes) | OwnedValue::Custom(bytes) => PyBytes::new(py, bytes).into_any(),
+        OwnedValue::Json(bytes) => {
+            let text = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+            py.import("json")?.call_method1("loads", (PyBytes::new(py, text),))?
+        }
+        OwnedValue::Image(image) if image.mode == source::ImageMode::Raw => {
+            let pixels = numpy()?
+                .call_method1("frombuffer", (PyByteArray::new(py, &image.bytes), "uint8"))?;
+            pixels.call_method1("reshape", ((image.height, image.width, 3),))?
+        }
+        OwnedValue::Image(image) => PyBytes::new(py, &image.bytes).into_any(),
+        OwnedValue::NdArray(bytes) => {
+            let (FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape }) =
+                &field.kind
+            else {
+                return Ok(PyBytes::new(py, bytes).into_any());
+            };
+            let dtype = PyString::new(py, &dtype.to_string());
+            let flat = numpy()?.call_method1("frombuffer", (PyByteArray::new(py, bytes), dtype))?;
+            flat.call_method1("reshape", (shape.clone(),))?
+        }
+        _ => py.None().into_bound(py),
+    })
+}

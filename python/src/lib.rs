@@ -1,0 +1,37 @@
+//! The compiled part of the Python package `fuseloop`: datasets, loaders, epochs, batches and tensors.
+//!
+//! ```text
+//! Dataset ─▶ Loader ─▶ Epoch ─▶ Batch ─▶ Tensor ─▶ NumPy, torch, JAX (DLPack, buffer protocol)
+//! ```
+//!
+//! The classes that users see are in `fuseloop/*.py`; they prepare arguments and call these. Whatever reads,
+//! compiles, waits or frees runs detached from the interpreter, in `call::detached`, so that other threads of
+//! Python go on, and the threads of a loader can call Python.
+
+mod batch;
+mod call;
+mod dataset;
+mod epoch;
+mod errors;
+mod loader;
+mod registry;
+mod settings;
+mod tensor;
+mod values;
+
+/// The compiled module.
+#[pyo3::pymodule]
+mod _fuseloop {
+    #[pymodule_export]
+    use super::batch::{Batch, RaggedTensor};
+    #[pymodule_export]
+    use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::epoch::Epoch;
+    #[pymodule_export]
+    use super::loader::Loader;
+    #[pymodule_export]
+    use super::registry::{check_op, registry};
+    #[pymodule_export]
+    use super::tensor::Tensor;
+}

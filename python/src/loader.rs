@@ -1,0 +1,209 @@
+//! Loaders: built from settings, and what they tell of themselves.
+
+use crate::batch::Batch;
+use crate::call::{Owner, detached, drop_detached};
+use crate::dataset::{Dataset, class_names};
+use crate::epoch::Epoch;
+use crate::errors;
+use crate::settings::{self, EpochLists};
+use crate::tensor::dtype_name;
+use fuseloop::Spec;
+use fuseloop::loader::{Cursor, Phase};
+use fuseloop::sample::UNKNOWN;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A dataset and its pipelines.
+#[pyclass(frozen, module = "fuseloop._fuseloop", weakref)]
+pub(crate) struct Loader {
+    /// `None` when it was closed.
+    loader: Mutex<Option<Arc<fuseloop::Loader>>>,
+    lists: EpochLists,
+    owner: Owner,
+}
+
+impl Loader {
+    fn get(&self, py: Python<'_>) -> PyResult<Arc<fuseloop::Loader>> {
+        if self.owner.is_forked() {
+            return Err(errors::forked(py, "loader"));
+        }
+        let loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loader.ok_or_else(|| errors::setting(py, "the loader was closed"))
+    }
+}
+
+#[pymethods]
+impl Loader {
+    /// Builds a loader of `dataset`. `pipeline` is a pipeline file, whose settings come first.
+    #[new]
+    #[pyo3(signature = (dataset, settings, epoch_lists, pipeline = None))]
+    fn new(
+        py: Python<'_>,
+        dataset: &Dataset,
+        settings: &Bound<'_, PyDict>,
+        epoch_lists: &Bound<'_, PyDict>,
+        pipeline: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let lists = EpochLists::default();
+        lists.set(epoch_lists)?;
+        let mut builder = fuseloop::Loader::from_dataset(dataset.dataset.clone());
+        if let Some(path) = pipeline {
+            let spec = detached(py, || Spec::open(&path))?;
+            builder = spec.apply(builder);
+        }
+        let builder = settings::apply(builder, settings, &lists)?;
+        let loader = detached(py, || builder.build())?;
+        let loader = Mutex::new(Some(Arc::new(loader)));
+        Ok(Self { loader, lists, owner: Owner::current() })
+    }
+
+    /// Starts an epoch.
+    fn epoch(&self, py: Python<'_>, epoch: u32, lists: &Bound<'_, PyDict>) -> PyResult<Epoch> {
+        let loader = self.get(py)?;
+        self.lists.set(lists)?;
+        Ok(Epoch::new(detached(py, || loader.epoch(epoch))?))
+    }
+
+    /// Starts the rest of an epoch.
+    fn resume(&self, py: Python<'_>, cursor: &str, lists: &Bound<'_, PyDict>) -> PyResult<Epoch> {
+        let loader = self.get(py)?;
+        self.lists.set(lists)?;
+        let batches = detached(py, || {
+            let cursor: Cursor = cursor.parse()?;
+            loader.resume(&cursor)
+        });
+        Ok(Epoch::new(batches?))
+    }
+
+    /// Continues an epoch with the current pipelines.
+    fn renew(
+        &self,
+        py: Python<'_>,
+        epoch: &Epoch,
+        lists: &Bound<'_, PyDict>,
+    ) -> PyResult<Option<Epoch>> {
+        let loader = self.get(py)?;
+        self.lists.set(lists)?;
+        let Some(batches) = epoch.into_batches(py)? else { return Ok(None) };
+        Ok(Some(Epoch::new(detached(py, || loader.renew(batches))?)))
+    }
+
+    /// Replaces the ops of an output: by a list, or by the list of each epoch if it is None.
+    fn set_ops(
+        &self,
+        py: Python<'_>,
+        output: &str,
+        list: &Bound<'_, PyAny>,
+        lists: &Bound<'_, PyDict>,
+    ) -> PyResult<()> {
+        let loader = self.get(py)?;
+        self.lists.set(lists)?;
+        let pipeline = self.lists.pipeline(output, list)?;
+        detached(py, || loader.set_pipeline(output, pipeline))
+    }
+
+    /// Returns any samples as one batch.
+    fn get_samples(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        epoch: u32,
+        lists: &Bound<'_, PyDict>,
+    ) -> PyResult<Batch> {
+        let (loader, ids) = (self.get(py)?, settings::ids(indices)?);
+        self.lists.set(lists)?;
+        Ok(Batch::new(detached(py, || loader.get(&ids, epoch))?))
+    }
+
+    /// Returns the epoch of a cursor.
+    #[staticmethod]
+    fn epoch_of(py: Python<'_>, cursor: &str) -> PyResult<u32> {
+        let cursor: Result<Cursor, _> = cursor.parse();
+        Ok(cursor.map_err(|error| errors::raised(py, &error))?.epoch)
+    }
+
+    /// Returns the number of batches of an epoch; `None` if it is not known.
+    fn batches(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let batches = self.get(py)?.len();
+        Ok(Some(batches).filter(|&batches| batches != UNKNOWN))
+    }
+
+    /// Returns the number of samples of an epoch; `None` if it is not known.
+    fn samples(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let samples = self.get(py)?.samples();
+        Ok(Some(samples).filter(|&samples| samples != UNKNOWN))
+    }
+
+    fn batch_size(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.batch_size())
+    }
+
+    /// Returns for each output its name, the type of its elements and the shape of a sample.
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let tensors = self.get(py)?.tensors();
+        let outputs =
+            tensors.into_iter().map(|spec| (spec.name, dtype_name(spec.dtype), spec.shape));
+        PyList::new(py, outputs.collect::<Vec<_>>())
+    }
+
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.explain())
+    }
+
+    fn device(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.device().to_string())
+    }
+
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let loader = self.get(py)?;
+        class_names(py, &detached(py, || loader.classes())?)
+    }
+
+    /// Returns where the time went, in seconds and in a sentence.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.get(py)?.stats();
+        let found = PyDict::new(py);
+        found.set_item("samples", stats.samples)?;
+        found.set_item("batches", stats.batches)?;
+        found.set_item("workers", stats.workers)?;
+        found.set_item("wall", stats.wall.as_secs_f64())?;
+        found.set_item("consumer_waited", stats.consumer_waited.as_secs_f64())?;
+        let phases = PyDict::new(py);
+        for phase in Phase::ALL {
+            phases.set_item(phase.name(), stats.time(phase).as_secs_f64())?;
+        }
+        found.set_item("phases", phases)?;
+        found.set_item("verdict", stats.verdict())?;
+        Ok(found)
+    }
+
+    /// Returns the damaged samples: the number, the epoch and the error of each, the number of rows lost, and
+    /// whether there are more.
+    fn quarantine(&self, py: Python<'_>) -> PyResult<(Vec<(u64, u32, String)>, u64, bool)> {
+        let found = self.get(py)?.quarantine();
+        let samples = found.samples.into_iter();
+        let samples = samples.map(|one| (one.sample.0, one.epoch.index(), one.error)).collect();
+        Ok((samples, found.rows, found.is_cut))
+    }
+
+    /// Ends the threads. Epochs that still run end with their own last use.
+    fn close(&self, py: Python<'_>) {
+        if !self.owner.is_forked() {
+            py.detach(|| drop(self.loader.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        }
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        match loader {
+            // Its threads and locks are the parent's.
+            Some(loader) if self.owner.is_forked() => std::mem::forget(loader),
+            Some(loader) => drop_detached(loader),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The registry of ops as data, from which `tools/generate.py` writes the classes of `fuseloop.ops`.
+
+use crate::values;
+use fuseloop::ops::internals::registry as ops;
+use fuseloop::ops::internals::registry::{ParamDefault, ParamInfo, ParamKind};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// Returns all ops: their names, aliases, families, summaries and parameters.
+#[pyfunction]
+pub(crate) fn registry(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for info in ops::registry() {
+        let op = PyDict::new(py);
+        op.set_item("name", info.name)?;
+        op.set_item("family", info.class)?;
+        op.set_item("summary", info.summary)?;
+        op.set_item("aliases", info.aliases)?;
+        let params =
+            info.params.iter().map(|info| param(py, info)).collect::<PyResult<Vec<_>>>()?;
+        op.set_item("params", params)?;
+        list.append(op)?;
+    }
+    Ok(list)
+}
+
+fn param<'py>(py: Python<'py>, info: &ParamInfo) -> PyResult<Bound<'py, PyDict>> {
+    let param = PyDict::new(py);
+    param.set_item("name", info.name)?;
+    param.set_item("doc", info.doc)?;
+    param.set_item("expected", info.kind.to_string())?;
+    let words = match info.kind {
+        ParamKind::Word(words) => words.to_vec(),
+        _ => vec![],
+    };
+    param.set_item("words", words)?;
+    // The name of the variant.
+    let kind = format!("{:?}", info.kind);
+    param.set_item("kind", kind.split('(').next())?;
+    let (need, value) = match info.need {
+        ParamDefault::Required(example) => ("required", Some(example)),
+        ParamDefault::Default(value) => ("default", Some(value)),
+        ParamDefault::Optional => ("optional", None),
+    };
+    param.set_item("need", need)?;
+    param
+        .set_item("value", value.map(|value| values::to_python(py, &value.value())).transpose()?)?;
+    Ok(param)
+}
+
+/// Checks the parameters of an op, by name.
+#[pyfunction]
+pub(crate) fn check_op(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
+    values::check(name, params)
+}

@@ -1,0 +1,305 @@
+//! The settings of a loader, from the dict that `fuseloop/loader.py` makes of its arguments.
+
+use crate::errors::{self, Raised};
+use crate::values;
+use fuseloop::loader::{Cache, Collate, OnDamaged, Pipeline};
+use fuseloop::ops::{DType, NumberRule, Ops};
+use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
+use fuseloop::sample::Epoch;
+use fuseloop::source::{BoxError, ProcessCache};
+use fuseloop::{LoaderBuilder, SampleId};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The lists by epoch: what Python's functions returned for the epoch that is being started.
+///
+/// The functions are called before the library is, on the caller's thread: their exceptions come out as they
+/// are, and no lock is held while they run.
+#[derive(Clone, Default)]
+pub(crate) struct EpochLists(Arc<Mutex<HashMap<String, Ops>>>);
+
+impl EpochLists {
+    /// Sets the lists of the epoch that is started next.
+    pub(crate) fn set(&self, lists: &Bound<'_, PyDict>) -> PyResult<()> {
+        for (output, list) in lists.iter() {
+            let (output, ops) = (output.extract::<String>()?, values::ops(&list)?);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(output, ops);
+        }
+        Ok(())
+    }
+
+    /// Returns the pipeline of an output: the list given, or that of the epoch where it is None.
+    pub(crate) fn pipeline(&self, output: &str, list: &Bound<'_, PyAny>) -> PyResult<Pipeline> {
+        if !list.is_none() {
+            return Ok(values::ops(list)?.into());
+        }
+        let (lists, output) = (self.clone(), output.to_owned());
+        Ok(Pipeline::by_epoch(move |_| -> Result<Ops, BoxError> {
+            let lists = lists.0.lock().unwrap_or_else(PoisonError::into_inner);
+            lists.get(&output).cloned().ok_or_else(|| format!("no list for output {output}").into())
+        }))
+    }
+}
+
+/// A sampler that is an object of Python.
+struct PySampler {
+    name: String,
+    samples: u64,
+    /// Called with (seed, epoch), returns the samples.
+    order: Py<PyAny>,
+}
+
+impl Sampler for PySampler {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn samples(&self, _: &Subset) -> u64 {
+        self.samples
+    }
+
+    fn order(&self, seed: u64, epoch: Epoch, _: &Subset) -> Result<Vec<SampleId>, BoxError> {
+        // The caller of the loader waits, detached; it is not called from other threads.
+        Python::attach(|py| {
+            let samples = self.order.call1(py, (seed, epoch.index()));
+            let samples = samples.and_then(|samples| ids(samples.bind(py)));
+            samples.map(|ids| ids.into_iter().map(SampleId).collect())
+        })
+        .map_err(|error| Raised(error).into())
+    }
+}
+
+/// Returns numbers of samples: of an array of NumPy, or anything that iterates over whole numbers.
+pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let py = given.py();
+    let array = py.import("numpy")?.call_method1("asarray", (given,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let empty = array.getattr("size")?.extract::<usize>()? == 0;
+    if !empty && !matches!(&*kind, "i" | "u") {
+        let dtype = array.getattr("dtype")?.str()?;
+        return Err(errors::setting(
+            py,
+            &format!("numbers of samples are {dtype}, expected whole numbers"),
+        ));
+    }
+    let words = array.call_method1("astype", ("int64",))?.call_method0("tobytes")?;
+    let words = words.cast_into::<pyo3::types::PyBytes>()?;
+    let (words, _) = words.as_bytes().as_chunks();
+    let ids = words.iter().map(|&word| {
+        let id = i64::from_ne_bytes(word);
+        u64::try_from(id).map_err(|_| {
+            errors::setting(py, &format!("sample {id}: numbers of samples begin at 0"))
+        })
+    });
+    ids.collect()
+}
+
+/// Returns a setting, if it is given and not None.
+fn get<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    let Some(value) = settings.get_item(name)?.filter(|value| !value.is_none()) else {
+        return Ok(None);
+    };
+    value.extract().map(Some).map_err(|_| {
+        let found = value.repr().map(|repr| repr.to_string()).unwrap_or_default();
+        errors::setting(
+            settings.py(),
+            &format!("{name} is {found}, which is of the wrong type or out of range"),
+        )
+    })
+}
+
+fn word<T: Copy>(py: Python<'_>, name: &str, found: &str, words: &[(&str, T)]) -> PyResult<T> {
+    let known = || words.iter().map(|(word, _)| format!("'{word}'")).collect::<Vec<_>>().join(", ");
+    let found_word = words.iter().find(|(word, _)| *word == found);
+    found_word.map(|(_, value)| *value).ok_or_else(|| {
+        errors::setting(py, &format!("{name} is '{found}', expected one of {}", known()))
+    })
+}
+
+/// Applies the settings to a builder.
+pub(crate) fn apply(
+    mut builder: LoaderBuilder,
+    settings: &Bound<'_, PyDict>,
+    lists: &EpochLists,
+) -> PyResult<LoaderBuilder> {
+    let py = settings.py();
+    macro_rules! set {
+        ($($name:ident: $kind:ty),*) => {$(
+            if let Some(value) = get::<$kind>(settings, stringify!($name))? {
+                builder = builder.$name(value);
+            }
+        )*};
+    }
+    set!(
+        batch_size: usize, seed: u64, drop_last: bool, workers: usize, batches_ahead: usize,
+        memory_limit: u64, unordered: bool, exif_orientation: bool, device_batches: usize,
+        recompile: bool
+    );
+    if let Some(seconds) = get::<f64>(settings, "timeout")? {
+        let longest = Duration::try_from_secs_f64(seconds);
+        builder = builder
+            .timeout(longest.map_err(|error| errors::setting(py, &format!("timeout: {error}")))?);
+    }
+    if let Some(device) = get::<String>(settings, "device")? {
+        builder = builder.device(&device);
+    }
+    if let Some(rule) = get::<String>(settings, "number_rule")? {
+        let words = [
+            ("fused", NumberRule::Fused),
+            ("exact", NumberRule::Exact),
+            ("relaxed", NumberRule::Relaxed),
+        ];
+        builder = builder.number_rule(word(py, "number_rule", &rule, &words)?);
+    }
+    if let Some(what) = get::<String>(settings, "on_damaged")? {
+        let words = [
+            ("fail", OnDamaged::Fail),
+            ("skip", OnDamaged::Skip),
+            ("substitute", OnDamaged::Substitute),
+        ];
+        builder = builder.on_damaged(word(py, "on_damaged", &what, &words)?);
+    }
+    if let Some((bytes, folder)) = get::<(u64, Option<PathBuf>)>(settings, "cache")? {
+        builder = builder.cache(match folder {
+            Some(folder) => Cache::disk(folder, bytes),
+            None => Cache::memory(bytes),
+        });
+    }
+    if let Some((budget_bytes, threads)) = get::<(u64, usize)>(settings, "process_cache")? {
+        let io_threads = NonZeroUsize::new(threads)
+            .ok_or_else(|| errors::setting(py, "process_cache: no thread that reads"))?;
+        builder = builder.process_cache(ProcessCache { budget_bytes, io_threads });
+    }
+    if let Some(indices) = settings.get_item("indices")?.filter(|indices| !indices.is_none()) {
+        builder = builder.indices(ids(&indices)?);
+    }
+    if let Some(order) = settings.get_item("order")?.filter(|order| !order.is_none()) {
+        builder = builder.order(self::order(&order)?);
+    }
+    if let Some(given) = settings.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
+        builder = builder.distributed(ranks(&given)?);
+    }
+    for name in get::<Vec<String>>(settings, "without")?.unwrap_or_default() {
+        builder = builder.without(&name);
+    }
+    for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
+        builder = builder.mask(&name);
+    }
+    for item in items(settings, "lists")? {
+        let (output, list): (String, Bound<'_, PyAny>) = item.extract()?;
+        builder = builder.pipeline(&output, lists.pipeline(&output, &list)?);
+    }
+    for item in items(settings, "views")? {
+        let (name, of, after, list): (String, String, Option<usize>, Bound<'_, PyAny>) =
+            item.extract()?;
+        let pipeline = lists.pipeline(&name, &list)?;
+        builder = match after {
+            None => builder.view(&name, &of, pipeline),
+            Some(after) => builder.branch(&name, &of, after, pipeline),
+        };
+    }
+    for item in items(settings, "parts")? {
+        let (component, output, list): (usize, String, Bound<'_, PyAny>) = item.extract()?;
+        builder = builder.pipeline_of(component, &output, Pipeline::from(values::ops(&list)?));
+    }
+    for item in items(settings, "share_draws")? {
+        let (output, with): (String, String) = item.extract()?;
+        builder = builder.share_draws(&output, &with);
+    }
+    for item in items(settings, "collate")? {
+        let (output, how): (String, Bound<'_, PyDict>) = item.extract()?;
+        builder = builder.collate(&output, collate(&how)?);
+    }
+    Ok(builder)
+}
+
+fn items<'py>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    match settings.get_item(name)? {
+        Some(items) => Ok(items.cast_into::<PyList>()?.iter().collect()),
+        None => Ok(vec![]),
+    }
+}
+
+/// Returns an order, from a tuple of its word and its parameters.
+fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
+    let py = given.py();
+    let given = given.cast::<PyTuple>()?;
+    let kind: String = given.get_item(0)?.extract()?;
+    Ok(match &*kind {
+        "sequential" => Order::Sequential,
+        "random" => Order::Random,
+        "quasi_random" => Order::QuasiRandom { open_pages: given.get_item(1)?.extract()? },
+        "weighted" => {
+            let weights: Vec<f64> = given.get_item(1)?.extract()?;
+            let (samples, replacement) =
+                (given.get_item(2)?.extract()?, given.get_item(3)?.extract()?);
+            Order::Weighted { weights: weights.into(), samples, replacement }
+        }
+        "class_balanced" => {
+            let (field, replacement) =
+                (given.get_item(1)?.extract()?, given.get_item(2)?.extract()?);
+            Order::ClassBalanced { field, replacement }
+        }
+        "repeated_augment" => Order::RepeatedAugment { repeats: given.get_item(1)?.extract()? },
+        "custom" => Order::Custom(Arc::new(PySampler {
+            name: given.get_item(1)?.extract()?,
+            samples: given.get_item(2)?.extract()?,
+            order: given.get_item(3)?.unbind(),
+        })),
+        _ => return Err(errors::setting(py, &format!("no order '{kind}'"))),
+    })
+}
+
+/// Returns the ranks, of `"env"` or a tuple of rank, number of ranks and what happens to uneven samples.
+fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
+    let py = given.py();
+    let raised = |error: fuseloop::Error| errors::raised(py, &error);
+    if given.extract::<String>().is_ok_and(|word| word == "env") {
+        return Ranks::from_env().map_err(raised);
+    }
+    let (rank, world, uneven): (u32, u32, String) = given.extract()?;
+    let words = [("drop", Uneven::Drop), ("pad", Uneven::Pad), ("exact", Uneven::Exact)];
+    let uneven = word(py, "uneven", &uneven, &words)?;
+    Ranks::new(rank, world, uneven).map(Some).map_err(raised)
+}
+
+fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
+    let py = how.py();
+    let form: String = get(how, "form")?.unwrap_or_default();
+    let made: fn() -> Collate = word(
+        py,
+        "collate",
+        &form,
+        &[
+            ("pad", Collate::pad as fn() -> Collate),
+            ("ragged", Collate::ragged),
+            ("list", Collate::list),
+        ],
+    )?;
+    let mut collate = made();
+    if let Some(name) = get::<String>(how, "dtype")? {
+        let dtype: DType = fuseloop::ops::internals::DTYPES
+            .into_iter()
+            .find(|dtype| dtype.to_string() == name)
+            .ok_or_else(|| errors::setting(py, &format!("collate: no element type '{name}'")))?;
+        collate = collate.of(dtype, &get::<Vec<usize>>(how, "inner")?.unwrap_or_default());
+    }
+    if let Some(to) = how.get_item("to")?.filter(|to| !to.is_none()) {
+        collate = match to.extract::<usize>() {
+            Ok(length) => collate.to(length),
+            Err(_) => collate.to_size(to.extract::<(u32, u32)>()?),
+        };
+    }
+    if let Some(fill) = get::<f64>(how, "fill")? {
+        collate = collate.with(fill);
+    }
+    Ok(if get::<bool>(how, "truncate")? == Some(true) { collate.truncate() } else { collate })
+}

@@ -1,0 +1,187 @@
+"""Writes fuseloop/ops.py from the registry of ops of the compiled module.
+
+    python tools/generate.py            writes the file
+    python tools/generate.py --check    fails if the file is not what would be written
+"""
+
+import argparse
+import keyword
+import sys
+import textwrap
+from pathlib import Path
+
+from fuseloop._fuseloop import registry
+
+TARGET = Path(__file__).resolve().parent.parent / "fuseloop" / "ops.py"
+
+HEAD = '''"""The ops: what a list of an output can have, in the order in which they run.
+
+Written by tools/generate.py from the registry of the compiled module. The same names and parameters are used in Rust
+and in pipeline files; ``docs/ops`` shows each op with pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ._op import Compose, Op
+
+Pair = Sequence[float]
+Size = int | Sequence[int]
+Color = int | Sequence[int]
+'''
+
+# What the kinds of parameters are in Python.
+TYPES = {
+    "Bool": "bool",
+    "Number": "float",
+    "Whole": "int",
+    "Integer": "int",
+    "Size": "Size",
+    "Kernel": "Size",
+    "Sides": "Size",
+    "Pair": "Pair",
+    "Range": "Pair",
+    "NumberOrRange": "float | Pair",
+    "Shear": "float | Pair",
+    "Color": "Color",
+    "Channels": "Sequence[float]",
+    "Paint": 'float | Sequence[float] | Literal["random"]',
+    "Permutation": "Sequence[int]",
+    "Matrix": "Iterable[float]",
+    "Levels": "Iterable[float]",
+    "Numbers": "Iterable[float]",
+    "Ids": "Iterable[int]",
+    "DType": "Any",
+    "Text": "str",
+    "Words": "Iterable[str]",
+    "Ops": "Iterable[Op]",
+    "Table": "Mapping[str, Any]",
+}
+
+# The statistics that everyone uses, as in Rust.
+EXTRAS = {
+    "Normalize": '''
+    @classmethod
+    def imagenet(cls) -> Normalize:
+        """Returns the op with the mean and the standard deviation of ImageNet."""
+        return cls((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+    @classmethod
+    def cifar10(cls) -> Normalize:
+        """Returns the op with the mean and the standard deviation of CIFAR-10."""
+        return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))
+'''
+}
+
+
+def literal(words):
+    return "Literal[" + ", ".join(f'"{word}"' for word in words) + "]"
+
+
+def code(value):
+    """Returns Python for a value, with double quotes."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        inside = ", ".join(code(item) for item in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return repr(value)
+
+
+def argument(param):
+    kind = literal(param["words"]) if param["words"] else TYPES[param["kind"]]
+    name = param["name"]
+    if keyword.iskeyword(name):
+        raise ValueError(f"{name} is a keyword of Python")
+    if param["need"] == "required":
+        return f"{name}: {kind}"
+    if param["need"] == "default":
+        return f"{name}: {kind} = {code(param['value'])}"
+    return f"{name}: {kind} | None = None"
+
+
+def ordered(params):
+    """Returns the parameters in their order, those that must be given first: Python asks for that."""
+    return sorted(params, key=lambda param: param["need"] != "required")
+
+
+def sentence(text):
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", ":")) else text + "."
+
+
+def paragraph(text, indent):
+    lines = textwrap.wrap(text, 118 - indent)
+    return ("\n" + " " * indent).join(lines)
+
+
+def example(op):
+    given = [code(param["value"]) for param in ordered(op["params"]) if param["need"] == "required"]
+    return f"{op['name']}({', '.join(given)})"
+
+
+def docstring(op):
+    lines = [paragraph(sentence(op["summary"]), 4)]
+    if op["params"]:
+        lines += ["", "Args:"]
+        for param in ordered(op["params"]):
+            doc = f"{param['name']}: {sentence(param['doc'])}"
+            if not param["words"] and param["kind"] not in ("Bool", "Number", "Whole", "Integer"):
+                doc += f" Expected: {param['expected'].replace('[', '(').replace(']', ')')}."
+            wrapped = textwrap.wrap(doc, 110)
+            lines += ["    " + wrapped[0], *("        " + line for line in wrapped[1:])]
+    if not any(param["kind"] == "Ops" for param in op["params"]):
+        shown = example(op)
+        lines += ["", f">>> {shown}", shown.replace('"', "'")]
+    text = "\n".join(("    " + line) if line and k else line for k, line in enumerate(lines))
+    return f'    """{text}\n    """'
+
+
+def written(op):
+    params = ordered(op["params"])
+    arguments = ", ".join(["self", *map(argument, params)])
+    passed = ", ".join(f"{param['name']}={param['name']}" for param in params)
+    match = ", ".join(f'"{param["name"]}"' for param in params)
+    match = f"({match},)" if params else "()"
+    head = f"    def __init__({arguments}) -> None:"
+    if len(head) > 120:
+        lines = [f"        {argument(param)}," for param in params]
+        head = "\n".join(["    def __init__(", "        self,", *lines, "    ) -> None:"])
+    call = f"        super().__init__({passed})"
+    if len(call) > 120:
+        lines = [f"            {param['name']}={param['name']}," for param in params]
+        call = "\n".join(["        super().__init__(", *lines, "        )"])
+    if len(match) > 96:
+        match = "(\n" + "".join(f'        "{param["name"]}",\n' for param in params) + "    )"
+    extras = EXTRAS.get(op["name"], "")
+    return (
+        f"class {op['name']}(Op):\n{docstring(op)}\n\n    __slots__ = ()\n    __match_args__ = {match}\n"
+        f'    name = "{op["name"]}"\n\n{head}\n{call}\n{extras}'
+    )
+
+
+def text():
+    found = registry()
+    names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Op", *names])
+    parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
+    for op in found:
+        parts.append("\n" + written(op) + "\n")
+        parts += [f"\n{alias} = {op['name']}\n" for alias in op["aliases"]]
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        if TARGET.read_text(encoding="utf-8") != text():
+            sys.exit(f"{TARGET.name} is not what the registry has: run python tools/generate.py")
+    else:
+        TARGET.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
