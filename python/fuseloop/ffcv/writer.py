@@ -1,0 +1,5 @@
+"""Writes .beton files."""
+
+
+class DatasetWriter:
+    pass
