@@ -641,6 +641,8 @@ class Loader:
         return _SamplerView(self)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return f"{type(self).__name__}(not built)"
         outputs = ", ".join(f"{spec.name}: {spec.dtype} {list(spec.shape)}" for spec in self.tensors)
         return f"{type(self).__name__}('{self._dataset.name}', batch_size={self.batch_size}, {outputs})"
 
