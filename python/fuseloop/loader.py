@@ -243,21 +243,19 @@ class Epoch:
         return self
 
     def __next__(self) -> Any:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return self._loader._converted(batch)
-
-    def _next(self) -> Batch | None:
+        core = self._core
         try:
-            batch = self._core.next()
+            batch = core.next()
         except FuseloopError as error:
             error.epoch, error.batch = self.number, self._taken
             raise
         if batch is None:
             self._ended = True
-        else:
-            self._taken += 1
+            raise StopIteration
+        batch = self._loader._converted(batch)
+        # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
+        self._taken += 1
+        core.handed = True
         return batch
 
     def __len__(self) -> int:
