@@ -244,21 +244,19 @@ class Epoch:
         return self
 
     def __next__(self) -> Any:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return self._loader._converted(batch)
-
-    def _next(self) -> Batch | None:
+        core = self._core
         try:
-            batch = self._core.next()
+            batch = core.next()
         except FuseloopError as error:
             error.epoch, error.batch = self.number, self._taken
             raise
         if batch is None:
             self._ended = self._last is None
-        else:
-            self._taken += 1
+            raise StopIteration
+        batch = self._loader._converted(batch)
+        # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
+        self._taken += 1
+        core.handed = True
         return batch
 
     def __len__(self) -> int:
@@ -450,7 +448,6 @@ class Loader:
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
-        arguments["dataset"] = dataset  # a path, where one was given, so that another process can open it
         if isinstance(dataset, (str, os.PathLike)):
             dataset = Dataset.open(dataset)
         if not isinstance(dataset, Dataset):
@@ -458,6 +455,7 @@ class Loader:
                 f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "
                 "see fuseloop.sources for those that are made in Python"
             )
+        arguments["dataset"] = dataset
         self._arguments = arguments
         self._pipeline = pipeline
         self._dataset = dataset

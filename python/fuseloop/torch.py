@@ -45,6 +45,9 @@ class Loader(_loader.Loader):
         **options: All arguments of :class:`fuseloop.Loader`.
     """
 
+    # Whether rows that only pad the epoch of a rank to the length of the others' are left out.
+    _drops_padding = False
+
     def __init__(
         self,
         dataset: str | os.PathLike[str] | Dataset,
@@ -107,14 +110,18 @@ class Loader(_loader.Loader):
                     tensors[name] = tensor.permute(0, 3, 1, 2)
         return tensors
 
-    def _in_form(self, tensors: dict[str, Any]) -> Any:
+    def _converted(self, batch: Batch) -> Any:
+        tensors = self._tensors(batch)
+        if self._drops_padding:
+            mask = torch.from_numpy(batch.mask)
+            if not mask.any():
+                return _EMPTY
+            if not mask.all():
+                tensors = {name: _rows(tensor, mask) for name, tensor in tensors.items()}
         if self._as_dict:
             return tensors if self._after is None else self._after(tensors)
         listed = tuple(tensors.values())
         return listed if self._after is None else self._after(*listed)
-
-    def _converted(self, batch: Batch) -> Any:
-        return self._in_form(self._tensors(batch))
 
     def __iter__(self) -> Iterator[Any]:
         self._check_worker()
@@ -259,7 +266,7 @@ class _Shards(data.IterableDataset):
         epoch = iter(loader)
         assert isinstance(epoch, Epoch)
         self._epochs[number] = epoch.number + 1
-        return _Unpadded(loader, epoch)
+        return _Unpadded(epoch)
 
     def _share(self, number: int, count: int) -> Loader:
         """Returns the loader of worker ``number`` of ``count``."""
@@ -272,6 +279,7 @@ class _Shards(data.IterableDataset):
             arguments["ranks"] = Ranks(own.rank * count + number, own.world * count, own.uneven)
             arguments["workers"] = arguments["workers"] or max(1, len(os.sched_getaffinity(0)) // count)
             self._loader = self._kind(dataset, batch_size, **arguments)
+            self._loader._drops_padding = True
         return self._loader
 
     def state_dict(self) -> dict[str, Any]:
@@ -285,24 +293,23 @@ class _Shards(data.IterableDataset):
         self._state = state or None
 
 
-class _Unpadded:
-    """The batches of an epoch, without rows that only pad the epoch of one rank to the length of the others'."""
+# A batch of which no row counts.
+_EMPTY = object()
 
-    def __init__(self, loader: Loader, epoch: Epoch) -> None:
-        self._loader, self._epoch = loader, epoch
+
+class _Unpadded:
+    """The batches of an epoch, without those that have no row."""
+
+    def __init__(self, epoch: Iterator[Any]) -> None:
+        self._epoch = epoch
 
     def __iter__(self) -> _Unpadded:
         return self
 
     def __next__(self) -> Any:
-        while (batch := self._epoch._next()) is not None:
-            mask = torch.from_numpy(batch.mask)
-            tensors = self._loader._tensors(batch)
-            if mask.all():
-                return self._loader._in_form(tensors)
-            if mask.any():
-                return self._loader._in_form({name: _rows(tensor, mask) for name, tensor in tensors.items()})
-        raise StopIteration
+        while (batch := next(self._epoch)) is _EMPTY:
+            pass
+        return batch
 
 
 def _rows(tensor: Any, mask: torch.Tensor) -> Any:
