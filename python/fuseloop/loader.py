@@ -237,6 +237,7 @@ class Epoch:
         self.number = number
         self._taken = taken
         self._ended = False
+        self._last: dict[str, Any] | None = None  # the position when it was closed
         _live.add(self)
 
     def __iter__(self) -> Epoch:
@@ -250,7 +251,7 @@ class Epoch:
             error.epoch, error.batch = self.number, self._taken
             raise
         if batch is None:
-            self._ended = True
+            self._ended = self._last is None
             raise StopIteration
         batch = self._loader._converted(batch)
         # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
@@ -278,15 +279,32 @@ class Epoch:
         return f"Epoch({self.number}, batches left: {'unknown' if left is None else left})"
 
     def close(self) -> None:
-        """Ends the work of the epoch."""
+        """Ends the work of the epoch. Its position stays."""
+        self._leave()
         self._core.close()
+
+    def __del__(self) -> None:
+        # `break` drops the epoch of a loop.
+        if "_last" in self.__dict__:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Keeps the position, also in the loader, to be saved after the loop."""
+        try:
+            self._last = self.state_dict()
+        except FuseloopError:  # in a process that was forked from its own
+            return
+        if self._loader._playing == id(self):
+            self._loader._left, self._loader._epoch, self._loader._playing = self._last, None, 0
 
     def join(self, timeout: float | None = None) -> None:
         """Does nothing: FFCV's iterator has this method of a thread."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches taken, for :meth:`Loader.load_state_dict`."""
-        if self._ended:
+        if self._last is not None:
+            return dict(self._last)
+        if self._ended or self._core.remaining() == 0:
             return _state("", self.number + 1, 0)
         return _state(self._core.cursor() or "", self.number + 1, self._taken)
 
@@ -445,6 +463,8 @@ class Loader:
         self.next_epoch = 0
         self._armed: tuple[str, int, int] | None = None
         self._epoch: weakref.ref[Epoch] | None = None
+        self._playing = 0  # the id of that epoch
+        self._left: dict[str, Any] | None = None  # its position when it was dropped
         self._state = _state("", 0, 0)
         self._closed = False
 
@@ -490,8 +510,8 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         if self._armed is not None:
             cursor, epoch, batches = self._armed
-            self._armed = None
             core = self._core().resume(cursor, self._lists_of(epoch))
+            self._armed = None
             self.next_epoch = epoch + 1
             return self._started(core, epoch, batches)
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
@@ -525,6 +545,7 @@ class Loader:
 
     def _started(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
         epoch = Epoch(self, core, number, taken)
+        self._playing, self._left = id(epoch), None
         self._epoch = weakref.ref(epoch, self._noted(epoch))
         return epoch
 
@@ -540,7 +561,7 @@ class Loader:
             )
             self._armed = None
         if self._armed is None:
-            self.next_epoch = epoch
+            self.next_epoch, self._left = epoch, None
 
     def set_ops(self, output: str, ops: OpList) -> None:
         """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`."""
@@ -563,16 +584,17 @@ class Loader:
             cursor, number, batches = self._armed
             return _state(cursor, number + 1, batches)
         epoch = self._epoch() if self._epoch is not None else None
-        if epoch is None or epoch._ended or epoch.number + 1 != self.next_epoch:
+        state = self._left if epoch is None else epoch.state_dict()
+        if state is None or state["next_epoch"] != self.next_epoch:
             return _state("", self.next_epoch, 0)
-        return epoch.state_dict()
+        return dict(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of the next epoch that is played: the rest of the one that the state was taken in."""
         cursor, next_epoch = state.get("cursor"), state.get("next_epoch")
         if state.get("fuseloop") != 1 or not isinstance(cursor, str) or not isinstance(next_epoch, int):
             raise StateError("this is no state of a loader: expected what Loader.state_dict returns")
-        self._epoch = None
+        self._epoch, self._playing, self._left = None, 0, None
         if cursor:
             self._armed = (cursor, _fuseloop.Loader.epoch_of(cursor), int(state.get("batches", 0)))
             self.next_epoch = self._armed[1] + 1
