@@ -67,5 +67,7 @@ echo "-- generated classes and stubs"
 echo "-- tests"
 "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q -rs "$sources/python/tests"
 echo "-- examples in docstrings"
+modules=(fuseloop fuseloop.loader fuseloop.ops fuseloop._op)
+"$python" -c 'import torch' 2>/dev/null && modules+=(fuseloop.torch)
 PYTHONPATH=$sources/python/tests "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q \
-    -p conftest --doctest-modules --pyargs fuseloop.loader fuseloop.ops fuseloop._op fuseloop
+    -p conftest --doctest-modules --pyargs "${modules[@]}"

@@ -465,8 +465,6 @@ class Loader:
         self._epoch: weakref.ref[Epoch] | None = None
         self._playing = 0  # the id of that epoch
         self._left: dict[str, Any] | None = None  # its position when it was dropped
-        self._state = _state("", 0, 0)
-        self._closed = False
 
     @classmethod
     def from_spec(
@@ -546,11 +544,8 @@ class Loader:
     def _started(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
         epoch = Epoch(self, core, number, taken)
         self._playing, self._left = id(epoch), None
-        self._epoch = weakref.ref(epoch, self._noted(epoch))
+        self._epoch = weakref.ref(epoch)
         return epoch
-
-    def _noted(self, epoch: Epoch) -> Callable[[object], None] | None:
-        return None
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch is played next. After :meth:`load_state_dict` with this epoch, its position stays."""

@@ -2,7 +2,7 @@
 
 >>> import fuseloop as fl
 >>> from fuseloop import ops
->>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.ToChannelsFirst()])
+>>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), ops.ToChannelsFirst()])
 >>> for images, labels in loader:
 ...     pass
 >>> images.shape, images.dtype, labels.dtype

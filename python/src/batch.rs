@@ -283,7 +283,7 @@ impl Batch {
             // A tensor on a GPU is copied from there where the other library can't take it.
             let made = match made(&tensor) {
                 Err(error) if error.is_instance_of::<PyBufferError>(py) => {
-                    self.from_device(py, &name)?.ok_or(error)?
+                    self.copied_from_device(py, &name)?.ok_or(error)?
                 }
                 made => made?,
             };
@@ -293,7 +293,11 @@ impl Batch {
     }
 
     /// Returns a copy of a tensor on a GPU as an array of NumPy.
-    fn from_device<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn copied_from_device<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let batch = self.shared.get()?;
         let Some(spec) = batch.specs().iter().find(|spec| spec.name == name) else {
             return Ok(None);
