@@ -362,7 +362,7 @@ class Loader:
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
-    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.ToChannelsFirst()])
+    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), ops.ToChannelsFirst()])
     >>> for batch in loader:
     ...     images, labels = batch["image"].numpy(), batch["label"].numpy()
     >>> images.shape, images.dtype.name
@@ -406,7 +406,7 @@ class Loader:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
         self._begin(dataset, {**arguments, **fields}, None)
         lists = _outputs(ops, fields)
-        self._lists = {output: ops for output, ops in lists.items() if ops is not None}
+        self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
             "batch_size": _whole("batch_size", batch_size, 1),
             "seed": _whole("seed", seed),
@@ -444,7 +444,7 @@ class Loader:
         chosen = settings["indices"]
         settings["order"] = _order(order, batch_size, self._dataset, chosen)
         self._copy = copy
-        self._settings = settings
+        self._settings: dict[str, Any] = settings
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
@@ -459,9 +459,7 @@ class Loader:
         self._arguments = arguments
         self._pipeline = pipeline
         self._dataset = dataset
-        self._lists: dict[str, OpList] = {}
         self._copy = False
-        self._settings: dict[str, Any] = {}
         self.next_epoch = 0
         self._armed: tuple[str, int, int] | None = None
         self._epoch: weakref.ref[Epoch] | None = None
@@ -482,7 +480,7 @@ class Loader:
                 raise ConfigError(f"from_spec can't change {name}, only {', '.join(sorted(known))}: edit the file")
         loader = cls.__new__(cls)
         loader._begin(dataset, dict(changes), os.fspath(pipeline))
-        loader._settings = dict(changes)
+        loader._lists, loader._settings = {}, dict(changes)
         loader._build()
         return loader
 
@@ -583,8 +581,8 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were handed out, as texts and ints."""
         if self._armed is not None:
-            cursor, epoch, batches = self._armed
-            return _state(cursor, epoch + 1, batches)
+            cursor, number, batches = self._armed
+            return _state(cursor, number + 1, batches)
         epoch = self._epoch() if self._epoch is not None else None
         state = self._left if epoch is None else epoch.state_dict()
         if state is None or state["next_epoch"] != self.next_epoch:
@@ -711,7 +709,8 @@ def _outputs(ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any])
     for name, value in fields.items():
         if name in lists:
             raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
-        if value is not None and not callable(value) and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
+        is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        if value is not None and not callable(value) and not is_list:
             from difflib import get_close_matches
 
             near = get_close_matches(name, _NAMES, 1)

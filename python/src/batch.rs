@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use fuseloop::batch::{SharedBytes, TensorRows, TensorSpec};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict, PyList, PyString};
+use pyo3::types::{PyByteArray, PyDict, PyIterator, PyList, PyString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch that its tensors share, until it is released.
@@ -176,6 +176,11 @@ impl Batch {
 
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.shared.get()?.specs().len())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let tensors = (0..self.__len__()?).map(|k| self.tensor(py, k));
+        PyList::new(py, tensors.collect::<PyResult<Vec<_>>>()?)?.try_iter()
     }
 
     fn __getitem__<'py>(&self, which: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
