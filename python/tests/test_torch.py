@@ -331,7 +331,7 @@ def test_as_iterable_refuses_what_it_can_not_divide(same_size: Path) -> None:
 def test_a_loader_refuses_to_start_a_thread_a_core_in_workers(same_size: Path) -> None:
     loader = fl.torch.Loader(same_size, 8, image=WHOLE)
     with pytest.raises(fl.ConfigError, match="workers=1"):
-        list(torch.utils.data.DataLoader(Iterated(loader), batch_size=None, num_workers=2))
+        list(torch.utils.data.DataLoader(Iterated(loader), batch_size=None, num_workers=1))
     assert len(list(torch.utils.data.DataLoader(Iterated(loader), batch_size=None))) == 5
 
 
