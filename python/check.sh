@@ -63,11 +63,16 @@ export PYTHONDONTWRITEBYTECODE=1
 echo "-- generated classes and stubs"
 "$python" "$sources/python/tools/generate.py" --check
 "$python" -m mypy.stubtest fuseloop._fuseloop
-"$python" -m mypy --no-error-summary "$sources/python/fuseloop"
+"$python" -m mypy --config-file "$sources/python/pyproject.toml" --no-error-summary "$sources/python/fuseloop"
 echo "-- tests"
 "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q -rs "$sources/python/tests"
 echo "-- examples in docstrings"
-modules=(fuseloop fuseloop.loader fuseloop.ops fuseloop._op)
-"$python" -c 'import torch' 2>/dev/null && modules+=(fuseloop.torch)
+package=$("$python" -c 'import os, fuseloop; print(os.path.dirname(fuseloop.__file__))')
+files=("$package"/{__init__,_op,loader,ops}.py)
+for framework in torch jax; do
+    if "$python" -c "import $framework" 2>/dev/null; then
+        files+=("$package/$framework.py")
+    fi
+done
 PYTHONPATH=$sources/python/tests "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q \
-    -p conftest --doctest-modules --pyargs "${modules[@]}"
+    -p conftest --doctest-modules "${files[@]}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 try:
     import jax
@@ -28,7 +28,7 @@ from .errors import ConfigError, SampleError
 
 __all__ = ["Loader"]
 
-Shardings = jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding]
+Shardings: TypeAlias = jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding]
 
 
 class Loader(_loader.Loader):
