@@ -228,10 +228,7 @@ class Planner:
 
     def plan(self, fuse_devices: bool) -> Plan:
         plan = self._plan(fuse_devices, True)
-        if any(isinstance(step.operation, (ImageMixup, LabelMixup)) for c in plan.chains for step in c.steps):
-            # Images and labels are mixed with the same shares if both are mixed in the same place.
-            plan = self._plan(fuse_devices, False)
-        return plan
+        return plan if _mixed_alike(plan.chains) else self._plan(fuse_devices, False)
 
     def _plan(self, fuse_devices: bool, fuse_mixup: bool) -> Plan:
         chains = []
@@ -372,6 +369,19 @@ class Planner:
         }
         name = min(kinds, key=lambda one: kinds[one])
         return View(name, [ops.Resize((1, 1), interpolation="nearest")] if kinds[name] == 2 else [])
+
+
+def _mixed_alike(chains: list[Chain]) -> bool:
+    """Tells if all images and labels that are mixed are mixed in the loop, and each label as an image is: only then
+    do both have the same shares."""
+    found: dict[type, set[tuple[Any, ...]]] = {ImageMixup: set(), LabelMixup: set()}
+    for chain in chains:
+        for at, op in enumerate(chain.operations):
+            if isinstance(op, (ImageMixup, LabelMixup)):
+                if at >= chain.border:
+                    return False
+                found[ImageMixup if isinstance(op, ImageMixup) else LabelMixup].add((op.alpha, op.same_lambda))
+    return found[LabelMixup] <= found[ImageMixup]
 
 
 def _found(name: str, source: Any, chains: list[Chain]) -> tuple[Chain, int]:
