@@ -26,7 +26,6 @@ from .pipeline.operation import Operation
 from .pipeline.pipeline_spec import PipelineSpec
 from .pipeline.state import State
 from .reader import Reader
-from .types import TYPE_ID_HANDLER
 from .transforms.mixup import ImageMixup, LabelMixup
 from .transforms.module import ModuleWrapper
 from .transforms.ops import LOOP_DTYPES, ToDevice, ToTensor
@@ -40,9 +39,6 @@ IDS = "fuseloop.ffcv.ids"
 
 # The element types of stored arrays that the compiled loop delivers as such; it delivers others as bytes.
 _STORED = {"|u1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"}
-
-LOOP_FIELDS = frozenset(kind for kind in TYPE_ID_HANDLER.values() if kind is not None)
-
 
 class Code:
     """The functions of an operation."""
@@ -260,7 +256,7 @@ class Planner:
         source = self._source(chain)
         handler = self._reader.handlers[source]
         # The loop knows nothing of the rows of custom fields.
-        in_loop, mixed = type(handler) in LOOP_FIELDS, False
+        in_loop, mixed = source not in self._reader.custom_fields, False
         if chain.parent is not None:
             parent = chain.parent
             if chain.parent_at >= 0:
@@ -362,13 +358,15 @@ class Planner:
 
     def ids(self) -> View:
         """Returns the output that costs least to read."""
-        handlers = self._reader.handlers
-        order = [(IntField, FloatField), (object,), (RGBImageField,)]
-        kinds = {
-            name: next(k for k in (0, 2, 1) if issubclass(type(handler) if type(handler) in LOOP_FIELDS else object, order[k])) for name, handler in handlers.items()
-        }
-        name = min(kinds, key=lambda one: kinds[one])
-        return View(name, [ops.Resize((1, 1), interpolation="nearest")] if kinds[name] == 2 else [])
+        costs = {name: self._cost(name) for name in self._reader.handlers}
+        name = min(costs, key=lambda name: costs[name])
+        return View(name, [ops.Resize((1, 1), interpolation="nearest")] if costs[name] == 2 else [])
+
+    def _cost(self, name: str) -> int:
+        handler = self._reader.handlers[name]
+        if name in self._reader.custom_fields:
+            return 1
+        return 0 if isinstance(handler, (IntField, FloatField)) else 2 if isinstance(handler, RGBImageField) else 1
 
 
 def _mixed_alike(chains: list[Chain]) -> bool:

@@ -10,7 +10,15 @@ import numpy as np
 
 from ..errors import ConfigError, DatasetError, DatasetNotFoundError
 from .fields.base import Field
-from .types import ALLOC_TABLE_TYPE, CURRENT_VERSION, FieldDescType, HeaderType, get_handlers, get_metadata_type
+from .types import (
+    ALLOC_TABLE_TYPE,
+    CURRENT_VERSION,
+    TYPE_ID_HANDLER,
+    FieldDescType,
+    HeaderType,
+    get_handlers,
+    get_metadata_type,
+)
 
 
 class Reader:
@@ -22,6 +30,7 @@ class Reader:
         page_size: The size of a page in bytes.
         field_names: The names of the fields.
         handlers: The fields by their names.
+        custom_fields: Those whose classes the loader was told.
         metadata: The row of each sample, an array with one field ``f0``, ``f1``, ... for each field.
         alloc_table: The address and the size of everything that samples hold outside of their rows.
     """
@@ -84,6 +93,8 @@ class Reader:
                 raise ConfigError(f"custom_fields: {self._fname} has no field {name}, only {', '.join(self.field_names)}")
         custom = {name[:16]: kind for name, kind in self._custom_handlers.items()}
         self.handlers: dict[str, Field] = {}
+        # The fields whose rows only their classes understand, by name.
+        self.custom_fields: dict[str, Field] = {}
         try:
             known = get_handlers(self.field_descriptors)
         except (ValueError, TypeError) as error:
@@ -97,6 +108,9 @@ class Reader:
                     f"custom_fields={{{name!r}: MyField}}"
                 )
             self.handlers[name] = handler
+            is_known = type(handler) in TYPE_ID_HANDLER.values() and name not in custom
+            if int(described["type_id"]) == 255 or not is_known:
+                self.custom_fields[name] = handler
         self.metadata_type = get_metadata_type(list(self.handlers.values()))
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from ... import loader as core
 from ..._fuseloop import Dataset
 from ...errors import ConfigError, DeviceError, PipelineError
-from .._plan import IDS, LOOP_FIELDS, Call, Plan, Planner
+from .._plan import IDS, Call, Plan, Planner
 from ..fields.base import Field
 from ..memory_managers import MemoryManager, OSCacheManager, ProcessCacheManager
 from ..pipeline.compiler import Compiler, cores
@@ -230,10 +230,10 @@ class Loader:
 
     @cached_property
     def _dataset(self) -> Dataset:
-        custom = {name: field.metadata_type for name, field in self.reader.handlers.items() if type(field) not in LOOP_FIELDS}
-        if not custom:
+        rows = {name: field.metadata_type for name, field in self.reader.custom_fields.items()}
+        if not rows:
             return Dataset.open(self.fname)
-        return Dataset.beton(self.fname, {name: (dtype.itemsize, dtype.alignment) for name, dtype in custom.items()})
+        return Dataset.beton(self.fname, {name: (row.itemsize, row.alignment) for name, row in rows.items()})
 
     def _settings(self) -> tuple[Any, core.Ranks | None, Any]:
         """Returns the order, the ranks and the samples of the compiled loader."""
