@@ -281,7 +281,8 @@ def test_wrong_orders_are_errors_at_construction(wrong):
 
 
 def test_normalizing_after_to_tensor_is_right():
-    after = [crop(), ToTensor(), NormalizeImage(np.array([9.0, 8, 7]), np.array([2.0, 3, 4]), np.float16), ToTorchImage()]
+    normalize = NormalizeImage(np.array([9.0, 8, 7]), np.array([2.0, 3, 4]), np.float16)
+    after = [crop(), ToTensor(), normalize, ToTorchImage()]
     before = [after[0], after[2], after[1], after[3]]
     last = [after[0], after[1], after[3], after[2]]
     python = [after[0], Same(), after[1], after[3], after[2]]
@@ -304,9 +305,10 @@ def test_what_runs_in_python_is_the_same_to_the_bit():
             assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fused, python))
 
 
-@pytest.mark.parametrize(
-    "op", [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0), RandomTranslate(3), Cutout(4)]
-)
+RANDOM = [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0), RandomTranslate(3), Cutout(4)]
+
+
+@pytest.mark.parametrize("op", RANDOM, ids=lambda op: type(op).__name__)
 def test_random_operations_change_images_in_the_loop_and_in_python(op):
     plain = next(iter(loader_of([crop()], batch_size=6)))[0].astype(float)
     fused = next(iter(loader_of([crop(), op], batch_size=6)))[0]
@@ -536,7 +538,10 @@ def test_the_last_batch_is_dropped_unless_asked_for():
     assert len(kept) == 2 and [len(labels) for (labels,) in kept] == [4, 2]
 
 
-@pytest.mark.parametrize("options", [{"os_cache": False}, {"batches_ahead": 1}, {"num_workers": 1}, {"recompile": True}])
+SETTINGS = [{"os_cache": False}, {"batches_ahead": 1}, {"num_workers": 1}, {"recompile": True}]
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
 def test_settings_change_no_batches(options):
     image = [RandomResizedCropRGBImageDecoder((16, 16)), RandomHorizontalFlip(), ToTensor()]
     wanted = [images for (images,) in loader_of(image, seed=2, order=OrderOption.RANDOM)]
@@ -654,7 +659,7 @@ def test_operations_that_numba_refuses_run_as_python():
 
     class Odd(Same):
         def generate_code(self):
-            return lambda images, memory: np.stack([np.frombuffer(image.tobytes(), "u1").reshape(image.shape) for image in images])
+            return lambda images, memory: np.stack([np.array(image.tolist(), "u1") for image in images])
 
     plain = next(iter(loader_of([crop()])))[0]
     with pytest.warns(UserWarning, match="Odd: numba can't compile it"):
@@ -671,7 +676,8 @@ class Corner(RandomResizedCropRGBImageDecoder):
 
 
 def test_a_decoder_with_a_crop_of_its_own():
-    (found,) = next(iter(loader_of([Corner((8, 8)), RandomHorizontalFlip(1.0), ToTensor(), ToTorchImage()], batch_size=6)))
+    image = [Corner((8, 8)), RandomHorizontalFlip(1.0), ToTensor(), ToTorchImage()]
+    (found,) = next(iter(loader_of(image, batch_size=6)))
     dataset = fl.Dataset.open(RAW)
     for k in range(6):
         image = dataset[k]["image"]

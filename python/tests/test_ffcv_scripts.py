@@ -93,7 +93,9 @@ if __name__ == "__main__":
     )
     done = run(script, "unchanged", tmp_path, "--flag", "1")
     assert done.stdout.strip() == "['--flag', '1'] ('fuseloop.ffcv.loader.loader', 15)"
-    done = subprocess.run([sys.executable, "-m", "fuseloop.ffcv"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    command = [sys.executable, "-m", "fuseloop.ffcv"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode != 0 and "usage: python -m fuseloop.ffcv SCRIPT" in done.stderr
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import ops
-from .._op import Op
+from .._op import Compose, Op
 from ..errors import ConfigError, ParamError, PipelineError
 from ..loader import View
 from ._builtin import forget_generator, is_builtin, seed_generator
@@ -59,7 +59,9 @@ class Code:
 class Step:
     """An operation that runs in Python."""
 
-    def __init__(self, operation: Operation, code: Code, before: State, allocation: Allocation | None, number: int) -> None:
+    def __init__(
+        self, operation: Operation, code: Code, before: State, allocation: Allocation | None, number: int
+    ) -> None:
         self.operation = operation
         self.name = type(operation).__name__
         self._code = code
@@ -107,8 +109,9 @@ class Chain:
 
     number: int
     name: str
-    field: str | None
-    operations: list[Operation]
+    source: str | None
+    """The field that it begins with; None if it goes on from an operation of its parent."""
+    operations: list[Any]
     parent: Chain | None = None
     parent_at: int = -1
     tensor: str | None = None
@@ -151,7 +154,7 @@ class Chain:
         return value
 
     def _delivered(self, batch: Batch) -> Any:
-        tensor = batch[self.tensor]
+        tensor = batch[self.tensor or self.name]
         is_tensor = any(isinstance(self._operation(at), ToTensor) for at, _ in self.views)
         if is_tensor and self.stored is None:
             value = tensor.torch()
@@ -192,7 +195,7 @@ class Plan:
 
     def _lists(self) -> dict[str, tuple[list[Op] | None, Any]]:
         lists: dict[str, tuple[list[Op] | None, Any]] = {name: (ops, None) for name, ops in self.ops.items()}
-        return lists | {name: (list(view.ops), (view.of, view.after)) for name, view in self.views.items()}
+        return lists | {name: (Compose(view.ops), (view.of, view.after)) for name, view in self.views.items()}
 
     def describe(self) -> str:
         """Tells what runs in Python."""
@@ -200,7 +203,7 @@ class Plan:
         for chain in self.chains:
             names = [type(op).__name__ for op in chain.operations]
             if names[chain.border :]:
-                lines.append(f"output {chain.name}: in Python from {names[chain.border]} on: {', '.join(names[chain.border:])}")
+                lines.append(f"output {chain.name}: in Python: {', '.join(names[chain.border :])}")
         return "\n".join(lines)
 
 
@@ -227,13 +230,13 @@ class Planner:
         return plan if _mixed_alike(plan.chains) else self._plan(fuse_devices, False)
 
     def _plan(self, fuse_devices: bool, fuse_mixup: bool) -> Plan:
-        chains = []
+        chains: list[Chain] = []
         for name, spec in self._specs.items():
-            is_field = isinstance(spec.source, str)
-            field = spec.source if is_field else None
-            chains.append(Chain(len(chains), name, field, [spec.decoder, *spec.transforms] if is_field else spec.transforms))
+            decoder = [spec.decoder] if isinstance(spec.source, str) else []
+            source = spec.source if isinstance(spec.source, str) else None
+            chains.append(Chain(len(chains), name, source, [*decoder, *spec.transforms]))
         for chain, spec in zip(chains, self._specs.values()):
-            if chain.field is None:
+            if chain.source is None:
                 chain.parent, chain.parent_at = _found(chain.name, spec.source, chains)
         waiting = list(chains)
         while waiting:
@@ -252,7 +255,7 @@ class Planner:
 
     def _split(self, chain: Chain, fuse_devices: bool, fuse_mixup: bool) -> None:
         """Divides the operations of a chain between the loop and Python."""
-        state = State(True, cpu(), None, np.dtype("u1"))  # type: ignore[arg-type]
+        state = State(True, cpu(), (), np.dtype("u1"))
         source = self._source(chain)
         handler = self._reader.handlers[source]
         # The loop knows nothing of the rows of custom fields.
@@ -262,7 +265,8 @@ class Planner:
             if chain.parent_at >= 0:
                 state = parent.states[chain.parent_at]
             in_loop = parent.tensor is not None and chain.parent_at < parent.border
-            mixed = in_loop and any(isinstance(op, (ImageMixup, LabelMixup)) for op in parent.operations[: chain.parent_at + 1])
+            before_it = parent.operations[: chain.parent_at + 1]
+            mixed = in_loop and any(isinstance(op, (ImageMixup, LabelMixup)) for op in before_it)
         rows = self._reader.metadata[f"f{self._reader.field_names.index(source)}"]
         for at, operation in enumerate(chain.operations):
             own = is_builtin(operation)
@@ -313,7 +317,7 @@ class Planner:
                 if np.dtype(first.dtype).str not in _STORED:
                     chain.stored = np.dtype(first.dtype)
             return
-        ends_with_loop = chain.parent_at == len(parent.counts) - 1 or parent.counts[-1] == parent.counts[chain.parent_at]
+        ends_with_loop = parent.counts[-1] == parent.counts[chain.parent_at]
         if parent.tensor is None or chain.parent_at >= parent.border or (ends_with_loop and not chain.fused):
             return
         chain.tensor = chain.name
@@ -333,10 +337,10 @@ class Planner:
 
     def _source(self, chain: Chain) -> str:
         """Returns the field that a chain begins with."""
-        while chain.field is None:
+        while chain.source is None:
             assert chain.parent is not None
             chain = chain.parent
-        return chain.field
+        return chain.source
 
     def _listed(self, chains: list[Chain]) -> Plan:
         fields = self._reader.field_names
@@ -345,13 +349,13 @@ class Planner:
         for chain in chains:
             if chain.tensor is None:
                 continue
-            if chain.parent is not None:
+            if chain.parent is not None and chain.parent.tensor is not None:
                 after = chain.parent.counts[chain.parent_at]
                 views[chain.name] = View(chain.parent.tensor, chain.fused, after)
-            elif chain.name == chain.field:
+            elif chain.name == chain.source:
                 lists[chain.name] = chain.fused
             else:
-                views[chain.name] = View(chain.field, chain.fused)
+                views[chain.name] = View(self._source(chain), chain.fused)
         if all(ops is None for ops in lists.values()) and not views:
             views[IDS] = self.ids()
         return Plan(chains, lists, views)

@@ -42,7 +42,8 @@ def torch_dtype(dtype: Any) -> Any:
     name = np.dtype(dtype).name
     found = getattr(torch(), name, None)
     if found is None or not np.dtype(dtype).isnative:
-        raise PipelineError(f"torch has no element type for NumPy's {np.dtype(dtype).str}: read the field without ToTensor()")
+        name = np.dtype(dtype).str
+        raise PipelineError(f"torch has no element type for NumPy's {name}: read the field without ToTensor()")
     return found
 
 

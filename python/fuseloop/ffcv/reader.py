@@ -77,7 +77,8 @@ class Reader:
         self.header = np.frombuffer(data, HeaderType)[0]
         if self.header["version"] != CURRENT_VERSION:
             raise self._wrong(
-                f"the version of the format is {self.header['version']}, expected {CURRENT_VERSION}: is it a .beton file?"
+                f"the version of the format is {self.header['version']}, expected {CURRENT_VERSION}: is it a .beton "
+                "file?"
             )
         self.num_samples = int(self.header["num_samples"])
         self.page_size = int(self.header["page_size"])
@@ -90,7 +91,8 @@ class Reader:
         self.field_names = [name.decode("ascii", "replace") for name in names]
         for name in self._custom_handlers:
             if name[:16] not in self.field_names:
-                raise ConfigError(f"custom_fields: {self._fname} has no field {name}, only {', '.join(self.field_names)}")
+                names_there = ", ".join(self.field_names)
+                raise ConfigError(f"custom_fields: {self._fname} has no field {name}, only {names_there}")
         custom = {name[:16]: kind for name, kind in self._custom_handlers.items()}
         self.handlers: dict[str, Field] = {}
         # The fields whose rows only their classes understand, by name.

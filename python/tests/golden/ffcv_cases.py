@@ -112,7 +112,8 @@ def defaults_of_arrays():
 
 
 def viewed_arrays():
-    specs = {"u64": [NDArrayDecoder(), View(np.int64), ToTensor()], "f8": [NDArrayDecoder(), ToTensor(), View(ch.int64)]}
+    specs = {"u64": [NDArrayDecoder(), View(np.int64), ToTensor()]}
+    specs["f8"] = [NDArrayDecoder(), ToTensor(), View(ch.int64)]
     others = dict.fromkeys(["u8", "b", "f2", "c8", "be"])
     return Loader(str(BETON / "nd_dtypes_p4k.beton"), 2, num_workers=1, pipelines={**others, **specs})
 

@@ -14,7 +14,8 @@ from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.decoders import IntDecoder, SimpleRGBImageDecoder
 from ffcv.loader import Loader, OrderOption
 from ffcv.pipeline.operation import Operation
-from ffcv.transforms import Convert, Cutout, RandomHorizontalFlip, RandomTranslate, Squeeze, ToDevice, ToTensor, ToTorchImage
+from ffcv.transforms import Convert, Cutout, RandomHorizontalFlip, RandomTranslate, Squeeze
+from ffcv.transforms import ToDevice, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 
 CIFAR_MEAN = [125.307, 122.961, 113.8575]
@@ -47,7 +48,8 @@ class Pictures(ch.utils.data.Dataset):
 
 def write(folder):
     for name, count in (("train", 48), ("test", 20)):
-        writer = DatasetWriter(str(folder / f"{name}.beton"), {"image": RGBImageField(), "label": IntField()}, num_workers=2)
+        fields = {"image": RGBImageField(), "label": IntField()}
+        writer = DatasetWriter(str(folder / f"{name}.beton"), fields, num_workers=2)
         writer.from_indexed_dataset(Pictures(count, count))
 
 
@@ -90,7 +92,8 @@ def main():
     found = {"len": [len(loaders["train"]), len(loaders["test"])], "train": []}
     for _ in range(2):
         for ims, labs in loaders["train"]:
-            found["train"].append([list(ims.shape), str(ims.dtype), labs.tolist(), ims.is_contiguous(memory_format=ch.channels_last)])
+            is_last = ims.is_contiguous(memory_format=ch.channels_last)
+            found["train"].append([list(ims.shape), str(ims.dtype), labs.tolist(), is_last])
     images = ch.cat([ims.cpu() for ims, _ in loaders["test"]])
     wanted = ch.from_numpy(Pictures(20, 20).pictures).permute(0, 3, 1, 2)
     found["same"] = bool(ch.equal(images, Normalize(CIFAR_MEAN, CIFAR_STD)(wanted.half())))

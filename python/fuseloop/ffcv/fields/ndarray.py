@@ -84,9 +84,8 @@ class NDArrayField(Field):
         field = np.ascontiguousarray(field)
         dtype = numpy_dtype(self.dtype)
         if field.dtype != dtype or field.shape != self.shape:
-            raise ValueError(
-                f"an array of {field.dtype} and shape {field.shape} was given for a field of {dtype} and shape {self.shape}"
-            )
+            found, wanted = f"{field.dtype} and shape {field.shape}", f"{dtype} and shape {self.shape}"
+            raise ValueError(f"an array of {found} was given for a field of {wanted}")
         destination[0], memory = malloc(self.element_size)
         memory[:] = field.reshape(-1).view("<u1")
 

@@ -148,7 +148,9 @@ class Loader:
                 given[output] = PipelineSpec(output, transforms=spec)
                 given[output].default_pipeline = False  # type: ignore[union-attr]
             else:
-                raise ConfigError(f"pipelines: {output} is {spec!r}, expected a list of operations, a PipelineSpec or None")
+                raise ConfigError(
+                    f"pipelines: {output} is {spec!r}, expected a list of operations, a PipelineSpec or None"
+                )
         fields = self.reader.handlers
         named = {name: given.get(name, PipelineSpec(name)) for name in fields}
         specs = {name: spec for name, spec in {**named, **given}.items() if spec is not None}
@@ -256,7 +258,7 @@ class Loader:
 
     # Iterating
 
-    def next_traversal_order(self) -> Sequence[int]:
+    def next_traversal_order(self) -> Sequence[int] | np.ndarray:
         """Returns the samples of the next epoch."""
         return self.traversal_order.sample_order(self.next_epoch)
 
@@ -292,7 +294,8 @@ class Loader:
         """Returns a loader of the samples for which ``condition`` is true of what the pipeline of a field makes of
         them."""
         if field_name not in self.reader.handlers:
-            raise ConfigError(f"{self.fname} has no field {field_name}; the fields are {', '.join(self.reader.handlers)}")
+            known = ", ".join(self.reader.handlers)
+            raise ConfigError(f"{self.fname} has no field {field_name}; the fields are {known}")
         pipelines = dict.fromkeys(self.reader.handlers)
         given = self._args["pipelines"]
         if given.get(field_name) is not None:

@@ -18,13 +18,13 @@ class Operation(ABC):
 
     def __init__(self) -> None:
         self.metadata: Any = None
-        self.memory_read: Callable[..., Any] | None = None
+        self.memory_read: Any = None
 
     def accept_field(self, field: Field) -> None:
         """Tells the operation its field."""
-        self.field = field
+        self.field: Any = field
 
-    def accept_globals(self, metadata: Any, memory_read: Callable[..., Any]) -> None:
+    def accept_globals(self, metadata: Any, memory_read: Any) -> None:
         """Tells the operation the rows of its field, and the function that reads from the file."""
         self.metadata = metadata
         self.memory_read = memory_read

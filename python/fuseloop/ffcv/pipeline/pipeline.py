@@ -17,7 +17,7 @@ class Pipeline:
     """A list of operations, of which those that follow each other in the same mode form a block."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        self.original_state = State(jit_mode=True, device=cpu(), dtype=np.dtype("u1"), shape=None)  # type: ignore[arg-type]
+        self.original_state = State(jit_mode=True, device=cpu(), dtype=np.dtype("u1"), shape=())
         self.operations = operations
         self.operation_blocks, _ = self.parse_pipeline()
         self.compiled_ops = self.compile_ops()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class ToDevice(BuiltIn):
             return []
         if target.type == "cuda" and is_cpu(state.device):
             index = torch().cuda.current_device() if target.index is None else target.index
-            return [ops.ToDevice(f"cuda:{index}")] if index < 8 else None
+            return [ops.ToDevice(cast(Any, f"cuda:{index}"))] if index < 8 else None
         return None
 
     def generate_code(self) -> Callable[..., Any]:

@@ -38,7 +38,9 @@ class RandomResizedCrop(BuiltIn):
         def random_resized_crop(images: Any, _: Any = None) -> Any:
             result = np.empty((len(images), self.size, self.size, 3), images.dtype)
             for image, output in zip(images, result):
-                top, left, height, width = fast_crop.get_random_crop(*image.shape[:2], self.scale, self.ratio)
+                top, left, height, width = fast_crop.get_random_crop(
+                    image.shape[0], image.shape[1], self.scale, self.ratio
+                )
                 fast_crop.resize_crop(image, top, top + height, left, left + width, output)
             return result
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from ..loader.loader import Loader
 
@@ -24,7 +26,7 @@ class TraversalOrder(ABC):
         self.sampler: Any = None
 
     @abstractmethod
-    def sample_order(self, epoch: int) -> Sequence[int]:
+    def sample_order(self, epoch: int) -> Sequence[int] | np.ndarray:
         """Returns the samples of an epoch, by their numbers in the file. Every epoch has as many as the first."""
         raise NotImplementedError
 
@@ -32,8 +34,6 @@ class TraversalOrder(ABC):
 def positions(count: int, order: Any, rank: int, world: int) -> Any:
     """Returns the positions of a rank: every ``world``-th, after the first ones were repeated at the end so that all
     ranks have as many."""
-    import numpy as np
-
     total = -(-count // world) * world
     return np.resize(order, total)[rank::world]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from .._torch import torch
@@ -14,7 +12,7 @@ class Random(TraversalOrder):
     """The permutation of NumPy's generator for the seed plus the epoch; with several ranks that of torch's
     DistributedSampler."""
 
-    def sample_order(self, epoch: int) -> Sequence[int]:
+    def sample_order(self, epoch: int) -> np.ndarray:
         if not self.distributed:
             return np.random.default_rng(self.seed + epoch).permutation(self.indices)
         library = torch("distributed=True")
