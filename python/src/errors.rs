@@ -131,6 +131,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Timeout => "timeout",
         ErrorKind::Threads => "threads",
         ErrorKind::Panic => "panic",
+        ErrorKind::Cancelled => "cancelled",
         ErrorKind::Custom => "custom",
         _ => "other",
     }
