@@ -243,21 +243,19 @@ class Epoch:
         return self
 
     def __next__(self) -> Any:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return self._loader._converted(batch)
-
-    def _next(self) -> Batch | None:
+        core = self._core
         try:
-            batch = self._core.next()
+            batch = core.next()
         except FuseloopError as error:
             error.epoch, error.batch = self.number, self._taken
             raise
         if batch is None:
             self._ended = True
-        else:
-            self._taken += 1
+            raise StopIteration
+        batch = self._loader._converted(batch)
+        # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
+        self._taken += 1
+        core.handed = True
         return batch
 
     def __len__(self) -> int:
@@ -641,6 +639,8 @@ class Loader:
         return _SamplerView(self)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return f"{type(self).__name__}(not built)"
         outputs = ", ".join(f"{spec.name}: {spec.dtype} {list(spec.shape)}" for spec in self.tensors)
         return f"{type(self).__name__}('{self._dataset.name}', batch_size={self.batch_size}, {outputs})"
 
