@@ -138,7 +138,7 @@ fn write_samples(
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
+pub(crate) fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
     let table = names.map(ClassTable::of);
     classes::put(&beside(out), table.as_ref(), &unwatched)
 }
