@@ -66,9 +66,9 @@ pub(crate) fn refuse_subinterpreters(py: Python<'_>) -> PyResult<()> {
     // Each interpreter has a module of its own of this name.
     let this = py.import("builtins")?.as_ptr().addr();
     match FIRST.compare_exchange(0, this, Ordering::SeqCst, Ordering::SeqCst) {
-        Err(first) if first != this => {
-            Err(PyImportError::new_err("fuseloop can't be imported by a second interpreter of a process"))
-        }
+        Err(first) if first != this => Err(PyImportError::new_err(
+            "fuseloop can't be imported by a second interpreter of a process",
+        )),
         _ => Ok(()),
     }
 }

@@ -50,7 +50,7 @@ impl Epoch {
     }
 
     /// Gives the batches to a loader that continues them.
-    pub(crate) fn into_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
+    pub(crate) fn take_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
         self.check(py)?;
         Ok(py.detach(|| self.take()))
     }

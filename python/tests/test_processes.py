@@ -288,7 +288,7 @@ def summed(loader: fl.Loader) -> int:
 ENDS = {
     "in the midst": "next(epoch)",
     "by an exception": "next(epoch); raise ValueError('mine')",
-    "with batches held": "held = [batch for _, batch in zip(range(3), epoch)]; arrays = [b['image'].numpy() for b in held]",
+    "with arrays held": "held = [batch['image'].numpy() for _, batch in zip(range(3), epoch)]",
     "in a thread": "import threading; t = threading.Thread(target=lambda: list(epoch), daemon=True); t.start()",
     "by sys.exit": "import sys; next(epoch); sys.exit(3)",
 }
