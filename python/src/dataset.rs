@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A dataset: named fields, and samples that are read by their number.
-#[pyclass(frozen, module = "fuseloop", weakref)]
+#[pyclass(frozen, module = "fuseloop", weakref, subclass)]
 pub(crate) struct Dataset {
     pub(crate) dataset: DetachedDrop<source::Dataset>,
     name: String,
