@@ -71,6 +71,8 @@ pub enum ErrorKind {
     Threads,
     /// A function panicked.
     Panic,
+    /// The call was cancelled from another thread.
+    Cancelled,
     /// A function or a source of the user returned an error.
     Custom,
 }
