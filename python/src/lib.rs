@@ -15,9 +15,13 @@ mod epoch;
 mod errors;
 mod loader;
 mod registry;
+mod rows;
 mod settings;
+mod sources;
+mod task;
 mod tensor;
 mod values;
+mod write;
 
 /// The compiled module.
 #[pyo3::pymodule]
@@ -33,7 +37,13 @@ mod _fuseloop {
     #[pymodule_export]
     use super::registry::{_panic, check_op, registry};
     #[pymodule_export]
+    use super::sources::{
+        generated_dataset, join, open_beton, open_folder, open_tar, open_tfrecord, python_dataset, stream,
+    };
+    #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::write::{Writer, concat, convert, index, recut, split, subset, write_folder};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
