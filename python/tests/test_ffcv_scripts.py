@@ -64,7 +64,6 @@ def test_ffcv_imagenet_script_runs(how, tmp_path):
 
 @pytest.mark.parametrize("how", FLAGS)
 def test_ffcv_cifar_script(how, tmp_path):
-    pytest.importorskip("fuseloop.write")
     run(HERE / "scripts" / "train_cifar.py", how, tmp_path, str(tmp_path))
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["len"] == [3, 2] and found["same"]
@@ -109,7 +108,6 @@ def test_a_module_is_run_as_a_script_is(tmp_path):
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
-    pytest.importorskip("fuseloop.write")
     page = HERE.parents[1] / "docs" / "ffcv.md"
     if not page.exists():
         pytest.skip("no sources beside the tests")
