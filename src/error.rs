@@ -117,6 +117,11 @@ impl<'a> Details<'a> {
         }
     }
 
+    /// Sets the error of the user among an error and its causes; the kind stays.
+    pub(crate) fn custom(self, error: &'a BoxError) -> Self {
+        Self { custom: Self::of_custom(error).custom, ..self }
+    }
+
     /// Sets the path, unless a cause further inside knows one.
     pub(crate) fn path(self, path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
         Self { path: self.path.or(Some(path.as_ref())), ..self }

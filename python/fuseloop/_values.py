@@ -20,7 +20,15 @@ from .errors import ConfigError
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _KINDS = ("image", "int", "float", "bytes", "json")
-_OF_TYPE: dict[type, str] = {int: "int", bool: "int", float: "float", bytes: "bytes", str: "bytes", dict: "json", list: "json"}
+_OF_TYPE: dict[type, str] = {
+    int: "int",
+    bool: "int",
+    float: "float",
+    bytes: "bytes",
+    str: "bytes",
+    dict: "json",
+    list: "json",
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,17 @@ class Array:
     tensor: bool = False
 
 
+_DESCRIBED = {
+    "image": "an image",
+    "int": "an int",
+    "float": "a float",
+    "bytes": "bytes",
+    "json": "JSON",
+    "array": "an array",
+    "tensor": "a tensor",
+}
+
+
 class Spec(NamedTuple):
     """A field: its name and kind, and the dtype and shape of its arrays."""
 
@@ -43,8 +62,8 @@ class Spec(NamedTuple):
 
     def describe(self) -> str:
         if self.kind in ("array", "tensor"):
-            return f"{'an' if self.kind == 'array' else 'a'} {self.kind} of {np.dtype(self.dtype)} and shape {self.shape}"
-        return {"image": "an image", "int": "an int", "float": "a float", "bytes": "bytes", "json": "JSON"}[self.kind]
+            return f"{_DESCRIBED[self.kind]} of {np.dtype(self.dtype)} and shape {self.shape}"
+        return _DESCRIBED[self.kind]
 
 
 def _wrong(message: str, sample: int | None = None, field: str | None = None) -> ConfigError:
@@ -171,8 +190,8 @@ def _inferred(name: str, value: Any) -> Spec:
         return Spec(name, "json")
     where = f"field {name}: " if name else ""
     raise _wrong(
-        f"{where}a value of type {type(value).__name__}: expected an image of PIL, an array, a tensor, a path, bytes, a "
-        "text, a number, a dict or a list; give the field's type by fields=",
+        f"{where}a value of type {type(value).__name__}: expected an image of PIL, an array, a tensor, a path, bytes, "
+        "a text, a number, a dict or a list; give the field's type by fields=",
         0,
         name or None,
     )
@@ -263,10 +282,13 @@ def size(row: tuple[Any, ...] | str) -> int:
     """Returns about how many bytes a row holds."""
     if isinstance(row, str):
         return len(row)
-    return sum(
-        len(value) if isinstance(value, bytes) else value[2].nbytes if isinstance(value, tuple) else getattr(value, "nbytes", 8)
-        for value in row
-    )
+    return sum(map(_size, row))
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    return value[2].nbytes if isinstance(value, tuple) else getattr(value, "nbytes", 8)
 
 
 def _found(value: Any) -> str:
@@ -410,7 +432,7 @@ def _unchanged_jpeg(image: Any) -> bytes | None:
     return content if content.startswith(_JPEG) else None
 
 
-_ROW: dict[str, Callable[[Spec, Any, int], Any]] = {
+_ROW: dict[str, Callable[[Spec, Any, int | None], Any]] = {
     "image": _image,
     "int": _int,
     "float": _float,

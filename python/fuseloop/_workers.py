@@ -56,7 +56,7 @@ def read(
     method = start_methods() if start_method is None else start_method
     if method not in methods:
         raise ConfigError(f"start_method is {start_method!r}, expected {' or '.join(map(repr, methods))}")
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     chunks = -(-count // CHUNK)
     workers = max(1, min(workers, chunks))
     at = context.RawArray("q", [-1] * workers)
@@ -71,8 +71,8 @@ def read(
                 process.start()
             except (AttributeError, TypeError, pickle.PicklingError) as error:
                 raise ConfigError(
-                    f"the dataset can't be sent to other processes ({_line(error)}): define its class and its functions "
-                    "in a module, or write with workers=0"
+                    f"the dataset can't be sent to other processes ({_line(error)}): define its class and its "
+                    "functions in a module, or write with workers=0"
                 ) from error
             finally:
                 theirs.close()
@@ -152,7 +152,9 @@ def _unpickled(pickled: bytes | None) -> BaseException | None:
 # In a worker
 
 
-def _work(pipe: Connection, dataset: Any, rows: Rows, count: int, number: int, workers: int, skip: bool, at: Any) -> None:
+def _work(
+    pipe: Connection, dataset: Any, rows: Rows, count: int, number: int, workers: int, skip: bool, at: Any
+) -> None:
     # The parent ends the workers, also after Ctrl-C, which reaches all processes of a terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ready: queue.Queue[bytes | None] = queue.Queue(_AHEAD)

@@ -92,7 +92,9 @@ def tar(name: str, fields: Mapping[str, tuple[str, str]] | None = None) -> Datas
     wanted = []
     for field, request in (fields or {}).items():
         if not isinstance(request, tuple) or len(request) != 2:
-            raise ConfigError(f"field {field}: {request!r}, expected extensions and a kind, such as ('jpg;png', 'image')")
+            raise ConfigError(
+                f"field {field}: {request!r}, expected extensions and a kind, such as ('jpg;png', 'image')"
+            )
         wanted.append((field, *map(str, request)))
     return _named(_fuseloop.open_tar, tar, name, wanted, fields, (".tar.gz", ".tgz", ".tar.zst"))
 
@@ -114,7 +116,12 @@ def tfrecord(name: str, features: Mapping[str, str | tuple[str, int]] | None = N
 
 
 def _named(
-    call: Callable[..., Dataset], remake: Callable[..., Dataset], name: str, wanted: list, given: Any, packed: tuple[str, ...]
+    call: Callable[..., Dataset],
+    remake: Callable[..., Dataset],
+    name: str,
+    wanted: list[Any],
+    given: Any,
+    packed: tuple[str, ...],
 ) -> Dataset | Stream:
     text = os.fspath(name)
     last = [part for part in text.split("::") if part] or [text]
@@ -218,7 +225,7 @@ class Stream(Dataset):
         ``fields`` are the fields of the result, as in :func:`fuseloop.write.write`; by default those of the stream.
         """
         specs = _specs_by_name(self) if fields is None else fields_of(dict(fields), ())
-        given = None if fields is None else [tuple(spec) for spec in specs]
+        given = None if fields is None else specs
         return self._then("map", function=_Mapped(_function("function", function), specs), fields=given)
 
     def cache_in_memory(self, max_bytes: int | str) -> Stream:
@@ -239,7 +246,10 @@ class Stream(Dataset):
 
     @staticmethod
     def mix(
-        streams: Iterable[_PathLike | Dataset], weights: Iterable[float] | None = None, *, end: Literal["first", "last"] = "first"
+        streams: Iterable[_PathLike | Dataset],
+        weights: Iterable[float] | None = None,
+        *,
+        end: Literal["first", "last"] = "first",
     ) -> Stream:
         """Draws each item from one of several streams, by weight; by default all weigh the same. The mix ends with the
         first stream that ends, or with the last."""
@@ -316,7 +326,9 @@ class _Indexed:
         return self._rows(self._dataset[index], index)
 
 
-def from_python(dataset: Any, fields: Mapping[str, Any] | Sequence[str] | None = None, *, name: str | None = None) -> Dataset:
+def from_python(
+    dataset: Any, fields: Mapping[str, Any] | Sequence[str] | None = None, *, name: str | None = None
+) -> Dataset:
     """Reads samples from a dataset of Python: of torch, of torchvision, or any object with ``__len__`` and
     ``__getitem__``.
 
@@ -351,7 +363,7 @@ def from_python(dataset: Any, fields: Mapping[str, Any] | Sequence[str] | None =
     specs = fields_of(names, () if is_typed else adapted[0])
     row = _Indexed(adapted, Rows(specs, read_files=True))
     label = type(dataset).__name__ if name is None else name
-    core = _fuseloop.python_dataset(row, [tuple(spec) for spec in specs], count, label, _class_list(classes, specs))
+    core = _fuseloop.python_dataset(row, specs, count, label, _class_list(classes, specs))
     return _remade(core, _from_python, dataset, fields, name)
 
 
@@ -394,7 +406,7 @@ def from_generator(
     is_typed = isinstance(fields, Mapping) and None not in fields.values()
     specs = fields_of(fields, () if is_typed else function(0, 0))
     row = _Generated(function, Rows(specs, read_files=True))
-    core = _fuseloop.generated_dataset(row, [tuple(spec) for spec in specs], count, threads, name)
+    core = _fuseloop.generated_dataset(row, specs, count, threads, name)
     return _remade(core, _from_generator, f, fields, count, threads, name)
 
 

@@ -382,7 +382,10 @@ def write(
         count = len(samples)
         specs = _first_specs(samples, count, fields, skip)
         rows = Rows(specs)
-        chunks = read(samples, rows, count, workers, skip, start_method) if workers else _indexed(samples, rows, count, skip)
+        if workers:
+            chunks = read(samples, rows, count, workers, skip, start_method)
+        else:
+            chunks = _indexed(samples, rows, count, skip)
     else:
         iterator = iter(samples)
         count = _length_hint(samples)
@@ -391,20 +394,21 @@ def write(
             raise ConfigError("there are no samples, and fields= does not say what they would be")
         specs = fields_of(fields, first[0] if first else tuple(None for _ in fields or ()))
         chunks = _iterated(first, iterator, Rows(specs))
-    # The processes are started before there are threads to write.
-    first_chunk = next(chunks)
-    with _Shown(progress) as shown:
-        writer = _fuseloop.Writer(path, [tuple(spec) for spec in specs], options, count)
-        try:
-            for chunk in chain([first_chunk], chunks):
-                if not writer.push(chunk, shown):
-                    break
-            found = writer.finish(shown, _class_list(classes, specs))
-        except BaseException:
-            writer.abort()
-            raise
-        finally:
-            chunks.close()
+    try:
+        # The processes are started before there are threads to write.
+        first_chunk = next(chunks)
+        with _Shown(progress) as shown:
+            writer = _fuseloop.Writer(path, specs, options, count)
+            try:
+                for chunk in chain([first_chunk], chunks):
+                    if not writer.push(chunk, shown):
+                        break
+                found = writer.finish(shown, _class_list(classes, specs))
+            except BaseException:
+                writer.abort()
+                raise
+    finally:
+        chunks.close()
     return _report(WriteReport, found)
 
 
@@ -717,7 +721,8 @@ def subset(
     samples = [_whole("indices", index) for index in indices]
     path = _free(out, overwrite)
     with _Shown(progress) as shown:
-        return _report(WriteReport, _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown))
+        found = _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown)
+    return _report(WriteReport, found)
 
 
 def index(

@@ -53,6 +53,7 @@ mod take;
 mod zip;
 
 pub(crate) use error::StreamError;
+pub(crate) use error::SharedError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
 pub use mix::MixEnd;
