@@ -4,7 +4,7 @@
 >>> from fuseloop import ops, sources
 >>> photos = sources.folder(example_dataset(), links="within")
 >>> stream = sources.Stream(photos).shuffle(16).repeat(2)
->>> loader = fl.Loader(stream, batch_size=8, image=[ops.Resize(32)])
+>>> loader = fl.Loader(stream, batch_size=8, image=[ops.Resize((32, 32))])
 >>> sum(len(batch) for batch in loader) > 0
 True
 """
@@ -344,7 +344,8 @@ def from_python(
     >>> import numpy as np
     >>> import fuseloop as fl
     >>> squares = [(np.full((8, 8, 3), n, np.uint8), n) for n in range(10)]
-    >>> loader = fl.Loader(fl.sources.from_python(squares), batch_size=5)
+    >>> dataset = fl.sources.from_python(squares)
+    >>> loader = fl.Loader(dataset, batch_size=5, image=[fl.ops.Resize((8, 8))])
     >>> [batch["label"].numpy().tolist() for batch in loader]
     [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     """
