@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, final
 
 import numpy as np
+from typing_extensions import disjoint_base
 
 __all__ = [
     "Batch",
@@ -87,6 +88,7 @@ class Writer:
     def finish(self, progress: _Progress, classes: Sequence[tuple[int, str]] | None) -> dict[str, Any]: ...
     def abort(self) -> None: ...
 
+@disjoint_base
 class Dataset:
     def __new__(cls, dataset: Dataset, recipe: tuple[Any, ...] | None) -> Self: ...
     @staticmethod

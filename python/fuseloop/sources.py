@@ -4,7 +4,7 @@
 >>> from fuseloop import ops, sources
 >>> photos = sources.folder(example_dataset(), links="within")
 >>> stream = sources.Stream(photos).shuffle(16).repeat(2)
->>> loader = fl.Loader(stream, batch_size=8, image=[ops.Resize(32)])
+>>> loader = fl.Loader(stream, batch_size=8, image=[ops.Resize((32, 32))])
 >>> sum(len(batch) for batch in loader) > 0
 True
 """
@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from . import _fuseloop
 from ._fuseloop import Dataset
+from ._manifest import opened
 from ._values import Array, Rows, Spec, fields_of
 from .errors import ConfigError
 from .loader import _bytes, _whole
@@ -50,7 +51,7 @@ def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> D
 def open(name: _PathLike) -> Dataset | Stream:
     """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, tar shards, TFRecord files, an
     address. The name tells the format. Shards that are packed as a whole are a :class:`Stream`."""
-    dataset = Dataset.open(name)
+    dataset = opened(name)
     return Stream(dataset) if dataset.is_stream else dataset
 
 
@@ -132,7 +133,7 @@ def _named(
 
 def _opened(dataset: Any) -> Dataset:
     if isinstance(dataset, (str, os.PathLike)):
-        return Dataset.open(dataset)
+        return opened(dataset)
     if not isinstance(dataset, Dataset):
         raise ConfigError(
             f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: see from_python for datasets of "
@@ -343,7 +344,8 @@ def from_python(
     >>> import numpy as np
     >>> import fuseloop as fl
     >>> squares = [(np.full((8, 8, 3), n, np.uint8), n) for n in range(10)]
-    >>> loader = fl.Loader(fl.sources.from_python(squares), batch_size=5)
+    >>> dataset = fl.sources.from_python(squares)
+    >>> loader = fl.Loader(dataset, batch_size=5, image=[fl.ops.Resize((8, 8))])
     >>> [batch["label"].numpy().tolist() for batch in loader]
     [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     """

@@ -44,10 +44,7 @@ pub(crate) fn fields(list: &Bound<'_, PyAny>) -> PyResult<Vec<FieldSpec>> {
 }
 
 /// Reads a row to be written.
-pub(crate) fn values(
-    fields: &[FieldSpec],
-    row: &Bound<'_, PyAny>,
-) -> PyResult<Vec<FieldValue>> {
+pub(crate) fn values(fields: &[FieldSpec], row: &Bound<'_, PyAny>) -> PyResult<Vec<FieldValue>> {
     let row = row.cast::<PyTuple>()?;
     if row.len() != fields.len() {
         let text = format!("a row of {} values for {} fields", row.len(), fields.len());

@@ -409,12 +409,9 @@ fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)>
     list.iter().map(|one| (word(one.from), word(one.to), one.is_lossy, one.images)).collect()
 }
 
-fn add_folder(
-    found: &Bound<'_, PyDict>,
-    ignored: &Ignored,
-    links: &LinkCounts,
-) -> PyResult<()> {
-    let text = |(path, reason): &(PathBuf, &'static str)| (path.to_string_lossy().into_owned(), *reason);
+fn add_folder(found: &Bound<'_, PyDict>, ignored: &Ignored, links: &LinkCounts) -> PyResult<()> {
+    let text =
+        |(path, reason): &(PathBuf, &'static str)| (path.to_string_lossy().into_owned(), *reason);
     found.set_item("ignored", ignored.first.iter().map(text).collect::<Vec<_>>())?;
     found.set_item("ignored_count", ignored.count)?;
     let counts = dict(found.py());

@@ -52,8 +52,8 @@ mod stream_source;
 mod take;
 mod zip;
 
-pub(crate) use error::StreamError;
 pub(crate) use error::SharedError;
+pub(crate) use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
 pub use mix::MixEnd;
