@@ -305,7 +305,8 @@ def test_what_runs_in_python_is_the_same_to_the_bit():
             assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fused, python))
 
 
-RANDOM = [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0), RandomTranslate(3), Cutout(4)]
+COLORS = [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0)]
+RANDOM = [*COLORS, RandomTranslate(3), Cutout(4)]
 
 
 @pytest.mark.parametrize("op", RANDOM, ids=lambda op: type(op).__name__)
@@ -317,6 +318,23 @@ def test_random_operations_change_images_in_the_loop_and_in_python(op):
         assert found.dtype == np.uint8 and found.shape == plain.shape
         assert all((a != b).any() for a, b in zip(found, plain))
     assert abs(np.abs(fused - plain).mean() - np.abs(python - plain).mean()) < 25
+
+
+@pytest.mark.parametrize("op", COLORS, ids=lambda op: type(op).__name__)
+@pytest.mark.parametrize("place", ["loop", "Python"])
+def test_colors_are_truncated_as_by_ffcv(op, place):
+    """Each image is trunc(clip(f * image + (1 - f) * other)) for one factor f: bounds of f that all its values give."""
+    plain = next(iter(loader_of([crop()], batch_size=6)))[0]
+    changed = next(iter(loader_of([crop(), *([Same()] if place == "Python" else []), op], batch_size=6)))[0]
+    for image, result in zip(plain.astype(np.float64), changed.astype(np.float64)):
+        gray = np.floor(image @ [0.2989, 0.587, 0.114])
+        others = {RandomBrightness: 0, RandomContrast: gray.mean(), RandomSaturation: gray[..., None]}
+        other = others[type(op)]
+        slope, offset = (image - other), np.broadcast_to(other, image.shape)
+        use = (result > 0) & (result < 255) & (np.abs(slope) > 2)
+        ends = np.sort([((result + k - offset)[use] / slope[use]) for k in (0, 1)], axis=0)
+        low, high = ends[0].max(), ends[1].min()
+        assert use.sum() > 100 and low <= high + 1e-4 and 0.3 <= (low + high) / 2 <= 1.7
 
 
 def test_crops_in_python_are_those_of_the_loop():
@@ -525,7 +543,8 @@ def test_damaged_heads_are_errors(name, tmp_path):
     rng = np.random.default_rng(0)
     path, found = tmp_path / "damaged.beton", 0
     head = 24 + 1041 * int.from_bytes(data[2:4], "little")
-    interesting = [*range(24), *(24 + 1041 * k + at for k in range(2) for at in (0, 1, 17, 18, 270, 273, 281, 285, 290))]
+    of_fields = [24 + 1041 * k + at for k in range(2) for at in (0, 1, 17, 18, 270, 273, 281, 285, 290)]
+    interesting = [*range(24), *of_fields]
     for _ in range(150):
         damaged = bytearray(data)
         for at in rng.choice([at for at in interesting if at < head], 2):
