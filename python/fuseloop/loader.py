@@ -561,7 +561,7 @@ class Loader:
         return batches
 
     def epoch(self, epoch: int | None = None) -> Epoch:
-        """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once, and leaves ``next_epoch`` as it is
+        """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
         if an epoch is given."""
         if epoch is None:
             epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1

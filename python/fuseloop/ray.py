@@ -240,7 +240,7 @@ def convert(
     image: Image = Image(),
     **options: Any,
 ) -> Path:
-    """Converts a dataset to shards with a manifest, one task a shard: task ``k`` copies the ``k``-th part of the samples.
+    """Converts a dataset to shards with a manifest, one task a shard: task ``k`` copies the ``k``-th of the parts.
 
     A conversion that was interrupted goes on when it is called again with the same arguments: shards that are whole
     are kept.
@@ -345,7 +345,8 @@ def _rows(shard: dict[str, Any]) -> Iterator[dict[str, Any]]:
         pixels = {name: batch[name] for name in images}
         for k in range(batch.samples):
             values = dataset[sample] if others else {}
-            row = {name: pixels[name][k].numpy(copy=True) if name in pixels else values[name] for name in dataset.fields}
+            copied = {name: rows[k].numpy(copy=True) for name, rows in pixels.items()}
+            row = {name: copied[name] if name in copied else values[name] for name in dataset.fields}
             yield row
             sample += 1
 
