@@ -403,13 +403,29 @@ def test_every_device_is_the_cpu_if_asked_to(monkeypatch):
     image = [crop(), ToTensor(), ToDevice(torch.device("cuda:0"), non_blocking=True), ToTorchImage()]
     label = [IntDecoder(), ToTensor(), ToDevice(0)]
     if not torch.cuda.is_available():
-        with pytest.raises(fl.DeviceError):
+        with pytest.raises(fl.DeviceError) as caught:
             loader_of(image, label)
+        assert "FUSELOOP_FFCV_DEVICE=cpu" in caught.value.__notes__[0]
     images, labels = next(iter(loader_of(image, label, device="cpu")))
     assert images.device.type == labels.device.type == "cpu"
     monkeypatch.setenv("FUSELOOP_FFCV_DEVICE", "cpu")
     images, labels = next(iter(loader_of(image, label)))
     assert images.device.type == "cpu" and images.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_torch_moves_what_the_loop_can_not(monkeypatch):
+    """Where a GPU of torch is not one of ours."""
+    from fuseloop.ffcv.loader import loader as module
+
+    monkeypatch.setattr(module, "_has_gpu", lambda: True)
+    normalize = NormalizeImage(np.zeros(3), np.ones(3), np.float32)
+    loader = loader_of([crop(), ToTensor(), ToDevice("cuda:7"), ToTorchImage(), normalize])
+    assert "in Python: ToDevice, ToTorchImage, NormalizeImage" in str(loader.explain())
+
+
+def test_an_empty_list_is_the_default_pipeline():
+    (labels,) = next(iter(loader_of(None, [])))
+    assert isinstance(labels, torch.Tensor) and labels.shape == (2, 1)
 
 
 # Other fields
