@@ -553,6 +553,25 @@ def test_files_that_end_early_are_errors(tmp_path):
                 pass
 
 
+def test_damaged_samples_end_the_epoch_or_are_left_out(tmp_path):
+    dataset, reader = fl.Dataset.open(ALL), ffcv.loader.loader.Reader(ALL)
+    data = bytearray(ALL.read_bytes())
+    at = int(reader.metadata["f1"]["data_ptr"][1])
+    data[at : at + 200] = bytes(200)
+    path = tmp_path / "damaged.beton"
+    path.write_bytes(data)
+    pipelines = {name: None for name in dataset.fields if name not in ("image_jpg", "i")}
+    pipelines["image_jpg"] = [crop(), ToTensor(), torch.nn.Identity()]
+    with pytest.raises(fl.DecodeError) as caught:
+        list(Loader(path, 3, pipelines=pipelines))
+    assert caught.value.sample == 1 and caught.value.field == "image_jpg"
+    loader = Loader(path, 3, pipelines=pipelines, on_damaged="skip")
+    batches = iter(loader)
+    ((images, numbers),) = list(batches)
+    assert images.shape == (2, 16, 16, 3)
+    assert numbers.flatten().tolist() == [dataset[0]["i"], dataset[2]["i"]]
+
+
 @pytest.mark.parametrize("name", ["nd_dtypes_p4k", "images_raw_resized_p16k", "all_fields_p16k"])
 def test_damaged_heads_are_errors(name, tmp_path):
     data = bytearray((BETON / f"{name}.beton").read_bytes())
@@ -697,6 +716,36 @@ def test_operations_of_users_get_samples_and_shared_memory(recompile):
     assert Tagged.made == (6 if recompile else 2)
 
 
+class Halved(Operation):
+    """Works on tensors, with two pieces of memory."""
+
+    def generate_code(self):
+        def halved(images, memory):
+            destination, mean = memory
+            destination.copy_(images)
+            destination.div_(2)
+            mean[:] = destination.mean(dim=(1, 2, 3))[:, None].numpy()
+            destination[:, 0, 0, 0] = torch.from_numpy(mean)[:, 0]
+            return destination
+
+        return halved
+
+    def declare_state_and_memory(self, previous_state):
+        from dataclasses import replace
+
+        assert not previous_state.jit_mode and previous_state.dtype == torch.uint8
+        large = AllocationQuery(previous_state.shape, torch.float32, previous_state.device)
+        return replace(previous_state, dtype=torch.float32), (large, AllocationQuery((1,), np.dtype("f4")))
+
+
+def test_operations_of_users_may_work_on_tensors():
+    plain = next(iter(loader_of([crop()])))[0]
+    (found,) = next(iter(loader_of([crop(), ToTensor(), Halved(), ToTorchImage(), Convert(torch.float64)])))
+    wanted = torch.from_numpy(plain).float() / 2
+    wanted[:, 0, 0, 0] = wanted.mean(dim=(1, 2, 3))
+    assert found.dtype == torch.float64 and torch.equal(found, wanted.permute(0, 3, 1, 2).double())
+
+
 def test_operations_of_users_are_compiled_by_numba_if_it_is_there():
     pytest.importorskip("numba")
     from numba import prange
@@ -762,6 +811,32 @@ def test_install_refuses_if_ffcv_is_imported_already(tmp_path):
     (tmp_path / "ffcv.py").write_text("")
     done = run_python("import ffcv, fuseloop.ffcv\nfuseloop.ffcv.install()", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1 and "ffcv is imported already" in done.stderr
+
+
+def test_torch_and_numba_are_imported_when_they_are_needed():
+    from conftest import run_python
+
+    code = f"""
+import sys
+sys.modules["torch"] = None  # An import of torch is an error.
+import fuseloop.ffcv
+fuseloop.ffcv.install()
+from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder
+from ffcv.loader import Loader
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor
+import numpy as np
+image = [CenterCropRGBImageDecoder((8, 8), 1.0), RandomHorizontalFlip(), NormalizeImage([0, 0, 0], [1, 1, 1], "float32")]
+images, labels = next(iter(Loader({str(RAW)!r}, 2, pipelines={{"image": image, "label": [IntDecoder()]}})))
+print(images.shape, images.dtype, labels.tolist(), "numba" in sys.modules)
+try:
+    Loader({str(RAW)!r}, 2, pipelines={{"image": None}})
+except ImportError as error:
+    print(error)
+"""
+    done = run_python(code)
+    first, second = done.stdout.splitlines()
+    assert first == "(2, 8, 8, 3) float32 [[0], [1]] False", done.stderr
+    assert second == "ToTensor() needs torch, which is not installed: pip install torch"
 
 
 def test_modules_are_the_same_by_both_names():
