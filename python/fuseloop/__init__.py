@@ -2,7 +2,7 @@
 
 >>> import fuseloop as fl
 >>> from fuseloop import ops
->>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.Normalize.imagenet()])
+>>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), ops.Normalize.imagenet()])
 >>> loader.tensors
 (TensorSpec(name='image', dtype='float32', shape=(32, 32, 3)), TensorSpec(name='label', dtype='int64', shape=()))
 """

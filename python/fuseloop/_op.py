@@ -27,6 +27,15 @@ _DTYPES = {
 
 
 class _OpType(type):
+    __match_args__: tuple[str, ...]
+
+    @property
+    def __signature__(cls) -> Any:
+        import inspect
+
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=cls)
+
     def __call__(cls, *args: Any, **given: Any) -> Any:
         known = cls.__match_args__
         for name in given:
@@ -47,12 +56,13 @@ class Op(metaclass=_OpType):
 
     Attributes:
         name: The name of the op.
-        params: Its parameters; those not given have their defaults.
+        params: Its parameters; those not given have their defaults. Each is an attribute, too.
     """
 
     __slots__ = ("_params",)
-    __match_args__: tuple[str, ...] = ()
+    __match_args__ = ()
     name: str = ""
+    _params: dict[str, Any]
 
     def __init__(self, **given: Any) -> None:
         params = {name: _plain(value) for name, value in given.items() if value is not None}
@@ -62,6 +72,11 @@ class Op(metaclass=_OpType):
     @property
     def params(self) -> dict[str, Any]:
         return dict(self._params)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).__match_args__:
+            return self._params.get(name)
+        raise AttributeError(f"{type(self).__name__} has no parameter {name}")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an op does not change: make another {self.name} with {name}={value!r}")
@@ -108,7 +123,7 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, type) or kind.__name__.endswith("DType") or kind.__name__ == "dtype":
         # A type of NumPy, such as numpy.float16 or numpy.dtype("float16").
-        return _dtype(getattr(value, "name", None) or getattr(value, "__name__", str(value)))
+        return _dtype(str(getattr(value, "name", None) or getattr(value, "__name__", value)))
     if isinstance(value, Iterable):
         return tuple(_plain(item) for item in value)
     raise ConfigError(f"{value!r} is no parameter of an op: expected a number, a text, a list or an op")

@@ -148,7 +148,8 @@ _CLASSES: dict[str, type[FuseloopError]] = {
 }
 
 _CURES = {
-    "batches_held": "; arrays of a batch hold it too: take copies (`copy=True`), call `batch.release()`, or raise memory_limit",
+    "batches_held": "; arrays of a batch hold it too: take copies (`copy=True`), call `batch.release()`, or raise "
+    "memory_limit",
 }
 
 

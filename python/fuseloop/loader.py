@@ -237,27 +237,26 @@ class Epoch:
         self.number = number
         self._taken = taken
         self._ended = False
+        self._last: dict[str, Any] | None = None  # the position when it was closed
         _live.add(self)
 
     def __iter__(self) -> Epoch:
         return self
 
     def __next__(self) -> Any:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return self._loader._converted(batch)
-
-    def _next(self) -> Batch | None:
+        core = self._core
         try:
-            batch = self._core.next()
+            batch = core.next()
         except FuseloopError as error:
             error.epoch, error.batch = self.number, self._taken
             raise
         if batch is None:
-            self._ended = True
-        else:
-            self._taken += 1
+            self._ended = self._last is None
+            raise StopIteration
+        batch = self._loader._converted(batch)
+        # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
+        self._taken += 1
+        core.handed = True
         return batch
 
     def __len__(self) -> int:
@@ -280,15 +279,32 @@ class Epoch:
         return f"Epoch({self.number}, batches left: {'unknown' if left is None else left})"
 
     def close(self) -> None:
-        """Ends the work of the epoch."""
+        """Ends the work of the epoch. Its position stays."""
+        self._leave()
         self._core.close()
+
+    def __del__(self) -> None:
+        # `break` drops the epoch of a loop.
+        if "_last" in self.__dict__:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Keeps the position, also in the loader, to be saved after the loop."""
+        try:
+            self._last = self.state_dict()
+        except FuseloopError:  # in a process that was forked from its own
+            return
+        if self._loader._playing == id(self):
+            self._loader._left, self._loader._epoch, self._loader._playing = self._last, None, 0
 
     def join(self, timeout: float | None = None) -> None:
         """Does nothing: FFCV's iterator has this method of a thread."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches taken, for :meth:`Loader.load_state_dict`."""
-        if self._ended:
+        if self._last is not None:
+            return dict(self._last)
+        if self._ended or self._core.remaining() == 0:
             return _state("", self.number + 1, 0)
         return _state(self._core.cursor() or "", self.number + 1, self._taken)
 
@@ -346,7 +362,7 @@ class Loader:
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
-    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.ToChannelsFirst()])
+    >>> loader = fl.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), ops.ToChannelsFirst()])
     >>> for batch in loader:
     ...     images, labels = batch["image"].numpy(), batch["label"].numpy()
     >>> images.shape, images.dtype.name
@@ -390,7 +406,7 @@ class Loader:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
         self._begin(dataset, {**arguments, **fields}, None)
         lists = _outputs(ops, fields)
-        self._lists = {output: ops for output, ops in lists.items() if ops is not None}
+        self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
             "batch_size": _whole("batch_size", batch_size, 1),
             "seed": _whole("seed", seed),
@@ -428,7 +444,7 @@ class Loader:
         chosen = settings["indices"]
         settings["order"] = _order(order, batch_size, self._dataset, chosen)
         self._copy = copy
-        self._settings = settings
+        self._settings: dict[str, Any] = settings
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
@@ -443,14 +459,12 @@ class Loader:
         self._arguments = arguments
         self._pipeline = pipeline
         self._dataset = dataset
-        self._lists: dict[str, OpList] = {}
         self._copy = False
-        self._settings: dict[str, Any] = {}
         self.next_epoch = 0
         self._armed: tuple[str, int, int] | None = None
         self._epoch: weakref.ref[Epoch] | None = None
-        self._state = _state("", 0, 0)
-        self._closed = False
+        self._playing = 0  # the id of that epoch
+        self._left: dict[str, Any] | None = None  # its position when it was dropped
 
     @classmethod
     def from_spec(
@@ -464,7 +478,7 @@ class Loader:
                 raise ConfigError(f"from_spec can't change {name}, only {', '.join(sorted(known))}: edit the file")
         loader = cls.__new__(cls)
         loader._begin(dataset, dict(changes), os.fspath(pipeline))
-        loader._settings = dict(changes)
+        loader._lists, loader._settings = {}, dict(changes)
         loader._build()
         return loader
 
@@ -494,8 +508,8 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         if self._armed is not None:
             cursor, epoch, batches = self._armed
-            self._armed = None
             core = self._core().resume(cursor, self._lists_of(epoch))
+            self._armed = None
             self.next_epoch = epoch + 1
             return self._started(core, epoch, batches)
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
@@ -529,11 +543,9 @@ class Loader:
 
     def _started(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
         epoch = Epoch(self, core, number, taken)
-        self._epoch = weakref.ref(epoch, self._noted(epoch))
+        self._playing, self._left = id(epoch), None
+        self._epoch = weakref.ref(epoch)
         return epoch
-
-    def _noted(self, epoch: Epoch) -> Callable[[object], None] | None:
-        return None
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch is played next. After :meth:`load_state_dict` with this epoch, its position stays."""
@@ -544,7 +556,7 @@ class Loader:
             )
             self._armed = None
         if self._armed is None:
-            self.next_epoch = epoch
+            self.next_epoch, self._left = epoch, None
 
     def set_ops(self, output: str, ops: OpList) -> None:
         """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`."""
@@ -564,19 +576,20 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were handed out, as texts and ints."""
         if self._armed is not None:
-            cursor, epoch, batches = self._armed
-            return _state(cursor, epoch + 1, batches)
+            cursor, number, batches = self._armed
+            return _state(cursor, number + 1, batches)
         epoch = self._epoch() if self._epoch is not None else None
-        if epoch is None or epoch._ended or epoch.number + 1 != self.next_epoch:
+        state = self._left if epoch is None else epoch.state_dict()
+        if state is None or state["next_epoch"] != self.next_epoch:
             return _state("", self.next_epoch, 0)
-        return epoch.state_dict()
+        return dict(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of the next epoch that is played: the rest of the one that the state was taken in."""
         cursor, next_epoch = state.get("cursor"), state.get("next_epoch")
         if state.get("fuseloop") != 1 or not isinstance(cursor, str) or not isinstance(next_epoch, int):
             raise StateError("this is no state of a loader: expected what Loader.state_dict returns")
-        self._epoch = None
+        self._epoch, self._playing, self._left = None, 0, None
         if cursor:
             self._armed = (cursor, _fuseloop.Loader.epoch_of(cursor), int(state.get("batches", 0)))
             self.next_epoch = self._armed[1] + 1
@@ -641,6 +654,8 @@ class Loader:
         return _SamplerView(self)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return f"{type(self).__name__}(not built)"
         outputs = ", ".join(f"{spec.name}: {spec.dtype} {list(spec.shape)}" for spec in self.tensors)
         return f"{type(self).__name__}('{self._dataset.name}', batch_size={self.batch_size}, {outputs})"
 
@@ -689,7 +704,8 @@ def _outputs(ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any])
     for name, value in fields.items():
         if name in lists:
             raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
-        if value is not None and not callable(value) and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
+        is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        if value is not None and not callable(value) and not is_list:
             from difflib import get_close_matches
 
             near = get_close_matches(name, _NAMES, 1)

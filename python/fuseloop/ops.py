@@ -11,6 +11,10 @@ from typing import Any, Literal
 
 from ._op import Compose, Op
 
+Interpolation = Literal[
+    "bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"
+]
+Device = Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"]
 Pair = Sequence[float]
 Size = int | Sequence[int]
 Color = int | Sequence[int]
@@ -101,7 +105,7 @@ class RandomResizedCrop(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "scale", "ratio", "interpolation",)
+    __match_args__ = ("size", "scale", "ratio", "interpolation")
     name = "RandomResizedCrop"
 
     def __init__(
@@ -109,7 +113,7 @@ class RandomResizedCrop(Op):
         size: Size,
         scale: Pair = (0.08, 1.0),
         ratio: Pair = (0.75, 1.3333333333333333),
-        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear-antialias",
     ) -> None:
         super().__init__(size=size, scale=scale, ratio=ratio, interpolation=interpolation)
 
@@ -128,7 +132,7 @@ class Resize(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "side", "max_size", "interpolation",)
+    __match_args__ = ("size", "side", "max_size", "interpolation")
     name = "Resize"
 
     def __init__(
@@ -136,7 +140,7 @@ class Resize(Op):
         size: Size,
         side: Literal["short", "long"] = "short",
         max_size: int | None = None,
-        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear-antialias",
     ) -> None:
         super().__init__(size=size, side=side, max_size=max_size, interpolation=interpolation)
 
@@ -154,14 +158,14 @@ class CenterCrop(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "ratio", "interpolation",)
+    __match_args__ = ("size", "ratio", "interpolation")
     name = "CenterCrop"
 
     def __init__(
         self,
         size: Size,
         ratio: float | None = None,
-        interpolation: Literal["bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"] = "bilinear-antialias",
+        interpolation: Interpolation = "bilinear-antialias",
     ) -> None:
         super().__init__(size=size, ratio=ratio, interpolation=interpolation)
 
@@ -182,7 +186,7 @@ class RandomCrop(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "padding", "pad_if_needed", "fill", "padding_mode",)
+    __match_args__ = ("size", "padding", "pad_if_needed", "fill", "padding_mode")
     name = "RandomCrop"
 
     def __init__(
@@ -209,7 +213,7 @@ class Pad(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("padding", "fill", "padding_mode",)
+    __match_args__ = ("padding", "fill", "padding_mode")
     name = "Pad"
 
     def __init__(
@@ -234,7 +238,7 @@ class RandomZoomOut(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("fill", "side_range", "p",)
+    __match_args__ = ("fill", "side_range", "p")
     name = "RandomZoomOut"
 
     def __init__(self, fill: Color = 0, side_range: Pair = (1.0, 4.0), p: float = 0.5) -> None:
@@ -253,7 +257,7 @@ class RandomTranslate(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("padding", "fill",)
+    __match_args__ = ("padding", "fill")
     name = "RandomTranslate"
 
     def __init__(self, padding: int, fill: Color = 0) -> None:
@@ -383,7 +387,7 @@ class RandomAffine(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center",)
+    __match_args__ = ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center")
     name = "RandomAffine"
 
     def __init__(
@@ -421,7 +425,7 @@ class RandomPerspective(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("distortion_scale", "p", "interpolation", "fill",)
+    __match_args__ = ("distortion_scale", "p", "interpolation", "fill")
     name = "RandomPerspective"
 
     def __init__(
@@ -449,7 +453,7 @@ class RandomRotation(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("degrees", "interpolation", "expand", "center", "fill",)
+    __match_args__ = ("degrees", "interpolation", "expand", "center", "fill")
     name = "RandomRotation"
 
     def __init__(
@@ -481,7 +485,7 @@ class ColorJitter(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("brightness", "contrast", "saturation", "hue",)
+    __match_args__ = ("brightness", "contrast", "saturation", "hue")
     name = "ColorJitter"
 
     def __init__(
@@ -525,7 +529,7 @@ class Gamma(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("gamma", "gain",)
+    __match_args__ = ("gamma", "gain")
     name = "Gamma"
 
     def __init__(self, gamma: float, gain: float = 1.0) -> None:
@@ -571,9 +575,6 @@ class Lut(Op):
     Args:
         table: What each level becomes, 0 to 255: for all channels, or red's, green's and blue's. Expected: a list of
             256 numbers, or of 768.
-
-    >>> Lut((255, 254, 253, 252, 251, 250, 249, 248, 247, 246, 245, 244, 243, 242, 241, 240, 239, 238, 237, 236, 235, 234, 233, 232, 231, 230, 229, 228, 227, 226, 225, 224, 223, 222, 221, 220, 219, 218, 217, 216, 215, 214, 213, 212, 211, 210, 209, 208, 207, 206, 205, 204, 203, 202, 201, 200, 199, 198, 197, 196, 195, 194, 193, 192, 191, 190, 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176, 175, 174, 173, 172, 171, 170, 169, 168, 167, 166, 165, 164, 163, 162, 161, 160, 159, 158, 157, 156, 155, 154, 153, 152, 151, 150, 149, 148, 147, 146, 145, 144, 143, 142, 141, 140, 139, 138, 137, 136, 135, 134, 133, 132, 131, 130, 129, 128, 127, 126, 125, 124, 123, 122, 121, 120, 119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 109, 108, 107, 106, 105, 104, 103, 102, 101, 100, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
-    Lut((255, 254, 253, 252, 251, 250, 249, 248, 247, 246, 245, 244, 243, 242, 241, 240, 239, 238, 237, 236, 235, 234, 233, 232, 231, 230, 229, 228, 227, 226, 225, 224, 223, 222, 221, 220, 219, 218, 217, 216, 215, 214, 213, 212, 211, 210, 209, 208, 207, 206, 205, 204, 203, 202, 201, 200, 199, 198, 197, 196, 195, 194, 193, 192, 191, 190, 189, 188, 187, 186, 185, 184, 183, 182, 181, 180, 179, 178, 177, 176, 175, 174, 173, 172, 171, 170, 169, 168, 167, 166, 165, 164, 163, 162, 161, 160, 159, 158, 157, 156, 155, 154, 153, 152, 151, 150, 149, 148, 147, 146, 145, 144, 143, 142, 141, 140, 139, 138, 137, 136, 135, 134, 133, 132, 131, 130, 129, 128, 127, 126, 125, 124, 123, 122, 121, 120, 119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 109, 108, 107, 106, 105, 104, 103, 102, 101, 100, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
     """
 
     __slots__ = ()
@@ -633,7 +634,7 @@ class RandomBrightness(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("magnitude", "p",)
+    __match_args__ = ("magnitude", "p")
     name = "RandomBrightness"
 
     def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
@@ -673,7 +674,7 @@ class RandomContrast(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("magnitude", "p",)
+    __match_args__ = ("magnitude", "p")
     name = "RandomContrast"
 
     def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
@@ -710,7 +711,7 @@ class RandomGamma(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("gamma", "p",)
+    __match_args__ = ("gamma", "p")
     name = "RandomGamma"
 
     def __init__(self, gamma: Pair, p: float = 0.5) -> None:
@@ -747,7 +748,7 @@ class RandomHue(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("hue", "p",)
+    __match_args__ = ("hue", "p")
     name = "RandomHue"
 
     def __init__(self, hue: float | Pair, p: float = 0.5) -> None:
@@ -787,7 +788,7 @@ class RandomPhotometricDistort(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("brightness", "contrast", "saturation", "hue", "p",)
+    __match_args__ = ("brightness", "contrast", "saturation", "hue", "p")
     name = "RandomPhotometricDistort"
 
     def __init__(
@@ -813,7 +814,7 @@ class RandomPosterize(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("bits", "p",)
+    __match_args__ = ("bits", "p")
     name = "RandomPosterize"
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
@@ -833,7 +834,7 @@ class RandomSaturation(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("magnitude", "p",)
+    __match_args__ = ("magnitude", "p")
     name = "RandomSaturation"
 
     def __init__(self, magnitude: float | Pair, p: float = 0.5) -> None:
@@ -852,7 +853,7 @@ class RandomSolarize(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("threshold", "p",)
+    __match_args__ = ("threshold", "p")
     name = "RandomSolarize"
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
@@ -871,7 +872,7 @@ class SolarizeAdd(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("add", "threshold",)
+    __match_args__ = ("add", "threshold")
     name = "SolarizeAdd"
 
     def __init__(self, add: float, threshold: float = 128) -> None:
@@ -890,7 +891,7 @@ class GaussianBlur(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("kernel_size", "sigma",)
+    __match_args__ = ("kernel_size", "sigma")
     name = "GaussianBlur"
 
     def __init__(self, kernel_size: Size, sigma: float | Pair = (0.1, 2.0)) -> None:
@@ -927,7 +928,7 @@ class RandomAdjustSharpness(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("sharpness_factor", "p",)
+    __match_args__ = ("sharpness_factor", "p")
     name = "RandomAdjustSharpness"
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
@@ -946,7 +947,7 @@ class Cutout(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("crop_size", "fill",)
+    __match_args__ = ("crop_size", "fill")
     name = "Cutout"
 
     def __init__(self, crop_size: int, fill: Color = 0) -> None:
@@ -968,7 +969,7 @@ class RandomErasing(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("p", "scale", "ratio", "value",)
+    __match_args__ = ("p", "scale", "ratio", "value")
     name = "RandomErasing"
 
     def __init__(
@@ -994,7 +995,7 @@ class GridMask(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("period", "ratio", "p",)
+    __match_args__ = ("period", "ratio", "p")
     name = "GridMask"
 
     def __init__(self, period: Pair = (96, 224), ratio: float = 0.6, p: float = 0.8) -> None:
@@ -1014,7 +1015,7 @@ class GaussianNoise(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("mean", "sigma", "clip",)
+    __match_args__ = ("mean", "sigma", "clip")
     name = "GaussianNoise"
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
@@ -1035,7 +1036,7 @@ class Poison(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "mask", "alpha", "indices",)
+    __match_args__ = ("size", "mask", "alpha", "indices")
     name = "Poison"
 
     def __init__(self, size: Size, mask: Iterable[float], alpha: Iterable[float], indices: Iterable[int]) -> None:
@@ -1059,7 +1060,7 @@ class AugMix(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill",)
+    __match_args__ = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill")
     name = "AugMix"
 
     def __init__(
@@ -1096,7 +1097,7 @@ class AutoAugment(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("policy", "interpolation", "fill",)
+    __match_args__ = ("policy", "interpolation", "fill")
     name = "AutoAugment"
 
     def __init__(
@@ -1125,7 +1126,7 @@ class RandAugment(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("num_ops", "magnitude", "num_magnitude_bins", "config", "interpolation", "fill",)
+    __match_args__ = ("num_ops", "magnitude", "num_magnitude_bins", "config", "interpolation", "fill")
     name = "RandAugment"
 
     def __init__(
@@ -1156,7 +1157,7 @@ class RandomApply(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("ops", "p",)
+    __match_args__ = ("ops", "p")
     name = "RandomApply"
 
     def __init__(self, ops: Iterable[Op], p: float = 0.5) -> None:
@@ -1172,7 +1173,7 @@ class RandomChoice(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("ops", "weights",)
+    __match_args__ = ("ops", "weights")
     name = "RandomChoice"
 
     def __init__(self, ops: Iterable[Op], weights: Iterable[float] | None = None) -> None:
@@ -1207,7 +1208,7 @@ class TrivialAugmentWide(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("num_magnitude_bins", "interpolation", "fill",)
+    __match_args__ = ("num_magnitude_bins", "interpolation", "fill")
     name = "TrivialAugmentWide"
 
     def __init__(
@@ -1233,7 +1234,7 @@ class MixUp(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("alpha", "partner", "per_sample", "p",)
+    __match_args__ = ("alpha", "partner", "per_sample", "p")
     name = "MixUp"
 
     def __init__(
@@ -1264,7 +1265,7 @@ class CutMix(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("alpha", "partner", "per_sample", "p",)
+    __match_args__ = ("alpha", "partner", "per_sample", "p")
     name = "CutMix"
 
     def __init__(
@@ -1290,7 +1291,7 @@ class Normalize(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("mean", "std", "scale",)
+    __match_args__ = ("mean", "std", "scale")
     name = "Normalize"
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], scale: Literal["unit", "levels"] = "unit") -> None:
@@ -1387,10 +1388,7 @@ class ToDevice(Op):
     __match_args__ = ("device",)
     name = "ToDevice"
 
-    def __init__(
-        self,
-        device: Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"],
-    ) -> None:
+    def __init__(self, device: Device) -> None:
         super().__init__(device=device)
 
 
@@ -1442,7 +1440,7 @@ class ReplaceLabel(Op):
     """
 
     __slots__ = ()
-    __match_args__ = ("indices", "new_label",)
+    __match_args__ = ("indices", "new_label")
     name = "ReplaceLabel"
 
     def __init__(self, indices: Iterable[int], new_label: int) -> None:

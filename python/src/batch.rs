@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use fuseloop::batch::{SharedBytes, TensorRows, TensorSpec};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict, PyList, PyString};
+use pyo3::types::{PyByteArray, PyDict, PyIterator, PyList, PyString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch that its tensors share, until it is released.
@@ -178,6 +178,11 @@ impl Batch {
         Ok(self.shared.get()?.specs().len())
     }
 
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let tensors = (0..self.__len__()?).map(|k| self.tensor(py, k));
+        PyList::new(py, tensors.collect::<PyResult<Vec<_>>>()?)?.try_iter()
+    }
+
     fn __getitem__<'py>(&self, which: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, batch) = (which.py(), self.shared.get()?);
         if let Ok(name) = which.cast::<PyString>() {
@@ -278,7 +283,7 @@ impl Batch {
             // A tensor on a GPU is copied from there where the other library can't take it.
             let made = match made(&tensor) {
                 Err(error) if error.is_instance_of::<PyBufferError>(py) => {
-                    self.from_device(py, &name)?.ok_or(error)?
+                    self.copied_from_device(py, &name)?.ok_or(error)?
                 }
                 made => made?,
             };
@@ -288,7 +293,11 @@ impl Batch {
     }
 
     /// Returns a copy of a tensor on a GPU as an array of NumPy.
-    fn from_device<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn copied_from_device<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let batch = self.shared.get()?;
         let Some(spec) = batch.specs().iter().find(|spec| spec.name == name) else {
             return Ok(None);

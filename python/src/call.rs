@@ -1,10 +1,12 @@
 //! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions.
 
 use crate::errors;
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `work` while other threads of Python run. An error becomes an exception, and so does a panic, which is
 /// always a defect of Fuseloop.
@@ -25,6 +27,19 @@ pub(crate) fn drop_detached<T: Send>(value: T) {
     let dropped = Python::try_attach(|py| py.detach(|| drop(value.take())));
     if dropped.is_none() {
         drop(value);
+    }
+}
+
+/// Refuses to be imported by a second interpreter of a process, which would share types and modules with the first.
+pub(crate) fn refuse_subinterpreters(py: Python<'_>) -> PyResult<()> {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    // Each interpreter has a module of its own of this name.
+    let this = py.import("builtins")?.as_ptr().addr();
+    match FIRST.compare_exchange(0, this, Ordering::SeqCst, Ordering::SeqCst) {
+        Err(first) if first != this => Err(PyImportError::new_err(
+            "fuseloop can't be imported by a second interpreter of a process",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -13,11 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A dataset: named fields, and samples that are read by their number.
-#[pyclass(frozen, module = "fuseloop", weakref, subclass)]
+#[pyclass(frozen, module = "fuseloop", weakref)]
 pub(crate) struct Dataset {
     pub(crate) dataset: source::Dataset,
     name: String,
     fields: Vec<FieldSpec>,
+    /// The name that it was opened by, if there are no options.
+    opened: Option<String>,
 }
 
 impl Dataset {
@@ -27,7 +29,7 @@ impl Dataset {
             (_, Some(source)) => (source.name(), source.fields().to_vec()),
             (_, None) => (String::new(), vec![]),
         };
-        Self { dataset, name, fields }
+        Self { dataset, name, fields, opened: None }
     }
 
     fn source(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
@@ -44,7 +46,8 @@ impl Dataset {
     /// Opens the dataset of this name.
     #[staticmethod]
     fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
-        Ok(Self::new(detached(py, || source::Dataset::open(&name))?))
+        let opened = name.to_str().map(str::to_owned);
+        Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
     }
 
     /// What the dataset was opened by.
@@ -157,6 +160,15 @@ impl Dataset {
         }
         let words = int64(py, &words)?;
         if is_float { words.call_method1("view", ("float64",)) } else { Ok(words) }
+    }
+
+    /// A dataset is pickled as the name that it was opened by.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let this = slf.get();
+        let opened = this.opened.clone().ok_or_else(|| {
+            PyTypeError::new_err("this dataset is not pickled: it was not opened by a name alone")
+        })?;
+        Ok((slf.get_type().getattr("open")?, (opened,)))
     }
 
     fn __repr__(&self) -> String {

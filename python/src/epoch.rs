@@ -1,12 +1,20 @@
 //! The batches of one epoch.
+//!
+//! Python handles signals on its main thread, between a call and what follows it. A batch that was returned to
+//! `fuseloop/loader.py` may therefore be lost to a KeyboardInterrupt before the program has it. So the epoch keeps the
+//! batch until the caller says, by an assignment that no signal follows, that it hands it out; until then, `next`
+//! returns it again.
 
 use crate::batch::Batch;
 use crate::call::{Owner, detached, drop_detached};
 use crate::errors;
 use fuseloop::Batches;
+use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
 use pyo3::prelude::*;
-use std::sync::{Mutex, PoisonError};
+use pyo3::sync::PyOnceLock;
+use std::cell::OnceCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,16 +26,23 @@ const STEP: Duration = Duration::from_millis(50);
 pub(crate) struct Epoch {
     /// `None` when it was closed.
     batches: Mutex<Option<Batches>>,
+    /// What the main thread has got, but not handed out, and the position before it.
+    unhanded: Mutex<Option<(Py<Batch>, Option<Cursor>)>>,
     owner: Owner,
 }
 
 impl Epoch {
     pub(crate) fn new(batches: Batches) -> Self {
-        Self { batches: Mutex::new(Some(batches)), owner: Owner::current() }
+        let (batches, unhanded) = (Mutex::new(Some(batches)), Mutex::new(None));
+        Self { batches, unhanded, owner: Owner::current() }
     }
 
     fn take(&self) -> Option<Batches> {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn lock_unhanded(&self) -> MutexGuard<'_, Option<(Py<Batch>, Option<Cursor>)>> {
+        self.unhanded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
@@ -35,7 +50,7 @@ impl Epoch {
     }
 
     /// Gives the batches to a loader that continues them.
-    pub(crate) fn into_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
+    pub(crate) fn take_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
         self.check(py)?;
         Ok(py.detach(|| self.take()))
     }
@@ -45,22 +60,46 @@ impl Epoch {
 impl Epoch {
     /// Returns the next batch; `None` after the last. Raises what a signal handler raises, such as
     /// KeyboardInterrupt; the batch then comes with the next call.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<Batch>>> {
         self.check(py)?;
+        let is_main = is_main_thread(py)?;
+        if let (true, Some((batch, _))) = (is_main, &*self.lock_unhanded()) {
+            return Ok(Some(batch.clone_ref(py)));
+        }
         loop {
             let delivered = detached(py, || {
                 let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(batches) = batches.as_mut() else { return Ok(Poll::Ready(None)) };
+                let before = batches.cursor().ok();
                 match batches.next_within(STEP) {
-                    Poll::Ready(next) => next.transpose().map(Poll::Ready),
+                    Poll::Ready(next) => {
+                        Ok(Poll::Ready(next.transpose()?.map(|batch| (batch, before))))
+                    }
                     Poll::Pending => Ok(Poll::Pending),
                 }
             })?;
             match delivered {
-                Poll::Ready(next) => return Ok(next.map(Batch::new)),
+                Poll::Ready(None) => return Ok(None),
+                Poll::Ready(Some((batch, before))) => {
+                    let batch = Py::new(py, Batch::new(batch))?;
+                    if is_main {
+                        *self.lock_unhanded() = Some((batch.clone_ref(py), before));
+                    }
+                    return Ok(Some(batch));
+                }
                 Poll::Pending => py.check_signals()?,
             }
         }
+    }
+
+    /// True is set when the batch of the last call is handed out.
+    #[setter]
+    fn set_handed(&self, py: Python<'_>, _handed: bool) -> PyResult<()> {
+        if is_main_thread(py)? {
+            let handed = self.lock_unhanded().take();
+            drop(handed);
+        }
+        Ok(())
     }
 
     /// The number of batches left; `None` if it is not known.
@@ -70,12 +109,16 @@ impl Epoch {
             let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
             batches.as_ref().map_or(0, Batches::remaining)
         });
-        Ok(Some(remaining).filter(|&remaining| remaining != UNKNOWN))
+        let unhanded = u64::from(self.lock_unhanded().is_some());
+        Ok(Some(remaining).filter(|&remaining| remaining != UNKNOWN).map(|left| left + unhanded))
     }
 
     /// The position after the batches taken, as a text.
     fn cursor(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.check(py)?;
+        if let Some((_, Some(before))) = &*self.lock_unhanded() {
+            return Ok(Some(before.to_string()));
+        }
         detached(py, || {
             let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
             let cursor = batches.as_ref().map(Batches::cursor).transpose()?;
@@ -86,9 +129,30 @@ impl Epoch {
     /// Ends the work of the epoch.
     fn close(&self, py: Python<'_>) {
         if !self.owner.is_forked() {
+            let unhanded = self.lock_unhanded().take();
+            drop(unhanded);
             py.detach(|| drop(self.take()));
         }
     }
+}
+
+/// Returns true on the thread that handles signals.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    static MAIN: PyOnceLock<u64> = PyOnceLock::new();
+    let threading = || py.import("threading");
+    let main = MAIN.get_or_try_init(py, || {
+        threading()?.call_method0("main_thread")?.getattr("ident")?.extract::<u64>()
+    })?;
+    thread_local!(static THIS: OnceCell<u64> = const { OnceCell::new() });
+    let this = THIS.with(|this| this.get().copied());
+    let this = match this {
+        Some(this) => this,
+        None => {
+            let found = threading()?.call_method0("get_ident")?.extract::<u64>()?;
+            THIS.with(|this| *this.get_or_init(|| found))
+        }
+    };
+    Ok(this == *main)
 }
 
 impl Drop for Epoch {

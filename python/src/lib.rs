@@ -31,7 +31,14 @@ mod _fuseloop {
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]
-    use super::registry::{check_op, registry};
+    use super::registry::{_panic, check_op, registry};
     #[pymodule_export]
     use super::tensor::Tensor;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::call::refuse_subinterpreters(module.py())
+    }
+
+    use pyo3::prelude::*;
 }

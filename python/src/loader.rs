@@ -15,6 +15,9 @@ use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The damaged samples (number, epoch, error), the number of rows lost, and whether there are more.
+type Quarantine = (Vec<(u64, u32, String)>, u64, bool);
+
 /// A dataset and its pipelines.
 #[pyclass(frozen, module = "fuseloop._fuseloop", weakref)]
 pub(crate) struct Loader {
@@ -86,7 +89,7 @@ impl Loader {
     ) -> PyResult<Option<Epoch>> {
         let loader = self.get(py)?;
         self.lists.set(lists)?;
-        let Some(batches) = epoch.into_batches(py)? else { return Ok(None) };
+        let Some(batches) = epoch.take_batches(py)? else { return Ok(None) };
         Ok(Some(Epoch::new(detached(py, || loader.renew(batches))?)))
     }
 
@@ -181,7 +184,7 @@ impl Loader {
 
     /// Returns the damaged samples: the number, the epoch and the error of each, the number of rows lost, and
     /// whether there are more.
-    fn quarantine(&self, py: Python<'_>) -> PyResult<(Vec<(u64, u32, String)>, u64, bool)> {
+    fn quarantine(&self, py: Python<'_>) -> PyResult<Quarantine> {
         let found = self.get(py)?.quarantine();
         let samples = found.samples.into_iter();
         let samples = samples.map(|one| (one.sample.0, one.epoch.index(), one.error)).collect();

@@ -53,3 +53,9 @@ fn param<'py>(py: Python<'py>, info: &ParamInfo) -> PyResult<Bound<'py, PyDict>>
 pub(crate) fn check_op(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
     values::check(name, params)
 }
+
+/// Panics, for the test of what comes of it.
+#[pyfunction]
+pub(crate) fn _panic(py: Python<'_>, message: String) -> PyResult<()> {
+    crate::call::detached(py, || panic!("{message}"))
+}

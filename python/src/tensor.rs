@@ -14,7 +14,7 @@ use fuseloop::ops::DType;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyMemoryView, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -189,6 +189,10 @@ impl Tensor {
         let py = slf.py();
         let numpy = py.import("numpy")?;
         let this = slf.get();
+        // NumPy hides an error of the buffer protocol, unless it gets a memoryview.
+        let lent = |tensor: &Bound<'py, PyAny>| {
+            numpy.call_method1("asarray", (PyMemoryView::from(tensor)?,))
+        };
         let array = if this.dtype == DType::Bf16 {
             let Ok(types) = py.import("ml_dtypes") else {
                 return Err(PyTypeError::new_err(
@@ -196,12 +200,26 @@ impl Tensor {
                 ));
             };
             let words = Self { dtype: DType::I16, strides: this.strides.clone(), ..this.renamed() };
-            let words = numpy.call_method1("asarray", (words.into_pyobject(py)?,))?;
+            let words = lent(words.into_pyobject(py)?.as_any())?;
             words.call_method1("view", (types.getattr("bfloat16")?,))?
         } else {
-            numpy.call_method1("asarray", (slf,))?
+            lent(slf.as_any())?
         };
         if copy { array.call_method0("copy") } else { Ok(array) }
+    }
+
+    /// Returns the tensor as an array, for NumPy.
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = Self::numpy(slf, copy == Some(true))?;
+        let Some(dtype) = dtype else { return Ok(array) };
+        let options = PyDict::new(slf.py());
+        options.set_item("copy", false)?;
+        array.call_method("astype", (dtype,), Some(&options))
     }
 
     /// Returns the tensor as one of torch. It shares the memory of the batch, unless ``copy`` is true.

@@ -27,6 +27,10 @@ from typing import Any, Literal
 
 from ._op import Compose, Op
 
+Interpolation = Literal[
+    "bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"
+]
+Device = Literal["auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"]
 Pair = Sequence[float]
 Size = int | Sequence[int]
 Color = int | Sequence[int]
@@ -76,8 +80,12 @@ EXTRAS = {
 }
 
 
+# Types with a name, by their first and last words.
+NAMED = {("bilinear-antialias", "bicubic-antialias"): "Interpolation", ("auto", "cuda:7"): "Device"}
+
+
 def literal(words):
-    return "Literal[" + ", ".join(f'"{word}"' for word in words) + "]"
+    return NAMED.get((words[0], words[-1])) or "Literal[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
 def code(value):
@@ -134,7 +142,8 @@ def docstring(op):
             lines += ["    " + wrapped[0], *("        " + line for line in wrapped[1:])]
     if not any(param["kind"] == "Ops" for param in op["params"]):
         shown = example(op)
-        lines += ["", f">>> {shown}", shown.replace('"', "'")]
+        if len(shown) < 100:
+            lines += ["", f">>> {shown}", shown.replace('"', "'")]
     text = "\n".join(("    " + line) if line and k else line for k, line in enumerate(lines))
     return f'    """{text}\n    """'
 
@@ -144,7 +153,7 @@ def written(op):
     arguments = ", ".join(["self", *map(argument, params)])
     passed = ", ".join(f"{param['name']}={param['name']}" for param in params)
     match = ", ".join(f'"{param["name"]}"' for param in params)
-    match = f"({match},)" if params else "()"
+    match = f"({match}{',' if len(params) == 1 else ''})"
     head = f"    def __init__({arguments}) -> None:"
     if len(head) > 120:
         lines = [f"        {argument(param)}," for param in params]

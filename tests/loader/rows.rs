@@ -47,6 +47,27 @@ fn meant(source: &dyn Source, sample: SampleId, epoch: u32) -> Vec<u8> {
 }
 
 #[test]
+fn any_samples_are_a_batch_with_the_rows_of_the_epoch() {
+    let (_dir, path) = dataset::write(20, WriteMode::Jpg, varied);
+    let loader = builder(&path).build().unwrap();
+    let mut running = loader.epoch(2).unwrap();
+    let first = running.next().unwrap().unwrap();
+    let batch = loader.get(&[11, 0, 11], 2).unwrap();
+    assert_eq!(batch.ids(), [11, 0, 11].map(SampleId));
+    let row = batch.bytes("image").unwrap().len() / 3;
+    for (bytes, &sample) in batch.bytes("image").unwrap().chunks(row).zip(batch.ids()) {
+        assert!(bytes == meant(loader.source(), sample, 2), "{sample}");
+    }
+    // The epoch goes on, and so does its position.
+    assert_eq!(running.map(|batch| batch.unwrap().len()).sum::<usize>() + first.len(), 20);
+    assert_eq!(loader.cursor().unwrap().position, 20);
+
+    let text = |samples: &[u64]| loader.get(samples, 0).unwrap_err().to_string();
+    assert!(text(&[3, 20]).contains("20"), "{}", text(&[3, 20]));
+    assert!(!text(&[]).is_empty());
+}
+
+#[test]
 fn every_row_is_what_the_ops_mean_in_the_order_of_the_epoch() {
     for mode in [WriteMode::Jpg, WriteMode::Raw] {
         let (_dir, path) = dataset::write(20, mode, varied);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -188,6 +189,36 @@ fn a_stage_that_hangs_is_named_with_its_sample_and_phase() {
     gate.release();
     assert!(text.starts_with("batch 0 is not ready after "), "{text}");
     assert!(text.ends_with("being filled: sample 7: read"), "{text}");
+}
+
+#[test]
+fn a_wait_with_an_end_loses_no_batch() {
+    let (engine, gate) = (engine(2), Gate::new());
+    let mut batches = run(&engine, gate.stage(), 20, 20);
+    gate.wait();
+    for longest in [Duration::ZERO, Duration::from_millis(5)] {
+        assert!(batches.next_within(longest).is_pending());
+        assert_eq!(batches.remaining(), 1);
+    }
+    gate.release();
+    let next = batches.next_within(Duration::from_secs(600));
+    assert!(matches!(next, Poll::Ready(Some(Ok(batch))) if batch.len() == 20));
+    assert!(matches!(batches.next_within(Duration::ZERO), Poll::Ready(None)));
+}
+
+#[test]
+fn a_stall_is_counted_over_all_waits_for_a_batch() {
+    let stall_timeout = Some(Duration::from_millis(100));
+    let engine = Engine::new(EngineOptions { stall_timeout, ..options(2) }).unwrap();
+    let gate = Gate::new();
+    let mut batches = run(&engine, gate.stage(), 20, 20);
+    gate.wait();
+    // No single wait is as long as the limit.
+    let answer = std::iter::repeat_with(|| batches.next_within(Duration::from_millis(5)))
+        .find(Poll::is_ready);
+    gate.release();
+    let Some(Poll::Ready(Some(Err(error)))) = answer else { panic!("no error") };
+    assert!(error.to_string().starts_with("batch 0 is not ready after "), "{error}");
 }
 
 #[test]

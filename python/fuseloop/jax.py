@@ -1,0 +1,141 @@
+"""Batches as arrays of JAX.
+
+>>> import fuseloop as fl
+>>> from fuseloop import ops
+>>> loader = fl.jax.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.Normalize.imagenet()])
+>>> for batch in loader:
+...     pass
+>>> batch["image"].shape, batch["image"].dtype.name, batch["label"].dtype.name
+((4, 32, 32, 3), 'float32', 'int32')
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+try:
+    import jax
+except ImportError as error:
+    raise ImportError("fuseloop.jax needs JAX: pip install jax") from error
+
+import numpy as np
+
+from . import loader as _loader
+from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
+from .errors import ConfigError, SampleError
+
+__all__ = ["Loader"]
+
+Shardings: TypeAlias = jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding]
+
+
+class Loader(_loader.Loader):
+    """A loader whose batches are dicts from the names of the outputs to arrays of JAX.
+
+    Without a sharding, arrays on the CPU share the memory of the batch. Numbers of 64 bits become such of 32, unless
+    ``jax_enable_x64`` is set; a whole number that does not fit is an error. A ragged output is a tuple of its values
+    and of the offsets of its rows, a list output a list of arrays.
+
+    Args:
+        dataset: See :class:`fuseloop.Loader`, as for all other arguments.
+        batch_size: The number of samples of a batch, in this process.
+        sharding: Where the arrays lie: a ``jax.sharding.Sharding`` for all outputs, or one for each by its name; an
+            output without one stays on the default device. The batches of all processes become one array, by
+            ``jax.make_array_from_process_local_data``: give each process its ``ranks``, and take ``drop_last=True``
+            if the last batch can't be divided between the devices.
+        **options: All arguments of :class:`fuseloop.Loader`.
+    """
+
+    def __init__(
+        self,
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        batch_size: int = 64,
+        *,
+        sharding: Shardings | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(dataset, batch_size, **options)
+        self._set_sharding(sharding)
+
+    @classmethod
+    def from_spec(
+        cls,
+        pipeline: str | os.PathLike[str],
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        *,
+        sharding: Shardings | None = None,
+        **changes: Any,
+    ) -> Loader:
+        """See :meth:`fuseloop.Loader.from_spec`."""
+        loader = super().from_spec(pipeline, dataset, **changes)
+        assert isinstance(loader, Loader)
+        loader._set_sharding(sharding)
+        return loader
+
+    def _set_sharding(self, sharding: Shardings | None) -> None:
+        outputs = [spec.name for spec in self.tensors]
+        given = sharding if isinstance(sharding, Mapping) else dict.fromkeys(outputs, sharding)
+        for name, one in given.items():
+            if name not in outputs:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, outputs, 1)
+                error = ConfigError(
+                    f"sharding: no output {name}; "
+                    + (f"did you mean {near[0]}?" if near else f"the outputs are {', '.join(outputs)}")
+                )
+                error.hint = near[0] if near else None
+                raise error
+            if one is not None and not isinstance(one, jax.sharding.Sharding):
+                raise ConfigError(f"sharding of {name}: {one!r}, expected a jax.sharding.Sharding")
+        self._shardings = given
+        self._arguments["sharding"] = sharding
+
+    def _converted(self, batch: Batch) -> dict[str, Any]:
+        return {name: self._array(name, tensor) for name, tensor in batch.items()}
+
+    def _array(self, name: str, tensor: Any) -> Any:
+        sharding = self._shardings.get(name)
+        if isinstance(tensor, RaggedTensor):
+            return self._put(name, tensor.values, sharding), jax.numpy.asarray(tensor.offsets.astype(np.int32))
+        if isinstance(tensor, Tensor):
+            return self._put(name, tensor, sharding)
+        return [self._put(name, row, sharding) for row in tensor]
+
+    def _put(self, name: str, tensor: Tensor, sharding: jax.sharding.Sharding | None) -> jax.Array:
+        narrow = None if jax.config.jax_enable_x64 else _NARROW.get(tensor.dtype)
+        if sharding is None and narrow is None and not self._copy:
+            return jax.dlpack.from_dlpack(tensor)
+        array = tensor.numpy() if narrow is None else _narrowed(name, tensor.numpy(), narrow)
+        if sharding is None:
+            return jax.numpy.array(array, copy=self._copy)
+        try:
+            return jax.make_array_from_process_local_data(sharding, array)
+        except ValueError as error:
+            found = ConfigError(
+                f"{name}: the batch of shape {list(array.shape)} can't be divided as {sharding} says ({error}): choose "
+                "a batch_size that the number of devices divides, and drop_last=True"
+            )
+            found.field = name
+            raise found from error
+
+
+_NARROW = {"int64": "int32", "float64": "float32"}
+
+
+def _narrowed(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "int32" and array.size:
+        limits = np.iinfo(np.int32)
+        least, most = int(array.min()), int(array.max())
+        if least < limits.min or most > limits.max:
+            error = SampleError(
+                f"{name} has {least if least < limits.min else most}, which is beyond the numbers of 32 bits that JAX "
+                "takes: set jax_enable_x64, or leave the output out"
+            )
+            error.field = name
+            raise error
+    return array.astype(dtype)

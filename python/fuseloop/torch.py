@@ -1,0 +1,322 @@
+"""Batches as tensors of PyTorch: loaders that share their memory with torch, and what torch's DataLoader needs.
+
+>>> import fuseloop as fl
+>>> from fuseloop import ops
+>>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.RandomResizedCrop(32), ops.ToChannelsFirst()])
+>>> for images, labels in loader:
+...     pass
+>>> images.shape, images.dtype, labels.dtype
+(torch.Size([4, 3, 32, 32]), torch.uint8, torch.int64)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+try:
+    import torch
+    from torch.utils import data
+except ImportError as error:
+    raise ImportError("fuseloop.torch needs PyTorch: pip install torch") from error
+
+from . import loader as _loader
+from ._fuseloop import Batch, Dataset
+from .errors import ConfigError
+from .loader import Epoch, Ranks
+
+__all__ = ["DataLoader", "Loader", "as_iterable"]
+
+
+class Loader(_loader.Loader):
+    """A loader whose batches are tuples of tensors of PyTorch, in the order of the outputs.
+
+    The tensors share the memory of the batch, which is not used again while one of them, or a view of one, lives.
+
+    Args:
+        dataset: See :class:`fuseloop.Loader`, as for all other arguments.
+        batch_size: The number of samples of a batch.
+        as_dict: Batches are dicts from the names of the outputs to tensors.
+        channels_last: Images are views of shape ``[batch, channels, height, width]`` whose memory format is
+            ``torch.channels_last``. Their ops must leave the channels last, as they are without ``ToChannelsFirst``.
+        after: A function that is called with the tensors of each batch, or with its dict, on the thread that iterates.
+            What it returns is the batch. Modules of PyTorch belong here.
+        **options: All arguments of :class:`fuseloop.Loader`.
+    """
+
+    # Whether rows that only pad the epoch of a rank to the length of the others' are left out.
+    _drops_padding = False
+
+    def __init__(
+        self,
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        batch_size: int = 64,
+        *,
+        as_dict: bool = False,
+        channels_last: bool = False,
+        after: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._set_form(as_dict, channels_last, after)
+        super().__init__(dataset, batch_size, **options)
+        self._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
+        self._check_layout()
+
+    @classmethod
+    def from_spec(
+        cls,
+        pipeline: str | os.PathLike[str],
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        *,
+        as_dict: bool = False,
+        channels_last: bool = False,
+        after: Callable[..., Any] | None = None,
+        **changes: Any,
+    ) -> Loader:
+        """See :meth:`fuseloop.Loader.from_spec`."""
+        loader = super().from_spec(pipeline, dataset, **changes)
+        assert isinstance(loader, Loader)
+        loader._set_form(as_dict, channels_last, after)
+        loader._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
+        loader._check_layout()
+        return loader
+
+    def _set_form(self, as_dict: bool, channels_last: bool, after: Callable[..., Any] | None) -> None:
+        if after is not None and not callable(after):
+            raise ConfigError(f"after is {after!r}, expected a function of the tensors of a batch")
+        self._as_dict, self._channels_last, self._after = bool(as_dict), bool(channels_last), after
+
+    def _check_layout(self) -> None:
+        if self._channels_last:
+            for spec in self.tensors:
+                if len(spec.shape) == 3 and self._is_image(spec.name):
+                    _check_channels_last(spec.name, spec.shape)
+
+    def _is_image(self, output: str) -> bool:
+        views = self._arguments.get("views") or {}
+        while output in views:
+            output = views[output].of
+        return self._dataset.fields.get(output, "image").startswith("image")
+
+    def _tensors(self, batch: Batch) -> dict[str, Any]:
+        tensors: dict[str, Any] = batch.torch(copy=self._copy)
+        if self._channels_last:
+            for name, tensor in tensors.items():
+                if isinstance(tensor, torch.Tensor) and tensor.dim() == 4 and self._is_image(name):
+                    _check_channels_last(name, tuple(tensor.shape[1:]))
+                    tensors[name] = tensor.permute(0, 3, 1, 2)
+        return tensors
+
+    def _converted(self, batch: Batch) -> Any:
+        tensors = self._tensors(batch)
+        if self._drops_padding:
+            mask = torch.from_numpy(batch.mask)
+            if not mask.any():
+                return _EMPTY
+            if not mask.all():
+                tensors = {name: _rows(tensor, mask) for name, tensor in tensors.items()}
+        if self._as_dict:
+            return tensors if self._after is None else self._after(tensors)
+        listed = tuple(tensors.values())
+        return listed if self._after is None else self._after(*listed)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._check_worker()
+        return super().__iter__()
+
+    def epoch(self, epoch: int | None = None) -> Epoch:
+        self._check_worker()
+        return super().epoch(epoch)
+
+    def _check_worker(self) -> None:
+        info = data.get_worker_info()
+        if info is not None and self._arguments.get("workers") is None:
+            raise ConfigError(
+                f"this loader runs in one of {info.num_workers} workers of a DataLoader, and would start a thread a "
+                "core in each: set num_workers=0, since the loader has threads of its own, or give workers=1 to the "
+                "loader; fuseloop.torch.as_iterable(loader) also divides the samples between the workers"
+            )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise ConfigError(
+            "a loader has no items, it is iterated over: torch's DataLoader takes fuseloop.torch.as_iterable(loader) "
+            "as its dataset, with batch_size=None, and fuseloop.torch.DataLoader(loader) is one; "
+            "loader.get(indices) returns any samples as one batch"
+        )
+
+
+def _check_channels_last(name: str, shape: tuple[int, ...]) -> None:
+    if shape[-1] not in (1, 3, 4):
+        raise ConfigError(
+            f"channels_last=True, but {name} has shape {list(shape)}: leave ToChannelsFirst out, so that its channels "
+            "are last in memory"
+        )
+
+
+class DataLoader(data.DataLoader):
+    """A ``torch.utils.data.DataLoader`` that gives the batches of a loader, for code that asks for that class.
+
+    It has no processes: the loader has threads. Its state is that of the loader.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32)])
+    >>> batches = fl.torch.DataLoader(loader)
+    >>> isinstance(batches, torch.utils.data.DataLoader), len(batches) == len(loader)
+    (True, True)
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        if not isinstance(loader, Loader):
+            raise ConfigError(f"{type(loader).__name__}: expected a fuseloop.torch.Loader")
+        self.loader = loader
+        super().__init__(_Batches(loader), batch_size=None, num_workers=0, collate_fn=_same)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """See :meth:`fuseloop.Loader.set_epoch`."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See :meth:`fuseloop.Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See :meth:`fuseloop.Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataLoader, (self.loader,)
+
+
+class _Batches(data.IterableDataset):
+    """The batches of a loader as a dataset."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.loader.set_epoch(epoch)
+
+
+def _same(batch: Any) -> Any:
+    return batch
+
+
+def as_iterable(loader: Loader) -> data.IterableDataset:
+    """Returns a dataset for a DataLoader with processes, which divides the samples of the loader between them.
+
+    Each process has a loader of its own, with its share of the cores as threads, and makes whole batches: pass
+    ``batch_size=None``. Every sample comes once an epoch. The last batch of each process may have fewer samples, and
+    with ``drop_last`` each process leaves out its own. Epochs are counted over all iterations; ``set_epoch`` sets the
+    next. torchdata's StatefulDataLoader can save and resume it.
+
+    A process sends its batches through shared memory, which costs a copy: use the loader itself, or
+    :class:`DataLoader`, unless something else needs processes.
+    """
+    return _Shards(loader)
+
+
+# Torch's workers, each of which counts its epochs.
+_MAX_WORKERS = 1024
+
+
+class _Shards(data.IterableDataset):
+    def __init__(self, loader: Loader) -> None:
+        if not isinstance(loader, Loader):
+            raise ConfigError(f"{type(loader).__name__}: expected a fuseloop.torch.Loader")
+        if loader._pipeline is not None:
+            raise ConfigError("a loader of a pipeline file can't be divided between processes: use it by itself")
+        if loader._arguments.get("ranks") == "env":
+            raise ConfigError("as_iterable needs the ranks of the loader as fuseloop.Ranks(rank, world), not 'env'")
+        self._kind, self._arguments = type(loader), dict(loader._arguments)
+        # Workers are often new in each epoch, and copies of the dataset: the epochs are counted in memory that they
+        # share.
+        self._epochs = torch.full((_MAX_WORKERS,), loader.next_epoch, dtype=torch.int64).share_memory_()
+        self._loader: Loader | None = None
+        self._state: Mapping[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loader": None}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch is played next, by all workers."""
+        self._epochs.fill_(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        info = data.get_worker_info()
+        number, count = (0, 1) if info is None else (info.id, info.num_workers)
+        loader = self._share(number, count)
+        if self._state is not None:
+            loader.load_state_dict(self._state)
+            self._state = None
+        else:
+            loader.set_epoch(int(self._epochs[number]))
+        epoch = iter(loader)
+        assert isinstance(epoch, Epoch)
+        self._epochs[number] = epoch.number + 1
+        return _Unpadded(epoch)
+
+    def _share(self, number: int, count: int) -> Loader:
+        """Returns the loader of worker ``number`` of ``count``."""
+        if self._loader is None:
+            if count > _MAX_WORKERS:
+                raise ConfigError(f"{count} workers, expected {_MAX_WORKERS} or fewer")
+            arguments = dict(self._arguments)
+            dataset, batch_size = arguments.pop("dataset"), arguments.pop("batch_size")
+            own = arguments["ranks"] or Ranks(0, 1, "exact")
+            arguments["ranks"] = Ranks(own.rank * count + number, own.world * count, own.uneven)
+            arguments["workers"] = arguments["workers"] or max(1, len(os.sched_getaffinity(0)) // count)
+            self._loader = self._kind(dataset, batch_size, **arguments)
+            self._loader._drops_padding = True
+        return self._loader
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position of this worker."""
+        if self._loader is None:
+            return {} if self._state is None else dict(self._state)
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Sets the position of this worker."""
+        self._state = state or None
+
+
+# A batch of which no row counts.
+_EMPTY = object()
+
+
+class _Unpadded:
+    """The batches of an epoch, without those that have no row."""
+
+    def __init__(self, epoch: Iterator[Any]) -> None:
+        self._epoch = epoch
+
+    def __iter__(self) -> _Unpadded:
+        return self
+
+    def __next__(self) -> Any:
+        while (batch := next(self._epoch)) is _EMPTY:
+            pass
+        return batch
+
+
+def _rows(tensor: Any, mask: torch.Tensor) -> Any:
+    """Returns the rows of an output for which the mask is true."""
+    if isinstance(tensor, list):
+        return [row for row, counts in zip(tensor, mask) if counts]
+    if tensor.is_nested:
+        rows = [row for row, counts in zip(tensor.unbind(), mask) if counts]
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    return tensor[mask.to(tensor.device)]

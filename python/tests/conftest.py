@@ -1,0 +1,76 @@
+"""Small datasets for the tests, drawn once."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuseloop as fl
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """Returns an RGB image as a PNG file."""
+    height, width, _ = pixels.shape
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+
+
+def picture(number: int, height: int = 48, width: int = 64) -> np.ndarray:
+    """Draws a picture: gradients, a disc and a little noise."""
+    rng = np.random.default_rng(number)
+    y, x = np.mgrid[:height, :width]
+    base = np.stack([x * 255 / width, y * 255 / height, np.full_like(x, 40 * (number % 6))], axis=-1)
+    disc = (x - rng.integers(width)) ** 2 + (y - rng.integers(height)) ** 2 < 150
+    base[disc] = rng.integers(0, 255, 3)
+    return np.clip(base + rng.normal(0, 6, base.shape), 0, 255).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 12 pictures of each of two classes, in several sizes."""
+    root = tmp_path_factory.mktemp("photos")
+    for label, name in enumerate(["bee", "cow"]):
+        (root / name).mkdir()
+        for k in range(12):
+            pixels = picture(100 * label + k, 40 + 4 * (k % 5), 50 + 6 * (k % 4))
+            (root / name / f"{k:03}.png").write_bytes(png(pixels))
+    return root
+
+
+@pytest.fixture(scope="session")
+def same_size(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 40 pictures of 32 x 32 pixels in four classes."""
+    root = tmp_path_factory.mktemp("same_size")
+    for k in range(40):
+        folder = root / f"class{k % 4}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{k:03}.png").write_bytes(png(picture(k, 32, 32)))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(doctest_namespace: dict, photos: Path) -> None:
+    """What examples in docstrings start from."""
+    doctest_namespace["example_dataset"] = lambda: photos
+
+
+def run_python(code: str, *, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a new interpreter."""
+    import os
+
+    environment = {**os.environ, **environment}
+    package = str(Path(fl.__file__).resolve().parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join([package, environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)

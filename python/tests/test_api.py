@@ -1,0 +1,404 @@
+"""The loader and its batches: what they give, how long their memory lives, what they refuse."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import run_python
+
+import fuseloop as fl
+from fuseloop import ops
+
+
+# The pictures of `same_size`, whose sizes a folder does not tell.
+WHOLE = [ops.Resize((32, 32))]
+
+
+def crops(size: int = 24) -> list[ops.Op]:
+    return [ops.RandomResizedCrop(size), ops.RandomHorizontalFlip(), ops.Normalize.imagenet(), ops.ToChannelsFirst()]
+
+
+def test_ten_lines(photos: Path) -> None:
+    loader = fl.Loader(
+        photos, batch_size=8, order="random", seed=42,
+        image=[ops.RandomResizedCrop(24), ops.RandomHorizontalFlip(), ops.Normalize.imagenet(), ops.ToChannelsFirst()],
+        label=[ops.Squeeze()],
+    )
+    for _ in range(2):
+        seen = []
+        for images, labels in loader:
+            assert images.numpy().shape == (8, 3, 24, 24) and images.numpy().dtype == np.float32
+            assert labels.numpy().shape == (8,) and labels.numpy().dtype == np.int64
+            seen += labels.numpy().tolist()
+        assert sorted(seen) == [0] * 12 + [1] * 12
+    assert loader.next_epoch == 2 and len(loader) == 3 and loader.classes == {0: "bee", 1: "cow"}
+
+
+def test_batches_depend_on_seed_and_epoch_alone(photos: Path) -> None:
+    def epoch(number: int, **changes) -> list[bytes]:
+        loader = fl.Loader(photos, 8, **{"order": "random", "seed": 3, "image": crops(), **changes})
+        return [batch["image"].numpy().tobytes() for batch in loader.epoch(number)]
+
+    first = epoch(1)
+    assert first == epoch(1, workers=1) == epoch(1, workers=7, batches_ahead=1)
+    assert first != epoch(2) and first != epoch(1, seed=4)
+
+
+def test_a_batch_is_a_sequence_and_a_mapping(photos: Path) -> None:
+    batch = next(iter(fl.Loader(photos, 6, image=crops())))
+    images, labels = batch
+    assert [*batch.keys()] == ["image", "label"] and len(batch) == 2
+    assert batch[0].name == "image" == batch[-2].name and labels.shape == (6,)
+    assert dict(batch)["label"].nbytes == 48
+    assert batch.ids.tolist() == [0, 1, 2, 3, 4, 5] and batch.mask.all() and not len(batch.skipped)
+    assert (batch.epoch, batch.index, batch.samples) == (0, 0, 6)
+    assert repr(images) == "Tensor('image', shape=[6, 3, 24, 24], dtype=float32, device=cpu)"
+    with pytest.raises(KeyError, match="no tensor 'imgae' in this batch, which has image, label"):
+        batch["imgae"]
+    with pytest.raises(IndexError):
+        batch[2]
+    for thing in (batch, images):
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(thing)
+
+
+def test_arrays_share_memory_and_can_be_written(photos: Path) -> None:
+    batch = next(iter(fl.Loader(photos, 6, image=crops())))
+    one, other = batch["image"].numpy(), np.from_dlpack(batch["image"])
+    one[0, 0, 0, 0] = 77
+    assert other[0, 0, 0, 0] == 77 and np.shares_memory(one, other)
+    assert one.ctypes.data == batch["image"].ptr and one.ctypes.data % 64 == 0
+    copy = batch["image"].numpy(copy=True)
+    copied = np.from_dlpack(batch["image"], copy=True)
+    copy[0, 0, 0, 0] = copied[0, 0, 0, 0] = 1
+    assert one[0, 0, 0, 0] == 77
+
+
+def test_lease_outlives_loader(photos: Path) -> None:
+    loader = fl.Loader(photos, 6, image=crops())
+    batch = next(iter(loader))
+    image = batch["image"].numpy()
+    kept = image.copy()
+    loader.close()
+    del loader, batch
+    gc.collect()
+    assert (image == kept).all()
+
+
+def test_views_of_views_hold_the_slot(photos: Path) -> None:
+    loader = fl.Loader(photos, 6, memory_limit=6 * (3 * 24 * 24 * 4 + 64) * 4, batches_ahead=1, image=crops())
+    batches = iter(loader)
+    view = next(batches)["image"].numpy()[2:4, 1][::-1].T
+    kept = view.copy()
+    for _ in range(3):
+        for batch in loader:
+            batch["image"].numpy()[:] = 0
+    assert (view == kept).all()
+
+
+def test_list_of_an_epoch_is_all_different(photos: Path) -> None:
+    batches = list(fl.Loader(photos, 2, image=crops()))
+    contents = {batch["image"].numpy().tobytes() for batch in batches}
+    assert len(batches) == len(contents) == 12
+    assert len({batch["image"].ptr for batch in batches}) == 12
+
+
+def test_release_refuses_with_views(photos: Path) -> None:
+    batch = next(iter(fl.Loader(photos, 2, image=crops())))
+    image = batch["image"]
+    array, capsule = image.numpy(), image.__dlpack__()
+    with pytest.raises(BufferError, match="2 arrays"):
+        batch.release()
+    del array
+    with pytest.raises(BufferError, match="1 array "):
+        batch.release()
+    del capsule
+    batch.release()
+    batch.release()
+    for use in (lambda: batch["image"], lambda: image.numpy(), lambda: np.asarray(image), lambda: batch.ids):
+        with pytest.raises((RuntimeError, BufferError), match="released"):
+            use()
+    assert repr(batch) == "Batch(released)"
+
+
+def test_slots_held_error_names_them(photos: Path) -> None:
+    code = f"""
+import fuseloop as fl
+from fuseloop import ops
+loader = fl.Loader({str(photos)!r}, 4, memory_limit=100_000, image=[ops.Resize((64, 64))], timeout=1)
+held = []
+try:
+    for batch in loader:
+        held.append(batch)
+except (fl.SlotsHeldError, fl.StalledError) as error:
+    assert len(held) == 2, held
+    assert error.batch == 2 and error.epoch == 0, vars(error)
+    print("ok", error)
+"""
+    done = run_python(code)
+    assert done.stdout.startswith("ok"), done.stderr
+
+
+def test_10000_dlpack_exports_leave_none(photos: Path) -> None:
+    batch = next(iter(fl.Loader(photos, 2, image=crops())))
+    image = batch["image"]
+    gc.collect()
+    before = sys.getrefcount(image)
+    for _ in range(10_000):
+        np.from_dlpack(image)
+    for version in (None, (1, 0)):
+        for _ in range(1000):
+            image.__dlpack__(max_version=version)
+    gc.collect()
+    assert sys.getrefcount(image) == before
+    del image
+    batch.release()  # fails if anything is left
+
+
+def test_old_and_new_dlpack_structures(photos: Path) -> None:
+    image = next(iter(fl.Loader(photos, 2, image=crops())))["image"]
+    assert '"dltensor"' in repr(image.__dlpack__())
+    assert '"dltensor_versioned"' in repr(image.__dlpack__(max_version=(1, 0)))
+    assert image.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="on cpu"):
+        image.__dlpack__(dl_device=(2, 0))
+
+
+def test_asarray_and_buffer_protocol(photos: Path) -> None:
+    batch = next(iter(fl.Loader(photos, 2, image=crops())))
+    view = memoryview(batch["image"])
+    assert view.shape == (2, 3, 24, 24) and view.format == "f" and not view.readonly
+    assert np.shares_memory(np.asarray(batch["image"]), np.asarray(batch["image"]))
+    assert np.asarray(batch["label"]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("to", "name"), [("f16", "float16"), (np.float32, "float32"), ("u8", "uint8"), (np.dtype("float16"), "float16")]
+)
+def test_dtypes_by_dlpack(photos: Path, to: object, name: str) -> None:
+    image = next(iter(fl.Loader(photos, 2, image=[ops.Resize((8, 8)), ops.Convert(to)])))["image"]
+    assert image.dtype == name == image.numpy().dtype.name == np.from_dlpack(image).dtype.name
+
+
+def test_bfloat16_is_refused_where_numpy_has_none(photos: Path) -> None:
+    image = next(iter(fl.Loader(photos, 2, image=[ops.Resize((8, 8)), ops.Convert("bf16")])))["image"]
+    with pytest.raises(BufferError, match="bfloat16"):
+        memoryview(image)
+    if "ml_dtypes" not in sys.modules:
+        try:
+            import ml_dtypes  # noqa: F401
+        except ImportError:
+            with pytest.raises(TypeError, match="install ml_dtypes"):
+                image.numpy()
+            return
+    assert image.numpy().dtype.name == "bfloat16"
+
+
+def test_collated_outputs(photos: Path) -> None:
+    padded = next(iter(fl.Loader(photos, 4, image=[], collate={"image": fl.Collate.pad(to=(60, 80))})))
+    assert padded["image"].shape[0] == 4 and padded["image.size"].numpy().shape == (4, 2)
+    listed = next(iter(fl.Loader(photos, 4, image=[], collate={"image": fl.Collate.list(to=(60, 80))})))
+    sizes = listed["image.size"].numpy().tolist()
+    rows = listed["image"]
+    assert [[*row.shape[:2]] for row in rows] == sizes
+    for row, (height, width), whole in zip(rows, sizes, padded["image"].numpy()):
+        assert (row.numpy() == whole[:height, :width]).all()
+    assert [row.shape for row in listed.numpy()["image"]] == [row.shape for row in rows]
+
+
+def test_orders_subsets_and_views(same_size: Path) -> None:
+    def ids(**arguments) -> list[int]:
+        return [sample for batch in fl.Loader(same_size, 8, image=WHOLE, **arguments) for sample in batch.ids.tolist()]
+
+    assert ids(indices=[5, 3, 5]) == [5, 3, 5] == ids(indices=np.array([5, 3, 5], dtype=np.uint16))
+    assert ids(where=lambda column: column["label"] == 2) == list(range(20, 30))
+    assert ids(where=lambda column: column["label"] == 2, indices=[3, 21, 25]) == [21, 25]
+    assert sorted(ids(order="random")) == list(range(40)) != ids(order="random")
+    assert set(ids(order=fl.Weighted([0.0] * 39 + [1.0]))) == {39}
+    balanced = ids(order=fl.ClassBalanced(replacement=False))
+    assert sorted(balanced) == list(range(40))
+    ranks = [ids(ranks=fl.Ranks(rank, 2, "drop")) for rank in range(2)]
+    assert sorted(ranks[0] + ranks[1]) == list(range(40)) and len(ranks[0]) == 20
+
+    class Backwards:
+        def __init__(self) -> None:
+            self.epochs: list[int] = []
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epochs.append(epoch)
+
+        def __len__(self) -> int:
+            return 4
+
+        def __iter__(self):
+            return iter([3, 2, 1, 0])
+
+        def __repr__(self) -> str:
+            return "Backwards()"
+
+    sampler = Backwards()
+    assert ids(order=sampler) == [3, 2, 1, 0] and sampler.epochs[-1] == 0
+    view = fl.View("image", [*WHOLE, ops.RandomHorizontalFlip(1.0)])
+    batch = next(iter(fl.Loader(same_size, 4, image=WHOLE, views={"flipped": view})))
+    assert (batch["flipped"].numpy() == batch["image"].numpy()[:, :, ::-1]).all()
+
+
+def test_lists_by_epoch(same_size: Path) -> None:
+    called = []
+
+    def growing(epoch: int) -> list[ops.Op]:
+        called.append(epoch)
+        return [ops.Resize((8 + 8 * epoch, 8 + 8 * epoch))]
+
+    loader = fl.Loader(same_size, 8, image=growing)
+    assert [next(iter(loader))["image"].shape[1] for _ in range(3)] == [8, 16, 24]
+    assert called == [0, 0, 1, 2]
+
+    def wrong(epoch: int) -> list[ops.Op]:
+        raise LookupError(f"nothing for {epoch}")
+
+    with pytest.raises(LookupError, match="nothing for 0"):
+        fl.Loader(same_size, 8, image=wrong)
+
+
+def test_set_ops_and_renew(same_size: Path) -> None:
+    loader = fl.Loader(same_size, 8, image=WHOLE)
+    epoch = iter(loader)
+    first = next(epoch)
+    loader.set_ops("image", [*WHOLE, ops.RandomInvert(1.0)])
+    rest = list(loader.renew(epoch))
+    plain = list(fl.Loader(same_size, 8, image=WHOLE))
+    assert first["image"].numpy().tobytes() == plain[0]["image"].numpy().tobytes()
+    assert [batch.index for batch in rest] == [1, 2, 3, 4]
+    for batch, before in zip(rest, plain[1:]):
+        assert (batch["image"].numpy() == 255 - before["image"].numpy()).all()
+
+
+def test_get(same_size: Path) -> None:
+    loader = fl.Loader(same_size, 8, order="random", image=[ops.RandomCrop(20)])
+    by_id = {s: row for batch in loader.epoch(3) for s, row in zip(batch.ids.tolist(), batch["image"].numpy(copy=True))}
+    batch = loader.get([7, 39, 7], epoch=3)
+    assert batch.ids.tolist() == [7, 39, 7]
+    for sample, row in zip(batch.ids.tolist(), batch["image"].numpy()):
+        assert (row == by_id[sample]).all()
+    with pytest.raises(fl.ConfigError, match="40"):
+        loader.get([40])
+
+
+def test_dataset(photos: Path) -> None:
+    dataset = fl.Dataset.open(photos)
+    assert dataset.fields == {"image": "image", "label": "int"} and len(dataset) == 24
+    assert dataset[-1]["label"] == 1 and dataset[0]["image"].startswith(b"\x89PNG")
+    assert dataset.column("label").tolist() == [0] * 12 + [1] * 12
+    assert dataset.column("label", [0, 23]).tolist() == [0, 1]
+    assert dataset.classes == {0: "bee", 1: "cow"}
+    with pytest.raises(IndexError):
+        dataset[24]
+    for field in ("image", "lable"):
+        with pytest.raises(fl.ConfigError, match=field):
+            dataset.column(field)
+
+
+def test_no_growth_over_10000_batches(same_size: Path) -> None:
+    code = f"""
+import gc, resource
+import fuseloop as fl
+from fuseloop import ops
+loader = fl.Loader({str(same_size)!r}, 4, image=[ops.RandomCrop(24)], workers=2)
+def play(batches):
+    while batches > 0:
+        for batch in loader:
+            batch["image"].numpy(), batch["label"].numpy()
+            batches -= 1
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+play(1000)
+gc.collect()
+objects, memory = len(gc.get_objects()), resident()
+play(9000)
+gc.collect()
+print(len(gc.get_objects()) - objects, resident() - memory)
+"""
+    done = run_python(code, timeout=110)
+    objects, memory = map(int, done.stdout.split())
+    assert objects < 50 and memory < 4 << 20, done.stdout
+
+
+def test_break_1000_times_no_threads_left(same_size: Path) -> None:
+    import os
+
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads()
+    loader = fl.Loader(same_size, 4, workers=2, image=WHOLE)
+    for _ in range(1000):
+        for _ in loader:
+            break
+    assert threads() == before + 2
+    reference = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert reference() is None
+    assert threads() == before
+
+
+def test_two_threads_take_batches_by_turns(same_size: Path) -> None:
+    epoch = iter(fl.Loader(same_size, 2, image=WHOLE))
+    taken: list[int] = []
+
+    def take() -> None:
+        for batch in epoch:
+            taken.append(batch.index)
+
+    workers = [threading.Thread(target=take) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(taken) == list(range(20))
+
+
+def test_what_it_tells(photos: Path) -> None:
+    loader = fl.Loader(photos, 8, image=crops())
+    list(loader)
+    assert "RandomResizedCrop" in loader.explain() and "<pre>" in loader.explain()._repr_html_()
+    assert "float32 [3, 24, 24]" in repr(loader) and "<table>" in loader._repr_html_()
+    stats = loader.stats()
+    assert stats.samples == 24 and str(stats) == stats.verdict and stats.phases["decode"] > 0
+    assert loader.quarantine().samples == () and loader.device == "cpu"
+    assert loader.tensors[0] == fl.TensorSpec("image", "float32", (3, 24, 24))
+    epoch = iter(loader)
+    assert len(epoch) == 3 and repr(epoch) == "Epoch(1, batches left: 3)"
+    next(epoch)
+    assert len(epoch) == 2
+    with epoch:
+        pass
+    assert list(epoch) == []
+
+
+def test_copies(photos: Path) -> None:
+    batches = list(fl.Loader(photos, 8, image=crops(), copy=True))
+    assert all(type(batch) is dict and batch["image"].flags.owndata for batch in batches)
+
+
+def test_import_is_fast_and_takes_no_torch() -> None:
+    code = """
+import sys, time
+import numpy
+begin = time.perf_counter()
+import fuseloop
+took = time.perf_counter() - begin
+print(took, "torch" in sys.modules, "jax" in sys.modules, "inspect" in sys.modules)
+"""
+    runs = [run_python(code).stdout.split() for _ in range(5)]
+    assert min(float(run[0]) for run in runs) < 0.06, runs
+    assert runs[0][1:3] == ["False", "False"]

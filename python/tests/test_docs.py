@@ -1,0 +1,32 @@
+"""The Python in the README and in the book runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = ["README.md", "docs/python.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (ROOT / page).exists():
+        pytest.skip("no sources beside the tests")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "train").symlink_to(photos)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+    assert blocks
+    names: dict[str, object] = {"train": lambda *_: None}
+    left_out = 0
+    for block in blocks:
+        frameworks = [name for name in ("torch", "jax") if f"fl.{name}.Loader(" in block]
+        if any(importlib.util.find_spec(name) is None for name in frameworks):
+            block = re.sub(r"loader = fl\.\w+\.Loader\(.*", "", block, flags=re.S)
+            left_out += 1
+        exec(compile(block, page, "exec"), names)  # noqa: S102
+    assert left_out < len(blocks) or page == "README.md"

@@ -1,0 +1,124 @@
+"""The classes of ops: they follow the registry, as data and as Python."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuseloop as fl
+from fuseloop import _fuseloop, ops
+
+REGISTRY = {entry["name"]: entry for entry in _fuseloop.registry()}
+ORDERS = Path(__file__).parent / "golden" / "parameters.json"
+
+
+def made(entry: dict) -> ops.Op:
+    """Builds an op from the examples in the registry."""
+    given = {param["name"]: param["value"] for param in entry["params"] if param["need"] == "required"}
+    if any(param["kind"] == "Ops" for param in entry["params"]):
+        given = {
+            name: [getattr(ops, op)() for op in value] if isinstance(value, tuple) else value
+            for name, value in given.items()
+        }
+    return getattr(ops, entry["name"])(**given)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_ops_follow_the_registry(name: str) -> None:
+    entry = REGISTRY[name]
+    kind = getattr(ops, name)
+    for alias in entry["aliases"]:
+        assert getattr(ops, alias) is kind
+    signature = inspect.signature(kind)
+    params = {param["name"]: param for param in entry["params"]}
+    assert set(signature.parameters) == set(params)
+    for param in signature.parameters.values():
+        need, value = params[param.name]["need"], params[param.name]["value"]
+        expected = {"required": inspect.Parameter.empty, "default": value, "optional": None}[need]
+        assert param.default == expected
+    assert kind.__doc__ and kind.__match_args__ == tuple(signature.parameters)
+
+    op = made(entry)
+    assert op == made(entry) and hash(op) == hash(made(entry)) and op.name == name
+    assert pickle.loads(pickle.dumps(op)) == op
+    assert eval(repr(op), {**vars(ops)}) == op  # noqa: S307, its own repr
+    with pytest.raises(AttributeError, match="does not change"):
+        op.p = 1
+    with pytest.raises(fl.ParamError, match="no parameter nonsense"):
+        kind(nonsense=1)
+
+
+def test_order_of_parameters_is_kept() -> None:
+    """What may be given by position is an interface: a change shows here."""
+    found = {name: list(getattr(ops, name).__match_args__) for name in REGISTRY}
+    assert found == json.loads(ORDERS.read_text(encoding="utf-8"))
+
+
+# The same ops in torchvision.transforms.v2, whose further parameters need not be ours. Where we differ, the reason:
+DIFFERENT = {
+    "Resize": "interpolation is theirs before max_size; ours has the side before it",
+    "ToDtype": "ours is Convert",
+}
+
+
+def test_order_of_parameters_is_torchvisions() -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    compared = 0
+    for name in REGISTRY:
+        theirs = getattr(v2, name, None)
+        if theirs is None or name in DIFFERENT:
+            continue
+        own = list(getattr(ops, name).__match_args__)
+        known = [param for param in inspect.signature(theirs).parameters if param in own]
+        assert [param for param in own if param in known] == known, name
+        compared += 1
+    assert compared > 15
+
+
+def test_values_of_other_libraries() -> None:
+    assert ops.Resize(np.int64(256)) == ops.Resize(256) == ops.Resize(np.array(256))
+    assert ops.Resize(np.array([8, 9])) == ops.Resize((8, 9)) == ops.Resize([8, 9])
+    assert ops.Convert(np.float16) == ops.Convert("f16") == ops.Convert(np.dtype("float16")) == ops.Convert("float16")
+    assert ops.Normalize(np.full(3, 0.5), [0.25] * 3) == ops.Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    assert ops.RandomHorizontalFlip(1) == ops.RandomHorizontalFlip(1.0)
+    torch = pytest.importorskip("torch")
+    assert ops.Convert(torch.bfloat16) == ops.Convert("bf16")
+    assert ops.Normalize(torch.full((3,), 0.5), (0.25, 0.25, 0.25)) == ops.Normalize((0.5,) * 3, (0.25,) * 3)
+
+
+def test_patterns_and_lists() -> None:
+    match ops.RandomResizedCrop(224, (0.5, 1)):
+        case ops.RandomResizedCrop(size, scale):
+            assert (size, scale) == (224, (0.5, 1))
+        case _:
+            raise AssertionError
+    assert ops.Compose(None, [ops.Resize(8), [ops.ToChannelsFirst()]]) == [ops.Resize(8), ops.ToChannelsFirst()]
+    with pytest.raises(fl.ConfigError, match="no op"):
+        ops.Compose("Resize")
+    nested: list = []
+    nested.append(nested)
+    with pytest.raises((fl.ConfigError, RecursionError)):
+        ops.RandomApply(nested)
+
+
+def test_constants_are_those_of_rust(tmp_path: Path) -> None:
+    from conftest import picture, png
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "0.png").write_bytes(png(picture(1, 8, 8)))
+    for op, toml in [
+        (ops.Normalize.imagenet(), "mean = [0.485, 0.456, 0.406], std = [0.229, 0.224, 0.225]"),
+        (ops.Normalize.cifar10(), "mean = [0.4914, 0.4822, 0.4465], std = [0.2023, 0.1994, 0.201]"),
+    ]:
+        pipeline = tmp_path / "pipeline.toml"
+        pipeline.write_text(
+            'fields.image = [{ op = "Resize", size = [8, 8] }, { op = "Normalize", ' + toml + " }]\n", encoding="utf-8"
+        )
+        given = next(iter(fl.Loader(tmp_path, image=[ops.Resize((8, 8)), op])))
+        written = next(iter(fl.Loader.from_spec(pipeline, tmp_path)))
+        assert given["image"].numpy().tobytes() == written["image"].numpy().tobytes()
