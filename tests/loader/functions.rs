@@ -218,7 +218,8 @@ fn a_function_on_batches_is_last_and_on_the_host() {
         "{error}"
     );
     let device = ToDevice::new("cuda:0").unwrap();
-    let error = refused("image", ops![device, Normalize::imagenet(), mine()]);
+    let on_device = open(&path).device("cpu").pipeline("image", ops![device, mine()]);
+    let error = on_device.build().map(drop).unwrap_err().to_string();
     assert!(error.contains("leave ToDevice out of its list"), "{error}");
     let error = refused("label", ops![mine(), MixUp::new(1.0).unwrap()]);
     assert!(error.contains("put it before the function on batches"), "{error}");
