@@ -2,16 +2,42 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Batch", "Dataset", "Epoch", "Loader", "RaggedTensor", "Tensor", "_panic", "check_op", "registry"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Epoch",
+    "Function",
+    "Loader",
+    "RaggedTensor",
+    "Tensor",
+    "_panic",
+    "check_op",
+    "end_functions",
+    "registry",
+]
 
 def check_op(name: str, params: dict[str, Any]) -> None: ...
+def end_functions() -> None: ...
 def registry() -> list[dict[str, Any]]: ...
 def _panic(message: str) -> None: ...
+
+@final
+class Function:
+    def __new__(
+        cls,
+        f: Callable[..., Any],
+        name: str,
+        code: str,
+        rng: bool,
+        per_sample: bool,
+        output: tuple[int, int] | None,
+        takes_ids: bool,
+    ) -> Function: ...
 
 @final
 class Dataset:
