@@ -71,6 +71,8 @@ pub enum ErrorKind {
     Threads,
     /// A function panicked.
     Panic,
+    /// The call was cancelled from another thread.
+    Cancelled,
     /// A function or a source of the user returned an error.
     Custom,
 }
@@ -113,6 +115,11 @@ impl<'a> Details<'a> {
             Some(error) => error.details(),
             None => Self { custom: Some(&**error), ..Self::of(ErrorKind::Custom) },
         }
+    }
+
+    /// Sets the error of the user among an error and its causes; the kind stays.
+    pub(crate) fn custom(self, error: &'a BoxError) -> Self {
+        Self { custom: Self::of_custom(error).custom, ..self }
     }
 
     /// Sets the path, unless a cause further inside knows one.

@@ -342,6 +342,9 @@ pub mod workload {
 
 #[cfg(feature = "write")]
 pub mod write {
+    use crate::error::Error;
+    use crate::source::ClassNames;
+    use std::path::Path;
 
     pub use crate::write::atomic_file::TargetError;
     pub use crate::write::convert::ConvertCause;
@@ -352,6 +355,11 @@ pub mod write {
     pub use crate::write::parts::{Split, concat_beton, split_beton, subset_beton};
     pub use crate::write::shards::{ShardFieldError, TemplateError};
     pub use crate::write::value::WriteSampleError;
+
+    /// Writes class names beside a `.beton` file.
+    pub fn name_classes(out: &Path, names: &ClassNames) -> Result<(), Error> {
+        Ok(crate::write::name_classes(out, Some(names))?)
+    }
 }
 
 pub mod device {

@@ -88,6 +88,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         damaged: args.damaged.into(),
         overwrite: args.force,
         progress: bar.progress(),
+        ..ConvertOptions::default()
     };
     let report = convert(&*source, &args.dst, &options)?;
     drop(bar);

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
+from typing_extensions import disjoint_base
 
 __all__ = [
     "Batch",
@@ -15,16 +16,73 @@ __all__ = [
     "Loader",
     "RaggedTensor",
     "Tensor",
+    "Writer",
     "_panic",
     "check_op",
+    "concat",
+    "convert",
     "end_functions",
+    "generated_dataset",
+    "index",
+    "join",
+    "open_beton",
+    "open_folder",
+    "open_tar",
+    "open_tfrecord",
+    "python_dataset",
+    "recut",
     "registry",
+    "split",
+    "stream",
+    "subset",
+    "write_folder",
 ]
+
+_Path = str | os.PathLike[str]
+_Progress = Callable[[int, int | None], object] | None
+_Fields = Sequence[tuple[str, str, str | None, Sequence[int]]]
 
 def check_op(name: str, params: dict[str, Any]) -> None: ...
 def end_functions() -> None: ...
 def registry() -> list[dict[str, Any]]: ...
 def _panic(message: str) -> None: ...
+
+def open_beton(path: _Path) -> Dataset: ...
+def open_folder(path: _Path, link_word: str, listing: _Path | None) -> Dataset: ...
+def open_tar(name: str, fields: Sequence[tuple[str, str, str]], is_packed: bool) -> Dataset: ...
+def open_tfrecord(name: str, features: Sequence[tuple[str, str, int | None]], is_packed: bool) -> Dataset: ...
+def join(parts: Sequence[Dataset]) -> Dataset: ...
+def stream(op: str, parts: Sequence[Dataset], options: dict[str, Any]) -> Dataset: ...
+def python_dataset(
+    row: Callable[[int], tuple[Any, ...]],
+    fields: _Fields,
+    samples: int,
+    name: str,
+    classes: Sequence[tuple[int, str]] | None,
+) -> Dataset: ...
+def generated_dataset(
+    row: Callable[[int, int], tuple[Any, ...]], fields: _Fields, samples: int, threads: tuple[int, int], name: str
+) -> Dataset: ...
+def write_folder(dir: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
+def convert(dataset: Dataset, dst: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
+def recut(
+    src: _Path, out: _Path, tile_width: str, options: dict[str, Any], progress: _Progress
+) -> dict[str, Any]: ...
+def concat(
+    parts: Sequence[_Path], out: _Path, options: dict[str, Any], progress: _Progress
+) -> dict[str, Any]: ...
+def split(
+    src: _Path,
+    parts: int | None,
+    shares: Sequence[float],
+    template: _Path,
+    options: dict[str, Any],
+    progress: _Progress,
+) -> list[tuple[os.PathLike[str], dict[str, Any]]]: ...
+def subset(
+    src: _Path, samples: Sequence[int], out: _Path, options: dict[str, Any], progress: _Progress
+) -> dict[str, Any]: ...
+def index(name: _Path, link_word: str, progress: _Progress) -> dict[str, Any]: ...
 
 @final
 class Function:
@@ -40,9 +98,19 @@ class Function:
     ) -> Function: ...
 
 @final
+class Writer:
+    def __new__(cls, out: _Path, fields: _Fields, options: dict[str, Any], total: int | None) -> Writer: ...
+    def push(self, given: list[tuple[Any, ...] | str], progress: _Progress) -> bool: ...
+    def finish(self, progress: _Progress, classes: Sequence[tuple[int, str]] | None) -> dict[str, Any]: ...
+    def abort(self) -> None: ...
+
+@disjoint_base
 class Dataset:
+    def __new__(cls, dataset: Dataset, recipe: tuple[Any, ...] | None) -> Self: ...
     @staticmethod
     def open(name: str | os.PathLike[str]) -> Dataset: ...
+    @staticmethod
+    def beton(path: str | os.PathLike[str], custom_fields: dict[str, tuple[int, int]]) -> Dataset: ...
     @property
     def name(self) -> str: ...
     @property

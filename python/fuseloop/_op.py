@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from ._fuseloop import check_op
 from .errors import ConfigError, ParamError
 
-__all__ = ["Compose", "Op"]
+__all__ = ["Compose", "Op", "from_torchvision"]
 
 # The words of ops for types of elements, by those of NumPy and torch.
 _DTYPES = {
@@ -151,6 +151,17 @@ def Compose(*ops: Any) -> list[Op]:  # noqa: N802, torchvision's name
         else:
             raise ConfigError(f"{op!r} is no op: expected one of fuseloop.ops, or a list of such")
     return joined
+
+
+def from_torchvision(transform: Any) -> list[Op]:
+    """Returns the ops for a transform of ``torchvision.transforms`` or ``.v2``, or for a list of them.
+
+    What makes tensors of pictures (``ToTensor``, ``ToImage``, ``ToDtype``) becomes the order of the axes and the scale
+    of the ops. A transform that has no op, and an option that the op does not have, are a ``ConfigError``.
+    """
+    from ._torchvision import converted
+
+    return converted(transform)
 
 
 OpList = Iterable[Op] | Callable[[int], Iterable[Op]]

@@ -7,6 +7,7 @@ import html
 import os
 import pickle
 import re
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
 from ._fuseloop import Batch, Dataset
+from ._manifest import opened
 from ._op import Compose, Op, OpList
 from .errors import ConfigError, FuseloopError, StateError
 
@@ -229,26 +231,51 @@ class _SamplerView:
 
 
 class Epoch:
-    """The batches of one epoch. It ends when it is closed or dropped, without waiting for anything."""
+    """The batches of one epoch. It begins when its first batch, its number or its length is asked for, and ends when it
+    is closed or dropped, without waiting for anything."""
 
-    def __init__(self, loader: Loader, core: _fuseloop.Epoch, number: int, taken: int = 0) -> None:
+    def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._core = core
-        self.number = number
-        self._taken = taken
+        self._core: _fuseloop.Epoch | None = None  # None until it begins
+        self._number = self._taken = 0
         self._ended = False
         self._last: dict[str, Any] | None = None  # the position when it was closed
+        self._begins = threading.Lock()
         _live.add(self)
+
+    def _set(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
+        self._core, self._number, self._taken = core, number, taken
+        return self
+
+    def _begun(self) -> _fuseloop.Epoch:
+        """Begins with what the loader plays next, unless it has begun."""
+        with self._begins:
+            if self._core is None:
+                if self._last is not None:
+                    raise ConfigError("the epoch was closed before it began")
+                self._loader._play(self)
+        assert self._core is not None
+        return self._core
+
+    @property
+    def number(self) -> int:
+        """The number of the epoch, from 0."""
+        self._begun()
+        return self._number
 
     def __iter__(self) -> Epoch:
         return self
 
     def __next__(self) -> Any:
         core = self._core
+        if core is None:
+            if self._last is not None:
+                raise StopIteration
+            core = self._begun()
         try:
             batch = core.next()
         except FuseloopError as error:
-            error.epoch, error.batch = self.number, self._taken
+            error.epoch, error.batch = self._number, self._taken
             raise
         if batch is None:
             self._ended = self._last is None
@@ -260,13 +287,13 @@ class Epoch:
         return batch
 
     def __len__(self) -> int:
-        left = self._core.remaining()
+        left = self._begun().remaining()
         if left is None:
             raise TypeError("the number of batches of this stream is not known: cut it with Stream.with_epoch")
         return left
 
     def __length_hint__(self) -> int:
-        return self._core.remaining() or 0
+        return 0 if self._core is None else self._core.remaining() or 0
 
     def __enter__(self) -> Epoch:
         return self
@@ -275,17 +302,20 @@ class Epoch:
         self.close()
 
     def __repr__(self) -> str:
+        if self._core is None:
+            return "Epoch(not begun)"
         left = self._core.remaining()
-        return f"Epoch({self.number}, batches left: {'unknown' if left is None else left})"
+        return f"Epoch({self._number}, batches left: {'unknown' if left is None else left})"
 
     def close(self) -> None:
         """Ends the work of the epoch. Its position stays."""
         self._leave()
-        self._core.close()
+        if self._core is not None:
+            self._core.close()
 
     def __del__(self) -> None:
         # `break` drops the epoch of a loop.
-        if "_last" in self.__dict__:
+        if self.__dict__.get("_core") is not None:
             self._leave()
 
     def _leave(self) -> None:
@@ -304,9 +334,11 @@ class Epoch:
         """Returns the position after the batches taken, for :meth:`Loader.load_state_dict`."""
         if self._last is not None:
             return dict(self._last)
+        if self._core is None:
+            return self._loader.state_dict()
         if self._ended or self._core.remaining() == 0:
-            return _state("", self.number + 1, 0)
-        return _state(self._core.cursor() or "", self.number + 1, self._taken)
+            return _state("", self._number + 1, 0)
+        return _state(self._core.cursor() or "", self._number + 1, self._taken)
 
     get_state = state_dict
 
@@ -449,7 +481,7 @@ class Loader:
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
         if isinstance(dataset, (str, os.PathLike)):
-            dataset = Dataset.open(dataset)
+            dataset = opened(dataset)
         if not isinstance(dataset, Dataset):
             raise ConfigError(
                 f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "
@@ -506,14 +538,21 @@ class Loader:
     # Iterating
 
     def __iter__(self) -> Iterator[Any]:
-        if self._armed is not None:
-            cursor, epoch, batches = self._armed
-            core = self._core().resume(cursor, self._lists_of(epoch))
+        # Frameworks ask for iterators that they drop, and for others before they set the epoch: an epoch begins with
+        # its first batch.
+        return Epoch(self)
+
+    def _play(self, epoch: Epoch) -> None:
+        """Begins the rest of the epoch of a state that was loaded, or the next epoch."""
+        if self._armed is None:
+            number, taken = self.next_epoch, 0
+            core = self._core().epoch(number, self._lists_of(number))
+        else:
+            cursor, number, taken = self._armed
+            core = self._core().resume(cursor, self._lists_of(number))
             self._armed = None
-            self.next_epoch = epoch + 1
-            return self._started(core, epoch, batches)
-        epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        return self.epoch(epoch)
+        self.next_epoch = number + 1
+        self._started(epoch._set(core, number, taken))
 
     def __len__(self) -> int:
         batches = self._core().batches()
@@ -522,27 +561,29 @@ class Loader:
         return batches
 
     def epoch(self, epoch: int | None = None) -> Epoch:
-        """Starts this epoch, or the next. Unlike ``iter(loader)``, it leaves ``next_epoch`` as it is if an epoch is
-        given."""
+        """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
+        if an epoch is given."""
         if epoch is None:
             epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
         epoch = _whole("epoch", epoch)
-        return self._started(self._core().epoch(epoch, self._lists_of(epoch)), epoch, 0)
+        core = self._core().epoch(epoch, self._lists_of(epoch))
+        return self._started(Epoch(self)._set(core, epoch, 0))
 
     def resume(self, state: Mapping[str, Any]) -> Epoch:
         """Starts the rest of the epoch that a state was taken in."""
         self.load_state_dict(state)
-        return iter(self)  # type: ignore[return-value]
+        epoch = Epoch(self)
+        epoch._begun()
+        return epoch
 
     def renew(self, epoch: Epoch) -> Epoch:
         """Continues an epoch with the current ops, from the first sample that was not delivered."""
-        core = self._core().renew(epoch._core, self._lists_of(epoch.number))
+        core = self._core().renew(epoch._begun(), self._lists_of(epoch.number))
         if core is None:
             raise ConfigError("the epoch was closed")
-        return self._started(core, epoch.number, epoch._taken)
+        return self._started(Epoch(self)._set(core, epoch.number, epoch._taken))
 
-    def _started(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch:
-        epoch = Epoch(self, core, number, taken)
+    def _started(self, epoch: Epoch) -> Epoch:
         self._playing, self._left = id(epoch), None
         self._epoch = weakref.ref(epoch)
         return epoch
@@ -850,4 +891,6 @@ def _close_all() -> None:
     for kind in (Epoch, Loader):
         for one in alive:
             if isinstance(one, kind):
-                (one._core if isinstance(one, Epoch) else one._inner).close()
+                inner = one._core if isinstance(one, Epoch) else one._inner
+                if inner is not None:
+                    inner.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ._lambda import Lambda
-from ._op import Compose, Op
+from ._op import Compose, Op, from_torchvision
 
 Interpolation = Literal[
     "bilinear-antialias", "area", "nearest", "nearest-exact", "bilinear", "bicubic", "bicubic-antialias"
@@ -23,6 +23,7 @@ __all__ = [
     "Compose",
     "Lambda",
     "Op",
+    "from_torchvision",
     "AugMix",
     "AutoAugment",
     "BoxBlur",
@@ -125,26 +126,26 @@ class Resize(Op):
 
     Args:
         size: One number: of the side named. Expected: pixels, or (height, width).
-        side: Which one number is for; long is torchvision's size = None with a max_size.
-        max_size: Most pixels of the long side, for a short one.
         interpolation: How pixels are weighed.
+        max_size: Most pixels of the long side, for a short one.
+        side: Which one number is for; long is torchvision's size = None with a max_size.
 
     >>> Resize(256)
     Resize(256)
     """
 
     __slots__ = ()
-    __match_args__ = ("size", "side", "max_size", "interpolation")
+    __match_args__ = ("size", "interpolation", "max_size", "side")
     name = "Resize"
 
     def __init__(
         self,
         size: Size,
-        side: Literal["short", "long"] = "short",
-        max_size: int | None = None,
         interpolation: Interpolation = "bilinear-antialias",
+        max_size: int | None = None,
+        side: Literal["short", "long"] = "short",
     ) -> None:
-        super().__init__(size=size, side=side, max_size=max_size, interpolation=interpolation)
+        super().__init__(size=size, interpolation=interpolation, max_size=max_size, side=side)
 
 
 class CenterCrop(Op):

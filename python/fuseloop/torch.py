@@ -140,11 +140,34 @@ class Loader(_loader.Loader):
                 "loader; fuseloop.torch.as_iterable(loader) also divides the samples between the workers"
             )
 
+    @property
+    def batch_sampler(self) -> _BatchSampler:
+        return _BatchSampler(self)
+
     def __getitem__(self, index: object) -> NoReturn:
         raise ConfigError(
             "a loader has no items, it is iterated over: torch's DataLoader takes fuseloop.torch.as_iterable(loader) "
             "as its dataset, with batch_size=None, and fuseloop.torch.DataLoader(loader) is one; "
             "loader.get(indices) returns any samples as one batch"
+        )
+
+
+class _BatchSampler:
+    """What Lightning asks for as ``loader.batch_sampler``. It lists no batches: accelerate's ``skip_first_batches`` would
+    make a DataLoader of them that has none of the ops."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.sampler = loader.sampler
+        self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
+        self._batches = loader.__len__
+
+    def __len__(self) -> int:
+        return self._batches()
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(
+            "the batches of a loader can't be listed, or skipped from outside: loader.load_state_dict(state) goes on "
+            "where loader.state_dict() was taken"
         )
 
 

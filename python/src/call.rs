@@ -4,6 +4,7 @@ use crate::errors;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::any::Any;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +15,15 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, fuseloop::Error> + Send,
 ) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+    match py.detach(|| caught(work)) {
         Ok(done) => done.map_err(|error| errors::raised(py, &error)),
-        Err(panic) => Err(errors::internal(py, &text(&*panic))),
+        Err(panic) => Err(errors::internal(py, &panic)),
     }
+}
+
+/// Runs `work`. The error is the message of a panic.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| text(&*panic))
 }
 
 /// Drops something that may wait for threads, which may be waiting for the interpreter.
@@ -27,6 +33,30 @@ pub(crate) fn drop_detached<T: Send>(value: T) {
     let dropped = Python::try_attach(|py| py.detach(|| drop(value.take())));
     if dropped.is_none() {
         drop(value);
+    }
+}
+
+/// A value that is dropped by [`drop_detached`].
+pub(crate) struct DetachedDrop<T: Send>(Option<T>);
+
+impl<T: Send> DetachedDrop<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<T: Send> Deref for DetachedDrop<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // Only `drop` takes it.
+        self.0.as_ref().expect("a value that is not dropped")
+    }
+}
+
+impl<T: Send> Drop for DetachedDrop<T> {
+    fn drop(&mut self) {
+        drop_detached(self.0.take());
     }
 }
 

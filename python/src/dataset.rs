@@ -1,25 +1,32 @@
 //! Datasets: what they hold, and their values as Python's.
 
 use crate::batch::int64;
-use crate::call::detached;
+use crate::call::{DetachedDrop, detached};
 use crate::errors;
 use fuseloop::SampleId;
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
+use fuseloop::source::{
+    self, Beton, Buffer, ClassNames, CustomRow, FieldKind, FieldSpec, OpenOptions, OwnedValue,
+    Source, Value,
+};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyTuple};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A dataset: named fields, and samples that are read by their number.
-#[pyclass(frozen, module = "fuseloop", weakref)]
+#[pyclass(frozen, module = "fuseloop", weakref, subclass)]
 pub(crate) struct Dataset {
-    pub(crate) dataset: source::Dataset,
+    pub(crate) dataset: DetachedDrop<source::Dataset>,
     name: String,
     fields: Vec<FieldSpec>,
     /// The name that it was opened by, if there are no options.
     opened: Option<String>,
+    /// The function and the arguments that make it anew, if it was made by options.
+    recipe: Option<Py<PyTuple>>,
 }
 
 impl Dataset {
@@ -29,7 +36,8 @@ impl Dataset {
             (_, Some(source)) => (source.name(), source.fields().to_vec()),
             (_, None) => (String::new(), vec![]),
         };
-        Self { dataset, name, fields, opened: None }
+        let dataset = DetachedDrop::new(dataset);
+        Self { dataset, name, fields, opened: None, recipe: None }
     }
 
     fn source(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
@@ -43,11 +51,37 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
+    /// Returns the same dataset, which `recipe` makes anew: a function and its arguments.
+    #[new]
+    fn of(dataset: &Self, recipe: Option<Py<PyTuple>>) -> Self {
+        Self { recipe, ..Self::new(dataset.dataset.clone()) }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.recipe.as_ref().map_or(Ok(()), |recipe| visit.call(recipe))
+    }
+
     /// Opens the dataset of this name.
     #[staticmethod]
     fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
         let opened = name.to_str().map(str::to_owned);
         Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
+    }
+
+    /// Opens a `.beton` file that has fields of its author's own, each given by the size and the alignment of its
+    /// rows.
+    #[staticmethod]
+    fn beton(
+        py: Python<'_>,
+        path: PathBuf,
+        custom_fields: HashMap<String, (usize, usize)>,
+    ) -> PyResult<Self> {
+        let rows = custom_fields.into_iter();
+        let custom_fields =
+            rows.map(|(name, (row_size, align))| (name, CustomRow { row_size, align })).collect();
+        let options = OpenOptions { custom_fields, ..OpenOptions::default() };
+        let beton = detached(py, || Beton::open(&path, &options))?;
+        Ok(Self::new(source::Dataset::Beton(Arc::new(beton))))
     }
 
     /// What the dataset was opened by.
@@ -69,7 +103,7 @@ impl Dataset {
     /// True if the dataset can only be read from its beginning to its end.
     #[getter]
     fn is_stream(&self) -> bool {
-        matches!(self.dataset, source::Dataset::Stream(_))
+        matches!(*self.dataset, source::Dataset::Stream(_))
     }
 
     /// A number that changes with the dataset's contents, as far as they are known without reading all.
@@ -163,22 +197,28 @@ impl Dataset {
     }
 
     /// A dataset is pickled as the name that it was opened by.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        let this = slf.get();
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if let Some(recipe) = &this.recipe {
+            return Ok(recipe.bind(py).clone().into_any());
+        }
         let opened = this.opened.clone().ok_or_else(|| {
             PyTypeError::new_err("this dataset is not pickled: it was not opened by a name alone")
         })?;
-        Ok((slf.get_type().getattr("open")?, (opened,)))
+        Ok((py.get_type::<Self>().getattr("open")?, (opened,)).into_pyobject(py)?.into_any())
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let (this, class) = (slf.get(), slf.get_type().name()?);
         let fields =
-            self.fields.iter().map(|field| format!("{}: {}", field.name, kind(&field.kind)));
+            this.fields.iter().map(|field| format!("{}: {}", field.name, kind(&field.kind)));
         let fields = fields.collect::<Vec<_>>().join(", ");
-        match self.dataset.source() {
-            Some(source) => format!("Dataset('{}', samples={}, {fields})", self.name, source.len()),
-            None => format!("Dataset('{}', a stream, {fields})", self.name),
-        }
+        Ok(match this.dataset.source() {
+            Some(source) => {
+                format!("{class}('{}', samples={}, {fields})", this.name, source.len())
+            }
+            None => format!("{class}('{}', a stream, {fields})", this.name),
+        })
     }
 }
 
@@ -212,7 +252,7 @@ fn kind(kind: &FieldKind) -> String {
     }
 }
 
-fn to_python<'py>(
+pub(crate) fn to_python<'py>(
     py: Python<'py>,
     field: &FieldSpec,
     value: &OwnedValue,

@@ -31,10 +31,22 @@ fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(MODULE.get_or_try_init(py, import)?.bind(py))
 }
 
+/// Returns the exception of Python among an error and its causes.
+fn raised_within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Raised> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(raised) = error.downcast_ref() {
+            return Some(raised);
+        }
+        at = error.source();
+    }
+    None
+}
+
 /// Returns the exception for `error`: that of the user's code if there is one, otherwise one of
 /// `fuseloop.errors`.
 pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
-    if let Some(Raised(own)) = error.get_ref().and_then(|custom| custom.downcast_ref()) {
+    if let Some(Raised(own)) = error.get_ref().and_then(|custom| raised_within(custom)) {
         let own = own.clone_ref(py);
         // Where it happened. An exception that takes no note is raised without.
         let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {error}"),));
@@ -136,6 +148,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Timeout => "timeout",
         ErrorKind::Threads => "threads",
         ErrorKind::Panic => "panic",
+        ErrorKind::Cancelled => "cancelled",
         ErrorKind::Custom => "custom",
         _ => "other",
     }

@@ -16,9 +16,13 @@ mod errors;
 mod lambda;
 mod loader;
 mod registry;
+mod rows;
 mod settings;
+mod sources;
+mod task;
 mod tensor;
 mod values;
+mod write;
 
 /// The compiled module.
 #[pyo3::pymodule]
@@ -36,7 +40,14 @@ mod _fuseloop {
     #[pymodule_export]
     use super::registry::{_panic, check_op, registry};
     #[pymodule_export]
+    use super::sources::{
+        generated_dataset, join, open_beton, open_folder, open_tar, open_tfrecord, python_dataset,
+        stream,
+    };
+    #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::write::{Writer, concat, convert, index, recut, split, subset, write_folder};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

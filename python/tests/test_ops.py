@@ -13,6 +13,7 @@ import pytest
 import fuseloop as fl
 from fuseloop import _fuseloop, ops
 
+WHOLE = [ops.Resize((32, 32))]
 REGISTRY = {entry["name"]: entry for entry in _fuseloop.registry()}
 ORDERS = Path(__file__).parent / "golden" / "parameters.json"
 
@@ -59,25 +60,79 @@ def test_order_of_parameters_is_kept() -> None:
     assert found == json.loads(ORDERS.read_text(encoding="utf-8"))
 
 
-# The same ops in torchvision.transforms.v2, whose further parameters need not be ours. Where we differ, the reason:
-DIFFERENT = {
-    "Resize": "interpolation is theirs before max_size; ours has the side before it",
-    "ToDtype": "ours is Convert",
-}
-
-
 def test_order_of_parameters_is_torchvisions() -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2")
     compared = 0
     for name in REGISTRY:
         theirs = getattr(v2, name, None)
-        if theirs is None or name in DIFFERENT:
+        if theirs is None:
             continue
         own = list(getattr(ops, name).__match_args__)
         known = [param for param in inspect.signature(theirs).parameters if param in own]
         assert [param for param in own if param in known] == known, name
         compared += 1
     assert compared > 15
+
+
+def test_transforms_of_torchvision(same_size: Path) -> None:
+    torch = pytest.importorskip("torch")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    from torchvision import transforms as v1
+
+    train = v1.Compose([
+        v1.RandomResizedCrop(224, interpolation=v1.InterpolationMode.BICUBIC),
+        v1.RandomHorizontalFlip(),
+        v1.RandomApply([v1.ColorJitter(0.4, (0.5, 0.9), hue=0.1)], p=0.8),
+        v1.RandAugment(),
+        v1.ToTensor(),
+        v1.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        v1.RandomErasing(0.25),
+    ])
+    assert ops.from_torchvision(train) == [
+        ops.RandomResizedCrop(224, interpolation="bicubic-antialias"),
+        ops.RandomHorizontalFlip(),
+        ops.RandomApply([ops.ColorJitter((0.6, 1.4), (0.5, 0.9), 0.0, (-0.1, 0.1))], 0.8),
+        ops.RandAugment(interpolation="nearest"),
+        ops.Normalize.imagenet(),
+        ops.RandomErasing(0.25),
+        ops.ToChannelsFirst(),
+    ]
+    for transform, message in [
+        (v2.ElasticTransform(), "ElasticTransform has no op"),
+        (v2.Grayscale(), "three channels"),
+        (v2.Normalize((0.5,) * 3, (0.5,) * 3), "put ToTensor"),
+        (v2.Resize(8, interpolation=v2.InterpolationMode.LANCZOS), "no interpolation lanczos"),
+        (v2.ToDtype(torch.int64), "scale=True"),
+    ]:
+        with pytest.raises(fl.ConfigError, match=message):
+            ops.from_torchvision(transform)
+
+    val = v2.Compose([
+        v2.ToImage(), v2.Resize(40), v2.CenterCrop(24), v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+    ])
+    batch = next(iter(fl.Loader(same_size, 8, image=ops.from_torchvision(val))))
+    pictures = fl.Loader(same_size, 8, image=WHOLE)
+    for own, picture in zip(batch["image"].numpy(), next(iter(pictures))["image"].numpy()):
+        theirs = val(picture).numpy()
+        # One level of 255, divided by the smallest standard deviation.
+        assert np.abs(own - theirs).max() <= 1.01 / 255 / 0.2
+
+
+def test_every_transform_with_an_op_is_converted() -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    given = {
+        "Pad": (3,), "RandomAffine": (30, (0.1, 0.2), (0.8, 1.2), 10), "RandomRotation": (30,), "GaussianBlur": (5,),
+        "RandomPosterize": (3,), "RandomSolarize": (99,), "RandomAdjustSharpness": (1.5,), "Resize": ((8, 9),),
+        "CenterCrop": (8,), "RandomCrop": (8, 2), "RandomResizedCrop": (8,), "Grayscale": (3,),
+    } | {name: ([v2.RandomInvert()],) for name in ("RandomApply", "RandomOrder", "RandomChoice")}
+    converted = 0
+    for name in REGISTRY:
+        if hasattr(v2, name) and name not in ("MixUp", "CutMix", "Normalize"):
+            (op,) = ops.from_torchvision(getattr(v2, name)(*given.get(name, ())))
+            assert op.name == name
+            converted += 1
+    assert converted > 25
 
 
 def test_values_of_other_libraries() -> None:

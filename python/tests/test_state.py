@@ -157,7 +157,27 @@ def test_a_state_that_does_not_fit_stays_until_another_is_set(photos: Path) -> N
     other.load_state_dict(loader.state_dict())
     for _ in range(2):
         with pytest.raises(fl.StateError):
-            iter(other)
+            next(iter(other))
+
+
+def test_an_iterator_that_is_not_used_begins_nothing(photos: Path) -> None:
+    """Lightning makes one to see whether it can, and another before it sets the epoch."""
+    loader = made(photos, 0, 1)
+    iter(loader)
+    epoch = iter(loader)
+    assert repr(epoch) == "Epoch(not begun)" and loader.next_epoch == 0
+    loader.set_epoch(3)
+    assert [digest(batch) for batch in epoch] == [digest(batch) for batch in made(photos, 0, 1).epoch(3)]
+    assert epoch.number == 3 and loader.next_epoch == 4
+    next(iter(loader))
+    resumed = made(photos, 0, 1)
+    resumed.load_state_dict(loader.state_dict())
+    iter(resumed)
+    assert resumed.state_dict() == loader.state_dict() and resumed.state_dict()["batches"] == 1
+    assert len(list(resumed)) == len(resumed) - 1
+    closed = iter(loader)
+    closed.close()
+    assert next(closed, None) is None and loader.next_epoch == 5
 
 
 def test_another_number_of_ranks_goes_on(photos: Path) -> None:

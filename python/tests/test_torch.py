@@ -207,7 +207,8 @@ def test_pickled_loaders_go_on_where_they_were(same_size: Path) -> None:
 
 def test_a_loader_has_what_frameworks_look_for(photos: Path) -> None:
     loader = fl.torch.Loader(photos, 5, image=RESIZED)
-    assert not hasattr(loader, "batch_sampler")
+    with pytest.raises(fl.ConfigError, match="load_state_dict"):
+        iter(loader.batch_sampler)
     assert len(loader.sampler) == 24 and len(loader) == 5 and len(loader.dataset) == 24
     loader.sampler.set_epoch(3)
     assert loader.next_epoch == 3

@@ -56,6 +56,7 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         threads: options.threads,
         damaged: options.damaged,
         progress: options.progress.clone(),
+        cancel: options.cancel.clone(),
         image,
         limits: options.limits,
         ..WriteOptions::default()

@@ -203,7 +203,13 @@ impl FolderCopy<'_> {
                 if index >= self.files.len() {
                     break;
                 }
-                if let Err(error) = self.one(index, &mut recutter, &mut share.report) {
+                let cancelled = self.options.cancel.is_cancelled();
+                let outcome = if cancelled {
+                    Err(WriteCause::Cancelled.into())
+                } else {
+                    self.one(index, &mut recutter, &mut share.report)
+                };
+                if let Err(error) = outcome {
                     over.store(true, Ordering::Relaxed);
                     share.failed = Some((index, error));
                 }

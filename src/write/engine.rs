@@ -11,6 +11,7 @@
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
+use super::cancel::CancelFlag;
 use super::cut::{RecutResult, StoredImage};
 use super::file::{BetonBuilder, FileSizes};
 use super::pixels::PixelReader;
@@ -47,6 +48,7 @@ pub(super) struct EncodeEngine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
     pub(super) threads: usize,
     pub(super) damaged: OnUnreadable,
+    pub(super) cancel: &'a CancelFlag,
 }
 
 /// The counts of a write, kept by the placer.
@@ -217,6 +219,7 @@ impl EncodeEngine<'_> {
     ) -> TaskResult<EncodeOutcome> {
         let (sample, mut path) = (SampleId(number), None);
         let encode = || {
+            self.cancel.check()?;
             let row = row(sample, job)?;
             path = first_path(&row).map(ToOwned::to_owned);
             self.encoding.sample(sample, row, pixels)

@@ -61,6 +61,9 @@ pub enum WriteCause {
         /// The cause.
         cause: WriteSampleError,
     },
+    /// The write was cancelled after its last sample.
+    #[error("the write was cancelled")]
+    Cancelled,
     /// A system call failed: most often because the disk is full.
     #[error("{path:?}: cannot write: {source}")]
     Write {
@@ -90,6 +93,7 @@ impl Cause for WriteCause {
                 let details = cause.details().sample(*sample);
                 path.iter().fold(details, |details, path| details.path(path))
             }
+            Self::Cancelled => Details::of(ErrorKind::Cancelled),
             Self::Write { path, source } => Details::of_io(source.kind()).path(path),
         }
     }

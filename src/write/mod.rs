@@ -30,6 +30,7 @@
 
 pub(crate) mod atomic_file;
 mod beton;
+mod cancel;
 mod classes;
 pub(crate) mod convert;
 pub(crate) mod copy_folder;
@@ -58,6 +59,7 @@ mod step;
 pub(crate) mod value;
 
 pub use beton::recut_beton;
+pub use cancel::CancelFlag;
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
@@ -136,7 +138,7 @@ fn write_samples(
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
+pub(crate) fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
     let table = names.map(ClassTable::of);
     classes::put(&beside(out), table.as_ref(), &unwatched)
 }
@@ -258,9 +260,13 @@ fn write_jobs<J: Send>(
         .map_err(at_target)?;
 
     let progress = ProgressCounter::new(&options.progress, announced);
-    let engine = EncodeEngine { encoding: &encoding, threads, damaged: options.damaged };
+    let (damaged, cancel) = (options.damaged, &options.cancel);
+    let engine = EncodeEngine { encoding: &encoding, threads, damaged, cancel };
     let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
+    if cancel.is_cancelled() {
+        return Err(WriteCause::Cancelled);
+    }
     target.commit(watch)?;
     Ok(WriteReport {
         samples: finished.samples,

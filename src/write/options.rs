@@ -1,6 +1,7 @@
 //! The options of a write.
 
 use super::WriteCause;
+use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
 use crate::recut::Tile;
@@ -42,6 +43,8 @@ pub struct WriteOptions {
     pub damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
+    /// Ends the write early.
+    pub cancel: CancelFlag,
     /// How images are stored.
     pub image: ImageOptions,
     /// How the images of individual fields are stored, by field name; overrides `image`.
@@ -60,6 +63,7 @@ impl Default for WriteOptions {
             threads: None,
             damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
+            cancel: CancelFlag::default(),
             image: ImageOptions::default(),
             images: BTreeMap::new(),
             limits: Limits::DEFAULT,
@@ -129,6 +133,8 @@ pub struct RecutOptions {
     pub damaged: OnUnreadable,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
+    /// Ends the re-cutting early.
+    pub cancel: CancelFlag,
     /// The largest value that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
     /// How symbolic links are treated when a folder is copied.
@@ -143,6 +149,7 @@ impl Default for RecutOptions {
             threads: None,
             damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),
+            cancel: CancelFlag::default(),
             limits: Limits::DEFAULT,
             links: Links::default(),
         }

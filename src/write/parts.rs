@@ -263,6 +263,7 @@ fn write_picked<'a>(
         threads: options.threads,
         damaged: options.damaged,
         progress: options.progress.clone(),
+        cancel: options.cancel.clone(),
         limits: options.limits,
         ..defaults
     };

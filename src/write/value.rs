@@ -168,6 +168,9 @@ pub enum WriteSampleError {
     /// The source of the samples failed.
     #[error("{0}")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The write was cancelled before this sample.
+    #[error("the write was cancelled")]
+    Cancelled,
     /// The source of the samples, or this writer, panicked.
     #[error("panicked: {message}")]
     Panicked {
@@ -189,6 +192,7 @@ impl Cause for WriteSampleError {
             }
             Self::TooLarge { .. } => Details::of(ErrorKind::Memory),
             Self::Source(error) => Details::of_custom(error),
+            Self::Cancelled => Details::of(ErrorKind::Cancelled),
             Self::Panicked { .. } => Details::of(ErrorKind::Panic),
         }
     }

@@ -10,7 +10,7 @@
 //! after the cache. If an item can't be read, nothing is stored.
 
 use super::cache_file::{ItemFile, Writer};
-use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::sample::Epoch;
 use crate::source::{BoxError, FieldSpec, OwnedImage, OwnedValue, Record};
 use std::mem;
@@ -74,7 +74,8 @@ impl Streamed for Cached {
         }
         let items = self.from[0].open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 })?;
         let share = self.begin();
-        Ok(Box::new(CachingPass { items, share }))
+        let left = self.known_len().filter(|&len| len != ENDLESS);
+        Ok(Box::new(CachingPass { items, share, left }))
     }
 
     fn known_len(&self) -> Option<u64> {
@@ -142,6 +143,8 @@ impl Items for CachedPass {
 struct CachingPass {
     items: Box<dyn Items>,
     share: Option<Fill>,
+    /// The number of items that are still to come, if it is known: a loader does not ask for the end then.
+    left: Option<u64>,
 }
 
 /// The right to fill a cache, and the items stored so far.
@@ -212,7 +215,12 @@ impl Items for CachingPass {
         };
         let Some(share) = share else { return Ok(Some(item)) };
         let (share, item) = share.keep(item);
-        self.share = share;
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        if self.left == Some(0) {
+            share.into_iter().for_each(Fill::end);
+        } else {
+            self.share = share;
+        }
         Ok(Some(item))
     }
 

@@ -2,8 +2,11 @@
 
 use super::{Stream, Streamed};
 use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{Escaped, FieldSpec};
+use crate::source::{BoxError, Escaped, FieldSpec};
 use crate::threads::MOST;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
 
 /// The reason why streams can't be combined.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -62,6 +65,43 @@ pub(crate) enum StreamError {
         param: &'static str,
     },
 }
+
+/// An error that every later read of a stream returns.
+#[derive(Clone, Debug)]
+pub struct SharedError(pub(super) Arc<BoxError>);
+
+impl From<BoxError> for SharedError {
+    fn from(error: BoxError) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl From<String> for SharedError {
+    fn from(message: String) -> Self {
+        BoxError::from(message).into()
+    }
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for SharedError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&**self.0)
+    }
+}
+
+impl PartialEq for SharedError {
+    /// Compares the messages.
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for SharedError {}
 
 impl Cause for StreamError {
     fn details(&self) -> Details<'_> {

@@ -8,7 +8,7 @@ use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::source::{BoxError, FieldSpec, OwnedValue};
 use std::sync::Arc;
 
-type Keep = Arc<dyn Fn(&[OwnedValue]) -> bool + Send + Sync>;
+type Keep = Arc<dyn Fn(&[OwnedValue]) -> Result<bool, BoxError> + Send + Sync>;
 
 impl Stream {
     /// Yields only the items that `keep` accepts. `keep` is called with an item's values in the order of
@@ -18,6 +18,15 @@ impl Stream {
     /// `keep`.
     #[must_use]
     pub fn filter(self, keep: impl Fn(&[OwnedValue]) -> bool + Send + Sync + 'static) -> Self {
+        self.try_filter(move |record| Ok(keep(record)))
+    }
+
+    /// Like [`filter`](Self::filter), with a function that may fail. Its error ends the pass.
+    #[must_use]
+    pub fn try_filter(
+        self,
+        keep: impl Fn(&[OwnedValue]) -> Result<bool, BoxError> + Send + Sync + 'static,
+    ) -> Self {
         Self::new(Filter { from: [self], keep: Arc::new(keep) })
     }
 }
@@ -54,7 +63,9 @@ impl Items for Filtered {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         while let Some(item) = self.items.next()? {
             let Ok(held) = item.held() else { return Ok(Some(item)) };
-            if held.record().is_some_and(|record| (self.keep)(record)) {
+            if let Some(record) = held.record()
+                && (self.keep)(record)?
+            {
                 return Ok(Some(held));
             }
         }

@@ -52,6 +52,7 @@ mod stream_source;
 mod take;
 mod zip;
 
+pub(crate) use error::SharedError;
 pub(crate) use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;

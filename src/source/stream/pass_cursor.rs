@@ -37,7 +37,7 @@ impl PassCursor {
         match said {
             Ok(Some(item)) => Ok(item),
             Ok(None) => Err(self.end(stream)),
-            Err(error) => Err(StreamEnd::Broke { item: self.next, message: error.to_string() }),
+            Err(error) => Err(StreamEnd::Broke { item: self.next, error: error.into() }),
         }
     }
 
@@ -70,7 +70,7 @@ impl PassCursor {
         match stream.known_len() {
             Some(len) if items < len => {
                 let message = format!("the stream ends here, expected {len} items");
-                StreamEnd::Broke { item: items, message }
+                StreamEnd::Broke { item: items, error: message.into() }
             }
             _ => StreamEnd::End { items },
         }

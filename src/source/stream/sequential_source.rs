@@ -149,7 +149,7 @@ fn read_error(halt: StreamEnd) -> BoxError {
         StreamEnd::End { items } => {
             format!("the stream ends before sample {items}: it had more items when counted; did a shard change?").into()
         }
-        StreamEnd::Broke { message, .. } => message.into(),
+        StreamEnd::Broke { error, .. } => error.into(),
     }
 }
 

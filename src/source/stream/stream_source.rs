@@ -20,7 +20,7 @@
 //! one. An error of the stream itself is returned the same way.
 
 use super::pass_cursor::PassCursor;
-use super::{Item, Pass, Stream, Streamed};
+use super::{Item, Pass, SharedError, Stream, Streamed};
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{
@@ -42,21 +42,21 @@ pub enum StreamEnd {
         items: u64,
     },
     /// The stream can't continue.
-    #[error("item {item} of the stream: {message}")]
+    #[error("item {item} of the stream: {error}")]
     Broke {
         /// The number of items that came before the error.
         item: u64,
         /// The cause.
-        message: String,
+        error: SharedError,
     },
 }
 
 impl Cause for StreamEnd {
     fn details(&self) -> Details<'_> {
-        Details::of(match self {
-            Self::End { .. } => ErrorKind::Parameter,
-            Self::Broke { .. } => ErrorKind::Damaged,
-        })
+        match self {
+            Self::End { .. } => Details::of(ErrorKind::Parameter),
+            Self::Broke { error, .. } => Details::of(ErrorKind::Damaged).custom(&error.0),
+        }
     }
 }
 
@@ -194,7 +194,7 @@ impl PlayedState {
                 let message = format!(
                     "the cursor is at row {position}, but the stream ends after {item} items: it belongs to another dataset or is damaged; start the epoch again"
                 );
-                Err(StreamEnd::Broke { item, message })
+                Err(StreamEnd::Broke { item, error: message.into() })
             }
             pulled => pulled,
         }
@@ -228,7 +228,7 @@ impl PlayedState {
     ) -> Result<Item, StreamEnd> {
         if !stream.is_exact() {
             let message = "it can't be read again: the interleave is not deterministic".to_owned();
-            return Err(StreamEnd::Broke { item: position, message });
+            return Err(StreamEnd::Broke { item: position, error: message.into() });
         }
         let mut cursor =
             self.again.take().filter(|cursor| cursor.next() <= position).unwrap_or_default();

@@ -114,6 +114,7 @@ impl DatasetConversion<'_> {
             page_size: options.page_size,
             threads: options.threads,
             damaged: options.damaged,
+            cancel: options.cancel.clone(),
             image: options.image.clone(),
             ..WriteOptions::default()
         }

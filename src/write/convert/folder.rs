@@ -99,6 +99,7 @@ impl DatasetConversion<'_> {
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| {
+                self.options.cancel.check()?;
                 let (leaves, line, reencoded) =
                     shape.leaves(self.source, &self.fields, &pictures, id)?;
                 Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, reencoded, ..wrote }))

@@ -38,6 +38,7 @@ pub use error::ConvertCause;
 pub use report::ConvertReport;
 
 use super::WriteCause;
+use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
@@ -86,6 +87,8 @@ pub struct ConvertOptions {
     pub overwrite: bool,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
+    /// Ends the conversion early; the next one goes on behind the outputs that are complete.
+    pub cancel: CancelFlag,
 }
 
 impl Default for ConvertOptions {
@@ -103,6 +106,7 @@ impl Default for ConvertOptions {
             damaged: OnUnreadable::default(),
             overwrite: false,
             progress: ProgressFn::default(),
+            cancel: CancelFlag::default(),
         }
     }
 }

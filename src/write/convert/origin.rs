@@ -47,7 +47,10 @@ impl DatasetConversion<'_> {
             }
             let threads = self.threads()?.min(1 + some.len() / PER_THREAD);
             EncodeThreads { first: 0, end: some.len() as u64, threads }.run(
-                |id| Ok(FileIdentity::at(&some[id.0 as usize])),
+                |id| {
+                    self.options.cancel.check()?;
+                    Ok(FileIdentity::at(&some[id.0 as usize]))
+                },
                 |_| 0,
                 |id, found| {
                     let to_error = |cause| WriteCause::Sample { sample: id, path: None, cause };

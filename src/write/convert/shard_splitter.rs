@@ -151,7 +151,10 @@ impl DatasetConversion<'_> {
             ShardSplitter { job: self, layout, plan, template, journal, progress, open: None };
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
-            |id| layout.make(self.source, &self.fields, &pictures, id),
+            |id| {
+                self.options.cancel.check()?;
+                layout.make(self.source, &self.fields, &pictures, id)
+            },
             EncodedSample::held,
             |id, encoded| cutter.take(id, encoded),
             |source| WriteCause::from(ThreadsError::Refused { wanted: threads, source }).into(),

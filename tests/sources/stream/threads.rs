@@ -6,7 +6,8 @@ use fuseloop::SampleId;
 use fuseloop::internals::source::ItemExt as _;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, Record, Source};
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use std::error::Error as _;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -152,6 +153,36 @@ fn a_whole_pass_is_kept_and_nothing_less() {
     let tight = Stream::of(Arc::clone(&source) as Arc<dyn Source>).cache_in_memory(500);
     assert_eq!([all(&tight, &pass(0, 0)), all(&tight, &pass(0, 0))], [whole.clone(), whole]);
     assert_eq!(reads(), 14 + 20, "more was kept than there is room for");
+}
+
+#[test]
+fn an_epoch_of_a_loader_fills_a_cache() {
+    for is_known in [true, false] {
+        let source = Arc::new(counted(10));
+        let mut stream = Stream::of(Arc::clone(&source) as Arc<dyn Source>);
+        if !is_known {
+            stream = stream.filter(|_| true);
+        }
+        let loader = builder(&stream.cache_in_memory(1 << 20)).build().unwrap();
+        for epoch in 0..3 {
+            assert_eq!(loader.epoch(epoch).unwrap().map(|b| b.unwrap().len()).sum::<usize>(), 10);
+        }
+        assert_eq!(source.reads.load(Ordering::Relaxed), 10, "known: {is_known}");
+    }
+}
+
+#[test]
+fn an_error_of_a_filter_keeps_its_type() {
+    let fails = |record: &[OwnedValue]| match record {
+        [_, OwnedValue::Int(4)] => Err("seven".parse::<u32>().unwrap_err().into()),
+        _ => Ok(true),
+    };
+    let loader = builder(&numbers(0, 10).stream().try_filter(fails)).build().unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+    assert!(error.to_string().ends_with("invalid digit found in string"), "{error}");
+    let cause = error.get_ref().unwrap();
+    let cause = cause.source().unwrap_or(cause);
+    assert!(cause.is::<std::num::ParseIntError>(), "{error}");
 }
 
 #[test]

@@ -1,0 +1,5 @@
+"""The loader."""
+
+from .loader import Loader, OrderOption
+
+__all__ = ["Loader", "OrderOption"]

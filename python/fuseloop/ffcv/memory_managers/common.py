@@ -1,0 +1,5 @@
+"""Types."""
+
+from collections.abc import Sequence
+
+BATCHES_TYPE = Sequence[Sequence[int]]

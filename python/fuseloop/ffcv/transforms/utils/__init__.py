@@ -1,0 +1,1 @@
+"""Crops and resizes in Python."""

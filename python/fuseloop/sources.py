@@ -1,0 +1,416 @@
+"""Datasets with options, streams, and datasets whose samples Python makes.
+
+>>> import fuseloop as fl
+>>> from fuseloop import ops, sources
+>>> photos = sources.folder(example_dataset(), links="within")
+>>> stream = sources.Stream(photos).shuffle(16).repeat(2)
+>>> loader = fl.Loader(stream, batch_size=8, image=[ops.Resize((32, 32))])
+>>> sum(len(batch) for batch in loader) > 0
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from . import _fuseloop
+from ._fuseloop import Dataset
+from ._manifest import opened
+from ._values import Array, Rows, Spec, fields_of
+from .errors import ConfigError
+from .loader import _bytes, _whole
+from .write import _adapted, _class_list, _specs_of
+
+__all__ = [
+    "Array",
+    "Stream",
+    "beton",
+    "concat",
+    "folder",
+    "from_generator",
+    "from_python",
+    "open",
+    "tar",
+    "tfrecord",
+    "zip",
+]
+
+_PathLike = str | os.PathLike[str]
+
+
+def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> Dataset:
+    """Returns a dataset that is pickled as a call."""
+    return Dataset(core, (remake, arguments))
+
+
+# Datasets by name
+
+
+def open(name: _PathLike) -> Dataset | Stream:
+    """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, tar shards, TFRecord files, an
+    address. The name tells the format. Shards that are packed as a whole are a :class:`Stream`."""
+    dataset = opened(name)
+    return Stream(dataset) if dataset.is_stream else dataset
+
+
+def beton(path: _PathLike) -> Dataset:
+    """Opens a ``.beton`` file, whatever it is called."""
+    name = os.fspath(path)
+    return _remade(_fuseloop.open_beton(name), beton, name)
+
+
+def folder(
+    path: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", listing: _PathLike | None = None
+) -> Dataset:
+    """Opens a folder or a table of images.
+
+    Args:
+        path: The folder, whose sub-folders are the classes; a table (``.csv``, ``.tsv``, ``.jsonl``); or a pattern such
+            as ``"photos/**/*.jpg"``.
+        links: Which symbolic links are followed: all, those within the folder, none.
+        listing: The listing that :func:`fuseloop.write.index` wrote, if it is not beside the folder.
+    """
+    name, list_name = os.fspath(path), None if listing is None else os.fspath(listing)
+    return _remade(_fuseloop.open_folder(name, links, list_name), _folder, name, links, list_name)
+
+
+def _folder(path: str, links: Any, listing: str | None) -> Dataset:
+    return folder(path, links=links, listing=listing)
+
+
+def tar(name: str, fields: Mapping[str, tuple[str, str]] | None = None) -> Dataset | Stream:
+    """Opens tar shards of WebDataset, such as ``"train-{000..255}.tar"``.
+
+    Args:
+        name: The shards. Packed ones (``.tar.gz``, ``.tar.zst``) are a :class:`Stream`.
+        fields: For each field the extensions that may have it, and its kind: ``{"image": ("jpg;png", "image"), "label":
+            ("cls", "int")}``. Kinds are ``"image"``, ``"int"``, ``"float"``, ``"bytes"``, ``"json"`` and ``"array"``.
+            By default each extension of the first sample is a field.
+    """
+    wanted = []
+    for field, request in (fields or {}).items():
+        if not isinstance(request, tuple) or len(request) != 2:
+            raise ConfigError(
+                f"field {field}: {request!r}, expected extensions and a kind, such as ('jpg;png', 'image')"
+            )
+        wanted.append((field, *map(str, request)))
+    return _named(_fuseloop.open_tar, tar, name, wanted, fields, (".tar.gz", ".tgz", ".tar.zst"))
+
+
+def tfrecord(name: str, features: Mapping[str, str | tuple[str, int]] | None = None) -> Dataset | Stream:
+    """Opens TFRecord files of ``tf.train.Example``, such as ``"train-*-of-01024"``.
+
+    Args:
+        name: The files. Packed ones (``.gz``) are a :class:`Stream`.
+        features: The features that are read, and their types: ``"image"``, ``"bytes"``, ``"int"``, ``"float"``;
+            ``("ints", 4)`` and ``("floats", 4)`` for arrays; ``"ints"`` and ``"floats"`` for any number of values, as
+            bytes. By default those of the first record.
+    """
+    wanted = []
+    for feature, kind in (features or {}).items():
+        word, count = (kind, None) if isinstance(kind, str) else kind
+        wanted.append((feature, word, None if count is None else _whole(f"feature {feature}", count, 1)))
+    return _named(_fuseloop.open_tfrecord, tfrecord, name, wanted, features, (".gz",))
+
+
+def _named(
+    call: Callable[..., Dataset],
+    remake: Callable[..., Dataset],
+    name: str,
+    wanted: list[Any],
+    given: Any,
+    packed: tuple[str, ...],
+) -> Dataset | Stream:
+    text = os.fspath(name)
+    last = [part for part in text.split("::") if part] or [text]
+    is_packed = last[-1].lower().endswith(packed)
+    core = call(text, wanted, is_packed)
+    recipe = (remake, (text, given))
+    return Dataset.__new__(Stream, core, recipe) if is_packed else Dataset(core, recipe)
+
+
+def _opened(dataset: Any) -> Dataset:
+    if isinstance(dataset, (str, os.PathLike)):
+        return opened(dataset)
+    if not isinstance(dataset, Dataset):
+        raise ConfigError(
+            f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: see from_python for datasets of "
+            "other libraries"
+        )
+    return dataset
+
+
+def _all_opened(datasets: Iterable[Any]) -> list[Dataset]:
+    if isinstance(datasets, (str, os.PathLike, Dataset)):
+        raise ConfigError(f"{datasets!r} is one dataset, expected a list of them")
+    return [_opened(dataset) for dataset in datasets]
+
+
+def concat(datasets: Iterable[_PathLike | Dataset]) -> Dataset:
+    """Joins datasets with the same fields one after another. Their samples are read in any order: for streams, see
+    :meth:`Stream.concat`."""
+    parts = _all_opened(datasets)
+    return _remade(_fuseloop.join(parts), concat, parts)
+
+
+def zip(*datasets: _PathLike | Dataset) -> Stream:
+    """Joins the samples of datasets side by side, to the end of the shortest. No two may have a field of the same
+    name."""
+    return _stream("zip", _all_opened(datasets), {})
+
+
+# Streams
+
+
+def _stream(op: str, parts: Sequence[Dataset], options: dict[str, Any]) -> Stream:
+    core = _fuseloop.stream(op, list(parts), options)
+    return Dataset.__new__(Stream, core, (_stream, (op, list(parts), options)))
+
+
+class Stream(Dataset):
+    """Samples in sequence, as in tf.data: each method returns another stream.
+
+    Where samples can be read in any order, a stream has references to them: the loader's threads read them, and a
+    shuffle buffer holds no images. A stream of functions is pickled if the functions are, so no lambda may be among
+    them.
+
+    Args:
+        dataset: The dataset whose samples are streamed, in its order.
+
+    >>> from fuseloop import sources
+    >>> stream = sources.Stream(example_dataset()).skip(4).take(10).with_epoch(100)
+    """
+
+    def __new__(cls, dataset: _PathLike | Dataset) -> Stream:
+        return _stream("of", [_opened(dataset)], {})
+
+    def _then(self, op: str, **options: Any) -> Stream:
+        return _stream(op, [self], options)
+
+    def shuffle(self, buffer_size: int) -> Stream:
+        """Shuffles in a buffer of so many items, in a different order in each pass."""
+        return self._then("shuffle", buffer_size=_whole("buffer_size", buffer_size))
+
+    def repeat(self, times: int | None = None) -> Stream:
+        """Repeats the stream; None repeats it without end."""
+        return self._then("repeat", times=None if times is None else _whole("times", times))
+
+    def take(self, items: int) -> Stream:
+        """Yields at most the first items."""
+        return self._then("take", items=_whole("items", items))
+
+    def skip(self, items: int) -> Stream:
+        """Leaves out the first items."""
+        return self._then("skip", items=_whole("items", items))
+
+    def with_epoch(self, items: int) -> Stream:
+        """Yields exactly so many items in every epoch: the stream is cut or repeated."""
+        return self._then("with_epoch", items=_whole("items", items))
+
+    def prefetch(self, items: int) -> Stream:
+        """Reads up to so many items ahead, on a thread."""
+        return self._then("prefetch", items=_whole("items", items))
+
+    def filter(self, keep: Callable[[dict[str, Any]], object]) -> Stream:
+        """Yields only the items for which ``keep`` is true. It gets the values by field, and is called for one item
+        after another."""
+        return self._then("filter", function=_function("keep", keep))
+
+    def map(self, function: Callable[[dict[str, Any]], Any], fields: Mapping[str, Any] | None = None) -> Stream:
+        """Replaces each item by the result of ``function``, which gets the values by field and returns such values. It
+        may be called several times for an item, by several threads, and must return the same each time.
+
+        ``fields`` are the fields of the result, as in :func:`fuseloop.write.write`; by default those of the stream.
+        """
+        specs = _specs_by_name(self) if fields is None else fields_of(dict(fields), ())
+        given = None if fields is None else specs
+        return self._then("map", function=_Mapped(_function("function", function), specs), fields=given)
+
+    def cache_in_memory(self, max_bytes: int | str) -> Stream:
+        """Keeps the items of the first whole pass in memory, if they take at most ``max_bytes``, such as ``"8GiB"``."""
+        return self._then("cache_in_memory", max_bytes=_bytes("max_bytes", max_bytes))
+
+    def cache_file(self, path: _PathLike, max_bytes: int | str) -> Stream:
+        """Keeps the items of the first whole pass in a file, if they take at most ``max_bytes``."""
+        return self._then("cache_file", path=os.fspath(path), max_bytes=_bytes("max_bytes", max_bytes))
+
+    def zip(self, *others: _PathLike | Dataset) -> Stream:
+        """Joins the items of this stream and others side by side, to the end of the shortest."""
+        return _stream("zip", [self, *_all_opened(others)], {})
+
+    def concat(self, *others: _PathLike | Dataset) -> Stream:
+        """Continues with other streams."""
+        return _stream("concat", [self, *_all_opened(others)], {})
+
+    @staticmethod
+    def mix(
+        streams: Iterable[_PathLike | Dataset],
+        weights: Iterable[float] | None = None,
+        *,
+        end: Literal["first", "last"] = "first",
+    ) -> Stream:
+        """Draws each item from one of several streams, by weight; by default all weigh the same. The mix ends with the
+        first stream that ends, or with the last."""
+        parts = _all_opened(streams)
+        shares = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
+        if len(shares) != len(parts):
+            raise ConfigError(f"{len(shares)} weights for {len(parts)} streams")
+        if end not in ("first", "last"):
+            raise ConfigError(f"end is {end!r}, expected 'first' or 'last'")
+        return _stream("mix", parts, {"weights": shares, "end": end})
+
+    @staticmethod
+    def interleave(
+        streams: Iterable[_PathLike | Dataset],
+        *,
+        cycle_length: int = 4,
+        block_length: int = 1,
+        threads: int = 0,
+        deterministic: bool = True,
+        shuffle: bool = False,
+    ) -> Stream:
+        """Takes items of a few streams in turn.
+
+        Args:
+            streams: The streams, such as one for each shard.
+            cycle_length: The number of streams that are open at a time.
+            block_length: The number of items that are taken from one before the next has its turn.
+            threads: The number of threads that read ahead.
+            deterministic: Keeps the order whatever the threads do.
+            shuffle: Takes the streams in another order in each pass.
+        """
+        options = {
+            "cycle_length": _whole("cycle_length", cycle_length, 1),
+            "block_length": _whole("block_length", block_length, 1),
+            "threads": _whole("threads", threads),
+            "deterministic": bool(deterministic),
+            "shuffle": bool(shuffle),
+        }
+        return _stream("interleave", _all_opened(streams), options)
+
+
+def _function(name: str, function: Any) -> Any:
+    if not callable(function):
+        raise ConfigError(f"{name} is {function!r}, expected a function")
+    return function
+
+
+def _specs_by_name(dataset: Dataset) -> list[Spec]:
+    """Returns the fields of a dataset."""
+    return fields_of(_specs_of(dataset), ())
+
+
+class _Mapped:
+    """Calls a function of a stream, and makes a row of its result."""
+
+    def __init__(self, function: Callable[[dict[str, Any]], Any], specs: Sequence[Spec]) -> None:
+        self._function = function
+        self._rows = Rows(specs, read_files=True)
+
+    def __call__(self, values: dict[str, Any]) -> tuple[Any, ...]:
+        return self._rows(self._function(values), None)
+
+
+# Samples from Python
+
+
+class _Indexed:
+    """Reads a row of a dataset of Python."""
+
+    def __init__(self, dataset: Any, rows: Rows) -> None:
+        self._dataset, self._rows = dataset, rows
+
+    def __call__(self, index: int) -> tuple[Any, ...]:
+        return self._rows(self._dataset[index], index)
+
+
+def from_python(
+    dataset: Any, fields: Mapping[str, Any] | Sequence[str] | None = None, *, name: str | None = None
+) -> Dataset:
+    """Reads samples from a dataset of Python: of torch, of torchvision, or any object with ``__len__`` and
+    ``__getitem__``.
+
+    The loader's threads call ``dataset[i]``, one at a time unless it releases the interpreter's lock, and decode and
+    augment in parallel. JPEG files that PIL has opened but not decoded are decoded by the loader, which is faster. For
+    training of several epochs, :func:`fuseloop.write.write` is faster still.
+
+    Args:
+        dataset: The dataset. The same index must give the same sample: random augmentations belong into the ops.
+        fields: The fields, as in :func:`fuseloop.write.write`; by default the first sample tells them.
+        name: What errors call the dataset; by default the name of its class.
+
+    >>> import numpy as np
+    >>> import fuseloop as fl
+    >>> squares = [(np.full((8, 8, 3), n, np.uint8), n) for n in range(10)]
+    >>> dataset = fl.sources.from_python(squares)
+    >>> loader = fl.Loader(dataset, batch_size=5, image=[fl.ops.Resize((8, 8))])
+    >>> [batch["label"].numpy().tolist() for batch in loader]
+    [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    """
+    if isinstance(dataset, Dataset):
+        return dataset
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")) or isinstance(dataset, Mapping):
+        raise ConfigError(
+            f"{type(dataset).__name__} is no dataset with __len__ and __getitem__: see from_generator, or "
+            "fuseloop.write.write for an iterable"
+        )
+    adapted, names, classes = _adapted(dataset, fields)
+    count = len(adapted)
+    if count == 0 and not isinstance(names, Mapping):
+        raise ConfigError("there are no samples, and fields= does not say what they would be")
+    is_typed = isinstance(names, Mapping) and None not in names.values()
+    specs = fields_of(names, () if is_typed else adapted[0])
+    row = _Indexed(adapted, Rows(specs, read_files=True))
+    label = type(dataset).__name__ if name is None else name
+    core = _fuseloop.python_dataset(row, specs, count, label, _class_list(classes, specs))
+    return _remade(core, _from_python, dataset, fields, name)
+
+
+def _from_python(dataset: Any, fields: Any, name: str | None) -> Dataset:
+    return from_python(dataset, fields, name=name)
+
+
+class _Generated:
+    """Makes the row of a sample of an epoch."""
+
+    def __init__(self, function: Callable[[int, int], Any], rows: Rows) -> None:
+        self._function, self._rows = function, rows
+
+    def __call__(self, epoch: int, sample: int) -> tuple[Any, ...]:
+        return self._rows(self._function(epoch, sample), sample)
+
+
+def from_generator(
+    f: Callable[[int, int], Any],
+    fields: Mapping[str, Any] | Sequence[str] | None,
+    samples: int,
+    *,
+    producers: int = 4,
+    capacity: int = 64,
+    name: str = "generator",
+) -> Dataset:
+    """Makes samples by a function, ahead of the loader.
+
+    Args:
+        f: Returns the sample of an epoch and a number: ``f(epoch, sample)``. Batches are the same for any number of
+            producers if its result depends on these two alone.
+        fields: The fields, as in :func:`fuseloop.write.write`; if None, ``f(0, 0)`` tells them.
+        samples: The number of samples of an epoch.
+        producers: The number of threads that call ``f``.
+        capacity: The most samples that are made and not yet taken.
+        name: What errors call the dataset.
+    """
+    function, count = _function("f", f), _whole("samples", samples, 1)
+    threads = (_whole("producers", producers, 1), _whole("capacity", capacity, 1))
+    is_typed = isinstance(fields, Mapping) and None not in fields.values()
+    specs = fields_of(fields, () if is_typed else function(0, 0))
+    row = _Generated(function, Rows(specs, read_files=True))
+    core = _fuseloop.generated_dataset(row, specs, count, threads, name)
+    return _remade(core, _from_generator, f, fields, count, threads, name)
+
+
+def _from_generator(f: Any, fields: Any, samples: int, threads: tuple[int, int], name: str) -> Dataset:
+    producers, capacity = threads
+    return from_generator(f, fields, samples, producers=producers, capacity=capacity, name=name)

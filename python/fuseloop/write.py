@@ -1,0 +1,734 @@
+"""Writes datasets: of Python's samples, of folders, of other datasets.
+
+>>> import numpy as np, tempfile
+>>> from fuseloop import write
+>>> squares = [(np.full((8, 8, 3), n, np.uint8), n) for n in range(10)]
+>>> report = write.write(squares, tempfile.mkdtemp() + "/squares.beton")
+>>> report.samples
+10
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import fields as _dataclass_fields
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _fuseloop
+from ._fuseloop import Dataset
+from ._values import Array, Rows, Spec, fields_of, size
+from ._workers import CHUNK, read, row_or_error
+from .errors import ConfigError, FuseloopError, OutputExistsError
+from .loader import _bytes, _whole
+
+__all__ = [
+    "Array",
+    "ConvertReport",
+    "FolderReport",
+    "Image",
+    "IndexReport",
+    "RecutFolderReport",
+    "Reencoded",
+    "Skipped",
+    "WriteReport",
+    "concat",
+    "convert",
+    "folder",
+    "index",
+    "recut",
+    "split",
+    "subset",
+    "write",
+]
+
+Progress = Literal["auto"] | None | bool | Callable[[int, int | None], object]
+"""``"auto"`` is a bar of tqdm, if that is installed and stderr is a terminal; a function gets the samples done, and all
+or None; None is no progress."""
+
+OnDamaged = Literal["fail", "skip"]
+
+_PathLike = str | os.PathLike[str]
+
+_CHUNK_BYTES = 8 << 20
+_CHUNK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Image:
+    """How images are stored.
+
+    Args:
+        mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
+            ``"mask"`` pixels of masks, which must not be JPEGs; ``"jpg"`` JPEGs; ``"smart"`` JPEGs if the pixels take
+            more than ``threshold`` bytes; ``"proportion"`` JPEGs with a ``probability``.
+        max_resolution: Images with a longer side are scaled down to it.
+        quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay as they are, and other
+            images are encoded with 90.
+        threshold: The limit of ``"smart"``, in bytes.
+        probability: The share of ``"proportion"``, from 0 to 1.
+        tile: Re-cuts JPEGs without loss, so that crops decode in less time: every so many pixels, such as 32, or
+            ``"row"``.
+        verify: Also decodes the JPEG files that are stored as they are, to find damaged ones.
+        seed: Selects the images of ``"proportion"``.
+    """
+
+    mode: Literal["lossless", "raw", "mask", "jpg", "smart", "proportion"] = "lossless"
+    max_resolution: int | None = None
+    quality: int | None = None
+    threshold: int | None = None
+    probability: float = 0.5
+    tile: int | Literal["row"] | None = None
+    verify: bool = False
+    seed: int = 0
+
+    def _options(self) -> dict[str, Any]:
+        def in_range(name: str, value: Any, least: int, most: int) -> int | None:
+            if value is None:
+                return None
+            number = _whole(f"Image.{name}", value, least)
+            if number > most:
+                raise ConfigError(f"Image.{name} is {number}, expected {least} to {most}")
+            return number
+
+        return {
+            "mode": self.mode,
+            "max_resolution": in_range("max_resolution", self.max_resolution, 1, 2**32 - 1),
+            "quality": in_range("quality", self.quality, 1, 100),
+            "threshold": in_range("threshold", self.threshold, 0, 2**63 - 1),
+            "probability": float(self.probability),
+            "tile": None if self.tile is None else str(self.tile),
+            "verify": bool(self.verify),
+            "seed": in_range("seed", self.seed, 0, 2**63 - 1),
+        }
+
+
+# Reports
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A sample that was left out: its index in the input, its file if it has one, and why."""
+
+    sample: int
+    path: str | None
+    cause: str
+
+
+@dataclass(frozen=True)
+class Reencoded:
+    """A number of images that are not stored as given: their form before and after (``"jpeg"``, ``"png"`` or
+    ``"raw"``), and whether pixels changed."""
+
+    before: str
+    after: str
+    is_lossy: bool
+    images: int
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """A ``.beton`` file that was written."""
+
+    samples: int
+    """The number of samples in the file."""
+    skipped: tuple[Skipped, ...]
+    """The first 100 samples that were left out."""
+    skipped_count: int
+    """The number of samples that were left out."""
+    passed_through: int
+    """The number of JPEG files that were stored byte for byte."""
+    reencoded: tuple[Reencoded, ...]
+    """The images that are not stored as given."""
+    recut: int
+    """The number of JPEGs that were re-cut."""
+    recut_bytes: tuple[int, int]
+    """The bytes of these JPEGs, before and after."""
+    not_recut: tuple[tuple[int, str], ...]
+    """The first 100 samples whose JPEGs could not be re-cut, and why."""
+    not_recut_count: int
+    """The number of JPEGs that could not be re-cut."""
+    pages: int
+    """The number of pages in the file."""
+    bytes: int
+    """The size of the file."""
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """A folder, or a table, that was written."""
+
+    written: WriteReport
+    classes: tuple[str, ...]
+    """The names of the classes by their numbers; empty if a table had numbers."""
+    ignored: tuple[tuple[str, str], ...]
+    """The first 100 files that are no samples, and why."""
+    ignored_count: int
+    links: dict[str, int]
+    """The numbers of symbolic links by what was done with them."""
+
+
+@dataclass(frozen=True)
+class ConvertReport:
+    """A dataset that was converted."""
+
+    samples: int
+    resumed: int
+    """The number of samples that an interrupted conversion had processed before."""
+    skipped: tuple[Skipped, ...]
+    skipped_count: int
+    reencoded: tuple[Reencoded, ...]
+    renamed: tuple[tuple[str, str], ...]
+    """The fields with another name than in the source: the old names and the new ones."""
+    files: int
+    bytes: int
+    notes: tuple[str, ...]
+    """What readers of the new dataset should know."""
+
+
+@dataclass(frozen=True)
+class RecutFolderReport:
+    """A folder that was copied with its JPEGs re-cut."""
+
+    recut: int
+    recut_bytes: tuple[int, int]
+    not_recut: tuple[tuple[str, str], ...]
+    not_recut_count: int
+    copied: int
+    """The number of other files."""
+    bytes: tuple[int, int]
+    """The bytes of all files, before and after."""
+    skipped: tuple[Skipped, ...]
+    skipped_count: int
+    ignored: tuple[tuple[str, str], ...]
+    ignored_count: int
+    links: dict[str, int]
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """Indexes that were written: of ``shards`` shards, or the listing of a folder (no shards)."""
+
+    samples: int
+    shards: int
+    bytes: int
+
+
+def _report(kind: type[Any], found: dict[str, Any]) -> Any:
+    values: dict[str, Any] = {}
+    for field in _dataclass_fields(kind):
+        value = found[field.name]
+        if field.name == "skipped":
+            value = tuple(Skipped(*one) for one in value)
+        elif field.name == "reencoded":
+            value = tuple(Reencoded(*one) for one in value)
+        elif field.name == "written":
+            value = _report(WriteReport, value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[field.name] = value
+    return kind(**values)
+
+
+# Options
+
+
+def _options(
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    image: Image | None = None,
+    images: Mapping[str, Image] | None = None,
+    page_size: int | str | None = None,
+    links: str | None = None,
+) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "threads": None if threads is None else _whole("threads", threads, 1),
+        "on_damaged": on_damaged,
+        "links": links,
+    }
+    for name, one in [("image", image), *(images or {}).items()]:
+        if one is not None and not isinstance(one, Image):
+            raise ConfigError(f"{name} is {one!r}, expected fuseloop.write.Image(...)")
+    if image is not None:
+        options["image"] = image._options()
+    if images:
+        options["images"] = {field: one._options() for field, one in images.items()}
+    if page_size is not None:
+        options["page_size"] = min(_bytes("page_size", page_size), 2**32 - 1)
+    return options
+
+
+def _free(out: _PathLike, overwrite: bool) -> str:
+    """Returns the path to write to."""
+    path = os.fspath(out)
+    if not overwrite and os.path.lexists(path):
+        error = OutputExistsError(f"{path} exists already: give another name, or overwrite=True")
+        error.path = path
+        raise error
+    return path
+
+
+class _Shown:
+    """Progress, as the functions of the compiled module report it."""
+
+    def __init__(self, progress: Progress, unit: str = "samples") -> None:
+        self._bar: Any = None
+        self._unit = unit
+        if progress == "auto":
+            progress = sys.stderr is not None and sys.stderr.isatty()
+        self._call: Callable[[int, int | None], object] | None = None
+        if callable(progress):
+            self._call = progress
+        elif progress:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(unit=f" {unit}", dynamic_ncols=True)
+            self._call = self._update
+
+    def _update(self, done: int, total: int | None) -> None:
+        if total is not None and self._bar.total != total:
+            self._bar.total = total
+        self._bar.update(done - self._bar.n)
+
+    def __enter__(self) -> Callable[[int, int | None], object] | None:
+        return self._call
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+# Samples from Python
+
+
+def write(
+    samples: Any,
+    out: _PathLike,
+    fields: Mapping[str, Any] | Sequence[str] | None = None,
+    *,
+    workers: int = 0,
+    image: Image = Image(),
+    images: Mapping[str, Image] | None = None,
+    page_size: int | str = "8MiB",
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    progress: Progress = "auto",
+    start_method: str | None = None,
+    overwrite: bool = False,
+) -> WriteReport:
+    """Writes samples to a ``.beton`` file, which FFCV reads as its own.
+
+    The file appears whole or not at all, also after an exception or Ctrl-C. Its bytes depend on the samples and the
+    options, not on ``workers`` or ``threads``.
+
+    Args:
+        samples: A dataset with ``__len__`` and ``__getitem__``, such as a Dataset of torch or of Hugging Face, or
+            any iterable of samples. A sample is a dict, a tuple or a single value.
+        out: The file.
+        fields: The types by name: ``"image"``, ``"int"``, ``"float"``, ``"bytes"``, ``"json"`` or ``Array(dtype,
+            shape)``. Or only names; the first sample then tells the types. Values of a tuple are by default named by
+            their kinds: ``image``, ``label`` (an int), ``image2`` and so on.
+        workers: The number of processes that read the samples; 0 reads them on this thread. Images are encoded by
+            threads in any case.
+        image: How images are stored.
+        images: How the images of single fields are stored, by the field's name.
+        page_size: The size of a page; no sample can be larger.
+        threads: The number of threads that encode; by default one a core.
+        on_damaged: ``"fail"`` ends with the first exception of the dataset, or the first image that can't be read;
+            ``"skip"`` leaves such samples out and lists them in the report. Values of a wrong type are errors in any
+            case, and so are exceptions of an iterator, which can't go on after one.
+        progress: ``"auto"`` shows a bar of tqdm, if that is installed and stderr is a terminal. A function gets the
+            number of samples that are done, and of all or None.
+        start_method: How processes are started; by default ``"forkserver"``, or ``"spawn"`` where there is none.
+        overwrite: Replaces a file that exists.
+    """
+    if isinstance(samples, (str, os.PathLike)):
+        report = folder(
+            samples,
+            out,
+            image=image,
+            images=images,
+            page_size=page_size,
+            threads=threads,
+            on_damaged=on_damaged,
+            progress=progress,
+            overwrite=overwrite,
+        )
+        return report.written
+    if isinstance(samples, Mapping):
+        raise ConfigError("samples is a mapping, expected a dataset or an iterable of samples")
+    workers = _whole("workers", workers)
+    if on_damaged not in ("fail", "skip"):
+        raise ConfigError(f"on_damaged is {on_damaged!r}, expected 'fail' or 'skip'")
+    options = _options(threads, on_damaged, image, images, page_size)
+    path = _free(out, overwrite)
+    skip = on_damaged == "skip"
+    samples, fields, classes = _adapted(samples, fields)
+    is_indexed = _is_indexed(samples)
+    if workers and not is_indexed:
+        raise ConfigError(
+            f"workers={workers} need a dataset with __len__ and __getitem__, which {type(samples).__name__} is not: "
+            "write it with workers=0"
+        )
+    count: int | None
+    if is_indexed:
+        count = len(samples)
+        specs = _first_specs(samples, count, fields, skip)
+        rows = Rows(specs)
+        if workers:
+            chunks = read(samples, rows, count, workers, skip, start_method)
+        else:
+            chunks = _indexed(samples, rows, count, skip)
+    else:
+        iterator = iter(samples)
+        count = _length_hint(samples)
+        first = list(_take_one(iterator))
+        if not first and fields is None:
+            raise ConfigError("there are no samples, and fields= does not say what they would be")
+        specs = fields_of(fields, first[0] if first else tuple(None for _ in fields or ()))
+        chunks = _iterated(first, iterator, Rows(specs))
+    try:
+        # The processes are started before there are threads to write.
+        first_chunk = next(chunks)
+        with _Shown(progress) as shown:
+            writer = _fuseloop.Writer(path, specs, options, count)
+            try:
+                for chunk in chain([first_chunk], chunks):
+                    if not writer.push(chunk, shown):
+                        break
+                found = writer.finish(shown, _class_list(classes, specs))
+            except BaseException:
+                writer.abort()
+                raise
+    finally:
+        chunks.close()
+    return _report(WriteReport, found)
+
+
+def _is_indexed(samples: Any) -> bool:
+    """True for a dataset with samples by number. IterableDataset of torch has a ``__getitem__`` that only raises."""
+    is_iterable = any(base.__name__ == "IterableDataset" for base in type(samples).__mro__)
+    return hasattr(samples, "__getitem__") and hasattr(samples, "__len__") and not is_iterable
+
+
+def _adapted(samples: Any, fields: Any) -> tuple[Any, Any, Sequence[str] | None]:
+    """Replaces datasets of known libraries by what needs less work, and finds the names of the classes."""
+    module = type(samples).__module__
+    if isinstance(samples, Dataset):
+        return samples, fields if fields is not None else _specs_of(samples), _class_sequence(samples.classes)
+    if module == "torchvision.datasets.folder" and type(samples).__name__ == "ImageFolder":
+        plain = all(getattr(samples, name, None) is None for name in ("transform", "target_transform", "transforms"))
+        if plain and all(name.lower().endswith((".jpg", ".jpeg", ".png")) for name, _ in samples.samples):
+            return _Files(samples.samples), fields if fields is not None else ["image", "label"], samples.classes
+        return samples, fields, samples.classes
+    if module.partition(".")[0] == "datasets" and hasattr(samples, "features") and hasattr(samples, "cast_column"):
+        names = None
+        for name, feature in dict(samples.features).items():
+            if type(feature).__name__ == "Image" and getattr(feature, "decode", True):
+                samples = samples.cast_column(name, type(feature)(decode=False))
+            elif type(feature).__name__ == "ClassLabel" and names is None:
+                names = list(feature.names)
+        return samples, fields, names
+    classes = getattr(samples, "classes", None)
+    if isinstance(classes, (list, tuple)) and all(isinstance(name, str) for name in classes):
+        return samples, fields, classes
+    return samples, fields, None
+
+
+class _Files:
+    """The files and labels of a folder: their images are read by the threads that encode."""
+
+    def __init__(self, samples: Sequence[tuple[str, int]]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> tuple[Path, int]:
+        path, label = self._samples[index]
+        return Path(path), label
+
+
+def _specs_of(dataset: Dataset) -> dict[str, Any]:
+    """Returns the fields of a dataset of Fuseloop."""
+    specs: dict[str, Any] = {}
+    for name, kind in dataset.fields.items():
+        if kind[:1] in "<>|":
+            dtype, _, shape = kind.partition(" ")
+            sides = [int(side) for side in shape.strip("[]").split(",") if side.strip()]
+            specs[name] = Spec(name, "array", dtype, tuple(sides))
+        else:
+            specs[name] = kind
+    return specs
+
+
+def _class_sequence(classes: dict[int, str]) -> Sequence[str] | None:
+    return [classes[number] for number in range(len(classes))] if list(classes) == list(range(len(classes))) else None
+
+
+def _class_list(classes: Sequence[str] | None, specs: Sequence[Spec]) -> list[tuple[int, str]] | None:
+    """Returns the names of the classes, if there is one field that can hold their numbers."""
+    if not classes or sum(spec.kind == "int" for spec in specs) != 1:
+        return None
+    return list(enumerate(classes))
+
+
+def _first_specs(samples: Any, count: int, fields: Any, skip: bool) -> list[Spec]:
+    if isinstance(fields, Mapping) and None not in fields.values():
+        return fields_of(fields, ())
+    for index in range(count):
+        try:
+            return fields_of(fields, samples[index])
+        except FuseloopError:
+            raise
+        except Exception as error:
+            if not skip:
+                error.add_note(f"fuseloop: sample {index}")
+                raise
+    raise ConfigError(
+        "no sample can be read, and fields= does not say what they would be"
+        if count
+        else "there are no samples, and fields= does not say what they would be"
+    )
+
+
+def _length_hint(samples: Any) -> int | None:
+    """Returns how many samples an iterable says it has."""
+    try:
+        return len(samples)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _take_one(iterator: Iterator[Any]) -> Iterator[Any]:
+    for sample in iterator:
+        yield sample
+        return
+
+
+class _Chunks:
+    """Collects rows to chunks: not too many, not too large, not too late."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows: list[Any] = []
+        self._bytes, self._started = 0, time.monotonic()
+
+    def add(self, row: Any) -> list[Any] | None:
+        """Adds a row, and returns the chunk if it is complete."""
+        self._rows.append(row)
+        self._bytes += size(row)
+        is_late = time.monotonic() - self._started > _CHUNK_SECONDS
+        return self.end() if len(self._rows) >= CHUNK or self._bytes >= _CHUNK_BYTES or is_late else None
+
+    def end(self) -> list[Any]:
+        rows = self._rows
+        self._begin()
+        return rows
+
+
+def _indexed(samples: Any, rows: Rows, count: int, skip: bool) -> Generator[list[Any], None, None]:
+    chunks = _Chunks()
+    for index in range(count):
+        try:
+            row = row_or_error(samples, rows, index, skip)
+        except Exception as error:
+            if not isinstance(error, FuseloopError):
+                error.add_note(f"fuseloop: sample {index}")
+            raise
+        if (chunk := chunks.add(row)) is not None:
+            yield chunk
+    yield chunks.end()
+
+
+def _iterated(first: list[Any], rest: Iterator[Any], rows: Rows) -> Generator[list[Any], None, None]:
+    chunks, index = _Chunks(), 0
+    for samples in (first, rest):
+        for sample in samples:
+            if (chunk := chunks.add(rows(sample, index))) is not None:
+                yield chunk
+            index += 1
+    yield chunks.end()
+
+
+# Folders and other datasets
+
+
+def folder(
+    dir: _PathLike,
+    out: _PathLike,
+    *,
+    image: Image = Image(),
+    images: Mapping[str, Image] | None = None,
+    page_size: int | str = "8MiB",
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    links: Literal["follow", "within", "refuse"] = "follow",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> FolderReport:
+    """Writes a folder of JPEGs and PNGs, or a table of them, to a ``.beton`` file.
+
+    The sub-folders are the classes. A table is a CSV or TSV file with lines of ``path,label``. The names of the classes
+    are written beside the file. ``links`` says which symbolic links are followed: all, those within the folder, none.
+    The other arguments are those of :func:`write`.
+    """
+    options = _options(threads, on_damaged, image, images, page_size, links)
+    path = _free(out, overwrite)
+    with _Shown(progress) as shown:
+        return _report(FolderReport, _fuseloop.write_folder(os.fspath(dir), path, options, shown))
+
+
+def convert(
+    source: _PathLike | Dataset,
+    dst: _PathLike,
+    *,
+    max_samples: int | None = None,
+    max_bytes: int | str | None = None,
+    shards: int | None = None,
+    image: Image = Image(),
+    rename: Mapping[str, str] | None = None,
+    page_size: int | str = "8MiB",
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> ConvertReport:
+    """Converts a dataset to the format that the name of ``dst`` tells: ``x.beton``, ``x-{000000}.tar``,
+    ``x-{00000}-of-{N}.tfrecord``, or a folder of images.
+
+    A conversion that was interrupted goes on when it is called again: what is whole is kept.
+
+    Args:
+        source: A dataset, or its name.
+        dst: What to write.
+        max_samples: The most samples of a shard.
+        max_bytes: The most bytes of a shard.
+        shards: The number of shards, instead.
+        image: How images are stored; by default nothing is lost.
+        rename: New names of fields.
+        page_size: The size of a page of a ``.beton`` file.
+        threads: The number of threads; by default one a core.
+        on_damaged: ``"skip"`` leaves samples out that can't be read.
+        progress: See :func:`write`.
+        overwrite: Replaces what is there.
+    """
+    options = _options(threads, on_damaged, image, None, page_size)
+    options |= {
+        "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
+        "max_bytes": None if max_bytes is None else _bytes("max_bytes", max_bytes),
+        "shards": None if shards is None else _whole("shards", shards, 1),
+        "rename": list((rename or {}).items()),
+        "overwrite": bool(overwrite),
+    }
+    dataset = source if isinstance(source, Dataset) else Dataset.open(source)
+    with _Shown(progress) as shown:
+        return _report(ConvertReport, _fuseloop.convert(dataset, os.fspath(dst), options, shown))
+
+
+def recut(
+    src: _PathLike,
+    out: _PathLike,
+    tile: int | Literal["row"] = 32,
+    *,
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    links: Literal["follow", "within", "refuse"] = "follow",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> WriteReport | RecutFolderReport:
+    """Copies a ``.beton`` file, or a folder, with its JPEGs re-cut, so that crops decode in less time. No pixel
+    changes. Files of a folder that exist are replaced."""
+    options = _options(threads, on_damaged, links=links)
+    is_folder = os.path.isdir(src)
+    path = os.fspath(out) if is_folder else _free(out, overwrite)
+    with _Shown(progress, "files" if is_folder else "samples") as shown:
+        found = _fuseloop.recut(os.fspath(src), path, str(tile), options, shown)
+    return _report(RecutFolderReport if is_folder else WriteReport, found)
+
+
+def concat(
+    parts: Iterable[_PathLike],
+    out: _PathLike,
+    *,
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> WriteReport:
+    """Writes the samples of several ``.beton`` files to one: all of the first, then all of the next. Their fields must
+    be the same; values are copied byte for byte."""
+    names = [os.fspath(part) for part in ([parts] if isinstance(parts, (str, os.PathLike)) else parts)]
+    path = _free(out, overwrite)
+    with _Shown(progress) as shown:
+        return _report(WriteReport, _fuseloop.concat(names, path, _options(threads, on_damaged), shown))
+
+
+def split(
+    src: _PathLike,
+    at: int | Sequence[float],
+    template: _PathLike | None = None,
+    *,
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> dict[str, WriteReport]:
+    """Splits a ``.beton`` file into files of consecutive samples, and returns the report of each by its path.
+
+    Args:
+        src: The file.
+        at: The number of files, or their shares: ``[0.9]`` makes nine tenths and one tenth.
+        template: Their names, such as ``"train-{000}.beton"``; by default ``SRC-{000}.beton`` beside ``src``.
+        threads: The number of threads.
+        on_damaged: ``"skip"`` leaves samples out that can't be read.
+        progress: See :func:`write`.
+        overwrite: Replaces files that exist.
+    """
+    options = {**_options(threads, on_damaged), "overwrite": bool(overwrite)}
+    name = os.fspath(src)
+    if template is None:
+        stem, extension = os.path.splitext(name)
+        template = f"{stem}-{{000}}{extension or '.beton'}"
+    is_count = hasattr(at, "__index__")
+    parts = _whole("at", at, 1) if is_count else None
+    shares = [] if is_count else [float(share) for share in at]  # type: ignore[union-attr]
+    with _Shown(progress) as shown:
+        found = _fuseloop.split(name, parts, shares, os.fspath(template), options, shown)
+    return {os.fspath(path): _report(WriteReport, one) for path, one in found}
+
+
+def subset(
+    src: _PathLike,
+    out: _PathLike,
+    indices: Iterable[int],
+    *,
+    threads: int | None = None,
+    on_damaged: OnDamaged = "fail",
+    progress: Progress = "auto",
+    overwrite: bool = False,
+) -> WriteReport:
+    """Writes some samples of a ``.beton`` file to another, in the order given. Values are copied byte for byte."""
+    samples = [_whole("indices", index) for index in indices]
+    path = _free(out, overwrite)
+    with _Shown(progress) as shown:
+        found = _fuseloop.subset(os.fspath(src), samples, path, _options(threads, on_damaged), shown)
+    return _report(WriteReport, found)
+
+
+def index(
+    name: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", progress: Progress = "auto"
+) -> IndexReport:
+    """Writes an index beside each shard that ``name`` stands for, or the listing of a folder, so that they open
+    faster."""
+    with _Shown(progress, "shards") as shown:
+        return _report(IndexReport, _fuseloop.index(os.fspath(name), links, shown))

@@ -1,0 +1,310 @@
+//! Datasets with options, streams, and datasets whose samples come from Python.
+
+use crate::call::detached;
+use crate::dataset::{Dataset, to_python};
+use crate::errors::{self, Raised};
+use crate::rows;
+use crate::write::links;
+use fuseloop::SampleId;
+use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
+use fuseloop::source::{
+    self, As, BoxError, ClassNames, Concat, Feature, FieldSpec, FolderOptions, Generator,
+    OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Runs `work` with the interpreter, on a thread of the library. An exception becomes an error that is raised again
+/// as it is.
+fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
+    let done = Python::try_attach(work).ok_or("the interpreter has ended")?;
+    Ok(done.map_err(Raised)?)
+}
+
+/// Opens a folder or a table of images.
+#[pyfunction]
+pub(crate) fn open_folder(
+    py: Python<'_>,
+    path: PathBuf,
+    link_word: &str,
+    listing: Option<PathBuf>,
+) -> PyResult<Dataset> {
+    let mut options = FolderOptions::default().links(links(py, Some(link_word))?);
+    if let Some(listing) = listing {
+        options = options.listing(listing);
+    }
+    let open = || source::Folder::open(&path, &options);
+    Ok(Dataset::new(source::Dataset::Folder(Arc::new(detached(py, open)?))))
+}
+
+/// Opens a `.beton` file, whatever it is called.
+#[pyfunction]
+pub(crate) fn open_beton(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
+    let open = || source::Beton::open(&path, &source::OpenOptions::default());
+    Ok(Dataset::new(source::Dataset::Beton(Arc::new(detached(py, open)?))))
+}
+
+/// Opens tar shards: of each field its name, the extensions that may have it, and its kind.
+#[pyfunction]
+pub(crate) fn open_tar(
+    py: Python<'_>,
+    name: &str,
+    fields: Vec<(String, String, String)>,
+    is_packed: bool,
+) -> PyResult<Dataset> {
+    let mut options = TarOptions::default();
+    for (field, extensions, kind) in fields {
+        let kind = match kind.as_str() {
+            "image" => As::Image,
+            "int" => As::Int,
+            "float" => As::Float,
+            "bytes" => As::Bytes,
+            "json" => As::Json,
+            "array" => As::NdArray,
+            other => return Err(unknown(py, &field, other)),
+        };
+        options = options.field(&field, &extensions, kind);
+    }
+    Ok(Dataset::new(if is_packed {
+        source::Dataset::Stream(detached(py, || TarStream::open(name, &options))?.into())
+    } else {
+        source::Dataset::Source(Arc::new(detached(py, || Tar::open(name, &options))?))
+    }))
+}
+
+/// Opens TFRecord files: of each feature its name, its kind, the number of its values, and the number of steps of a
+/// list of features.
+#[pyfunction]
+pub(crate) fn open_tfrecord(
+    py: Python<'_>,
+    name: &str,
+    features: Vec<(String, String, Option<u64>)>,
+    is_packed: bool,
+) -> PyResult<Dataset> {
+    let mut options = TfOptions::default();
+    for (field, kind, len) in features {
+        let feature = match (kind.as_str(), len) {
+            ("image", None) => Feature::Image,
+            ("bytes", None) => Feature::Bytes,
+            ("int", None) => Feature::Int,
+            ("float", None) => Feature::Float,
+            ("ints", None) => Feature::RaggedInts,
+            ("floats", None) => Feature::RaggedFloats,
+            ("ints", Some(len)) => Feature::Ints { len },
+            ("floats", Some(len)) => Feature::Floats { len },
+            (other, _) => return Err(unknown(py, &field, other)),
+        };
+        options = options.feature(&field, feature);
+    }
+    Ok(Dataset::new(if is_packed {
+        source::Dataset::Stream(detached(py, || TfRecordStream::open(name, &options))?.into())
+    } else {
+        source::Dataset::Source(Arc::new(detached(py, || TfRecords::open(name, &options))?))
+    }))
+}
+
+fn unknown(py: Python<'_>, field: &str, kind: &str) -> PyErr {
+    errors::setting(py, &format!("field {field}: no kind '{kind}'"))
+}
+
+/// Joins datasets one after another.
+#[pyfunction]
+pub(crate) fn join(py: Python<'_>, parts: Vec<PyRef<'_, Dataset>>) -> PyResult<Dataset> {
+    let sources = parts.iter().map(|part| part.dataset.source()).collect::<Option<Vec<_>>>();
+    let sources = sources.ok_or_else(|| {
+        errors::setting(py, "a stream among the datasets: concatenate streams by Stream.concat")
+    })?;
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(detached(py, || Concat::new(sources))?))))
+}
+
+fn stream_of(dataset: &Dataset) -> Stream {
+    match (&*dataset.dataset, dataset.dataset.source()) {
+        (source::Dataset::Stream(stream), _) => stream.clone(),
+        (_, Some(source)) => Stream::of(source),
+        // Whatever is no stream is a source.
+        (_, None) => unreachable!("a dataset is a stream or a source"),
+    }
+}
+
+fn option<'py, T>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match options.get_item(name)? {
+        Some(value) => value.extract::<T>(),
+        None => Err(errors::setting(options.py(), &format!("no value of {name}"))),
+    }
+}
+
+/// A function of Python that gets the values of a sample by field.
+struct Function {
+    call: Py<PyAny>,
+    fields: Vec<FieldSpec>,
+}
+
+impl Function {
+    fn call<'py>(&self, py: Python<'py>, record: &[OwnedValue]) -> PyResult<Bound<'py, PyAny>> {
+        let values = PyDict::new(py);
+        for (field, value) in self.fields.iter().zip(record) {
+            values.set_item(&field.name, to_python(py, field, value)?)?;
+        }
+        self.call.bind(py).call1((values,))
+    }
+}
+
+fn function(options: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
+    match options.get_item("function")? {
+        Some(function) => Ok(function.unbind()),
+        None => Err(errors::setting(options.py(), "no function")),
+    }
+}
+
+/// Makes a stream of others.
+#[pyfunction]
+pub(crate) fn stream(
+    py: Python<'_>,
+    op: &str,
+    parts: Vec<PyRef<'_, Dataset>>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Dataset> {
+    let mut streams: Vec<Stream> = parts.iter().map(|part| stream_of(part)).collect();
+    let made = match op {
+        "concat" => detached(py, || Stream::concat(streams))?,
+        "zip" => detached(py, || Stream::zip(streams))?,
+        "mix" => {
+            let weights: Vec<f64> = option(options, "weights")?;
+            let end: String = option(options, "end")?;
+            let end = if end == "first" { MixEnd::First } else { MixEnd::Last };
+            detached(py, || Stream::mix(streams.into_iter().zip(weights), end))?
+        }
+        "interleave" => {
+            let settings = Interleave {
+                cycle_length: option(options, "cycle_length")?,
+                block_length: option(options, "block_length")?,
+                reads: option(options, "threads")?,
+                deterministic: option(options, "deterministic")?,
+                shuffle: option(options, "shuffle")?,
+            };
+            detached(py, || Stream::interleave(streams, settings))?
+        }
+        _ => {
+            let one = streams.pop().ok_or_else(|| errors::setting(py, "no stream"))?;
+            changed(py, op, one, options)?
+        }
+    };
+    Ok(Dataset::new(source::Dataset::Stream(made)))
+}
+
+/// Makes a stream of one other.
+fn changed(
+    py: Python<'_>,
+    op: &str,
+    from: Stream,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Stream> {
+    Ok(match op {
+        "of" => from,
+        "shuffle" => from.shuffle(option(options, "buffer_size")?),
+        "repeat" => match option::<Option<u64>>(options, "times")? {
+            Some(times) => from.repeat(times),
+            None => from.repeat_forever(),
+        },
+        "take" => from.take(option(options, "items")?),
+        "skip" => from.skip(option(options, "items")?),
+        "with_epoch" => from.with_epoch(option(options, "items")?),
+        "prefetch" => from.prefetch(option(options, "items")?),
+        "cache_in_memory" => from.cache_in_memory(option(options, "max_bytes")?),
+        "cache_file" => {
+            let path: PathBuf = option(options, "path")?;
+            from.cache_file(path, option(options, "max_bytes")?)
+        }
+        "filter" => {
+            let fields = from.fields().to_vec();
+            let keep = Function { call: function(options)?, fields };
+            from.try_filter(move |record| attached(|py| keep.call(py, record)?.is_truthy()))
+        }
+        "map" => {
+            let fields = match options.get_item("fields")? {
+                Some(given) if !given.is_none() => rows::fields(&given)?,
+                _ => from.fields().to_vec(),
+            };
+            let own = from.fields().to_vec();
+            let map = Function { call: function(options)?, fields: own };
+            let specs = fields.clone();
+            from.map(fields, move |record| {
+                attached(|py| rows::record(&specs, &map.call(py, &record)?))
+            })
+        }
+        other => return Err(errors::setting(py, &format!("no stream op '{other}'"))),
+    })
+}
+
+/// A dataset whose samples Python reads.
+struct PythonSource {
+    /// Returns the row of a sample.
+    row: Py<PyAny>,
+    fields: Vec<FieldSpec>,
+    samples: u64,
+    name: String,
+    classes: Option<ClassNames>,
+}
+
+impl Source for PythonSource {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        attached(|py| rows::record(&self.fields, &self.row.bind(py).call1((sample.0,))?))
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(self.classes.clone())
+    }
+}
+
+/// Makes a dataset of a function that returns the row of a sample.
+#[pyfunction]
+pub(crate) fn python_dataset(
+    row: Py<PyAny>,
+    fields: &Bound<'_, PyAny>,
+    samples: u64,
+    name: String,
+    classes: Option<Vec<(i64, String)>>,
+) -> PyResult<Dataset> {
+    let fields = rows::fields(fields)?;
+    let classes = classes.map(|names| names.into_iter().collect());
+    let source = PythonSource { row, fields, samples, name, classes };
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
+}
+
+/// Makes a dataset of a function that returns the row of a sample of an epoch. Threads call it ahead.
+#[pyfunction]
+pub(crate) fn generated_dataset(
+    py: Python<'_>,
+    row: Py<PyAny>,
+    fields: &Bound<'_, PyAny>,
+    samples: u64,
+    threads: (usize, usize),
+    name: &str,
+) -> PyResult<Dataset> {
+    let fields = rows::fields(fields)?;
+    let specs = fields.clone();
+    let make = move |epoch: fuseloop::Epoch, sample: u64| {
+        attached(|py| rows::record(&specs, &row.bind(py).call1((epoch.index(), sample))?))
+    };
+    let (producers, capacity) = threads;
+    let generator = Generator::new(producers, capacity).name(name);
+    let source = detached(py, || generator.source(fields, samples, make))?;
+    Ok(Dataset::new(source::Dataset::Source(Arc::new(source))))
+}

@@ -1,0 +1,77 @@
+//! Long calls of the library that Ctrl-C can end.
+
+use crate::call::caught;
+use crate::errors;
+use fuseloop::write::CancelFlag;
+use pyo3::prelude::*;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a call waits before it looks for signals.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
+
+/// How long a cancelled call is waited for. Most end within the time for one image; a listing of a large folder
+/// goes on, writes nothing, and ends by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A call of the library on a thread of its own.
+pub(crate) struct Task<T> {
+    outcome: Receiver<Result<Result<T, fuseloop::Error>, String>>,
+    cancel: CancelFlag,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts `work`, which `cancel` can end.
+    pub(crate) fn start(
+        cancel: CancelFlag,
+        work: impl FnOnce() -> Result<T, fuseloop::Error> + Send + 'static,
+    ) -> PyResult<Self> {
+        let (sender, outcome) = sync_channel(1);
+        let work = move || {
+            // The receiver is gone if nobody waits any more.
+            let _ = sender.send(caught(work));
+        };
+        thread::Builder::new().name("fuseloop-call".to_owned()).spawn(work)?;
+        Ok(Self { outcome, cancel })
+    }
+
+    /// Waits for the result. Between steps, signals are handled and `each_step` is called: an exception of either
+    /// cancels the call.
+    pub(crate) fn wait(
+        mut self,
+        py: Python<'_>,
+        mut each_step: impl FnMut() -> PyResult<()>,
+    ) -> PyResult<T> {
+        loop {
+            let outcome = &mut self.outcome;
+            match py.detach(move || outcome.recv_timeout(STEP)) {
+                Ok(Ok(done)) => return done.map_err(|error| errors::raised(py, &error)),
+                Ok(Err(panic)) => return Err(errors::internal(py, &panic)),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(raised) = py.check_signals().and_then(|()| each_step()) {
+                        self.abort(py);
+                        return Err(raised);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(errors::internal(py, "a thread ended without its result"));
+                }
+            }
+        }
+    }
+
+    /// Cancels the call and waits for its end.
+    pub(crate) fn abort(mut self, py: Python<'_>) {
+        self.cancel.cancel();
+        let outcome = &mut self.outcome;
+        // Its error is that it was cancelled.
+        let _ = py.detach(move || outcome.recv_timeout(PATIENCE));
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}

@@ -1,0 +1,646 @@
+//! Writing datasets: samples from Python, folders, conversions.
+//!
+//! ```text
+//! caller's thread: push(rows) ─▶ RowQueue ─▶ writer's thread: try_write_iter ─▶ encoding threads
+//! ```
+//!
+//! Python's code runs on the caller's thread alone, so an exception in it never passes through the library: the
+//! caller then calls `abort`. The writer's thread never calls Python.
+
+use crate::errors;
+use crate::rows;
+use crate::task::{STEP, Task};
+use fuseloop::internals::source::saved_listing;
+use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
+use fuseloop::recut::Tile;
+use fuseloop::source::{
+    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source, index_shards,
+};
+use fuseloop::write::{
+    self, CancelFlag, ConvertOptions, FieldValue, Ignored, ImageOptions, LinkCounts, Links,
+    OnUnreadable, ProgressFn, RecutOptions, Reencoded, SkippedSample, WriteMode, WriteOptions,
+    WriteReport,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The chunks of rows that wait for the writer's thread.
+const CHUNKS_AHEAD: usize = 2;
+
+type Row = Result<Vec<FieldValue>, BoxError>;
+
+/// A queue of chunks of rows, from the caller's thread to the writer's.
+#[derive(Default)]
+struct RowQueue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    chunks: VecDeque<Vec<Row>>,
+    /// True if there will be no more chunks.
+    is_closed: bool,
+    /// True if the writer has ended.
+    is_over: bool,
+}
+
+enum Pushed {
+    Taken,
+    Full,
+    Over,
+}
+
+impl RowQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a chunk out of `chunk` if there is space for it before `patience` is over.
+    fn push(&self, chunk: &mut Vec<Row>, patience: Duration) -> Pushed {
+        let has_no_space =
+            |state: &mut QueueState| !state.is_over && state.chunks.len() >= CHUNKS_AHEAD;
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, has_no_space);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.is_over {
+            return Pushed::Over;
+        }
+        if state.chunks.len() >= CHUNKS_AHEAD {
+            return Pushed::Full;
+        }
+        state.chunks.push_back(std::mem::take(chunk));
+        self.changed.notify_all();
+        Pushed::Taken
+    }
+
+    /// Waits for the next chunk; `None` is the end.
+    fn pop(&self) -> Option<Vec<Row>> {
+        let is_empty = |state: &mut QueueState| state.chunks.is_empty() && !state.is_closed;
+        let waited = self.changed.wait_while(self.lock(), is_empty);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let chunk = state.chunks.pop_front();
+        self.changed.notify_all();
+        chunk
+    }
+
+    fn close(&self, drop_chunks: bool) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        if drop_chunks {
+            state.chunks.clear();
+        }
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+/// The rows of a queue, for the library.
+struct Rows {
+    queue: Arc<RowQueue>,
+    chunk: std::vec::IntoIter<Row>,
+    /// The number of rows that are announced and have not come.
+    left: Option<usize>,
+}
+
+impl Iterator for Rows {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        let row = loop {
+            match self.chunk.next() {
+                Some(row) => break row,
+                None => self.chunk = self.queue.pop()?.into_iter(),
+            }
+        };
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        Some(row)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.map_or((0, None), |left| (left, Some(left)))
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.queue.end();
+    }
+}
+
+/// Counts what is done, on the threads of a write, for the caller's thread to report.
+#[derive(Default)]
+struct Done {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Done {
+    fn counter(self: &Arc<Self>) -> ProgressFn {
+        let this = Arc::clone(self);
+        ProgressFn::new(move |progress| {
+            this.done.fetch_max(progress.done + progress.resumed, Ordering::Relaxed);
+            this.total.store(progress.total.unwrap_or(0), Ordering::Relaxed);
+        })
+    }
+
+    /// Tells Python's function how many samples are done, and of how many.
+    fn tell(&self, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let Some(progress) = progress else { return Ok(()) };
+        let total = self.total.load(Ordering::Relaxed);
+        let total = Some(total).filter(|&total| total > 0);
+        progress.call1((self.done.load(Ordering::Relaxed), total)).map(drop)
+    }
+}
+
+/// Writes a `.beton` file of the rows that are pushed.
+#[pyclass(frozen, module = "fuseloop._fuseloop")]
+pub(crate) struct Writer {
+    fields: Vec<FieldSpec>,
+    out: PathBuf,
+    queue: Arc<RowQueue>,
+    done: Arc<Done>,
+    task: Mutex<Option<Task<WriteReport>>>,
+}
+
+impl Writer {
+    fn take(&self) -> Option<Task<WriteReport>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl Writer {
+    #[new]
+    fn new(
+        out: PathBuf,
+        fields: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        total: Option<usize>,
+    ) -> PyResult<Self> {
+        let fields = rows::fields(fields)?;
+        let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+        let options = write_options(options, &cancel, &done)?;
+        let queue = Arc::<RowQueue>::default();
+        let rows = Rows { queue: Arc::clone(&queue), chunk: vec![].into_iter(), left: total };
+        let (specs, path) = (fields.clone(), out.clone());
+        let task =
+            Task::start(cancel, move || write::try_write_iter(rows, &specs, &path, &options))?;
+        Ok(Self { fields, out, queue, done, task: Mutex::new(Some(task)) })
+    }
+
+    /// Adds rows: tuples of values, or the texts of errors for samples that can't be read. Returns false if the
+    /// write has failed: `finish` raises its error.
+    fn push(
+        &self,
+        py: Python<'_>,
+        given: &Bound<'_, PyList>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let mut chunk = Vec::with_capacity(given.len());
+        for row in given {
+            chunk.push(match row.cast::<PyString>() {
+                Ok(error) => Err(error.extract::<String>()?.into()),
+                Err(_) => Ok(rows::values(&self.fields, &row)?),
+            });
+        }
+        loop {
+            match py.detach(|| self.queue.push(&mut chunk, STEP)) {
+                Pushed::Taken => {
+                    self.done.tell(progress)?;
+                    return Ok(true);
+                }
+                Pushed::Over => return Ok(false),
+                Pushed::Full => {
+                    py.check_signals()?;
+                    self.done.tell(progress)?;
+                }
+            }
+        }
+    }
+
+    /// Waits until all rows are written. `classes` are the names of the classes by their numbers.
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<&Bound<'py, PyAny>>,
+        classes: Option<Vec<(i64, String)>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.queue.close(false);
+        let task = self.take().ok_or_else(|| errors::setting(py, "the writer was closed"))?;
+        let report = task.wait(py, || self.done.tell(progress)).inspect_err(|_| {
+            self.queue.close(true);
+        })?;
+        if let Some(classes) = classes {
+            let names: ClassNames = classes.into_iter().collect();
+            let named = py.detach(|| name_classes(&self.out, &names));
+            named.map_err(|error| errors::raised(py, &error))?;
+        }
+        self.done.tell(progress)?;
+        written(py, &report)
+    }
+
+    /// Ends the write. Nothing of it stays.
+    fn abort(&self, py: Python<'_>) {
+        self.queue.close(true);
+        if let Some(task) = self.take() {
+            task.abort(py);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.close(true);
+    }
+}
+
+// Options
+
+fn given<'py, T>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match options.get_item(name)? {
+        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>()?)),
+        _ => Ok(None),
+    }
+}
+
+fn flag(options: &Bound<'_, PyDict>, name: &str) -> PyResult<bool> {
+    Ok(given::<bool>(options, name)?.unwrap_or(false))
+}
+
+fn threads(options: &Bound<'_, PyDict>) -> PyResult<Option<NonZeroUsize>> {
+    Ok(given::<usize>(options, "threads")?.and_then(NonZeroUsize::new))
+}
+
+fn damaged(options: &Bound<'_, PyDict>) -> PyResult<OnUnreadable> {
+    match given::<String>(options, "on_damaged")?.as_deref() {
+        None | Some("fail") => Ok(OnUnreadable::Fail),
+        Some("skip") => Ok(OnUnreadable::Skip),
+        Some(other) => {
+            let text = format!("on_damaged is '{other}', expected 'fail' or 'skip'");
+            Err(errors::setting(options.py(), &text))
+        }
+    }
+}
+
+pub(crate) fn links(py: Python<'_>, word: Option<&str>) -> PyResult<Links> {
+    match word {
+        None | Some("follow") => Ok(Links::Follow),
+        Some("within") => Ok(Links::Within),
+        Some("refuse") => Ok(Links::Refuse),
+        Some(other) => {
+            let text = format!("links is '{other}', expected 'follow', 'within' or 'refuse'");
+            Err(errors::setting(py, &text))
+        }
+    }
+}
+
+fn tile(py: Python<'_>, text: &str) -> PyResult<Tile> {
+    text.parse::<Tile>().map_err(|error| errors::raised(py, &error))
+}
+
+fn image(given_image: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
+    let (py, options) = (given_image.py(), given_image.cast::<PyDict>()?);
+    let mode = given::<String>(options, "mode")?.unwrap_or_else(|| "lossless".to_owned());
+    let mode = match mode.as_str() {
+        "lossless" => WriteMode::Lossless,
+        "raw" => WriteMode::Raw,
+        "mask" => WriteMode::Mask,
+        "jpg" => WriteMode::Jpg,
+        "smart" => WriteMode::Smart { threshold: given(options, "threshold")? },
+        "proportion" => WriteMode::Proportion {
+            compress_probability: given(options, "probability")?.unwrap_or(0.5),
+        },
+        other => {
+            let text = format!(
+                "mode is '{other}', expected 'lossless', 'raw', 'mask', 'jpg', 'smart' or 'proportion'"
+            );
+            return Err(errors::setting(py, &text));
+        }
+    };
+    let cut = given::<String>(options, "tile")?;
+    Ok(ImageOptions {
+        mode,
+        max_resolution: given(options, "max_resolution")?,
+        quality: given(options, "quality")?,
+        verify: flag(options, "verify")?,
+        tile: cut.map(|text| tile(py, &text)).transpose()?,
+        seed: given(options, "seed")?.unwrap_or(0),
+    })
+}
+
+fn write_options(
+    options: &Bound<'_, PyDict>,
+    cancel: &CancelFlag,
+    done: &Arc<Done>,
+) -> PyResult<WriteOptions> {
+    let mut read = WriteOptions {
+        threads: threads(options)?,
+        damaged: damaged(options)?,
+        progress: done.counter(),
+        cancel: cancel.clone(),
+        links: links(options.py(), given::<String>(options, "links")?.as_deref())?,
+        ..WriteOptions::default()
+    };
+    if let Some(size) = given(options, "page_size")? {
+        read.page_size = size;
+    }
+    if let Some(one) = options.get_item("image")? {
+        read.image = image(&one)?;
+    }
+    if let Some(images) = options.get_item("images")? {
+        for (field, one) in images.cast::<PyDict>()? {
+            read.images.insert(field.extract()?, image(&one)?);
+        }
+    }
+    Ok(read)
+}
+
+// Reports
+
+fn dict<'py>(py: Python<'py>) -> Bound<'py, PyDict> {
+    PyDict::new(py)
+}
+
+fn written<'py>(py: Python<'py>, report: &WriteReport) -> PyResult<Bound<'py, PyDict>> {
+    let found = dict(py);
+    found.set_item("samples", report.samples)?;
+    found.set_item("skipped", skipped(&report.skipped.first))?;
+    found.set_item("skipped_count", report.skipped.count)?;
+    found.set_item("passed_through", report.passed_through)?;
+    found.set_item("reencoded", reencoded(&report.reencoded))?;
+    found.set_item("recut", report.recut)?;
+    found.set_item("recut_bytes", (report.recut_bytes.before, report.recut_bytes.after))?;
+    let unchanged = report.unchanged.first.iter();
+    let unchanged = unchanged.map(|one| (one.sample.0, one.cause.to_string()));
+    found.set_item("not_recut", unchanged.collect::<Vec<_>>())?;
+    found.set_item("not_recut_count", report.unchanged.count)?;
+    found.set_item("pages", report.pages)?;
+    found.set_item("bytes", report.bytes)?;
+    Ok(found)
+}
+
+type Skipped = (u64, Option<String>, String);
+
+fn skipped(list: &[SkippedSample]) -> Vec<Skipped> {
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let one = |one: &SkippedSample| (one.sample.0, one.path.as_ref().map(text), one.cause.clone());
+    list.iter().map(one).collect()
+}
+
+fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)> {
+    let word = |mode| match mode {
+        ImageMode::Jpeg => "jpeg",
+        ImageMode::Raw => "raw",
+        ImageMode::Png => "png",
+    };
+    list.iter().map(|one| (word(one.from), word(one.to), one.is_lossy, one.images)).collect()
+}
+
+fn add_folder(found: &Bound<'_, PyDict>, ignored: &Ignored, links: &LinkCounts) -> PyResult<()> {
+    let text =
+        |(path, reason): &(PathBuf, &'static str)| (path.to_string_lossy().into_owned(), *reason);
+    found.set_item("ignored", ignored.first.iter().map(text).collect::<Vec<_>>())?;
+    found.set_item("ignored_count", ignored.count)?;
+    let counts = dict(found.py());
+    counts.set_item("followed", links.followed)?;
+    counts.set_item("loops", links.loops)?;
+    counts.set_item("lost", links.lost)?;
+    counts.set_item("outside", links.outside)?;
+    counts.set_item("refused", links.refused)?;
+    found.set_item("links", counts)
+}
+
+/// Runs a call of the library that Ctrl-C ends, and tells `progress` of it.
+fn run<T: Send + 'static>(
+    py: Python<'_>,
+    cancel: CancelFlag,
+    done: &Done,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce() -> Result<T, fuseloop::Error> + Send + 'static,
+) -> PyResult<T> {
+    let result = Task::start(cancel, work)?.wait(py, || done.tell(progress))?;
+    done.tell(progress)?;
+    Ok(result)
+}
+
+// Functions
+
+/// Writes a folder or a table of images.
+#[pyfunction]
+pub(crate) fn write_folder<'py>(
+    py: Python<'py>,
+    dir: PathBuf,
+    out: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let options = write_options(options, &cancel, &done)?;
+    let work = move || write::write_folder(dir, out, &options);
+    let report = run(py, cancel, &done, progress, work)?;
+    let found = dict(py);
+    found.set_item("written", written(py, &report.written)?)?;
+    found.set_item("classes", &report.classes)?;
+    add_folder(&found, &report.ignored, &report.links)?;
+    Ok(found)
+}
+
+/// Converts a dataset to the format that the name of `dst` tells.
+#[pyfunction]
+pub(crate) fn convert<'py>(
+    py: Python<'py>,
+    dataset: &crate::dataset::Dataset,
+    dst: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let written = write_options(options, &cancel, &done)?;
+    let options = ConvertOptions {
+        max_samples: given(options, "max_samples")?,
+        max_bytes: given(options, "max_bytes")?,
+        shards: given(options, "shards")?,
+        image: written.image,
+        rename: given(options, "rename")?.unwrap_or_default(),
+        page_size: written.page_size,
+        threads: written.threads,
+        damaged: written.damaged,
+        overwrite: flag(options, "overwrite")?,
+        progress: written.progress,
+        cancel: cancel.clone(),
+    };
+    let dataset = dataset.dataset.clone();
+    let work = move || {
+        let source: Arc<dyn Source> = match dataset {
+            source::Dataset::Stream(stream) => {
+                // Compressed shards are read once more, to count their samples.
+                Arc::new(stream.counted(|_| ())?)
+            }
+            source::Dataset::Beton(beton) => beton,
+            source::Dataset::Folder(folder) => folder,
+            source::Dataset::Source(source) => source,
+        };
+        write::convert(&*source, dst, &options)
+    };
+    let report = run(py, cancel, &done, progress, work)?;
+    let found = dict(py);
+    found.set_item("samples", report.samples)?;
+    found.set_item("resumed", report.resumed)?;
+    found.set_item("skipped", skipped(&report.skipped.first))?;
+    found.set_item("skipped_count", report.skipped.count)?;
+    found.set_item("reencoded", reencoded(&report.reencoded))?;
+    found.set_item("renamed", &report.renamed)?;
+    found.set_item("files", report.files)?;
+    found.set_item("bytes", report.bytes)?;
+    found.set_item("notes", &report.notes)?;
+    Ok(found)
+}
+
+/// Re-cuts the JPEGs of a `.beton` file or of a folder.
+#[pyfunction]
+pub(crate) fn recut<'py>(
+    py: Python<'py>,
+    src: PathBuf,
+    out: PathBuf,
+    tile_width: &str,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let options = RecutOptions {
+        tile: tile(py, tile_width)?,
+        threads: threads(options)?,
+        damaged: damaged(options)?,
+        progress: done.counter(),
+        cancel: cancel.clone(),
+        links: links(py, given::<String>(options, "links")?.as_deref())?,
+        ..RecutOptions::default()
+    };
+    if !src.is_dir() {
+        let work = move || write::recut_beton(src, out, &options);
+        return written(py, &run(py, cancel, &done, progress, work)?);
+    }
+    let work = move || write::recut_folder(src, out, &options);
+    let report = run(py, cancel, &done, progress, work)?;
+    let found = dict(py);
+    found.set_item("recut", report.recut)?;
+    found.set_item("recut_bytes", (report.recut_bytes.before, report.recut_bytes.after))?;
+    let unchanged = report.unchanged.first.iter();
+    let unchanged =
+        unchanged.map(|one| (one.path.to_string_lossy().into_owned(), one.cause.to_string()));
+    found.set_item("not_recut", unchanged.collect::<Vec<_>>())?;
+    found.set_item("not_recut_count", report.unchanged.count)?;
+    found.set_item("copied", report.copied)?;
+    found.set_item("bytes", (report.bytes.before, report.bytes.after))?;
+    found.set_item("skipped", skipped(&report.skipped.first))?;
+    found.set_item("skipped_count", report.skipped.count)?;
+    add_folder(&found, &report.ignored, &report.links)?;
+    Ok(found)
+}
+
+/// Writes the samples of several `.beton` files to one.
+#[pyfunction]
+pub(crate) fn concat<'py>(
+    py: Python<'py>,
+    parts: Vec<PathBuf>,
+    out: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let options = write_options(options, &cancel, &done)?;
+    let work = move || concat_beton(&parts, out, &options);
+    written(py, &run(py, cancel, &done, progress, work)?)
+}
+
+/// Splits a `.beton` file: into a number of parts, or by shares.
+#[pyfunction]
+pub(crate) fn split<'py>(
+    py: Python<'py>,
+    src: PathBuf,
+    parts: Option<u64>,
+    shares: Vec<f64>,
+    template: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Vec<(PathBuf, Bound<'py, PyDict>)>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let overwrite = flag(options, "overwrite")?;
+    let options = write_options(options, &cancel, &done)?;
+    let how = parts.map_or(Split::At(shares), Split::Parts);
+    let work = move || split_beton(src, &how, template, overwrite, &options);
+    let reports = run(py, cancel, &done, progress, work)?;
+    reports.into_iter().map(|(path, report)| Ok((path, written(py, &report)?))).collect()
+}
+
+/// Writes some samples of a `.beton` file to another.
+#[pyfunction]
+pub(crate) fn subset<'py>(
+    py: Python<'py>,
+    src: PathBuf,
+    samples: Vec<u64>,
+    out: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let options = write_options(options, &cancel, &done)?;
+    let work = move || subset_beton(src, &samples, out, &options);
+    written(py, &run(py, cancel, &done, progress, work)?)
+}
+
+/// Writes indexes beside shards, or the listing of a folder.
+#[pyfunction]
+pub(crate) fn index<'py>(
+    py: Python<'py>,
+    name: PathBuf,
+    link_word: &str,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let (links, found) = (links(py, Some(link_word))?, dict(py));
+    if name.is_dir() {
+        let path = saved_listing(&name);
+        let listing = path.clone();
+        let work = move || {
+            let folder = Folder::open(&name, &FolderOptions::default().links(links))?;
+            folder.save_listing(&listing)?;
+            Ok(folder.len())
+        };
+        found.set_item("samples", run(py, cancel, &done, progress, work)?)?;
+        found.set_item("shards", 0)?;
+        found.set_item("bytes", size_of_file(&path))?;
+        return Ok(found);
+    }
+    let spec = name.to_string_lossy().into_owned();
+    let counts = Arc::clone(&done);
+    let work = move || {
+        let tell = |done: usize, of: usize| {
+            counts.done.fetch_max(done as u64, Ordering::Relaxed);
+            counts.total.store(of as u64, Ordering::Relaxed);
+        };
+        index_shards(&spec, &tell)
+    };
+    let report = run(py, cancel, &done, progress, work)?;
+    found.set_item("samples", report.samples)?;
+    found.set_item("shards", report.shards)?;
+    found.set_item("bytes", report.bytes)?;
+    Ok(found)
+}
+
+fn size_of_file(path: &Path) -> u64 {
+    path.metadata().map_or(0, |found| found.len())
+}

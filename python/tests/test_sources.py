@@ -1,0 +1,357 @@
+"""Datasets with options, streams, and datasets of Python's samples, through ``Dataset[i]`` and through loaders."""
+
+from __future__ import annotations
+
+import gc
+import io
+import pickle
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import picture, run_python
+
+import fuseloop as fl
+from fuseloop import ops, sources
+from fuseloop.sources import Stream
+from fuseloop.write import convert, index, write
+
+
+class Pictures:
+    """A map-style dataset that pickles by its number of samples."""
+
+    classes = ["even", "odd"]
+
+    def __init__(self, count: int = 40) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return picture(index, 24, 32), index % 2
+
+
+def make(epoch: int, sample: int) -> dict:
+    return {"n": 1000 * epoch + sample, "x": np.full((2, 2), sample, np.float32)}
+
+
+def is_odd(values: dict) -> bool:
+    return values["n"] % 2 == 1
+
+
+def tripled(values: dict) -> dict:
+    return {"n": 3 * values["n"], "text": str(values["n"])}
+
+
+def numbers(count: int, folder: Path, name: str = "n") -> fl.Dataset:
+    """A dataset of 0, 1, ... in a file."""
+    path = folder / f"{name}{count}.beton"
+    write([{name: k} for k in range(count)], path, overwrite=True, progress=None)
+    return sources.open(path)
+
+
+def played(dataset: fl.Dataset, epoch: int = 0) -> list[int]:
+    left_out = {field: None for field in ("text", "x") if field in dataset.fields}
+    loader = fl.Loader(dataset, batch_size=7, **left_out)
+    return [int(n) for batch in loader.epoch(epoch) for n in batch["n"].numpy()]
+
+
+# Datasets by name
+
+
+def test_each_format_opens(photos: Path, tmp_path: Path) -> None:
+    folder = sources.folder(photos, links="refuse")
+    assert len(folder) == 24 and folder.classes == {0: "bee", 1: "cow"}
+    convert(photos, tmp_path / "x.beton", progress=None)
+    assert len(sources.beton(tmp_path / "x.beton")) == 24
+    convert(photos, tmp_path / "x-{0}.tar", shards=2, progress=None)
+    tar = sources.tar(f"{tmp_path}/x-{{0..1}}.tar", {"picture": ("jpg;png", "image"), "label": ("cls", "int")})
+    assert tar.fields == {"picture": "image", "label": "int"} and len(tar) == 24
+    convert(photos, tmp_path / "x.tfrecord", progress=None)
+    records = sources.tfrecord(f"{tmp_path}/x.tfrecord", {"label": "int"})
+    assert records.fields == {"label": "int"}
+    assert records.column("label").tolist() == folder.column("label").tolist()
+    index(photos.parent / photos.name, progress=None)
+    both = sources.concat([folder, photos])
+    assert len(both) == 48
+    loader = fl.Loader(both, 48, image=[ops.Resize((8, 8))])
+    images = next(iter(loader))["image"].numpy()
+    assert np.array_equal(images[:24], images[24:])
+    for dataset in (folder, tar, records, both, sources.beton(tmp_path / "x.beton")):
+        again = pickle.loads(pickle.dumps(dataset))
+        assert type(again) is type(dataset) and again.fingerprint == dataset.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda photos: sources.folder(photos, links="some"), "'follow', 'within' or 'refuse'"),
+        (lambda photos: sources.tar("x.tar", {"a": "jpg"}), "expected extensions and a kind"),
+        (lambda photos: sources.tar("x.tar", {"a": ("jpg", "picture")}), "no kind 'picture'"),
+        (lambda photos: sources.tfrecord("x", {"a": "picture"}), "no kind 'picture'"),
+        (lambda photos: sources.concat(photos), "expected a list"),
+        (lambda photos: sources.concat([]), "concat"),
+        (lambda photos: sources.concat([7]), "not int"),
+        (lambda photos: sources.zip(photos, photos), "image"),
+        (lambda photos: Stream(photos).take(-1), "items is -1"),
+        (lambda photos: Stream(photos).filter(3), "expected a function"),
+        (lambda photos: Stream.mix([photos], [1, 2]), "2 weights for 1 streams"),
+        (lambda photos: Stream.mix([photos], [-1]), "weight"),
+        (lambda photos: Stream.mix([photos], end="middle"), "'first' or 'last'"),
+        (lambda photos: sources.from_python({1: 2}), "no dataset"),
+        (lambda photos: sources.from_python(iter([1])), "no dataset"),
+        (lambda photos: sources.from_python([]), "no samples"),
+        (lambda photos: sources.from_generator(3, None, 5), "expected a function"),
+        (lambda photos: fl.Loader(sources.concat([Stream(photos)])), "Stream.concat"),
+    ],
+)
+def test_bad_arguments_are_refused(photos: Path, call: object, message: str) -> None:
+    with pytest.raises(fl.errors.ConfigError, match=message):
+        call(photos)
+
+
+# Streams
+
+
+def test_streams_follow_their_definition(tmp_path: Path) -> None:
+    ten = numbers(10, tmp_path)
+    stream = Stream(ten)
+    assert played(stream) == list(range(10))
+    assert played(stream.skip(2).take(5)) == [2, 3, 4, 5, 6]
+    assert played(stream.repeat(2)) == [*range(10), *range(10)]
+    assert played(stream.repeat().take(25)) == [k % 10 for k in range(25)]
+    assert played(stream.with_epoch(12)) == [*range(10), 0, 1]
+    assert played(stream.filter(is_odd)) == [1, 3, 5, 7, 9]
+    assert played(stream.prefetch(4)) == list(range(10))
+    assert played(stream.concat(ten)) == [*range(10), *range(10)]
+    assert played(Stream.interleave([ten, stream], cycle_length=2)) == [k // 2 for k in range(20)]
+    assert sorted(played(Stream.mix([ten, ten], end="last"))) == sorted([*range(10), *range(10)])
+    shuffled = stream.shuffle(10)
+    assert played(shuffled) != played(shuffled, 1) and sorted(played(shuffled)) == list(range(10))
+    mapped = stream.map(tripled, {"n": "int", "text": "bytes"})
+    assert played(mapped) == [3 * k for k in range(10)]
+    zipped = sources.zip(ten, numbers(4, tmp_path, "m"))
+    batch = next(iter(fl.Loader(zipped, 4)))
+    assert batch["n"].numpy().tolist() == batch["m"].numpy().tolist() == [0, 1, 2, 3]
+    assert isinstance(mapped, Stream) and mapped.is_stream and repr(mapped).startswith("Stream('")
+    with pytest.raises(fl.errors.ConfigError, match="iterate over a loader"):
+        mapped[0]
+
+
+def test_caches_of_streams(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def counted(values: dict) -> dict:
+        calls.append(values["n"])
+        return values
+
+    ten = Stream(numbers(10, tmp_path)).map(counted)
+    cached = ten.cache_in_memory("1MiB")
+    loader = fl.Loader(cached, batch_size=5)
+    for _ in range(3):
+        assert [int(n) for batch in loader for n in batch["n"].numpy()] == list(range(10))
+    assert sorted(calls) == list(range(10))
+    kept = ten.cache_file(tmp_path / "kept.cache", "1MiB")
+    assert played(kept) == played(kept) == list(range(10))
+    assert (tmp_path / "kept.cache").exists()
+
+
+def test_streams_pickle(tmp_path: Path) -> None:
+    ten = numbers(10, tmp_path)
+    stream = Stream(ten).map(tripled, {"n": "int", "text": "bytes"}).shuffle(5).with_epoch(20)
+    again = pickle.loads(pickle.dumps(stream))
+    assert played(again) == played(stream) and isinstance(again, Stream)
+    loader = pickle.loads(pickle.dumps(fl.Loader(stream, 4, text=None)))
+    assert len(list(loader)) == 5
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(Stream(ten).filter(lambda values: True))
+
+
+@pytest.mark.parametrize("op", ["map", "filter"])
+def test_exceptions_of_functions_come_out_as_themselves(tmp_path: Path, op: str) -> None:
+    class Own(Exception):
+        pass
+
+    def fails(values: dict) -> dict:
+        if values["n"] == 8:
+            raise Own("of mine")
+        return values
+
+    stream = getattr(Stream(numbers(10, tmp_path)), op)(fails)
+    with pytest.raises(Own, match="of mine") as caught:
+        played(stream)
+    assert "fails" in [frame.name for frame in caught.traceback]
+    assert any("fuseloop" in note for note in caught.value.__notes__)
+    wrong = Stream(numbers(10, tmp_path)).map(lambda values: {"n": 0.5})
+    with pytest.raises(fl.errors.ConfigError, match="field n: expected an int, found float 0.5"):
+        played(wrong)
+
+
+# Samples from Python
+
+
+def test_a_dataset_of_python_gives_the_same_batches_as_a_file(tmp_path: Path) -> None:
+    write(Pictures(), tmp_path / "x.beton", progress=None)
+    image = [ops.RandomResizedCrop(16), ops.RandomHorizontalFlip(0.5)]
+    loaders = [
+        fl.Loader(dataset, batch_size=8, order="random", seed=3, image=image)
+        for dataset in (tmp_path / "x.beton", sources.from_python(Pictures()))
+    ]
+    for _ in range(2):
+        for one, other in zip(*loaders, strict=True):
+            assert np.array_equal(one["image"].numpy(), other["image"].numpy())
+            assert one["label"].numpy().tolist() == other["label"].numpy().tolist()
+    assert loaders[1].classes == {0: "even", 1: "odd"}
+    dataset = sources.from_python(Pictures())
+    assert dataset.name == "Pictures" and dataset.fields == {"image": "image", "label": "int"}
+    assert np.array_equal(dataset[7]["image"], picture(7, 24, 32))
+    assert len(pickle.loads(pickle.dumps(dataset))) == 40
+
+
+def test_exceptions_of_a_dataset_come_out_as_themselves() -> None:
+    class Fails(Pictures):
+        def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+            if index == 17:
+                raise FileExistsError("of mine")
+            return super().__getitem__(index)
+
+    loader = fl.Loader(sources.from_python(Fails()), batch_size=8, image=[ops.Resize((8, 8))])
+    with pytest.raises(FileExistsError, match="of mine") as caught:
+        list(loader)
+    assert "sample 17" in "\n".join(caught.value.__notes__)
+    assert "__getitem__" in [frame.name for frame in caught.traceback]
+    skipping = fl.Loader(sources.from_python(Fails()), batch_size=8, image=[ops.Resize((8, 8))], on_damaged="skip")
+    assert sum(batch.samples for batch in skipping) == 39
+    assert [sample for sample, _, _ in skipping.quarantine().samples] == [17]
+
+
+def test_values_that_do_not_fit_name_their_sample() -> None:
+    mixed = [np.zeros(3, np.float32)] * 5 + [np.zeros(4, np.float32)]
+    with pytest.raises(fl.errors.ConfigError, match=r"sample 5, field array: .*\(3,\), found ndarray.*\(4,\)"):
+        list(fl.Loader(sources.from_python(mixed), batch_size=2))
+
+
+def test_a_generator_depends_on_the_epoch_alone() -> None:
+    wanted = [1000 + k for k in range(50)]
+    for producers in (1, 5):
+        dataset = sources.from_generator(make, None, 50, producers=producers, capacity=8)
+        assert dataset.fields == {"n": "int", "x": "<f4 [2, 2]"}
+        assert played(dataset, 1) == wanted
+    again = pickle.loads(pickle.dumps(dataset))
+    assert played(again, 1) == wanted
+    loader = fl.Loader(again, batch_size=10, order="random", seed=1)
+    found = [int(n) for batch in loader.epoch(2) for n in batch["n"].numpy()]
+    assert sorted(found) == [2000 + k for k in range(50)] and found != sorted(found)
+
+    def fails(epoch: int, sample: int) -> dict:
+        if sample == 30:
+            raise KeyError("of mine")
+        return make(epoch, sample)
+
+    with pytest.raises(KeyError, match="of mine"):
+        played(sources.from_generator(fails, None, 50))
+
+
+class Slow(Pictures):
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        time.sleep(0.02)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "break", "collect"])
+def test_ending_while_workers_wait_for_the_interpreter(end: str) -> None:
+    for make_dataset in (
+        lambda: sources.from_python(Slow(4000)),
+        lambda: sources.from_generator(lambda epoch, k: (time.sleep(0.02), make(epoch, k))[1], None, 4000, producers=3),
+        lambda: Stream(sources.from_python(Slow(4000))).map(lambda values: (time.sleep(0.02), values)[1]).shuffle(8),
+    ):
+        started = time.monotonic()
+        dataset = make_dataset()
+        lists = {"image": [ops.Resize((8, 8))]} if "image" in dataset.fields else {}
+        loader = fl.Loader(dataset, batch_size=4, workers=4, **lists)
+        epoch = iter(loader)
+        next(epoch)
+        if end == "close":
+            loader.close()
+        elif end == "break":
+            epoch.close()
+        elif end == "collect":
+            cycle: list[object] = [epoch, loader, dataset]
+            cycle.append(cycle)
+            del cycle
+        del epoch, loader, dataset
+        gc.collect()
+        assert time.monotonic() - started < 4
+
+
+def test_the_interpreter_may_end_while_python_sources_run() -> None:
+    code = """
+        import time, sys
+        import numpy as np
+        import fuseloop as fl
+        class Slow:
+            def __len__(self): return 1000
+            def __getitem__(self, k):
+                time.sleep(0.001)
+                return np.zeros((8, 8, 3), np.uint8), k
+        image = [fl.ops.Resize((8, 8))]
+        loader = fl.Loader(fl.sources.from_python(Slow()), batch_size=4, workers=4, image=image)
+        for k, batch in enumerate(loader):
+            if k == 3:
+                print("played", flush=True)
+                {end}
+    """
+    import textwrap
+
+    for end, status in [("break", 0), ("sys.exit(3)", 3), ("raise LookupError", 1)]:
+        done = run_python(textwrap.dedent(code).replace("{end}", end), timeout=60)
+        assert (done.returncode, done.stdout) == (status, "played\n"), done.stderr
+
+
+def test_other_threads_run_while_samples_are_read() -> None:
+    counted, stop = [0], threading.Event()
+
+    def count() -> None:
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    list(fl.Loader(sources.from_python(Slow(30)), batch_size=10, workers=2, image=[ops.Resize((8, 8))]))
+    stop.set()
+    thread.join()
+    assert counted[0] > 20
+
+
+def test_jpegs_that_pil_opened_are_decoded_by_the_loader() -> None:
+    pil = pytest.importorskip("PIL.Image")
+    files = []
+    for k in range(6):
+        file = io.BytesIO()
+        pil.fromarray(picture(k)).save(file, "JPEG")
+        files.append(file.getvalue())
+
+    class Opened:
+        def __len__(self) -> int:
+            return len(files)
+
+        def __getitem__(self, index: int) -> object:
+            return pil.open(io.BytesIO(files[index]))
+
+    dataset = sources.from_python(Opened())
+    assert dataset[3]["image"] == files[3]
+    assert next(iter(fl.Loader(dataset, 6, image=[ops.Resize((8, 8))])))["image"].shape == (6, 8, 8, 3)
+
+
+def test_a_dataset_of_torchvision() -> None:
+    torch = pytest.importorskip("torch")
+    labels = torch.arange(10)
+    data = torch.utils.data.TensorDataset(torch.arange(20.0).reshape(10, 2), labels)
+    loader = fl.Loader(sources.from_python(data), batch_size=5)
+    batch = next(iter(loader))
+    assert batch["tensor"].numpy().tolist() == data.tensors[0][:5].tolist()
+    assert batch["label"].numpy().tolist() == [0, 1, 2, 3, 4]

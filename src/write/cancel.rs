@@ -1,0 +1,169 @@
+//! Cancels a write from another thread.
+
+use super::value::WriteSampleError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that ends a write early, or none. Clones share the flag.
+///
+/// A write that is cancelled returns an error of the kind [`Cancelled`](crate::ErrorKind::Cancelled) as soon as
+/// the samples in flight are encoded. It leaves nothing behind that a write which fails would not leave.
+///
+/// ```
+/// use fuseloop::write::{CancelFlag, WriteOptions};
+///
+/// let cancel = CancelFlag::new();
+/// let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
+/// // Another thread, while the write runs:
+/// cancel.cancel();
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Option<Arc<AtomicBool>>);
+
+impl CancelFlag {
+    /// Returns a flag that is not set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Sets the flag.
+    pub fn cancel(&self) {
+        if let Some(flag) = &self.0 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the flag is set.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// # Errors
+    ///
+    /// If the flag is set.
+    pub(super) fn check(&self) -> Result<(), WriteSampleError> {
+        if self.is_cancelled() { Err(WriteSampleError::Cancelled) } else { Ok(()) }
+    }
+}
+
+impl PartialEq for CancelFlag {
+    /// True for the same flag, or two times none.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::error::{BoxError, Error};
+    use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
+    use crate::write::parts::subset_beton;
+    use crate::write::{
+        ConvertOptions, FieldValue, OnUnreadable, ProgressFn, RecutOptions, WriteOptions, convert,
+        recut_beton, recut_folder, try_write_iter, write_iter,
+    };
+    use std::fs;
+    use std::path::Path;
+
+    fn fields() -> [FieldSpec; 1] {
+        [FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }]
+    }
+
+    /// Returns a flag, and a function that sets it when the first sample is done.
+    fn after_the_first() -> (CancelFlag, ProgressFn) {
+        let cancel = CancelFlag::new();
+        let flag = cancel.clone();
+        (cancel, ProgressFn::new(move |_| flag.cancel()))
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn flags_are_equal_only_to_themselves() {
+        let (one, none) = (CancelFlag::new(), CancelFlag::default());
+        assert!(one == one.clone() && none == CancelFlag::default());
+        assert!(one != none && one != CancelFlag::new());
+        none.cancel();
+        assert!(!none.is_cancelled());
+    }
+
+    #[test]
+    fn a_cancelled_write_leaves_nothing_and_is_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        for damaged in [OnUnreadable::Fail, OnUnreadable::Skip] {
+            let (cancel, progress) = after_the_first();
+            let flag = cancel.clone();
+            let options = WriteOptions { cancel, progress, damaged, ..WriteOptions::default() };
+            // Without end, if the flag did nothing.
+            let rows = (0..).map(|n| Ok::<_, BoxError>(vec![FieldValue::Int(n)]));
+            let error =
+                try_write_iter(rows, &fields(), dir.path().join("x.beton"), &options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            assert!(error.to_string().ends_with("the write was cancelled"), "{error}");
+            assert!(flag.is_cancelled() && names(dir.path()).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_cancelled_at_its_very_end_does_not_appear() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cancel, progress) = after_the_first();
+        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
+        let rows = [vec![FieldValue::Int(0)]];
+        let error = write_iter(rows, &fields(), dir.path().join("x.beton"), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        assert_eq!(error.to_string(), "the write was cancelled");
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn every_function_that_writes_can_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let src = dir.path().join("src.beton");
+        let rows = (0..20_000).map(|n| vec![FieldValue::Int(n)]);
+        write_iter(rows, &fields(), &src, &WriteOptions::default()).unwrap();
+        let pictures = dir.path().join("pictures");
+        fs::create_dir(&pictures).unwrap();
+        for n in 0..200 {
+            fs::write(pictures.join(format!("{n}.txt")), "text").unwrap();
+        }
+        let check = |what: &str, outcome: Result<(), Error>| {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{what}: {error}");
+        };
+        let beton = Beton::open(&src, &OpenOptions::default()).unwrap();
+        for name in ["x.beton", "x-{000}.tar", "x-{000}.tfrecord"] {
+            let out = tempfile::tempdir().unwrap();
+            let (cancel, progress) = after_the_first();
+            let options = ConvertOptions { cancel, progress, ..ConvertOptions::default() };
+            check(name, convert(&beton, out.path().join(name), &options).map(drop));
+            assert!(names(out.path()).is_empty(), "{name}: {:?}", names(out.path()));
+        }
+        let (cancel, progress) = after_the_first();
+        let options = RecutOptions { cancel, progress, ..RecutOptions::default() };
+        check("beton", recut_beton(&src, dir.path().join("a.beton"), &options).map(drop));
+        let (cancel, progress) = after_the_first();
+        let options = RecutOptions { cancel, progress, ..RecutOptions::default() };
+        check("folder", recut_folder(&pictures, dir.path().join("copy"), &options).map(drop));
+        assert!(names(&dir.path().join("copy")).len() < 200);
+        let (cancel, progress) = after_the_first();
+        let options = WriteOptions { cancel, progress, ..WriteOptions::default() };
+        let all: Vec<u64> = (0..20_000).collect();
+        check("subset", subset_beton(&src, &all, dir.path().join("b.beton"), &options).map(drop));
+        assert_eq!(names(dir.path()), ["copy", "pictures", "src.beton"]);
+    }
+}
