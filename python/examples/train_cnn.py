@@ -75,37 +75,18 @@ def draw(count: int, seed: int, test: bool = False) -> tuple[np.ndarray, np.ndar
     return np.clip(pictures, 0, 255).astype(np.uint8), labels
 
 
-def write(pictures: np.ndarray, labels: np.ndarray, folder: Path) -> Path:
-    """Writes the pictures as PNG files in a folder for each class. Returns the folder."""
-    from PIL import Image
+# Batches
 
-    for k, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
-        path = folder / f"{label}-{CLASSES[label]}" / f"{k:05}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(picture).save(path)
-    return folder
-
-
-# Batches: functions that return those of an epoch
-
-Batches = Callable[[int], Iterable[tuple[torch.Tensor, torch.Tensor]]]
+IMAGE = [
+    ops.RandomCrop(32, padding=PADDING),
+    ops.RandomHorizontalFlip(),
+    ops.Normalize(MEAN, STD),
+    ops.ToChannelsFirst(),
+]
 
 
 def with_fuseloop(dataset: Path, seed: int) -> fl.torch.Loader:
-    return fl.torch.Loader(
-        dataset,
-        BATCH,
-        order="random",
-        seed=seed,
-        drop_last=True,
-        cache=fl.Cache("64MiB"),
-        image=[
-            ops.RandomCrop(32, padding=PADDING),
-            ops.RandomHorizontalFlip(),
-            ops.Normalize(MEAN, STD),
-            ops.ToChannelsFirst(),
-        ],
-    )
+    return fl.torch.Loader(dataset, BATCH, order="random", seed=seed, drop_last=True, image=IMAGE)
 
 
 class Drawn(torch.utils.data.Dataset):
@@ -193,7 +174,8 @@ def compare(rounds: int, epochs: int, say: Callable[[str], None] = print) -> dic
         name: {"accuracies": [], "seconds": []} for name in ("fuseloop", "torchvision")
     }
     with tempfile.TemporaryDirectory() as folder:
-        dataset = write(pictures, labels, Path(folder))
+        dataset = Path(folder, "train.beton")
+        fl.write.write(zip(pictures, labels, strict=True), dataset, image=fl.write.Image("raw"))
         for number in range(rounds):
             for name, found in results.items():
                 started = time.perf_counter()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
 from ._fuseloop import Batch, Dataset
+from ._manifest import opened
 from ._op import Compose, Op, OpList
 from .errors import ConfigError, FuseloopError, StateError
 
@@ -480,7 +481,7 @@ class Loader:
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
         if isinstance(dataset, (str, os.PathLike)):
-            dataset = Dataset.open(dataset)
+            dataset = opened(dataset)
         if not isinstance(dataset, Dataset):
             raise ConfigError(
                 f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: "
@@ -560,7 +561,7 @@ class Loader:
         return batches
 
     def epoch(self, epoch: int | None = None) -> Epoch:
-        """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once, and leaves ``next_epoch`` as it is
+        """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
         if an epoch is given."""
         if epoch is None:
             epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from . import _fuseloop
 from ._fuseloop import Dataset
+from ._manifest import opened
 from ._values import Array, Rows, Spec, fields_of
 from .errors import ConfigError
 from .loader import _bytes, _whole
@@ -50,7 +51,7 @@ def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> D
 def open(name: _PathLike) -> Dataset | Stream:
     """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, tar shards, TFRecord files, an
     address. The name tells the format. Shards that are packed as a whole are a :class:`Stream`."""
-    dataset = Dataset.open(name)
+    dataset = opened(name)
     return Stream(dataset) if dataset.is_stream else dataset
 
 
@@ -132,7 +133,7 @@ def _named(
 
 def _opened(dataset: Any) -> Dataset:
     if isinstance(dataset, (str, os.PathLike)):
-        return Dataset.open(dataset)
+        return opened(dataset)
     if not isinstance(dataset, Dataset):
         raise ConfigError(
             f"a dataset is a path or a fuseloop.Dataset, not {type(dataset).__name__}: see from_python for datasets of "

@@ -519,6 +519,27 @@ def test_files_that_end_early_are_errors(tmp_path):
                 pass
 
 
+@pytest.mark.parametrize("name", ["nd_dtypes_p4k", "images_raw_resized_p16k", "all_fields_p16k"])
+def test_damaged_heads_are_errors(name, tmp_path):
+    data = bytearray((BETON / f"{name}.beton").read_bytes())
+    rng = np.random.default_rng(0)
+    path, found = tmp_path / "damaged.beton", 0
+    head = 24 + 1041 * int.from_bytes(data[2:4], "little")
+    interesting = [*range(24), *(24 + 1041 * k + at for k in range(2) for at in (0, 1, 17, 18, 270, 273, 281, 285, 290))]
+    for _ in range(150):
+        damaged = bytearray(data)
+        for at in rng.choice([at for at in interesting if at < head], 2):
+            damaged[at] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            for _ in Loader(path, 1, drop_last=False, pipelines={"image": [crop(), Same()]}):
+                pass
+        except (fl.FuseloopError, ValueError) as error:
+            found += 1
+            assert str(error)
+    assert found > 50
+
+
 # The rest of the loader
 
 

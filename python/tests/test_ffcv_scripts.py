@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,6 @@ def test_ffcv_imagenet_script_runs(how, tmp_path):
 
 @pytest.mark.parametrize("how", FLAGS)
 def test_ffcv_cifar_script(how, tmp_path):
-    pytest.importorskip("fuseloop.write")
     run(HERE / "scripts" / "train_cifar.py", how, tmp_path, str(tmp_path))
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["len"] == [3, 2] and found["same"]
@@ -105,3 +105,14 @@ def test_a_module_is_run_as_a_script_is(tmp_path):
     command = [sys.executable, "-m", "fuseloop.ffcv", "-m", "tool", "a", "-m"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.stdout.split("\n")[0] == "__main__ fuseloop.ffcv ['a', '-m']", done.stderr
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
+    page = HERE.parents[1] / "docs" / "ffcv.md"
+    if not page.exists():
+        pytest.skip("no sources beside the tests")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    names: dict = {}
+    exec(compile(code, str(page), "exec"), names)  # noqa: S102
+    assert names["images"].shape == (4, 3, 40, 40) and names["images"].dtype == torch.float16

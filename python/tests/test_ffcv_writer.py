@@ -208,3 +208,123 @@ def test_wrong_pages_and_fields_are_refused(tmp_path):
             DatasetWriter(tmp_path / "a.beton", {"label": IntField()}, page_size=size)
     with pytest.raises(fl.ConfigError, match="IntField\\(\\)"):
         DatasetWriter(tmp_path / "a.beton", {"label": IntField})
+
+
+# Through fuseloop.write
+
+
+class Pictures(torch.utils.data.Dataset):
+    """Pictures, numbers and arrays."""
+
+    def __init__(self, count, broken=None):
+        self.count, self.broken = count, broken
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if index == self.broken:
+            raise LookupError(f"no picture {index}")
+        if index >= self.count:
+            raise IndexError(index)
+        rng = np.random.default_rng(index)
+        picture = rng.integers(0, 256, (16 + index % 3, 20, 3), dtype=np.uint8)
+        return picture, index, index / 2, {"index": index}, np.full((2, 2), index, "<f4"), torch.tensor([index])
+
+
+FIELDS = {
+    "image": RGBImageField(),
+    "label": IntField(),
+    "half": FloatField(),
+    "about": JSONField(),
+    "array": NDArrayField(np.dtype("<f4"), (2, 2)),
+    "tensor": TorchTensorField(torch.int64, (1,)),
+}
+
+
+def test_the_same_bytes_for_any_number_of_processes(tmp_path):
+    files = []
+    for workers in (1, 3):
+        path = tmp_path / f"{workers}.beton"
+        DatasetWriter(str(path), FIELDS, num_workers=workers).from_indexed_dataset(Pictures(150), chunksize=7)
+        files.append(path.read_bytes())
+    assert files[0] == files[1]
+    dataset = fl.Dataset.open(path)
+    assert len(dataset) == 150
+    for index in (0, 77, 149):
+        picture, label, half, about, array, tensor = Pictures(150)[index]
+        found = dataset[index]
+        assert np.array_equal(found["image"], picture) and (found["label"], found["half"]) == (label, half)
+        assert found["about"] == about and np.array_equal(found["array"], array) and found["tensor"] == [index]
+
+
+def test_subsets_and_shuffles_of_a_dataset(tmp_path):
+    path = tmp_path / "some.beton"
+    writer = DatasetWriter(path, {"label": IntField()}, num_workers=1)
+    numbers = [(k * 10,) for k in range(20)]
+    writer.from_indexed_dataset(numbers, indices=[4, 0, 4])
+    assert fl.Dataset.open(path).column("label").tolist() == [40, 0, 40]
+    np.random.seed(1)
+    writer.from_indexed_dataset(numbers, shuffle_indices=True)
+    order = np.arange(20)
+    np.random.seed(1)
+    np.random.shuffle(order)
+    assert fl.Dataset.open(path).column("label").tolist() == (order * 10).tolist()
+
+
+def test_an_exception_of_the_dataset_ends_the_writing(tmp_path):
+    with pytest.raises(LookupError, match="no picture 33"):
+        DatasetWriter(tmp_path / "a.beton", FIELDS, num_workers=2).from_indexed_dataset(Pictures(100, broken=33))
+    with pytest.raises(fl.ConfigError, match="2 values, expected 1"):
+        DatasetWriter(tmp_path / "a.beton", {"label": IntField()}, num_workers=1).from_indexed_dataset([(1, 2)])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "modes"),
+    [
+        (RGBImageField(), {1}),
+        (RGBImageField("jpg", jpeg_quality=80), {0}),
+        (RGBImageField("smart"), {1}),
+        (RGBImageField("smart", smart_threshold=1000), {0, 1}),
+        (RGBImageField("proportion", compress_probability=0.5), {0, 1}),
+        (RGBImageField("proportion", compress_probability=None), {1}),
+    ],
+)
+def test_images_are_stored_as_their_field_says(field, modes, tmp_path):
+    rng = np.random.default_rng(0)
+    samples = [(rng.integers(0, 256, (10 + 2 * (k % 8), 25, 3), dtype=np.uint8),) for k in range(40)]
+    path = tmp_path / "images.beton"
+    DatasetWriter(path, {"image": field}, num_workers=1).from_indexed_dataset(samples)
+    rows = ffcv.loader.loader.Reader(path).metadata["f0"]
+    assert set(rows["mode"].tolist()) == modes
+    if field.smart_threshold:
+        large = [sample[0].nbytes > 1000 for sample in samples]
+        assert (rows["mode"] == 0).tolist() == large
+    small = RGBImageField(max_resolution=20)
+    DatasetWriter(path, {"image": small}, num_workers=1).from_indexed_dataset(samples)
+    rows = ffcv.loader.loader.Reader(path).metadata["f0"]
+    assert set(rows["width"].tolist()) == {20} and rows["height"].max() < 24
+    with pytest.raises(fl.ConfigError, match="expected 'raw'"):
+        DatasetWriter(path, {"image": RGBImageField("png")}).from_indexed_dataset(samples)
+
+
+def test_shards_of_webdataset_are_read_once(tmp_path, monkeypatch):
+    opened = []
+
+    class WebDataset(list):
+        def __init__(self, shard):
+            opened.append(shard)
+            super().__init__({"cls": shard * 10 + k} for k in range(3))
+
+    monkeypatch.setitem(sys.modules, "webdataset", types.SimpleNamespace(WebDataset=WebDataset))
+    path = tmp_path / "web.beton"
+    DatasetWriter(path, {"label": IntField()}).from_webdataset([1, 2], lambda dataset: ((s["cls"],) for s in dataset))
+    assert opened == [1, 2]
+    assert fl.Dataset.open(path).column("label").tolist() == [10, 11, 12, 20, 21, 22]
+
+    class Mine(IntField):
+        pass
+
+    DatasetWriter(path, {"mine": Mine()}).from_webdataset([3], lambda dataset: ((s["cls"],) for s in dataset))
+    assert next(iter(Loader(path, 3, custom_fields={"mine": Mine})))[0].flatten().tolist() == [30, 31, 32]

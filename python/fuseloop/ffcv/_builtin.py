@@ -20,6 +20,9 @@ class BuiltIn(Operation):
     # True for an operation that changes no bytes of the batch: its code runs on what the compiled loop delivers.
     _is_view = False
 
+    # True for a decoder that asks for the rows of its field also where the loop decodes.
+    _needs_rows = False
+
     def _fused(self, state: State) -> list[Op] | None:
         """Returns the ops of the compiled loop that do the same; None if there are none."""
         return None

@@ -20,6 +20,7 @@ from ..loader import View
 from ._builtin import forget_generator, is_builtin, seed_generator
 from ._torch import cpu, dtype_name
 from .fields import FloatField, IntField, RGBImageField
+from .memory_managers.os_cache import read_region
 from .pipeline.allocation_query import Allocation, allocate_batch
 from .pipeline.compiler import compiled_or_plain
 from .pipeline.operation import Operation
@@ -224,6 +225,7 @@ class Planner:
         self._fuse_modules = fuse_modules
         self._recompile = recompile
         self._codes: dict[int, Code] = {}
+        self._compiled_read: Callable[..., Any] | None = None
 
     def plan(self, fuse_devices: bool) -> Plan:
         plan = self._plan(fuse_devices, True)
@@ -267,12 +269,12 @@ class Planner:
             in_loop = parent.tensor is not None and chain.parent_at < parent.border
             before_it = parent.operations[: chain.parent_at + 1]
             mixed = in_loop and any(isinstance(op, (ImageMixup, LabelMixup)) for op in before_it)
-        rows = self._reader.metadata[f"f{self._reader.field_names.index(source)}"]
         for at, operation in enumerate(chain.operations):
             own = is_builtin(operation)
             operation.accept_field(handler)
             is_decoder = at == 0 and chain.parent is None
-            operation.accept_globals(rows, None if own and in_loop else self._manager().compile_reader())
+            if not (own and in_loop) or operation._needs_rows:
+                operation.accept_globals(self._rows(source), None if own and in_loop else self._read(is_decoder))
             before = state
             state, allocation = operation.declare_state_and_memory(before)
             fused = operation._fused(before) if own and in_loop else None  # type: ignore[attr-defined]
@@ -295,10 +297,22 @@ class Planner:
                 step = Step(operation, self._code(operation, own, number, state), before, allocation, number)
                 chain.steps.append(step)
                 if is_decoder:
-                    chain.first = self._decoder(step, rows)
+                    chain.first = self._decoder(step, self._rows(source))
             chain.states.append(state)
             chain.counts.append(len(chain.fused))
         self._begin(chain, source)
+
+    def _rows(self, source: str) -> np.ndarray:
+        """Returns the rows of a field."""
+        return self._reader.metadata[f"f{self._reader.field_names.index(source)}"]
+
+    def _read(self, is_decoder: bool) -> Callable[..., Any]:
+        """Returns the function that reads from the file. Decoders, which may be compiled, get it compiled."""
+        if not is_decoder:
+            return read_region
+        if self._compiled_read is None:
+            self._compiled_read = self._manager().compile_reader()
+        return self._compiled_read
 
     def _code(self, operation: Operation, own: bool, number: int, state: State) -> Code:
         """Returns the functions of an operation. Those of users are made once, unless the loader recompiles."""

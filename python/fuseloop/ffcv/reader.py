@@ -22,8 +22,7 @@ from .types import (
 
 
 class Reader:
-    """The header, the fields, and the tables of a ``.beton`` file. The tables are mapped when they are first used, and
-    not read as a whole.
+    """The header, the fields, and the tables of a ``.beton`` file. The tables are read when they are first used.
 
     Attributes:
         num_samples: The number of samples.
@@ -52,14 +51,16 @@ class Reader:
         error.path = self._fname
         return error
 
-    def _mapped(self, dtype: np.dtype, offset: int, count: int) -> np.ndarray:
-        """Maps records of the file."""
+    def _check(self, dtype: np.dtype, offset: int, count: int) -> None:
         if offset + count * dtype.itemsize > os.path.getsize(self._fname):
             raise self._wrong(f"{count} records of {dtype.itemsize} bytes at offset {offset} go beyond the file's end")
-        if count == 0:
-            return np.empty(0, dtype)
-        mapped = np.memmap(self._fname, np.uint8, "r", offset, (count * dtype.itemsize,))
-        return mapped.view(np.ndarray).view(dtype)
+
+    def _records(self, dtype: np.dtype, offset: int, count: int) -> np.ndarray:
+        """Reads records of the file."""
+        self._check(dtype, offset, count)
+        records = np.fromfile(self._fname, dtype, count, offset=offset)
+        records.setflags(write=False)
+        return records
 
     def read_header(self) -> None:
         """Reads the header."""
@@ -86,7 +87,9 @@ class Reader:
 
     def read_field_descriptors(self) -> None:
         """Reads the descriptions of the fields."""
-        self.field_descriptors = self._mapped(FieldDescType, HeaderType.itemsize, self.num_fields)
+        if self.num_fields == 0:
+            raise self._wrong("it has no fields")
+        self.field_descriptors = self._records(FieldDescType, HeaderType.itemsize, self.num_fields)
         names = (bytes(name).partition(b"\0")[0] for name in self.field_descriptors["name"])
         self.field_names = [name.decode("ascii", "replace") for name in names]
         for name in self._custom_handlers:
@@ -99,8 +102,8 @@ class Reader:
         self.custom_fields: dict[str, Field] = {}
         try:
             known = get_handlers(self.field_descriptors)
-        except (ValueError, TypeError) as error:
-            raise self._wrong(str(error)) from error
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, SyntaxError) as error:
+            raise self._wrong(f"the description of a field is damaged: {error}") from error
         for name, described, handler in zip(self.field_names, self.field_descriptors, known):
             if name in custom:
                 handler = custom[name].from_binary(described["arguments"])
@@ -114,11 +117,12 @@ class Reader:
             if int(described["type_id"]) == 255 or not is_known:
                 self.custom_fields[name] = handler
         self.metadata_type = get_metadata_type(list(self.handlers.values()))
+        self._check(self.metadata_type, HeaderType.itemsize + self.field_descriptors.nbytes, self.num_samples)
 
     @cached_property
     def metadata(self) -> np.ndarray:
         offset = HeaderType.itemsize + self.num_fields * FieldDescType.itemsize
-        return self._mapped(self.metadata_type, offset, self.num_samples)
+        return self._records(self.metadata_type, offset, self.num_samples)
 
     @cached_property
     def alloc_table(self) -> np.ndarray:
@@ -126,7 +130,7 @@ class Reader:
         if offset == 0:
             raise self._wrong("the file was not written to its end")
         count = (os.path.getsize(self._fname) - offset) // ALLOC_TABLE_TYPE.itemsize
-        return self._mapped(ALLOC_TABLE_TYPE, offset, max(count, 0))
+        return self._records(ALLOC_TABLE_TYPE, offset, max(count, 0))
 
     def read_metadata(self) -> np.ndarray:
         """Returns the rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -163,7 +163,7 @@ def _image(field: RGBImageField) -> Any:
     if mode == "smart" and field.smart_threshold is None:
         mode = "raw"
     return Image(
-        mode=mode,
+        mode=cast(Any, mode),
         max_resolution=field.max_resolution,
         # Without another quality, JPEG files stay as they are.
         quality=None if field.jpeg_quality == 90 else field.jpeg_quality,

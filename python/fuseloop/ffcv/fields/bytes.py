@@ -18,6 +18,8 @@ from .base import Field, no_arguments
 class BytesDecoder(BuiltIn):
     """Decodes bytes, to an array of shape (batch, longest value of the file). Zeros follow the shorter values."""
 
+    _needs_rows = True
+
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, AllocationQuery | None]:
         sizes = self.metadata["size"]
         shape = (int(sizes.max()) if len(sizes) else 0,)

@@ -68,7 +68,10 @@ class NDArrayField(Field):
         shape = arguments["shape"].tolist()
         while shape and shape[-1] == 0:
             shape.pop()
-        return NDArrayField(np.dtype(description[0][1]), tuple(shape))
+        dtype = np.dtype(description[0][1])
+        if dtype.hasobject:
+            raise ValueError(f"an array of {dtype} can't be loaded")
+        return NDArrayField(dtype, tuple(shape))
 
     def to_binary(self) -> Any:
         head = np.zeros(1, dtype=NDArrayArgsType)

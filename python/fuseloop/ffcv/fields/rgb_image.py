@@ -64,6 +64,8 @@ def _pixels(cell: Any, read: Callable[..., Any], storage_state: Any) -> np.ndarr
 class SimpleRGBImageDecoder(BuiltIn):
     """Decodes images that all have the same size."""
 
+    _needs_rows = True
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -100,6 +102,7 @@ class ResizedCropRGBImageDecoder(SimpleRGBImageDecoder, metaclass=ABCMeta):
     and needs Pillow for JPEGs.
     """
 
+    _needs_rows = False
     scale: Any = None
     ratio: Any = None
 

@@ -46,8 +46,13 @@ ORDER_MAP: dict[OrderOption, type[TraversalOrder]] = {
 DEFAULT_PROCESS_CACHE = int(os.environ.get("FFCV_DEFAULT_CACHE_PROCESS", "0"))
 DEFAULT_OS_CACHE = not DEFAULT_PROCESS_CACHE
 
-# Attributes of FFCV's loader that have no meaning here.
-_ABSENT = {"graph", "code", "generate_code", "first_traversal_order"}
+def _absent(name: str) -> property:
+    """Makes an attribute of FFCV's loader that has no meaning here."""
+
+    def absent(self: Loader) -> Any:
+        raise AttributeError(f"the loader of fuseloop.ffcv has no {name}: explain() tells how its pipelines run")
+
+    return property(absent)
 
 
 class Loader:
@@ -346,10 +351,9 @@ class Loader:
         """Ends the threads. Batches that are held stay valid."""
         self._inner.close()
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _ABSENT:
-            raise AttributeError(f"the loader of fuseloop.ffcv has no {name}: explain() tells how its pipelines run")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    graph = _absent("graph")
+    code = _absent("code")
+    generate_code = _absent("generate_code")
 
     def __repr__(self) -> str:
         return f"Loader({self.fname!r}, batch_size={self.batch_size}, outputs={list(self.pipeline_specs)})"

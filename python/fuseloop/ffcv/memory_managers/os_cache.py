@@ -11,6 +11,12 @@ from ..pipeline.compiler import Compiler
 from .base import MemoryContext, MemoryManager
 
 
+def read_region(address, mem_state):  # type: ignore[no-untyped-def]  # numba infers the types
+    """Returns the bytes that begin at an address."""
+    size = mem_state[2][np.searchsorted(mem_state[1], address)]
+    return mem_state[0][address : address + size]
+
+
 class OSCacheContext(MemoryContext):
     """The map of a file."""
 
@@ -46,8 +52,4 @@ class OSCacheManager(MemoryManager):
         return tuple
 
     def compile_reader(self) -> Callable[..., Any]:
-        def read(address, mem_state):  # type: ignore[no-untyped-def]  # numba infers the types
-            size = mem_state[2][np.searchsorted(mem_state[1], address)]
-            return mem_state[0][address : address + size]
-
-        return Compiler.compile(read)
+        return Compiler.compile(read_region)

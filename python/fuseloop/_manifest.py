@@ -1,0 +1,140 @@
+"""Manifests: the shards of a dataset as one, listed in a JSON file beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ._fuseloop import Dataset
+from .errors import ConfigError, DatasetError, DatasetNotFoundError
+
+NAME = "manifest.json"
+
+# A larger file is no manifest: a shard takes about 150 bytes.
+_MAX_BYTES = 256 << 20
+
+
+def is_manifest(name: Any) -> bool:
+    """True for the name of a manifest: a JSON file."""
+    return isinstance(name, (str, os.PathLike)) and os.fspath(name).endswith(".json") and "://" not in os.fspath(name)
+
+
+def opened(name: str | os.PathLike[str]) -> Dataset:
+    """Opens a dataset by its name, which may be that of a manifest."""
+    return open_manifest(name) if is_manifest(name) else Dataset.open(name)
+
+
+def entry(path: Path) -> dict[str, Any]:
+    """Returns what a manifest says of a shard, and its fields."""
+    dataset = Dataset.open(path)
+    return {
+        "name": path.name,
+        "samples": len(dataset),
+        "bytes": path.stat().st_size,
+        "fingerprint": dataset.fingerprint,
+        "fields": dict(dataset.fields),
+    }
+
+
+def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
+    """Writes the manifest of shards, in the order of their names. It appears whole or not at all."""
+    listed = sorted((dict(shard) for shard in shards), key=lambda shard: shard["name"])
+    if not listed:
+        raise ConfigError(f"{folder}: there are no samples to write")
+    fields = listed[0]["fields"]
+    for shard in listed:
+        if shard["fields"] != fields:
+            raise ConfigError(
+                f"{shard['name']} has the fields {_text(shard['fields'])}, and {listed[0]['name']} {_text(fields)}: "
+                "say by fields= what they are"
+            )
+        del shard["fields"]
+    text = json.dumps({"fuseloop_manifest": 1, "fields": fields, "shards": listed}, indent=1) + "\n"
+    handle, temporary = tempfile.mkstemp(prefix=".fuseloop-part-", dir=folder)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, folder / NAME)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return folder / NAME
+
+
+def _text(fields: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in fields.items())
+
+
+def read_manifest(name: str | os.PathLike[str]) -> list[tuple[Path, dict[str, Any]]]:
+    """Reads a manifest.
+
+    Returns:
+        The path of each shard, and what the manifest says of it.
+    """
+    path = Path(name)
+
+    def damaged(why: str) -> DatasetError:
+        error = DatasetError(f"{path}: no manifest of Fuseloop: {why}")
+        error.path = str(path)
+        return error
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        missing = DatasetNotFoundError(f"{path}: no such file")
+        missing.path = str(path)
+        raise missing from None
+    except OSError as error:
+        raise damaged(str(error)) from error
+    if len(text) > _MAX_BYTES:
+        raise damaged(f"it has more than {_MAX_BYTES >> 20} MiB")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"it is no JSON ({error})") from None
+    if not isinstance(found, dict) or found.get("fuseloop_manifest") != 1:
+        raise damaged('expected {"fuseloop_manifest": 1, "shards": [...]}')
+    shards = found.get("shards")
+    if not isinstance(shards, list) or not shards:
+        raise damaged("it lists no shards")
+    listed = []
+    for shard in shards:
+        file_name = shard.get("name") if isinstance(shard, dict) else None
+        # Only files beside the manifest, whatever its bytes say.
+        if not isinstance(file_name, str) or file_name in ("", ".", "..") or set(file_name) & set("/\\\0{}"):
+            raise damaged(f"{file_name!r} is no name of a file beside it")
+        listed.append((path.parent / file_name, shard))
+    return listed
+
+
+def open_manifest(name: str | os.PathLike[str]) -> Dataset:
+    """Opens the shards of a manifest as one dataset, in their order."""
+    from . import sources
+
+    parts = []
+    for path, shard in read_manifest(name):
+        if not path.exists():
+            missing = DatasetNotFoundError(f"{path}: this shard of {name} is missing")
+            missing.path = str(path)
+            raise missing
+        part = sources.beton(path)
+        for what, listed, own in [
+            ("samples", shard.get("samples"), len(part)),
+            ("fingerprint", shard.get("fingerprint"), part.fingerprint),
+        ]:
+            if listed != own:
+                error = DatasetError(f"{path}: {what} {own}, but {name} lists {listed}: the shard was replaced")
+                error.path = str(path)
+                raise error
+        parts.append(part)
+    return sources.concat(parts)
