@@ -401,6 +401,12 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
     assert index(tmp_path / "copy", progress=None).samples == 24
+    for rank in range(3):
+        convert(photos, tmp_path / "r-{0}.tar", shards=4, ranks=fl.Ranks(rank, 3), progress=None)
+    convert(photos, tmp_path / "o-{0}.tar", shards=4, progress=None)
+    assert [digest(tmp_path / f"r-{k}.tar") for k in range(4)] == [digest(tmp_path / f"o-{k}.tar") for k in range(4)]
+    with pytest.raises(fl.errors.ConfigError, match="set shards"):
+        convert(photos, tmp_path / "q-{0}.tar", ranks=fl.Ranks(0, 3), progress=None)
     renamed = convert(photos, tmp_path / "y.beton", rename={"label": "class"}, progress=None)
     assert ("label", "class") in renamed.renamed
 
