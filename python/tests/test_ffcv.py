@@ -236,6 +236,21 @@ def test_views_of_a_field_draw_apart():
     assert not torch.equal(first, second)
 
 
+def test_branches_of_branches_in_any_order():
+    decoder, flip, back = crop(), RandomHorizontalFlip(1.0), RandomHorizontalFlip(1.0)
+    pipelines = {
+        "again": PipelineSpec(back, transforms=[RandomHorizontalFlip(1.0)]),
+        "back": PipelineSpec(flip, transforms=[back, RandomTranslate(0)]),
+        "same": PipelineSpec(back),
+        "image": [decoder, flip, Cutout(2)],
+        "first": PipelineSpec(decoder),
+        "label": None,
+    }
+    image, again, back, same, first = next(iter(Loader(RAW, 6, pipelines=pipelines)))
+    assert np.array_equal(first, back) and np.array_equal(first, same)
+    assert np.array_equal(first[:, :, ::-1], again) and 0 < (image != again).sum() <= 6 * 12
+
+
 def test_a_branch_may_begin_in_python():
     same, module = Same(), torch.nn.Identity()
     wrapped = ModuleWrapper(module)
@@ -825,7 +840,8 @@ from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder
 from ffcv.loader import Loader
 from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor
 import numpy as np
-image = [CenterCropRGBImageDecoder((8, 8), 1.0), RandomHorizontalFlip(), NormalizeImage([0, 0, 0], [1, 1, 1], "float32")]
+normalize = NormalizeImage([0, 0, 0], [1, 1, 1], "float32")
+image = [CenterCropRGBImageDecoder((8, 8), 1.0), RandomHorizontalFlip(), normalize]
 images, labels = next(iter(Loader({str(RAW)!r}, 2, pipelines={{"image": image, "label": [IntDecoder()]}})))
 print(images.shape, images.dtype, labels.tolist(), "numba" in sys.modules)
 try:

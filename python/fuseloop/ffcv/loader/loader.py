@@ -241,7 +241,9 @@ class Loader:
         rows = {name: field.metadata_type for name, field in self.reader.custom_fields.items()}
         if not rows:
             return Dataset.open(self.fname)
-        return Dataset.beton(self.fname, {name: (row.itemsize, row.alignment) for name, row in rows.items()})
+        from ... import sources
+
+        return sources.beton(self.fname, {name: (row.itemsize, row.alignment) for name, row in rows.items()})
 
     def _settings(self) -> tuple[Any, core.Ranks | None, Any]:
         """Returns the order, the ranks and the samples of the compiled loader."""
