@@ -51,7 +51,7 @@ if [ "${FUSELOOP_FRAMEWORKS:-1}" = 1 ]; then
         free=$(df --output=avail -k "$target" | tail -1)
         if ! cmp -s "python/requirements/$framework.txt" "$pyenv/$framework.txt" && [ "$free" -lt 15000000 ]; then
             echo "less than 15 GB free: no $framework"
-        elif ! ! install "$framework" 2>/dev/null; then
+        elif ! install "$framework"; then
             echo "no $framework: its tests are skipped"
         fi
     done
