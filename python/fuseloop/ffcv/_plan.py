@@ -41,6 +41,7 @@ IDS = "fuseloop.ffcv.ids"
 # The element types of stored arrays that the compiled loop delivers as such; it delivers others as bytes.
 _STORED = {"|u1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"}
 
+
 class Code:
     """The functions of an operation."""
 
