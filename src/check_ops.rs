@@ -2,7 +2,7 @@
 
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
-use crate::plan::{Draws, ImagePlan, PlanError};
+use crate::plan::{Draws, ImagePlan, PlanError, RunOpsError};
 use crate::sample::SampleId;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::internals::memory::NoMemory;
@@ -29,8 +29,8 @@ const PIXELS: u64 = u64::MAX;
 ///
 /// # Errors
 ///
-/// If the list is not valid for such images, if it does not compile, if the system has no memory for the
-/// images, or if the compiled loop returns other bits for one of the samples.
+/// If the list is not valid for such images, if it does not compile, if an op returns an error, if the system has
+/// no memory for the images, or if the compiled loop returns other bits for one of the samples.
 pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), Error> {
     Ok(check(ops, input, samples)?)
 }
@@ -79,6 +79,9 @@ enum CheckOpsError {
     /// The system has no memory for the images.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
+    /// An op returned an error.
+    #[error(transparent)]
+    Run(#[from] RunOpsError),
     /// `emit` and `eval` of an op are not the same computation.
     #[error(
         "sample {sample}: value {value} of the output is different where `emit` is compiled and where \
@@ -98,6 +101,7 @@ impl Cause for CheckOpsError {
     fn details(&self) -> Details<'_> {
         match self {
             Self::NoMemory(error) => error.details(),
+            Self::Run(error) => error.details(),
             Self::Different { sample, .. } => {
                 Details::of(ErrorKind::Pipeline).sample(SampleId(*sample))
             }

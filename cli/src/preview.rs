@@ -18,7 +18,7 @@ use fuseloop::Loader;
 use fuseloop::internals::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, Inspector};
-use fuseloop::internals::plan::{DrawnOp, OpOutcome};
+use fuseloop::internals::plan::{DrawnOp, OpOutcome, RunOpsError};
 use fuseloop::internals::source::Escaped;
 use fuseloop::ops::Size;
 use fuseloop::ops::internals::memory::NoMemory;
@@ -135,11 +135,12 @@ fn cells(
     inspector: &Inspector,
     opened: &Inspected,
     epoch: u32,
-) -> Result<Vec<Cell>, NoMemory> {
+) -> Result<Vec<Cell>, RunOpsError> {
     let steps = evaluate_steps(inspector.kernel().plan(), &opened.picture(), &opened.draws)?;
     if args.each_op {
         let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
-        return steps.map(|step| after(step, vec![step.drawn.to_string()])).collect();
+        let cells = steps.map(|step| after(step, vec![step.drawn.to_string()]));
+        return Ok(cells.collect::<Result<_, _>>()?);
     }
     let mut captions = vec![format!("epoch {epoch}")];
     let says_something =

@@ -5,7 +5,7 @@ use fuseloop::batch::TensorError;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
 use fuseloop::internals::loader::{LoadCause, LoadSampleError, SampleCause};
-use fuseloop::internals::plan::PlanError;
+use fuseloop::internals::plan::{PlanError, RunOpsError};
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::ListError;
@@ -39,6 +39,8 @@ pub(super) enum Problem {
     NoTiles,
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    Run(#[from] RunOpsError),
     #[error(transparent)]
     Compile(#[from] CompileError),
     #[error(transparent)]

@@ -1,8 +1,12 @@
 //! The errors of building an op and of its input type.
 
 use crate::Size;
+use std::error::Error;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+
+/// Any error, with its message: what closures and ops of users return.
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A parameter outside what its op accepts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,11 +1,11 @@
-//! Lambda: a user-defined closure that changes an image, a label or a vector, in plain Rust.
+//! Lambda: a user-defined closure that changes an image, a label, a vector or a batch, in plain Rust.
 
-use crate::author::{Dim, HostOp, ImageType, LabelOp, Op, OpClass, Type};
+use crate::author::{BoxError, Dim, HostBatchOp, HostOp, ImageType, LabelOp, Op, OpClass, Type};
 use crate::op::{on_one_label, on_u8_image};
-use crate::{DType, HostSample, LabelSample, ParamError, Size, TypeError};
+use crate::{DType, HostBatch, HostSample, LabelSample, ParamError, Size, TypeError};
 use std::fmt;
 
-/// Calls a closure of your own on each sample, in plain Rust.
+/// Calls a closure of your own on each sample or each batch, in plain Rust.
 ///
 /// This is torchvision's `Lambda`, for changes that no op here implements. The closure is called once
 /// per sample, with the sample's index, the epoch and a generator for this sample, so that the same
@@ -19,21 +19,74 @@ use std::fmt;
 /// | [`label`](Self::label)  | one i64 per sample            | as the input |
 /// | [`float`](Self::float)  | one f32 or f64 per sample     | as the input |
 /// | [`vector`](Self::vector) | one-hot vector or array of f32 | as the input |
+/// | [`batch`](Self::batch)  | the rows of a finished batch, of any type | as the input |
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------------|
 /// | random | the numbers that the closure draws from its generator                      |
 /// | cost   | that of the closure; an image is stored before it and read again after it  |
+///
+/// A closure may return a `Result`, with any error. An error is not damage of the sample: it ends the epoch,
+/// whatever becomes of damaged samples, and comes out of the batches as the error's
+/// [`source`](std::error::Error::source). The closure may be called again for the same sample, for example
+/// where a sample beside it is damaged.
+///
+/// ```
+/// use fuseloop_ops::{Lambda, ops};
+///
+/// let checked = Lambda::label("Checked", |cx, label| match label {
+///     0..1000 => Ok(label),
+///     _ => Err(format!("sample {} has no class", cx.sample))?,
+/// });
+/// assert_eq!(ops![checked].len(), 1);
+/// ```
 pub struct Lambda {
     name: &'static str,
     change: Change,
 }
 
-type SizedChange = dyn Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync;
-type ImageChange = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
-type LabelChange = dyn Fn(LabelSample<'_>, i64) -> i64 + Send + Sync;
-type FloatChange = dyn Fn(LabelSample<'_>, f64) -> f64 + Send + Sync;
-type VectorChange = dyn Fn(LabelSample<'_>, &mut [f32]) + Send + Sync;
+/// What a closure of a [`Lambda`] returns: a value, or a `Result` with any error.
+pub trait LambdaResult<T>: sealed::Sealed {
+    /// Returns the value or the error.
+    ///
+    /// # Errors
+    ///
+    /// The error that the closure returned.
+    fn into_result(self) -> Result<T, BoxError>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! results {
+    ($($value:ty),*) => {$(
+        impl sealed::Sealed for $value {}
+
+        impl LambdaResult<$value> for $value {
+            fn into_result(self) -> Result<$value, BoxError> {
+                Ok(self)
+            }
+        }
+
+        impl LambdaResult<$value> for Result<$value, BoxError> {
+            fn into_result(self) -> Result<$value, BoxError> {
+                self
+            }
+        }
+    )*};
+}
+
+results!((), i64, f64);
+
+impl<T> sealed::Sealed for Result<T, BoxError> {}
+
+type SizedChange = dyn Fn(HostSample<'_>, &[u8], &mut [u8]) -> Result<(), BoxError> + Send + Sync;
+type ImageChange = dyn Fn(HostSample<'_>, &mut [u8]) -> Result<(), BoxError> + Send + Sync;
+type LabelChange = dyn Fn(LabelSample<'_>, i64) -> Result<i64, BoxError> + Send + Sync;
+type FloatChange = dyn Fn(LabelSample<'_>, f64) -> Result<f64, BoxError> + Send + Sync;
+type VectorChange = dyn Fn(LabelSample<'_>, &mut [f32]) -> Result<(), BoxError> + Send + Sync;
+type BatchChange = dyn Fn(HostBatch<'_>, &mut [u8]) -> Result<(), BoxError> + Send + Sync;
 
 /// The closure, by what it changes.
 enum Change {
@@ -42,6 +95,7 @@ enum Change {
     Label(Box<LabelChange>),
     Float(Box<FloatChange>),
     Vector(Box<VectorChange>),
+    Batch(Box<BatchChange>),
 }
 
 impl Lambda {
@@ -58,11 +112,14 @@ impl Lambda {
     /// });
     /// assert_eq!(ops![sepia].len(), 1);
     /// ```
-    pub fn new(
+    pub fn new<R: LambdaResult<()>>(
         name: &'static str,
-        change: impl Fn(HostSample<'_>, &mut [u8]) + Send + Sync + 'static,
+        change: impl Fn(HostSample<'_>, &mut [u8]) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self { name, change: Change::Image(Box::new(change)) }
+        Self {
+            name,
+            change: Change::Image(Box::new(move |host, pixels| change(host, pixels).into_result())),
+        }
     }
 
     /// Builds the op from `change`, which gets an image of any size as `[height, width, 3]`, and writes one of
@@ -86,15 +143,18 @@ impl Lambda {
     /// assert_eq!(ops![column].len(), 1);
     /// # Ok::<(), fuseloop_ops::ParamError>(())
     /// ```
-    pub fn sized(
+    pub fn sized<R: LambdaResult<()>>(
         name: &'static str,
         size: impl Into<Size>,
-        change: impl Fn(HostSample<'_>, &[u8], &mut [u8]) + Send + Sync + 'static,
+        change: impl Fn(HostSample<'_>, &[u8], &mut [u8]) -> R + Send + Sync + 'static,
     ) -> Result<Self, ParamError> {
         let size = size.into();
         if size.pixels() == 0 {
             return Err(ParamError::new("Lambda", "size", size, "at least 1 x 1"));
         }
+        let change = move |host: HostSample<'_>, pixels: &[u8], out: &mut [u8]| {
+            change(host, pixels, out).into_result()
+        };
         Ok(Self { name, change: Change::Sized(size, Box::new(change)) })
     }
 
@@ -111,11 +171,14 @@ impl Lambda {
     /// let labels = ops![noise, OneHot::new(1000)?];
     /// # Ok::<(), fuseloop_ops::ParamError>(())
     /// ```
-    pub fn label(
+    pub fn label<R: LambdaResult<i64>>(
         name: &'static str,
-        change: impl Fn(LabelSample<'_>, i64) -> i64 + Send + Sync + 'static,
+        change: impl Fn(LabelSample<'_>, i64) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self { name, change: Change::Label(Box::new(change)) }
+        Self {
+            name,
+            change: Change::Label(Box::new(move |cx, label| change(cx, label).into_result())),
+        }
     }
 
     /// Builds the op from `change`, which returns the new value of a float field, or of a label after a
@@ -127,11 +190,14 @@ impl Lambda {
     /// let logarithm = Lambda::float("Log1p", |_, price| price.ln_1p());
     /// assert_eq!(ops![logarithm].len(), 1);
     /// ```
-    pub fn float(
+    pub fn float<R: LambdaResult<f64>>(
         name: &'static str,
-        change: impl Fn(LabelSample<'_>, f64) -> f64 + Send + Sync + 'static,
+        change: impl Fn(LabelSample<'_>, f64) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self { name, change: Change::Float(Box::new(change)) }
+        Self {
+            name,
+            change: Change::Float(Box::new(move |cx, value| change(cx, value).into_result())),
+        }
     }
 
     /// Builds the op from `change`, which changes the elements of a [`OneHot`](crate::OneHot) vector or of
@@ -149,11 +215,39 @@ impl Lambda {
     /// let labels = ops![OneHot::new(10)?, smoothing];
     /// # Ok::<(), fuseloop_ops::ParamError>(())
     /// ```
-    pub fn vector(
+    pub fn vector<R: LambdaResult<()>>(
         name: &'static str,
-        change: impl Fn(LabelSample<'_>, &mut [f32]) + Send + Sync + 'static,
+        change: impl Fn(LabelSample<'_>, &mut [f32]) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self { name, change: Change::Vector(Box::new(change)) }
+        Self {
+            name,
+            change: Change::Vector(Box::new(move |cx, vector| change(cx, vector).into_result())),
+        }
+    }
+
+    /// Builds the op from `change`, which gets the rows of a finished batch, one after the other, and changes
+    /// them in place. It is called once per batch, with the indices of the samples and the type and shape of
+    /// the rows, on the worker that finished the batch. It must stand last in the list, before or after ops
+    /// that mix batches.
+    ///
+    /// ```
+    /// use fuseloop_ops::{Lambda, ToChannelsFirst, ops};
+    ///
+    /// // The first image of each batch is black.
+    /// let black = Lambda::batch("Black", |host, rows| {
+    ///     let bytes = rows.len() / host.samples.len();
+    ///     rows[..bytes].fill(0);
+    /// });
+    /// assert_eq!(ops![ToChannelsFirst, black].len(), 2);
+    /// ```
+    pub fn batch<R: LambdaResult<()>>(
+        name: &'static str,
+        change: impl Fn(HostBatch<'_>, &mut [u8]) -> R + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            change: Change::Batch(Box::new(move |host, rows| change(host, rows).into_result())),
+        }
     }
 }
 
@@ -176,6 +270,7 @@ impl Op for Lambda {
                 let sized = |image| ImageType { height, width, ..image };
                 return on_u8_image(self.name, input, sized);
             }
+            (Change::Batch(_), _) => return Ok(input.clone()),
             (Change::Label(_), _) => {
                 on_one_label(self.name, input)?;
                 return Ok(input.clone());
@@ -198,45 +293,51 @@ impl Op for Lambda {
         match self.change {
             Change::Image(_) | Change::Sized(..) => OpClass::Host(self),
             Change::Label(_) | Change::Float(_) | Change::Vector(_) => OpClass::Label(self),
+            Change::Batch(_) => OpClass::HostBatch(self),
         }
     }
 }
 
 impl HostOp for Lambda {
-    fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) {
-        if let Change::Image(change) = &self.change {
-            change(host, pixels);
-        }
+    fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) -> Result<(), BoxError> {
+        if let Change::Image(change) = &self.change { change(host, pixels) } else { Ok(()) }
     }
 
     fn output_size(&self) -> Option<Size> {
         if let Change::Sized(size, _) = &self.change { Some(*size) } else { None }
     }
 
-    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
-        if let Change::Sized(_, change) = &self.change {
-            change(host, pixels, out);
-        }
+    fn apply_sized(
+        &self,
+        host: HostSample<'_>,
+        pixels: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), BoxError> {
+        if let Change::Sized(_, change) = &self.change { change(host, pixels, out) } else { Ok(()) }
     }
 }
 
 impl LabelOp for Lambda {
-    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
-        if let Change::Label(change) = &self.change { change(cx, label) } else { label }
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> Result<i64, BoxError> {
+        if let Change::Label(change) = &self.change { change(cx, label) } else { Ok(label) }
     }
 
-    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> f64 {
-        if let Change::Float(change) = &self.change { change(cx, value) } else { value }
+    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> Result<f64, BoxError> {
+        if let Change::Float(change) = &self.change { change(cx, value) } else { Ok(value) }
     }
 
     fn takes_vector(&self) -> bool {
         matches!(self.change, Change::Vector(_))
     }
 
-    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) {
-        if let Change::Vector(change) = &self.change {
-            change(cx, vector);
-        }
+    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) -> Result<(), BoxError> {
+        if let Change::Vector(change) = &self.change { change(cx, vector) } else { Ok(()) }
+    }
+}
+
+impl HostBatchOp for Lambda {
+    fn apply(&self, host: HostBatch<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
+        if let Change::Batch(change) = &self.change { change(host, rows) } else { Ok(()) }
     }
 }
 
@@ -259,5 +360,24 @@ mod tests {
         assert!(refused(&vector, DType::F16, &[4]).starts_with("Mine takes a one-hot vector"));
         let image = Lambda::new("Mine", |_, _| ());
         assert!(refused(&image, DType::I64, &[1]).starts_with("Mine takes a u8 image"));
+    }
+
+    #[test]
+    fn a_closure_may_return_any_error() {
+        let rng = &mut crate::author::Rng::new(0);
+        let number = Lambda::label("Number", |_, label| {
+            let digits: i64 = "x".parse()?;
+            Ok(label + digits)
+        });
+        let error = number.eval(LabelSample { sample: 1, epoch: 0, rng }, 3).unwrap_err();
+        assert!(error.is::<std::num::ParseIntError>(), "{error}");
+        let image = Lambda::new("Image", |_, _| Err(std::io::Error::other("full").into()));
+        let host = HostSample { sample: 1, epoch: 0, size: Size::new(1, 1), rng };
+        assert!(HostOp::apply(&image, host, &mut [0; 3]).unwrap_err().is::<std::io::Error>());
+        let batch = Lambda::batch("Batch", |_, rows| rows.fill(7));
+        let mut rows = [0; 2];
+        let host = HostBatch { samples: &[1, 2], epoch: 0, dtype: DType::U8, shape: &[], rng };
+        HostBatchOp::apply(&batch, host, &mut rows).unwrap();
+        assert_eq!(rows, [7; 2]);
     }
 }

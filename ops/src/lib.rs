@@ -70,6 +70,7 @@ mod normalize;
 mod number_or_range;
 mod one_hot;
 mod op;
+mod op_name;
 mod pad;
 mod permute_channels;
 mod photometric_distort;
@@ -139,7 +140,7 @@ pub use hue::RandomHue;
 pub use invert::RandomInvert;
 pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
-pub use lambda::Lambda;
+pub use lambda::{Lambda, LambdaResult};
 pub use lighting::Lighting;
 pub use lut::Lut;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
@@ -147,7 +148,7 @@ pub use mixing::Partner;
 pub use normalize::Normalize;
 pub use number_or_range::NumberOrRange;
 pub use one_hot::OneHot;
-pub use op::{HostSample, LabelSample, NumberRule};
+pub use op::{HostBatch, HostSample, LabelSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
@@ -186,13 +187,15 @@ pub use view::View;
 /// Authors of ops import this module. A list of ops needs none of it.
 pub mod author {
     pub use crate::emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, max, min};
+    pub use crate::error::BoxError;
     pub use crate::geometry_step::GeometryStep;
     pub use crate::maths::{cos, exp, log, pow, sin};
     pub use crate::mixing::RowMix;
     pub use crate::op::{
-        BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType,
-        LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
+        BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostBatchOp, HostOp,
+        ImageType, LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
     };
+    pub use crate::op_name::op_name;
     pub use crate::rng::Rng;
     pub use crate::shape::{Layout, Window};
 }

@@ -16,8 +16,9 @@
 //! | mix      | AugMix                            | weights and chains      | separate loops, then sums         |
 //! | label    | one-hot                           |                         | scalar code                       |
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
+//! | batch    | `Lambda::batch`                   |                         | none: changes finished batches    |
 
-use crate::author::{Emit, GeometryStep, Pixels, Rng, RowMix};
+use crate::author::{BoxError, Emit, GeometryStep, Pixels, Rng, RowMix};
 use crate::shape::{Layout, Window};
 use crate::{DType, Device, Ops, Size, TypeError};
 use std::fmt;
@@ -198,6 +199,8 @@ pub enum OpClass<'a> {
     Label(&'a dyn LabelOp),
     /// Mixes the samples of a finished batch.
     Batch(&'a dyn BatchOp),
+    /// Changes a finished batch in plain Rust.
+    HostBatch(&'a dyn HostBatchOp),
 }
 
 /// An op that moves pixels: crops, resizes, flips, warps, blurs.
@@ -423,7 +426,11 @@ pub trait HostOp: fmt::Debug + Send + Sync {
     }
 
     /// Changes the image in place: `[height, width, 3]`.
-    fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]);
+    ///
+    /// # Errors
+    ///
+    /// An error ends the epoch, whatever becomes of damaged samples.
+    fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) -> Result<(), BoxError>;
 
     /// Returns the size of the op's images, if they are of one size of their own, which
     /// [`output`](Op::output) must return, too. [`apply_sized`](Self::apply_sized) then takes the place
@@ -434,8 +441,18 @@ pub trait HostOp: fmt::Debug + Send + Sync {
 
     /// Writes the new image, `[height, width, 3]` of [`output_size`](Self::output_size), to `out`, which
     /// is black. `host` has the size of the old one.
-    fn apply_sized(&self, host: HostSample<'_>, pixels: &[u8], out: &mut [u8]) {
+    ///
+    /// # Errors
+    ///
+    /// See [`apply`](Self::apply).
+    fn apply_sized(
+        &self,
+        host: HostSample<'_>,
+        pixels: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), BoxError> {
         let _ = (host, pixels, out);
+        Ok(())
     }
 }
 
@@ -479,18 +496,27 @@ pub struct Mixture {
 }
 
 /// An op on a label, which is an i64, a float or a vector of f32: in each case another method is called.
+/// An error that a method returns ends the epoch, whatever becomes of damaged samples.
 pub trait LabelOp: fmt::Debug + Send + Sync {
     /// The definition of the op on an i64: returns the new label.
-    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
+    ///
+    /// # Errors
+    ///
+    /// If the op has no label for this sample.
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> Result<i64, BoxError> {
         let _ = cx;
-        label
+        Ok(label)
     }
 
     /// The definition of the op on an f32 or f64: returns the new value, which is rounded to the type of
     /// the old one.
-    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> f64 {
+    ///
+    /// # Errors
+    ///
+    /// If the op has no value for this sample.
+    fn eval_float(&self, cx: LabelSample<'_>, value: f64) -> Result<f64, BoxError> {
         let _ = cx;
-        value
+        Ok(value)
     }
 
     /// Returns the number of classes, if the op turns the label into a one-hot vector.
@@ -518,8 +544,13 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
     }
 
     /// The definition of the op on a vector: changes it in place.
-    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) {
+    ///
+    /// # Errors
+    ///
+    /// If the op has no vector for this sample.
+    fn eval_vector(&self, cx: LabelSample<'_>, vector: &mut [f32]) -> Result<(), BoxError> {
         let _ = (cx, vector);
+        Ok(())
     }
 }
 
@@ -534,7 +565,7 @@ pub struct LabelSample<'a> {
     pub rng: &'a mut Rng,
 }
 
-/// An op that mixes the samples of a finished batch, in place. Only other batch ops may follow it.
+/// An op that mixes the samples of a finished batch, in place. Only ops on batches may follow it.
 pub trait BatchOp: fmt::Debug + Send + Sync {
     /// Draws how each of `rows` samples, with images of `size`, is mixed. All outputs of the batch
     /// that list an equal op get the same draws. Partners are a permutation of the rows.
@@ -544,6 +575,32 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
     fn needs_size(&self) -> bool {
         false
     }
+}
+
+/// An op in plain Rust on all rows of a finished batch, in place. Only ops on batches may follow it. It must
+/// keep the [type](Op::output) of the rows, and it can't run on a device.
+pub trait HostBatchOp: fmt::Debug + Send + Sync {
+    /// Changes the rows, one after the other in `rows`.
+    ///
+    /// # Errors
+    ///
+    /// An error ends the epoch.
+    fn apply(&self, host: HostBatch<'_>, rows: &mut [u8]) -> Result<(), BoxError>;
+}
+
+/// The arguments of [`HostBatchOp::apply`] besides the rows.
+#[derive(Debug)]
+pub struct HostBatch<'a> {
+    /// For each row, the sample's index in its dataset.
+    pub samples: &'a [u64],
+    /// The epoch, from 0.
+    pub epoch: u32,
+    /// The type of an element.
+    pub dtype: DType,
+    /// The number of elements along each axis of a row.
+    pub shape: &'a [usize],
+    /// The op's own generator for this batch: the only source of randomness it should have.
+    pub rng: &'a mut Rng,
 }
 
 /// Returns the type of a u8 image after `change`, and an error for any other input.

@@ -47,14 +47,14 @@ impl FloatImage {
     /// # Errors
     ///
     /// If there is not enough memory, for the image or for `change`.
-    pub fn changed(
+    pub fn changed<E: From<NoMemory>>(
         &self,
-        change: impl FnOnce(&mut [u8]) -> Result<(), NoMemory>,
-    ) -> Result<Self, NoMemory> {
+        change: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let mut bytes = self.to_u8()?;
         change(&mut bytes)?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
-        Self::from_view(&view)
+        Ok(Self::from_view(&view)?)
     }
 
     /// Returns the height and width.

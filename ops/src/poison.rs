@@ -1,6 +1,6 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
-use crate::author::{HostOp, Op, OpClass, Type};
+use crate::author::{BoxError, HostOp, Op, OpClass, Type};
 use crate::op::on_u8_image;
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
@@ -110,12 +110,13 @@ impl HostOp for Poison {
         self.ids.binary_search(&sample).is_ok()
     }
 
-    fn apply(&self, _: HostSample<'_>, pixels: &mut [u8]) {
+    fn apply(&self, _: HostSample<'_>, pixels: &mut [u8]) -> Result<(), BoxError> {
         for (value, [keep, add]) in pixels.iter_mut().zip(&self.blend) {
             let weighted = (f64::from(*value) * keep) as f32;
             let sum = (f64::from(weighted) + add) as f32;
             *value = sum.clamp(0.0, 255.0) as u8;
         }
+        Ok(())
     }
 }
 
@@ -177,7 +178,8 @@ mod tests {
         let poison = Poison::new(Size::new(1, 2), &mask, &[0.5, 1.0], [4]).unwrap();
         let mut pixels = [11, 50, 255, 1, 2, 3];
         let rng = &mut SampleKey::new(0, 0, 4).op(0);
-        poison.apply(HostSample { sample: 4, epoch: 0, size: Size::new(1, 2), rng }, &mut pixels);
+        let host = HostSample { sample: 4, epoch: 0, size: Size::new(1, 2), rng };
+        poison.apply(host, &mut pixels).unwrap();
         assert_eq!(pixels, [105, 75, 255, 200, 100, 255]);
         assert!(poison.applies_to(4) && !poison.applies_to(3));
     }

@@ -56,7 +56,7 @@ pub use error::{SpecCause, SpecError};
 pub use nearest::nearest;
 pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
 pub use recipe::{Golden, Recipe, Recipes};
-pub use value::{SpecData, SpecEntry, SpecTable, SpecValue};
+pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
 pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
 pub(crate) use shared::{FILL, INTERPOLATION, P, SIZE};
@@ -181,6 +181,9 @@ impl Bounds<'_> {
                 .ok_or(SpecCause::TooMany)
                 .map_err(|cause| SpecError::from(cause).at(item.at))?,
         );
+        if let SpecData::Op(SpecOp(op)) = &item.datum {
+            return Ok(BuiltOp::clone(op));
+        }
         let (name, none) = (name(item)?, SpecTable::default());
         let info = find(name.text).map_err(|error| error.at(name.at))?;
         let table = if let SpecData::Table(table) = &item.datum { table } else { &none };

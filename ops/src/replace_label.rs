@@ -1,6 +1,6 @@
 //! Replace label: sets the label of some samples.
 
-use crate::author::{LabelOp, Op, OpClass, Type};
+use crate::author::{BoxError, LabelOp, Op, OpClass, Type};
 use crate::op::on_one_label;
 use crate::registry::{Golden, LABELS, OpInfo, ParamKind, ParamValue, Recipes, built, required};
 use crate::{LabelSample, TypeError};
@@ -60,8 +60,8 @@ impl Op for ReplaceLabel {
 }
 
 impl LabelOp for ReplaceLabel {
-    fn eval(&self, cx: LabelSample<'_>, label: i64) -> i64 {
-        if self.ids.binary_search(&cx.sample).is_ok() { self.new_label } else { label }
+    fn eval(&self, cx: LabelSample<'_>, label: i64) -> Result<i64, BoxError> {
+        Ok(if self.ids.binary_search(&cx.sample).is_ok() { self.new_label } else { label })
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     fn listed_samples_and_no_others() {
         let op = ReplaceLabel::new([7, 3, 5], 99);
         let rng = &mut crate::author::Rng::new(0);
-        let label = |sample| op.eval(LabelSample { sample, epoch: 0, rng: &mut *rng }, 1);
+        let label = |sample| op.eval(LabelSample { sample, epoch: 0, rng: &mut *rng }, 1).unwrap();
         let labels: Vec<i64> = (0..9).map(label).collect();
         assert_eq!(labels, [1, 1, 1, 99, 1, 99, 1, 99, 1]);
     }

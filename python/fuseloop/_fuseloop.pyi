@@ -12,6 +12,7 @@ __all__ = [
     "Batch",
     "Dataset",
     "Epoch",
+    "Function",
     "Loader",
     "RaggedTensor",
     "Tensor",
@@ -20,6 +21,7 @@ __all__ = [
     "check_op",
     "concat",
     "convert",
+    "end_functions",
     "generated_dataset",
     "index",
     "join",
@@ -41,6 +43,7 @@ _Progress = Callable[[int, int | None], object] | None
 _Fields = Sequence[tuple[str, str, str | None, Sequence[int]]]
 
 def check_op(name: str, params: dict[str, Any]) -> None: ...
+def end_functions() -> None: ...
 def registry() -> list[dict[str, Any]]: ...
 def _panic(message: str) -> None: ...
 
@@ -80,6 +83,19 @@ def subset(
     src: _Path, samples: Sequence[int], out: _Path, options: dict[str, Any], progress: _Progress
 ) -> dict[str, Any]: ...
 def index(name: _Path, link_word: str, progress: _Progress) -> dict[str, Any]: ...
+
+@final
+class Function:
+    def __new__(
+        cls,
+        f: Callable[..., Any],
+        name: str,
+        code: str,
+        rng: bool,
+        per_sample: bool,
+        output: tuple[int, int] | None,
+        takes_ids: bool,
+    ) -> Function: ...
 
 @final
 class Writer:

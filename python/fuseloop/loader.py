@@ -886,6 +886,7 @@ _live: weakref.WeakSet[Any] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Ends all threads while the interpreter is whole: epochs first, then their loaders."""
+    _fuseloop.end_functions()
     alive = list(_live)
     for kind in (Epoch, Loader):
         for one in alive:

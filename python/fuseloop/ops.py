@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
 
 Interpolation = Literal[
@@ -20,6 +21,7 @@ Size = int | Sequence[int]
 Color = int | Sequence[int]
 __all__ = [
     "Compose",
+    "Lambda",
     "Op",
     "from_torchvision",
     "AugMix",

@@ -100,6 +100,11 @@ pub(crate) fn setting(py: Python<'_>, message: &str) -> PyErr {
     exception(py, "parameter", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
 }
 
+/// Returns the exception for ops that do not do what their list says.
+pub(crate) fn pipeline(py: Python<'_>, message: &str) -> PyErr {
+    exception(py, "pipeline", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+}
+
 /// Returns the exception for a panic.
 pub(crate) fn internal(py: Python<'_>, message: &str) -> PyErr {
     exception(py, "panic", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)

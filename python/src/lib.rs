@@ -13,6 +13,7 @@ mod call;
 mod dataset;
 mod epoch;
 mod errors;
+mod lambda;
 mod loader;
 mod registry;
 mod rows;
@@ -32,6 +33,8 @@ mod _fuseloop {
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::epoch::Epoch;
+    #[pymodule_export]
+    use super::lambda::{Function, end_functions};
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

@@ -1,8 +1,11 @@
 //! Python's values as values of the registry of ops.
 
 use crate::errors;
+use crate::lambda::Function;
 use fuseloop::ops::Ops;
-use fuseloop::ops::internals::registry::{SpecData, SpecEntry, SpecTable, SpecValue, build_ops};
+use fuseloop::ops::internals::registry::{
+    SpecData, SpecEntry, SpecOp, SpecTable, SpecValue, build_ops,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -31,6 +34,10 @@ fn value(given: &Bound<'_, PyAny>, depth: usize) -> PyResult<SpecValue> {
         SpecData::List(items.collect::<PyResult<_>>()?)
     } else if let Ok(dict) = given.cast::<PyDict>() {
         SpecData::Table(table(dict, depth)?)
+    } else if let Ok(function) = given.getattr("_function")
+        && let Ok(function) = function.cast::<Function>()
+    {
+        SpecData::Op(SpecOp(function.get().op()))
     } else if let (Ok(name), Ok(params)) = (given.getattr("name"), given.getattr("params")) {
         let (name, params) = (name.extract::<String>()?, params.cast_into::<PyDict>()?);
         SpecData::Table(op(&name, &params, depth)?)
@@ -88,6 +95,9 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &SpecValue) -> PyResult<Bou
                 dict.set_item(&entry.name, to_python(py, &entry.value)?)?;
             }
             dict.into_any()
+        }
+        SpecData::Op(_) => {
+            return Err(errors::setting(py, "a function is no default of a parameter"));
         }
     })
 }

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from ._lambda import Lambda
 from ._op import Compose, Op, from_torchvision
 
 Interpolation = Literal[
@@ -174,7 +175,7 @@ def written(op):
 def text():
     found = registry()
     names = sorted([op["name"] for op in found] + [alias for op in found for alias in op["aliases"]])
-    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Op", "from_torchvision", *names])
+    listed = "".join(f'    "{name}",\n' for name in ["Compose", "Lambda", "Op", "from_torchvision", *names])
     parts = [HEAD, f"__all__ = [\n{listed}]\n\n"]
     for op in found:
         parts.append("\n" + written(op) + "\n")

@@ -17,12 +17,11 @@ use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile::{self, COUNT, MAKE, TABLE};
 use super::emit::BodySpec;
 use super::{CompileError, DecodedPixels, Kernel, Scratch, spec};
-use crate::plan::{Draws, ImagePlan};
+use crate::plan::{Draws, ImagePlan, RunOpsError};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::DTYPES;
-use fuseloop_ops::internals::memory::NoMemory;
 use std::cell::{Cell, RefCell};
 
 impl MemoryRegion {
@@ -206,7 +205,7 @@ impl BodyRunner for Hooked<'_> {
 ///
 /// # Errors
 ///
-/// If the system has no memory for the images between the ops.
+/// If an op returns an error, or the system has no memory for the images between the ops.
 ///
 /// # Panics
 ///
@@ -217,7 +216,7 @@ pub fn run_with(
     draws: &Draws,
     out: &mut [u8],
     hook: &mut dyn FnMut(&mut BlockRun),
-) -> Result<(), NoMemory> {
+) -> Result<(), RunOpsError> {
     kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out)
 }
 

@@ -18,7 +18,7 @@ use super::compile::CompiledBody;
 use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
-use crate::plan::{Block, Draws, FusedOp, ImagePlan};
+use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_ops::author::{GeometryStep, Histogram, Layout, LevelTable, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::internals::bilinear::Taps;
@@ -117,18 +117,18 @@ pub(super) struct LoopBody<'a> {
 }
 
 /// The reason why compiled code did not run. The contents of the output are undefined then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum NotRun {
     /// The image is too small for vectors, or its code could not be compiled: the oracle can run
     /// instead.
     Evaluate,
-    /// The system has no memory for an intermediate image.
-    Memory(NoMemory),
+    /// An op failed, or the system has no memory for an intermediate image.
+    Failed(RunOpsError),
 }
 
-impl From<NoMemory> for NotRun {
-    fn from(error: NoMemory) -> Self {
-        Self::Memory(error)
+impl<E: Into<RunOpsError>> From<E> for NotRun {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! The chains' steps are run by separate kernels or by the oracle; the sum is the same code.
 
-use crate::plan::{Draws, ImagePlan};
+use crate::plan::{Draws, ImagePlan, RunOpsError};
 use fuseloop_ops::NumberRule;
-use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{memory, to_u8};
 
 /// The buffers of one worker, reused from sample to sample: newly mapped pages cost more than the sums.
@@ -20,15 +19,15 @@ pub(super) struct MixBuffers {
 ///
 /// # Errors
 ///
-/// If the system has no memory for the sums and the images of the chains.
+/// If a step fails, or the system has no memory for the sums and the images of the chains.
 pub(super) fn mix(
     plan: &ImagePlan,
     leaf: usize,
     draws: &Draws,
     pixels: &mut [u8],
     buffers: &mut MixBuffers,
-    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), NoMemory>,
-) -> Result<(), NoMemory> {
+    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), RunOpsError>,
+) -> Result<(), RunOpsError> {
     let mixed = draws.mixes.iter().find(|(of, _)| *of == leaf);
     let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.flat_ops()[leaf].step) else {
         return Ok(());

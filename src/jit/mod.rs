@@ -30,12 +30,11 @@ pub use oracle::{EvaluatedStep, evaluate, evaluate_steps};
 pub(crate) use oracle::{try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
-use crate::plan::{Draws, FusedOp, ImagePlan, OpKind};
+use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::LevelTable;
-use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
@@ -241,8 +240,8 @@ impl Kernel {
     /// # Panics
     ///
     /// If the length of `out` is not [`ImagePlan::host_bytes`], or `out` is not aligned to its elements,
-    /// or `source` lacks pixels of [`ImagePlan::needed_window`], or the system has no memory for the images
-    /// between the ops.
+    /// or `source` lacks pixels of [`ImagePlan::needed_window`], or an op returns an error, or the system has no
+    /// memory for the images between the ops.
     pub fn run(
         &self,
         scratch: &mut Scratch,
@@ -250,26 +249,26 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) {
-        self.try_run(scratch, source, draws, out).expect("memory for the images of a sample");
+        self.try_run(scratch, source, draws, out).expect("the ops of a sample");
     }
 
-    /// Like [`run`](Self::run), but returns an error if memory runs out: the size of the images is a
-    /// user's choice.
+    /// Like [`run`](Self::run), but returns an error if an op does or memory runs out: both depend on the
+    /// user.
     ///
     /// # Errors
     ///
-    /// If the system has no memory for the images between the ops.
+    /// If an op returns an error, or the system has no memory for the images between the ops.
     ///
     /// # Panics
     ///
-    /// Like [`run`](Self::run), except for memory.
+    /// Like [`run`](Self::run), except for such errors.
     pub(crate) fn try_run(
         &self,
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), RunOpsError> {
         self.run_by(&Native, scratch, source, draws, out)
     }
 
@@ -281,7 +280,7 @@ impl Kernel {
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), RunOpsError> {
         assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
         self.run_any_size(runner, scratch, source, draws, out)
     }
@@ -294,10 +293,10 @@ impl Kernel {
         source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), RunOpsError> {
         match self.run_compiled(runner, scratch, source, draws, out) {
             Ok(()) => Ok(()),
-            Err(NotRun::Memory(error)) => Err(error),
+            Err(NotRun::Failed(error)) => Err(error),
             Err(NotRun::Evaluate) => {
                 out.copy_from_slice(&evaluate_part(&self.plan, source, draws)?);
                 Ok(())
@@ -358,7 +357,7 @@ impl Kernel {
         draws: &Draws,
         size: Size,
         pixels: &mut [u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), RunOpsError> {
         let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else {
             return Ok(());
         };
@@ -443,7 +442,7 @@ fn evaluate_part(
     plan: &ImagePlan,
     source: DecodedPixels<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, NoMemory> {
+) -> Result<Vec<u8>, RunOpsError> {
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }

@@ -5,7 +5,7 @@
 
 use super::mix;
 use crate::plan::block::nth_order;
-use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind};
+use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind, RunOpsError};
 use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, TableOp, clamp};
 use fuseloop_ops::internals::emit::grey_mean;
 use fuseloop_ops::internals::memory::NoMemory;
@@ -16,26 +16,25 @@ use fuseloop_ops::{DType, NumberRule};
 ///
 /// # Panics
 ///
-/// If `draws` were not drawn by `plan` for an image of this size, or the system has no memory for the
-/// images between the ops.
+/// If `draws` were not drawn by `plan` for an image of this size, or an op returns an error, or the system has no
+/// memory for the images between the ops.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
-    try_evaluate(plan, source, draws).expect("memory for the images of a sample")
+    try_evaluate(plan, source, draws).expect("the ops of a sample")
 }
 
-/// Like [`evaluate`], but returns an error if memory runs out: the size of the images is a user's
-/// choice.
+/// Like [`evaluate`], but returns an error if an op does or memory runs out: both depend on the user.
 ///
 /// # Errors
 ///
-/// If the system has no memory for the images between the ops.
+/// If an op returns an error, or the system has no memory for the images between the ops.
 pub(crate) fn try_evaluate(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, NoMemory> {
+) -> Result<Vec<u8>, RunOpsError> {
     let picture = walk(plan, plan.flat_ops().len(), source, draws, |_, _| Ok(()))?;
-    store(&picture, plan.stored_dtype(), plan.output().layout)
+    Ok(store(&picture, plan.stored_dtype(), plan.output().layout)?)
 }
 
 /// Computes the output of the host's blocks: the image that is sent to a device, or the plan's output.
@@ -47,13 +46,13 @@ pub(crate) fn try_evaluate_host(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<u8>, NoMemory> {
+) -> Result<Vec<u8>, RunOpsError> {
     if plan.staged().is_none() {
         return try_evaluate(plan, source, draws);
     }
     let end = plan.blocks()[plan.host_blocks() - 1].ops.end;
     let picture = walk(plan, end, source, draws, |_, _| Ok(()))?;
-    store(&picture, DType::U8, Layout::ChannelsLast)
+    Ok(store(&picture, DType::U8, Layout::ChannelsLast)?)
 }
 
 /// An intermediate image: the result of one op.
@@ -135,7 +134,7 @@ impl Scale {
 ///
 /// # Errors
 ///
-/// If the system has no memory for all images: 12 bytes a pixel each.
+/// If an op returns an error, or the system has no memory for all images: 12 bytes a pixel each.
 ///
 /// # Panics
 ///
@@ -144,7 +143,7 @@ pub fn evaluate_steps(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<EvaluatedStep>, NoMemory> {
+) -> Result<Vec<EvaluatedStep>, RunOpsError> {
     let (mut steps, mut scale) = (vec![], Scale::LEVELS);
     let mut drawn = draws.describe(plan).into_iter();
     walk(plan, plan.flat_ops().len(), source, draws, |index, picture| {
@@ -167,7 +166,7 @@ fn walk(
     source: &ImageView<'_>,
     draws: &Draws,
     mut each: impl FnMut(usize, &FloatImage) -> Result<(), NoMemory>,
-) -> Result<FloatImage, NoMemory> {
+) -> Result<FloatImage, RunOpsError> {
     let mut picture = FloatImage::from_view(source)?;
     let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
     for (index, leaf) in plan.flat_ops()[..end].iter().enumerate() {
@@ -198,7 +197,7 @@ fn after(
     leaf: &FlatOp,
     draws: &Draws,
     mut picture: FloatImage,
-) -> Result<FloatImage, NoMemory> {
+) -> Result<FloatImage, RunOpsError> {
     match leaf.op.class() {
         OpClass::Geometry(_) => {
             for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == index) {
@@ -262,7 +261,8 @@ fn after(
         | OpClass::Device(_)
         | OpClass::Label(_)
         | OpClass::Choice(_)
-        | OpClass::Batch(_) => {}
+        | OpClass::Batch(_)
+        | OpClass::HostBatch(_) => {}
     }
     Ok(picture)
 }

@@ -13,6 +13,7 @@
 //! only that list produces.
 
 use super::work::FieldPlan;
+use crate::plan::batch_ops::is_on_batches;
 use fuseloop_ops::Ops;
 use fuseloop_ops::author::{Layout, Op, OpClass};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// Refuses ops that are only allowed in the output's own list.
 pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
     let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
-    let is_batch = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
+    let is_mixer = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
     if matches!(main, FieldPlan::Collated(_)) {
         return Err("a collated output takes no ops".to_owned());
     }
@@ -28,14 +29,15 @@ pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
         let name = op.name();
         return Err(format!("component ops run on the CPU only: remove {name}"));
     }
-    if let Some(op) = ops.iter().find(|op| is_batch(op)) {
+    if let Some(op) = ops.iter().find(|op| is_on_batches(&***op)) {
         let name = op.name();
+        let does = if is_mixer(op) { "mixes" } else { "changes" };
         return Err(format!(
-            "{name} mixes all samples of a batch: put it in the output's own list"
+            "{name} {does} all samples of a batch: put it in the output's own list"
         ));
     }
     let is_image = matches!(main, FieldPlan::Image(_));
-    match main.ops().iter().find(|op| is_batch(op)).filter(|_| !is_image) {
+    match main.ops().iter().find(|op| is_mixer(op)).filter(|_| !is_image) {
         Some(op) => Err(format!("{} mixes this output, which is not an image", op.name())),
         None => Ok(()),
     }

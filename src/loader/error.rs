@@ -9,7 +9,7 @@ use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::CompileError;
 use crate::order::OrderError;
 use crate::plan::label::LabelError;
-use crate::plan::{PlanError, TooManyPixels};
+use crate::plan::{FunctionError, PlanError, RunOpsError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::{Epoch, SampleId};
 use crate::source::stream::StreamEnd;
@@ -564,7 +564,10 @@ pub enum SampleCause {
     Memory(#[from] NoMemory),
     /// The label is not one of the classes.
     #[error(transparent)]
-    Label(#[from] LabelError),
+    Label(LabelError),
+    /// An op in plain Rust returned an error: the sample is not damaged.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
     /// The sample does not fit into its row.
     #[error(transparent)]
     Collate(#[from] CollateCause),
@@ -579,6 +582,49 @@ impl From<BoxError> for SampleCause {
                 Ok(halt) => Self::Halt(*halt),
                 Err(error) => Self::Source(error.into()),
             },
+        }
+    }
+}
+
+impl From<LabelError> for SampleCause {
+    fn from(error: LabelError) -> Self {
+        match error {
+            LabelError::Function(error) => Self::Function(error),
+            LabelError::Class { .. } => Self::Label(error),
+        }
+    }
+}
+
+impl From<RunOpsError> for SampleCause {
+    fn from(error: RunOpsError) -> Self {
+        match error {
+            RunOpsError::Memory(error) => Self::Memory(error),
+            RunOpsError::Function(error) => Self::Function(error),
+        }
+    }
+}
+
+/// Why a finished batch could not be changed by the ops on batches of an output. The engine adds the batch.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {cause}", Escaped(output))]
+pub(super) struct FinishError {
+    /// The output.
+    pub(super) output: Box<str>,
+    /// The reason.
+    pub(super) cause: RunOpsError,
+}
+
+impl Cause for FinishError {
+    fn details(&self) -> Details<'_> {
+        self.cause.details().field(&self.output)
+    }
+}
+
+impl Cause for RunOpsError {
+    fn details(&self) -> Details<'_> {
+        match self {
+            Self::Memory(error) => error.details(),
+            Self::Function(error) => Details::of_custom(&error.error),
         }
     }
 }
@@ -666,10 +712,10 @@ fn run_details(error: &RunError) -> Details<'_> {
 
 /// Returns the details of an error of [`LoaderStage`](super::stage::LoaderStage).
 fn of_stage(error: &BoxError) -> Details<'_> {
-    let (load, device) = (error.downcast_ref(), error.downcast_ref::<DeviceError>());
-    let load = load.map(|error: &LoadSampleError| error.details());
-    let device = device.map(Cause::details);
-    load.or(device).unwrap_or_else(|| Details::of_custom(error))
+    let sample = error.downcast_ref::<LoadSampleError>().map(Cause::details);
+    let finish = || error.downcast_ref::<FinishError>().map(Cause::details);
+    let device = || error.downcast_ref::<DeviceError>().map(Cause::details);
+    sample.or_else(finish).or_else(device).unwrap_or_else(|| Details::of_custom(error))
 }
 
 impl Cause for LoadSampleError {
@@ -679,6 +725,7 @@ impl Cause for LoadSampleError {
             SampleCause::Read(error) => error.details(),
             SampleCause::Halt(error) => error.details(),
             SampleCause::Source(error) => error.details(),
+            SampleCause::Function(error) => Details::of_custom(&error.error),
             SampleCause::Pixels(_) | SampleCause::Memory(_) => Details::of(ErrorKind::Memory),
             SampleCause::TooLong { .. } => Details::of(ErrorKind::Custom),
             SampleCause::Decode(_) | SampleCause::Label(_) | SampleCause::Collate(_) => damaged,

@@ -10,7 +10,7 @@
 //! additional row.
 
 use crate::device::DeviceOutput;
-use crate::plan::batch_ops::draw_each;
+use crate::plan::batch_ops::{Mixer, draw_each};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::author::{ImageType, Layout, RowMix, Window};
 use fuseloop_ops::internals::memory::NoMemory;
@@ -37,54 +37,49 @@ pub(super) struct OutputMixer {
 }
 
 impl OutputMixer {
-    /// Mixes the `count` rows of a finished batch by the mixing ops among `ops`; for an output on a
-    /// device, the mix is written to the staged rows.
+    /// Draws for the `count` rows of a finished batch, and writes how a device mixes them to its staged rows.
+    /// Returns false if the host mixes the output.
+    pub(super) fn record(
+        &self,
+        ops: &Ops,
+        on_device: &DeviceOutput,
+        key: BatchKey,
+        (count, bytes): (usize, &mut [u8]),
+    ) -> bool {
+        match on_device {
+            DeviceOutput::Image(image) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                    image.mix(mixer, mixed, bytes);
+                });
+            }
+            DeviceOutput::OneHot(label) => {
+                draw_each(ops, key, count, self.size, |mixer, mixed| {
+                    label.mix(mixer, mixed, bytes);
+                });
+            }
+            DeviceOutput::Copied { .. } => return false,
+        }
+        true
+    }
+
+    /// Mixes the `count` rows of a finished batch by one op. `spare` holds one row.
     ///
     /// # Errors
     ///
     /// If there is not enough memory for one additional row.
     pub(super) fn mix(
         &self,
-        ops: &Ops,
-        on_device: Option<&DeviceOutput>,
+        mixer: Mixer<'_>,
         key: BatchKey,
         (count, bytes): (usize, &mut [u8]),
         spare: &mut Vec<u8>,
     ) -> Result<(), NoMemory> {
-        match on_device {
-            Some(DeviceOutput::Image(image)) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| {
-                    image.mix(mixer, mixed, bytes);
-                });
-            }
-            Some(DeviceOutput::OneHot(label)) => {
-                draw_each(ops, key, count, self.size, |mixer, mixed| {
-                    label.mix(mixer, mixed, bytes);
-                });
-            }
-            Some(DeviceOutput::Copied { .. }) | None => {
-                self.mix_on_host(ops, key, count, bytes, spare)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Mixes the rows of a batch by every mixing op, in order. `spare` holds one row.
-    fn mix_on_host(
-        &self,
-        ops: &Ops,
-        key: BatchKey,
-        rows: usize,
-        bytes: &mut [u8],
-        spare: &mut Vec<u8>,
-    ) -> Result<(), NoMemory> {
-        memory::resize(spare, bytes.len() / rows.max(1), "a row of a mixed batch")?;
-        draw_each(ops, key, rows, self.size, |_, mixed| {
-            along_cycles(bytes, mixed, spare, |row, own, partner| {
-                let RowMix { share, window, .. } = mixed[row];
-                let is_kept = share == 1.0 || mixed[row].partner == row;
-                self.row(own, partner, share, window, is_kept);
-            });
+        memory::resize(spare, bytes.len() / count.max(1), "a row of a mixed batch")?;
+        let mixed = mixer.draw(key, count, self.size);
+        along_cycles(bytes, &mixed, spare, |row, own, partner| {
+            let RowMix { share, window, .. } = mixed[row];
+            let is_kept = share == 1.0 || mixed[row].partner == row;
+            self.row(own, partner, share, window, is_kept);
         });
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::decode::Decoder;
 use crate::device::DeviceOutput;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
-use crate::plan::Draws;
+use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
@@ -137,7 +137,9 @@ impl LoaderStage {
             is_image && source.image_stats(output.field).is_none_or(|stats| stats.jpeg > 0)
         });
         let fitting = (CHUNK_BYTES / row.max(1)).clamp(1, CHUNK_SAMPLES);
-        let chunk = if has_jpeg { 1 } else { fitting };
+        // After an error, the engine passes the samples of a chunk again, one by one: a function that failed once
+        // must not be called again.
+        let chunk = if has_jpeg || outputs.iter().any(calls_host_ops) { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
@@ -422,6 +424,18 @@ impl LoaderStage {
     }
 }
 
+/// Returns true if an output has an op in plain Rust on samples of images.
+fn calls_host_ops(output: &OutputPlan) -> bool {
+    let mut plans = output.all_plans();
+    plans.any(|work| match work {
+        FieldPlan::Image(kernel) => {
+            let mut flat_ops = kernel.plan().flat_ops().iter();
+            flat_ops.any(|flat| matches!(flat.kind, OpKind::Host { .. }))
+        }
+        _ => false,
+    })
+}
+
 /// Groups the outputs by field, in the order of the fields' first outputs.
 fn by_field(outputs: &[OutputPlan]) -> Vec<(usize, Vec<usize>)> {
     let mut fields: Vec<(usize, Vec<usize>)> = vec![];
@@ -538,6 +552,8 @@ impl Stage for LoaderStage {
                     OnFailure::Fail
                 };
             }
+            // Functions of the user are not data: their errors are no damage.
+            _ if matches!(error.source.cause, SampleCause::Function(_)) => return OnFailure::Fail,
             OnDamaged::Fail => return OnFailure::Fail,
             OnDamaged::Skip => None,
             OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return OnFailure::Fail,
@@ -558,7 +574,7 @@ impl Stage for LoaderStage {
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
         for (k, output) in self.outputs.iter().enumerate() {
-            output.mix_batch(k, key, rows, &mut worker.spare)?;
+            output.finish_batch(k, (key, epoch), rows, &mut worker.spare)?;
         }
         pack(rows, &self.tensors);
         Ok(self.upload.as_ref().map_or(Ok(()), |upload| upload.submit(rows))?)

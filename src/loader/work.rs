@@ -1,18 +1,20 @@
 //! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
 
 use super::collate::Collated;
-use super::error::SampleCause;
+use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
 use super::outputs::DrawsOf;
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::device::DeviceOutput;
 use crate::jit::Kernel;
+use crate::plan::batch_ops::{self, BatchStep};
 use crate::plan::label::{LabelError, Scalar};
-use crate::plan::{ArrayPlan, LabelPlan};
+use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
+use crate::sample::Epoch;
 use crate::source::Value;
-use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::author::OpClass;
 use fuseloop_ops::internals::{BatchKey, SampleKey};
-use fuseloop_ops::{DType, Ops};
+use fuseloop_ops::{DType, HostBatch, Ops};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,8 +73,11 @@ impl FieldPlan {
                 "scalar code: copied\n".to_owned()
             }
             Self::Label(_) | Self::Array(_) => {
-                let ops: Vec<&str> = self.ops().iter().map(|op| op.name()).collect();
-                format!("scalar code: {}\n", ops.join(", "))
+                let ops = self.ops().iter().map(|op| match op.class() {
+                    OpClass::HostBatch(_) => format!("{} on the finished batch", op.name()),
+                    _ => op.name().to_owned(),
+                });
+                format!("scalar code: {}\n", ops.collect::<Vec<_>>().join(", "))
             }
             Self::Copied { .. } => "copied\n".to_owned(),
             Self::Collated(collated) => collated.explain(),
@@ -142,21 +147,43 @@ impl OutputPlan {
         TensorSpec { rows, alias: self.alias.clone(), ..spec }
     }
 
-    /// Mixes the rows of a finished batch, if the output is mixed. `k` is the index of the output.
+    /// Runs the ops on batches on the rows of a finished one. `k` is the index of the output.
     ///
     /// # Errors
     ///
-    /// If there is not enough memory for one additional row.
-    pub(super) fn mix_batch(
+    /// If an op returns an error, or there is not enough memory for one additional row.
+    pub(super) fn finish_batch(
         &self,
         k: usize,
-        key: BatchKey,
+        (key, epoch): (BatchKey, Epoch),
         rows: &mut RowsMut<'_>,
         spare: &mut Vec<u8>,
-    ) -> Result<(), NoMemory> {
-        let Some(mixer) = &self.mix else { return Ok(()) };
-        let rows = (rows.len(), rows.output(k));
-        mixer.mix(self.work.ops(), self.device_output.as_ref(), key, rows, spare)
+    ) -> Result<(), FinishError> {
+        let ops = self.work.ops();
+        let (visits, bytes) = (rows.visits(), rows.output(k));
+        if let (Some(mix), Some(on_device)) = (&self.mix, &self.device_output)
+            && mix.record(ops, on_device, key, (visits.len(), bytes))
+        {
+            return Ok(());
+        }
+        for step in batch_ops::steps(ops) {
+            let done = match (step, &self.mix) {
+                (BatchStep::Mix(mixer), Some(mix)) => {
+                    mix.mix(mixer, key, (visits.len(), bytes), spare).map_err(RunOpsError::from)
+                }
+                (BatchStep::Mix(_), None) => Ok(()),
+                (BatchStep::Host { op, host_op, occurrence }, _) => {
+                    let samples: Vec<u64> = visits.iter().map(|visit| visit.sample.0).collect();
+                    let (shape, rng) = (self.work.shape(), &mut key.op(op.name(), occurrence));
+                    let (epoch, dtype) = (epoch.index(), self.work.dtype());
+                    let host = HostBatch { samples: &samples, epoch, dtype, shape: &shape, rng };
+                    let done = host_op.apply(host, bytes);
+                    done.map_err(|error| FunctionError::of(op, epoch)(error).into())
+                }
+            };
+            done.map_err(|cause| FinishError { output: self.name.as_str().into(), cause })?;
+        }
+        Ok(())
     }
 
     /// Returns the bytes of a sample that the host writes.
@@ -185,7 +212,7 @@ impl OutputPlan {
                 self.fill_label(plan, key, Scalar::Float(number), row)?;
             }
             (FieldPlan::Array(plan), Value::NdArray(stored)) => {
-                plan.run(self.draws.key(key), stored, row);
+                plan.run(self.draws.key(key), stored, row)?;
             }
             (
                 FieldPlan::Copied { .. },

@@ -7,7 +7,7 @@
 //! An op that [takes vectors](fuseloop_ops::author::LabelOp::takes_vector) gets all elements. Other ops are
 //! refused: an op on labels works on one number, and an image has its own plan.
 
-use super::label::{Elements, streams, write};
+use super::label::{Elements, LabelError, streams, write};
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey};
@@ -75,32 +75,43 @@ impl ArrayPlan {
 
     /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
     ///
+    /// # Errors
+    ///
+    /// If an op returns an error.
+    ///
     /// # Panics
     ///
     /// If `stored` and `out` do not have the same number of elements.
-    pub fn run(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+    pub fn run(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), LabelError> {
         if self.takes_vectors {
             return self.run_on_vector(key, stored, out);
         }
         if !self.ops.iter().any(|op| matches!(op.class(), OpClass::Cast(_))) {
-            return out.copy_from_slice(stored);
+            out.copy_from_slice(stored);
+            return Ok(());
         }
         let (from, to) = (self.input.bytes(), self.dtype.bytes());
         assert_eq!(stored.len() / from, out.len() / to, "elements of an array");
         for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
             write(self.after(ElementValue::from_bytes(self.input, element)), out);
         }
+        Ok(())
     }
 
-    fn run_on_vector(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+    fn run_on_vector(
+        &self,
+        key: SampleKey,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), LabelError> {
         let elements = stored.chunks_exact(self.input.bytes());
         let elements = elements.map(|bytes| ElementValue::from_bytes(self.input, bytes)).collect();
-        let ops = self.ops.iter().zip(&self.streams);
-        let changed = ops.fold(Elements::Vector(elements), |elements, (op, &stream)| {
-            let changed = elements.after(op.class(), (key, stream));
-            changed.expect("an array has no op that checks classes")
-        });
+        let mut ops = self.ops.iter().zip(&self.streams);
+        let changed = ops.try_fold(Elements::Vector(elements), |elements, (op, &stream)| {
+            elements.after(&**op, (key, stream))
+        })?;
         changed.store(out);
+        Ok(())
     }
 
     /// Returns an element after all ops.
@@ -118,7 +129,7 @@ fn is_taken(class: OpClass<'_>, before: &Type, after: &Type) -> bool {
     match class {
         OpClass::Cast(_) | OpClass::View(_) | OpClass::Device(_) => true,
         OpClass::Label(op) => op.keeps_elements() || (op.takes_vector() && before == after),
-        OpClass::Batch(_) => before == after,
+        OpClass::Batch(_) | OpClass::HostBatch(_) => before == after,
         _ => false,
     }
 }
@@ -148,7 +159,7 @@ mod tests {
         assert_eq!((plan.shape(), plan.dtype()), (&[3][..], DType::F32));
         let stored = [0.1f64, -2.0, 1e300].map(f64::to_le_bytes).concat();
         let mut out = [0xAA; 12];
-        plan.run(SampleKey::default(), &stored, &mut out);
+        plan.run(SampleKey::default(), &stored, &mut out).unwrap();
         assert_eq!(out.to_vec(), [0.1f32, -2.0, f32::INFINITY].map(f32::to_le_bytes).concat());
     }
 
@@ -161,7 +172,7 @@ mod tests {
         let ops = ops![Convert::to(DType::F32), centred, Convert::to(DType::I16)];
         let plan = plan(ops, DType::U8, &[2, 2]).unwrap();
         let mut out = [0xAA; 8];
-        plan.run(SampleKey::new(0, 0, 9), &[1, 2, 3, 6], &mut out);
+        plan.run(SampleKey::new(0, 0, 9), &[1, 2, 3, 6], &mut out).unwrap();
         assert_eq!(out.to_vec(), [7i16, 8, 9, 12].map(i16::to_le_bytes).concat());
     }
 
@@ -169,7 +180,7 @@ mod tests {
     fn without_a_conversion_bytes_are_copied() {
         let plan = plan(ops![Squeeze, MixUp::new(1.0).unwrap()], DType::F16, &[1, 2]).unwrap();
         let mut out = [0; 4];
-        plan.run(SampleKey::default(), &[1, 2, 3, 4], &mut out);
+        plan.run(SampleKey::default(), &[1, 2, 3, 4], &mut out).unwrap();
         assert_eq!((out, plan.shape()), ([1, 2, 3, 4], &[2][..]));
     }
 

@@ -1,14 +1,15 @@
 //! The ops on whole batches at the end of a list.
 //!
 //! They do not belong to a sample's own plan: the ops before them produce the sample's row, and then the
-//! finished batch is mixed row by row. So no op that works on one sample may follow.
+//! finished batch is mixed row by row, or changed by a function of the user. So no op that works on one
+//! sample may follow.
 
 use super::PlanError;
-use fuseloop_ops::author::{BatchOp, OpClass, RowMix};
+use fuseloop_ops::author::{BatchOp, HostBatchOp, Op, OpClass, RowMix};
 use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::{Ops, Size, TypeError};
 
-/// An op on whole batches, with the name and number that its draws depend on.
+/// An op that mixes batches, with the name and number that its draws depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct Mixer<'a> {
     /// The op.
@@ -19,17 +20,57 @@ pub struct Mixer<'a> {
     pub occurrence: usize,
 }
 
+/// An op on whole batches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BatchStep<'a> {
+    /// It mixes the rows.
+    Mix(Mixer<'a>),
+    /// It changes them in plain Rust.
+    Host {
+        op: &'a dyn Op,
+        host_op: &'a dyn HostBatchOp,
+        /// How many ops of the same name come before it.
+        occurrence: usize,
+    },
+}
+
 /// Returns the ops on whole batches of a list, in order.
-pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
+pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
     ops.iter().enumerate().filter_map(|(op_index, op)| {
-        let OpClass::Batch(batch_op) = op.class() else { return None };
-        let name = op.name();
-        let occurrence = ops[..op_index].iter().filter(|before| before.name() == name).count();
-        Some(Mixer { op: batch_op, name, occurrence })
+        let before = ops[..op_index].iter();
+        let occurrence = || before.filter(|before| before.name() == op.name()).count();
+        match op.class() {
+            OpClass::Batch(batch_op) => Some(BatchStep::Mix(Mixer {
+                op: batch_op,
+                name: op.name(),
+                occurrence: occurrence(),
+            })),
+            OpClass::HostBatch(host_op) => {
+                Some(BatchStep::Host { op: &**op, host_op, occurrence: occurrence() })
+            }
+            _ => None,
+        }
     })
 }
 
-/// Draws for every op on whole batches of a list, in order, for `rows` samples with images of `size`;
+/// Returns the ops that mix batches of a list, in order.
+pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
+    steps(ops).filter_map(|step| match step {
+        BatchStep::Mix(mixer) => Some(mixer),
+        BatchStep::Host { .. } => None,
+    })
+}
+
+impl Mixer<'_> {
+    /// Draws for `rows` samples with images of `size`.
+    pub(crate) fn draw(&self, key: BatchKey, rows: usize, size: Size) -> Vec<RowMix> {
+        let mixed = self.op.draw(&mut key.op(self.name, self.occurrence), rows, size);
+        check_partners(self.name, &mixed, rows);
+        mixed
+    }
+}
+
+/// Draws for every op that mixes batches of a list, in order, for `rows` samples with images of `size`;
 /// calls `each` with the op's number and its draws.
 pub(crate) fn draw_each(
     ops: &Ops,
@@ -38,10 +79,8 @@ pub(crate) fn draw_each(
     size: Size,
     mut each: impl FnMut(usize, &[RowMix]),
 ) {
-    for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
-        let mixed = op.draw(&mut key.op(name, occurrence), rows, size);
-        check_partners(name, &mixed, rows);
-        each(number, &mixed);
+    for (number, mixer) in mixers(ops).enumerate() {
+        each(number, &mixer.draw(key, rows, size));
     }
 }
 
@@ -57,16 +96,37 @@ fn check_partners(name: &str, mixed: &[RowMix], rows: usize) {
     assert!(partners.into_iter().eq(0..rows), "{name} drew no permutation of {rows} rows");
 }
 
-/// Refuses the op at `op_index` if it works on one sample and the op before it on batches.
+/// Returns true if an op works on whole batches.
+pub(crate) fn is_on_batches(op: &dyn Op) -> bool {
+    matches!(op.class(), OpClass::Batch(_) | OpClass::HostBatch(_))
+}
+
+/// Refuses the op at `op_index` if it works on one sample and the op before it on batches, or if it changes
+/// batches on the host that are on a device.
 pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
-    let Some(before) = op_index.checked_sub(1).map(|before| &ops[before]) else { return Ok(()) };
-    let mixes = |class: OpClass<'_>| matches!(class, OpClass::Batch(_));
-    if mixes(before.class()) && !mixes(ops[op_index].class()) {
-        let expected = "one sample at a time (put it before the ops that mix samples)";
-        let (op, found) = (ops[op_index].name(), "a mixed batch".to_owned());
-        return Err(PlanError::Type { op_index, error: TypeError { op, expected, found } });
+    let (own, before) = (&*ops[op_index], &ops[..op_index]);
+    let refused = |expected, found: &str| {
+        let error = TypeError { op: own.name(), expected, found: found.to_owned() };
+        Err(PlanError::Type { op_index, error })
+    };
+    let mut device = before.iter().filter(|op| matches!(op.class(), OpClass::Device(_)));
+    if matches!(own.class(), OpClass::HostBatch(_)) && device.next().is_some() {
+        let expected = "batches in the memory of the host (leave ToDevice out of its list)";
+        return refused(expected, "a batch on a device");
     }
-    Ok(())
+    match before.last().map(|before| before.class()) {
+        _ if is_on_batches(own) => Ok(()),
+        Some(OpClass::Batch(_)) => refused(
+            "one sample at a time (put it before the ops that mix samples)",
+            "a mixed batch",
+        ),
+        Some(OpClass::HostBatch(_)) => refused(
+            "one sample at a time (put it before the function on batches, which must be last, or let that \
+             function change samples)",
+            "a finished batch",
+        ),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

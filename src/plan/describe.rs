@@ -116,7 +116,7 @@ impl ImagePlan {
                 OpKind::Mix => {
                     format!("{} runs loops of its own on the stored picture", name(host))
                 }
-                _ => format!("{} is plain Rust and gets the picture stored", name(host)),
+                _ => format!("{} is not compiled and gets the picture stored", name(host)),
             };
         }
         if block.device == BlockTarget::Staged {
@@ -246,9 +246,11 @@ impl Block {
             OpKind::Table { .. } => "a look-up",
             OpKind::Region { .. } => "a mask in registers",
             OpKind::Host { size: None } => {
-                "plain Rust on the stored picture, for the samples it changes"
+                "not compiled: called with the stored picture, for the samples it changes"
             }
-            OpKind::Host { size: Some(_) } => "plain Rust, from the stored picture to a new one",
+            OpKind::Host { size: Some(_) } => {
+                "not compiled: called with the stored picture, makes a new one"
+            }
             OpKind::Cast(_) | OpKind::Layout => "folded into the final store",
             OpKind::Mix => "chains of loops of their own on the stored picture, and their sum",
             OpKind::Batch => "on the finished batch, in place",
@@ -283,7 +285,7 @@ mod tests {
             ends,
             [
                 "RandomResizedCrop makes rows of a whole picture, and RandomBrightness changes it first",
-                "Poison is plain Rust and gets the picture stored",
+                "Poison is not compiled and gets the picture stored",
                 "it stores the batch",
             ]
         );

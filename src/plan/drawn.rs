@@ -127,7 +127,8 @@ impl Draws {
             | OpClass::Device(_)
             | OpClass::Label(_)
             | OpClass::Choice(_)
-            | OpClass::Batch(_) => String::new(),
+            | OpClass::Batch(_)
+            | OpClass::HostBatch(_) => String::new(),
         }
     }
 

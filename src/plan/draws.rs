@@ -4,11 +4,12 @@ use super::ImagePlan;
 use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reduction};
 use super::compose::AxisMap;
 use super::flatten::{FlatOp, Guard};
+use super::function::{FunctionError, RunOpsError};
 use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::author::{
     Eval, GeometryStep, Histogram, LevelTable, OpClass, RowProducer, Window,
 };
-use fuseloop_ops::internals::memory::{self, NoMemory};
+use fuseloop_ops::internals::memory;
 use fuseloop_ops::internals::{Mixture, SampleKey, geometry_step, to_u8};
 use fuseloop_ops::{HostSample, Size};
 use std::ops::Range;
@@ -142,26 +143,27 @@ impl ImagePlan {
     ///
     /// # Errors
     ///
-    /// If the system has no memory for an image of another size.
+    /// If the op returns an error, or the system has no memory for an image of another size.
     pub fn run_host_op(
         &self,
         leaf: usize,
         draws: &Draws,
         size: Size,
         pixels: &mut Vec<u8>,
-    ) -> Result<Size, NoMemory> {
+    ) -> Result<Size, RunOpsError> {
         let FlatOp { op, kind, stream, .. } = &self.flat_ops()[leaf];
-        let OpClass::Host(op) = op.class() else { return Ok(size) };
+        let OpClass::Host(host_op) = op.class() else { return Ok(size) };
         let rng = &mut draws.key.op(*stream);
         let (sample, epoch) = (draws.key.sample(), draws.key.epoch());
         let host = HostSample { sample, epoch, size, rng };
+        let failed = FunctionError::of(&**op, epoch);
         let Some(to) = kind.host_size() else {
-            op.apply(host, pixels);
+            host_op.apply(host, pixels).map_err(failed)?;
             return Ok(size);
         };
         let mut out = vec![];
         memory::resize(&mut out, 3 * to.pixels() as usize, "an image of another size")?;
-        op.apply_sized(host, pixels, &mut out);
+        host_op.apply_sized(host, pixels, &mut out).map_err(failed)?;
         *pixels = out;
         Ok(to)
     }
@@ -273,7 +275,8 @@ impl Draws {
             | OpClass::Device(_)
             | OpClass::Label(_)
             | OpClass::Choice(_)
-            | OpClass::Batch(_) => true,
+            | OpClass::Batch(_)
+            | OpClass::HostBatch(_) => true,
         }
     }
 }

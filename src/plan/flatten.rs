@@ -185,7 +185,7 @@ impl Flattening {
         if matches!(op.class(), OpClass::Label(_)) {
             return Err(self.refuse(op.as_ref(), "a label or an array", input));
         }
-        if depth > 0 && matches!(op.class(), OpClass::Batch(_)) {
+        if depth > 0 && batch_ops::is_on_batches(&**op) {
             let expected = "a finished batch (put it last, outside of containers)";
             return Err(self.refuse(op.as_ref(), expected, input));
         }
@@ -204,7 +204,8 @@ impl Flattening {
             ));
         }
         let may_follow = is_view
-            || matches!(op.class(), OpClass::Layout(_) | OpClass::Batch(_) | OpClass::Device(_));
+            || batch_ops::is_on_batches(&**op)
+            || matches!(op.class(), OpClass::Layout(_) | OpClass::Device(_));
         if self.viewed && !may_follow {
             return Err(self.refuse(op.as_ref(), "an image before its View", input));
         }

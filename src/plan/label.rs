@@ -1,7 +1,7 @@
 //! The plan of a field with one number a sample: labels, targets.
 
-use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::author::{OpClass, Type};
+use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
+use fuseloop_ops::author::{Op, OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
 use fuseloop_ops::{DType, LabelSample, Ops, TypeError};
 use std::collections::BTreeMap;
@@ -18,17 +18,23 @@ pub struct LabelPlan {
     mixes_classes: bool,
 }
 
-/// A label outside the classes of a one-hot vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "label {label} is none of the {classes} classes of OneHot, which are 0 to {}: give OneHot more classes, or correct the label",
-    classes - 1
-)]
-pub struct LabelError {
-    /// The label.
-    pub label: i64,
-    /// The number of classes.
-    pub classes: u32,
+/// Why the ops of a label did not run to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum LabelError {
+    /// A label outside the classes of a one-hot vector.
+    #[error(
+        "label {label} is none of the {classes} classes of OneHot, which are 0 to {}: give OneHot more classes, or correct the label",
+        classes - 1
+    )]
+    Class {
+        /// The label.
+        label: i64,
+        /// The number of classes.
+        classes: u32,
+    },
+    /// An op in plain Rust returned an error.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
 }
 
 /// A one-hot vector of any class.
@@ -68,11 +74,17 @@ impl LabelPlan {
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_last(&ops, op_index)?;
             let refused = |error| PlanError::Type { op_index, error };
-            if mixes_classes {
+            let mixes = matches!(op.class(), OpClass::Batch(_));
+            if mixes_classes && mixes {
                 return Err(refused(mixed_twice(op.name())));
             }
             let after = op.output(&current).map_err(refused)?;
-            mixes_classes = matches!(op.class(), OpClass::Batch(_)) && after != current;
+            let is_changed =
+                ops[..op_index].iter().any(|op| matches!(op.class(), OpClass::HostBatch(_)));
+            if mixes && after != current && is_changed {
+                return Err(refused(mixed_late(op.name())));
+            }
+            mixes_classes |= mixes && after != current;
             current = after;
         }
         match current {
@@ -136,7 +148,7 @@ impl LabelPlan {
         let any = (SampleKey::default(), 0);
         let last = self.ops[index + 1..].iter().try_fold(first, |hot, op| match op.class() {
             OpClass::Label(op) if op.takes_vector() => None,
-            class => hot.after(class, any).ok(),
+            _ => hot.after(&**op, any).ok(),
         });
         let Some(Elements::Hot(elements, ..)) = last else { return None };
         let bits = |element: ElementValue| {
@@ -155,7 +167,7 @@ impl LabelPlan {
     pub(crate) fn class(&self, key: SampleKey, value: Scalar) -> Result<u32, LabelError> {
         let mut elements = Elements::of(value);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
-            elements = elements.after(op.class(), (key, stream))?;
+            elements = elements.after(&**op, (key, stream))?;
             if let Elements::Hot(_, class, _) = elements {
                 return Ok(class as u32);
             }
@@ -168,7 +180,7 @@ impl LabelPlan {
     ///
     /// # Errors
     ///
-    /// If a one-hot vector has no such class.
+    /// If a one-hot vector has no such class, or an op returns an error.
     ///
     /// # Panics
     ///
@@ -177,7 +189,7 @@ impl LabelPlan {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
         let mut elements = Elements::of(value);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
-            elements = elements.after(op.class(), (key, stream))?;
+            elements = elements.after(&**op, (key, stream))?;
         }
         match elements {
             // The label, its partner's label (the same until the batch is mixed), and the label's share.
@@ -198,6 +210,14 @@ fn mixed_twice(op: &'static str) -> TypeError {
         op,
         expected: "a one-hot vector (put OneHot before the first op that mixes)",
         found: "two classes and a share".to_owned(),
+    }
+}
+
+fn mixed_late(op: &'static str) -> TypeError {
+    TypeError {
+        op,
+        expected: "labels of samples (put it before the function on batches, or OneHot before both)",
+        found: "a finished batch of them".to_owned(),
     }
 }
 
@@ -234,10 +254,11 @@ impl Elements {
     /// Returns the value after an op, which draws from the stream of the key.
     pub(super) fn after(
         self,
-        class: OpClass<'_>,
+        op: &dyn Op,
         (key, stream): (SampleKey, u64),
     ) -> Result<Self, LabelError> {
-        let op = match class {
+        let failed = FunctionError::of(op, key.epoch());
+        let op = match op.class() {
             OpClass::Cast(to) => return Ok(self.each(|element| element.converted(to))),
             OpClass::View(to) => return Ok(self.each(|element| element.viewed(to))),
             OpClass::Label(op) if !op.keeps_elements() => op,
@@ -248,16 +269,20 @@ impl Elements {
         Ok(match self {
             Self::One(element) if !op.takes_vector() => match (element.as_i64(), op.classes()) {
                 (Some(label), Some(classes)) => one_hot(label, classes)?,
-                (Some(label), None) => Self::One(op.eval(cx, label).into()),
-                (None, _) => Self::One(element.as_float().map_or(element, |value| {
-                    ElementValue::from(op.eval_float(cx, value)).converted(element.dtype())
-                })),
+                (Some(label), None) => Self::One(op.eval(cx, label).map_err(failed)?.into()),
+                (None, _) => Self::One(match element.as_float() {
+                    Some(value) => {
+                        let changed = op.eval_float(cx, value).map_err(failed)?;
+                        ElementValue::from(changed).converted(element.dtype())
+                    }
+                    None => element,
+                }),
             },
             vector if op.takes_vector() => {
                 let elements = vector.into_vector();
                 let values: Option<Vec<f32>> = elements.iter().map(|e| e.as_f32()).collect();
                 let Some(mut values) = values else { return Ok(Self::Vector(elements)) };
-                op.eval_vector(cx, &mut values);
+                op.eval_vector(cx, &mut values).map_err(failed)?;
                 match values[..] {
                     [one] => Self::One(one.into()),
                     _ => Self::Vector(values.into_iter().map(ElementValue::from).collect()),
@@ -327,7 +352,7 @@ pub(super) fn write(element: ElementValue, to: &mut [u8]) {
 
 fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
     if !(0..i64::from(classes)).contains(&label) {
-        return Err(LabelError { label, classes });
+        return Err(LabelError::Class { label, classes });
     }
     Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], label as usize, classes))
 }

@@ -10,6 +10,8 @@ mod collate;
 mod common;
 #[cfg(all(feature = "tables", feature = "tar", feature = "write"))]
 mod errors;
+#[cfg(feature = "write")]
+mod functions;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]

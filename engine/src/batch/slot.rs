@@ -176,8 +176,8 @@ impl Slot {
 
     /// Returns all rows in use.
     pub fn rows_mut(&mut self) -> RowsMut<'_> {
-        let count = self.visits.len();
-        RowsMut { tensors: &self.tensors, first: 0, count, extension: Some(&mut self.extension) }
+        let Self { tensors, visits, extension, .. } = self;
+        RowsMut { tensors, visits, first: 0, extension: Some(extension) }
     }
 
     /// Returns what the stage stores with the slot.
@@ -288,7 +288,7 @@ impl FillingSlot {
         let first = chunk * self.chunk.get();
         let count = self.chunk.get().min(self.slot.visits.len() - first);
         let visits = &self.slot.visits[first..first + count];
-        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count, extension: None }))
+        Some((visits, RowsMut { tensors: &self.slot.tensors, visits, first, extension: None }))
     }
 
     /// Hands out no more chunks. Chunks already claimed are not affected.
@@ -326,25 +326,33 @@ impl FillingSlot {
 #[doc(hidden)]
 pub struct RowsMut<'a> {
     tensors: &'a [TensorBuffer],
+    /// The sample of each row.
+    visits: &'a [SampleRef],
     first: usize,
-    count: usize,
     /// The extension of the slot, if these are all its rows.
     extension: Option<&'a mut Option<Box<dyn SlotExtension>>>,
 }
 
-impl RowsMut<'_> {
+impl<'a> RowsMut<'a> {
     /// Returns the number of rows.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.count
+        self.visits.len()
     }
 
     /// Returns true if there is no row. The engine passes at least one.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.visits.is_empty()
+    }
+
+    /// Returns the sample of each row: of a complete batch, those that are left.
+    #[must_use]
+    #[inline]
+    pub fn visits(&self) -> &'a [SampleRef] {
+        self.visits
     }
 
     /// Returns the index of the first row in its batch.
@@ -362,7 +370,7 @@ impl RowsMut<'_> {
     #[must_use]
     #[inline]
     pub fn output(&mut self, k: usize) -> &mut [u8] {
-        let (start, len) = self.tensors[k].rows(self.first, self.count);
+        let (start, len) = self.tensors[k].rows(self.first, self.len());
         // SAFETY: `rows` checked the bounds. No other live reference covers these bytes: `claim` gives
         // each chunk to one caller (`next` only grows, so `fetch_add` returns a chunk once); `rows_mut`
         // borrows its slot mutably; `row` borrows the whole mutably while its rows live; the slot can be
@@ -374,7 +382,7 @@ impl RowsMut<'_> {
     /// Returns the rows of every output, in order, to write to several outputs at once.
     #[inline]
     pub fn outputs(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
-        let (first, count) = (self.first, self.count);
+        let (first, count) = (self.first, self.len());
         self.tensors.iter().map(move |tensor| {
             let (start, len) = tensor.rows(first, count);
             // SAFETY: see `output`. Each tensor is an allocation of its own and is yielded once, and the
@@ -391,8 +399,8 @@ impl RowsMut<'_> {
     #[must_use]
     #[inline]
     pub fn row(&mut self, i: usize) -> RowsMut<'_> {
-        assert!(i < self.count, "row {i} of {}", self.count);
-        RowsMut { tensors: self.tensors, first: self.first + i, count: 1, extension: None }
+        let visits = self.visits.get(i..=i).unwrap_or_else(|| panic!("row {i} of {}", self.len()));
+        RowsMut { tensors: self.tensors, visits, first: self.first + i, extension: None }
     }
 
     /// Returns what the stage stores with the slot; `None` if these are not all rows of the batch.

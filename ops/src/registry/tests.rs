@@ -314,6 +314,19 @@ fn what_is_no_list_of_ops_is_refused() {
 
 /// One number and two numbers mean the same as in the Rust constructors and in torchvision.
 #[test]
+fn an_op_that_is_built_already_stands_anywhere_in_a_list() {
+    let own = || SpecValue::from(SpecData::Op(SpecOp(built(Lambda::new("Mine", |_, _| ())))));
+    let op = own();
+    assert_eq!((op.clone(), op.to_string()), (op.clone(), "Mine".to_owned()));
+    assert_ne!(op, own());
+    let apply = op_of("RandomApply", &[("ops", vec![op.clone(), "Squeeze".into()].into())]);
+    let ops = build_ops(&vec![apply.into(), op].into()).unwrap();
+    assert!(format!("{ops:?}").matches("Lambda(Mine)").count() == 2, "{ops:?}");
+    let size = message(op_of("Resize", &[("size", own())]));
+    assert!(size.contains("size is Mine"), "{size}");
+}
+
+#[test]
 fn sizes_are_read_as_torchvision_reads_them() {
     let op = |size: SpecValue| shown("Resize", &[("size", size)]);
     assert_eq!(op(256.into()), format!("[{:?}]", crate::Resize::new(256).unwrap()));

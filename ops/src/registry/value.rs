@@ -1,6 +1,9 @@
-//! Values parsed from a text: TOML's types without dates, each with its offset.
+//! Values parsed from a text: TOML's types without dates, each with its offset; or made by another language,
+//! which may put ops of its own between them.
 
+use super::BuiltOp;
 use std::fmt;
+use std::sync::Arc;
 
 /// A value and its offset.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +29,18 @@ pub enum SpecData {
     List(Vec<SpecValue>),
     /// `{ op = "Resize", size = 256 }`
     Table(SpecTable),
+    /// An op that is built already. A text can't contain one.
+    Op(SpecOp),
+}
+
+/// An op that is built already, as an item of a list of ops. It equals itself alone.
+#[derive(Clone, Debug)]
+pub struct SpecOp(pub BuiltOp);
+
+impl PartialEq for SpecOp {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// A table: names and values, in order.
@@ -130,6 +145,7 @@ impl fmt::Display for SpecValue {
             SpecData::List(values) if values.len() == 1 => f.write_str("a list of 1 value"),
             SpecData::List(values) => write!(f, "a list of {} values", values.len()),
             SpecData::Table(_) => f.write_str("a table"),
+            SpecData::Op(SpecOp(op)) => f.write_str(op.name()),
         }
     }
 }
