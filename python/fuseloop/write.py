@@ -364,6 +364,10 @@ def write(
         return report.written
     if isinstance(samples, Mapping):
         raise ConfigError("samples is a mapping, expected a dataset or an iterable of samples")
+    if _is_batched(samples):
+        raise ConfigError(
+            "samples is a DataLoader that makes batches: give its dataset instead, or batch_size=None to the DataLoader"
+        )
     workers = _whole("workers", workers)
     if on_damaged not in ("fail", "skip"):
         raise ConfigError(f"on_damaged is {on_damaged!r}, expected 'fail' or 'skip'")
@@ -410,6 +414,12 @@ def write(
     finally:
         chunks.close()
     return _report(WriteReport, found)
+
+
+def _is_batched(samples: Any) -> bool:
+    """True for a DataLoader of torch whose items are batches."""
+    names = [f"{base.__module__}.{base.__name__}" for base in type(samples).__mro__]
+    return "torch.utils.data.dataloader.DataLoader" in names and samples.batch_sampler is not None
 
 
 def _is_indexed(samples: Any) -> bool:

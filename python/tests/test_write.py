@@ -517,6 +517,8 @@ def test_torch_values(tmp_path: Path) -> None:
     loader = torch.utils.data.DataLoader(Endless(), batch_size=None)
     for k, samples in enumerate([Endless(), loader]):
         assert write(samples, tmp_path / f"s{k}.beton", progress=None).samples == 5
+    with pytest.raises(fl.errors.ConfigError, match="batch_size=None"):
+        write(torch.utils.data.DataLoader(Endless(), batch_size=2), tmp_path / "b.beton", progress=None)
 
 
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
