@@ -4,6 +4,7 @@ use crate::batch::int64;
 use crate::call::{DetachedDrop, detached};
 use crate::errors;
 use fuseloop::SampleId;
+use fuseloop::internals::source::BufferExt as _;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
