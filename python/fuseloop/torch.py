@@ -42,7 +42,8 @@ class Loader(_loader.Loader):
             ``torch.channels_last``. Their ops must leave the channels last, as they are without ``ToChannelsFirst``.
         after: A function that is called with the tensors of each batch, or with its dict, on the thread that iterates.
             What it returns is the batch. Modules of PyTorch belong here.
-        **options: All arguments of :class:`fuseloop.Loader`.
+        **options: All arguments of :class:`fuseloop.Loader`. ``ranks="env"`` asks ``torch.distributed`` first, if its
+            process group is there: not all launchers set the rank in the environment.
     """
 
     _own_arguments = frozenset({"as_dict", "channels_last", "after"})
@@ -61,6 +62,8 @@ class Loader(_loader.Loader):
         **options: Any,
     ) -> None:
         self._set_form(as_dict, channels_last, after)
+        if options.get("ranks") == "env":
+            options["ranks"] = _ranks_of_process_group() or "env"
         super().__init__(dataset, batch_size, **options)
         self._arguments.update(as_dict=as_dict, channels_last=channels_last, after=after)
         self._check_layout()
@@ -151,6 +154,13 @@ class Loader(_loader.Loader):
             "as its dataset, with batch_size=None, and fuseloop.torch.DataLoader(loader) is one; "
             "loader.get(indices) returns any samples as one batch"
         )
+
+
+def _ranks_of_process_group() -> Ranks | None:
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return Ranks(distributed.get_rank(), distributed.get_world_size())
 
 
 class _BatchSampler:

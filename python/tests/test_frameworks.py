@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -120,6 +124,65 @@ def test_lightning_sets_epochs(same_size: Path, tmp_path: Path) -> None:
     trainer(tmp_path, 3, enable_checkpointing=False, limit_train_batches=2).fit(module, made(same_size))
     epochs = epochs_of(same_size, 3)
     assert module.seen == [(epoch, one) for epoch in range(3) for one in epochs[epoch][:2]]
+
+
+# Run by Lightning in two processes: writes the samples that each has seen.
+DIVIDED = """
+import json, os, sys
+from pathlib import Path
+import lightning, torch
+import fuseloop as fl
+from fuseloop import ops
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+        self.seen = []
+
+    def train_dataloader(self):
+        image = [ops.CenterCrop(32), ops.Convert("float32"), ops.ToChannelsFirst()]
+        return fl.torch.Loader(sys.argv[1], 4, order="random", seed=2, ranks="env", image=image)
+
+    def training_step(self, batch, _):
+        images, labels = batch
+        self.seen.append([self.current_epoch, sorted(image.sum().item() for image in images)])
+        return self.layer(images.mean(dim=(2, 3)) / 255).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+module = Module()
+trainer = lightning.Trainer(
+    max_epochs=2, accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False, default_root_dir=sys.argv[2],
+)
+trainer.fit(module)
+weights = [float(value) for value in module.layer.weight.flatten()]
+found = {"seen": module.seen, "weights": weights, "batches": trainer.num_training_batches}
+Path(sys.argv[2], f"rank{trainer.global_rank}.json").write_text(json.dumps(found))
+"""
+
+
+@pytest.mark.timeout(300)
+def test_lightning_divides_the_samples(same_size: Path, tmp_path: Path) -> None:
+    """ranks="env" in two processes that Lightning starts, which sets no RANK."""
+    pytest.importorskip("lightning")
+    script = tmp_path / "divided.py"
+    script.write_text(DIVIDED, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    package = str(Path(fl.__file__).resolve().parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join([package, environment.get("PYTHONPATH", "")])
+    command = [sys.executable, str(script), str(same_size), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
+    whole = fl.torch.Loader(same_size, 40, image=[ops.CenterCrop(32), ops.Convert("float32"), ops.ToChannelsFirst()])
+    sums = sorted(image.sum().item() for image in next(iter(whole))[0])
+    for epoch in range(2):
+        found = [one for rank in ranks for number, batch in rank["seen"] if number == epoch for one in batch]
+        assert sorted(found) == sums
+    assert ranks[0]["weights"] == ranks[1]["weights"] and ranks[0]["batches"] == 5
 
 
 def test_fabric_takes_the_dataloader(same_size: Path) -> None:
