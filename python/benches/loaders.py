@@ -2,7 +2,7 @@
 
     python python/benches/loaders.py --fuseloop target/release/fuseloop
     python python/benches/loaders.py --fuseloop target/release/fuseloop --workloads W1,W4 --rounds 5
-    python python/benches/loaders.py --fuseloop target/release/fuseloop --smoke     # does it work? The figures mean nothing
+    python python/benches/loaders.py --fuseloop target/release/fuseloop --smoke     # does it work?
 
 Pictures, environments and workloads are those of benches/peers: run benches/peers/run.py once before. Each loader runs
 in processes of its own, with the same threads on the same processors. The command and the Python package take turns,
@@ -140,7 +140,8 @@ def run(command: list[Any], run_peers: ModuleType, threads: int, look: bool) -> 
     Returns:
         What it prints, and its largest memory if asked for.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))}
+    paths = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths}
     process = subprocess.Popen(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -201,11 +202,12 @@ class Bench:
         """Measures the speed of a loader once: some runs of some seconds."""
         if name == "rust":
             return self.peers.measure_fuseloop(self.args, self.args.fuseloop, self.folder, workload)
-        out, _ = run(self.command(name, workload, self.args.seconds, self.args.runs), self.peers, self.args.threads, False)
+        command = self.command(name, workload, self.args.seconds, self.args.runs)
+        out, _ = run(command, self.peers, self.args.threads, look=False)
         return json.loads(out.splitlines()[-1])
 
     def memory(self, name: str, workload: Any) -> int:
-        return run(self.command(name, workload, 0.0, 1), self.peers, self.args.threads, True)[1]
+        return run(self.command(name, workload, 0.0, 1), self.peers, self.args.threads, look=True)[1]
 
     def measure(self, workload: Any) -> tuple[dict[str, Any], dict[str, str]]:
         """Measures all loaders on a workload. Returns the results, and why some are missing."""
@@ -244,7 +246,8 @@ def chart(results: dict[str, Any], plots: ModuleType) -> str:
     """Returns the results as an SVG."""
     workloads = results["workloads"]
     panels = []
-    for heading, key in [("images/s", "images_per_s"), ("first batch, s", "first_batch_s"), ("memory, MiB", "peak_mib")]:
+    figures = {"images_per_s": "images/s", "first_batch_s": "first batch, s", "peak_mib": "memory, MiB"}
+    for key, heading in figures.items():
         for name, found in workloads.items():
             if key == "images_per_s" or name == next(iter(workloads)):
                 bars = [(TITLES[loader], entry[key], loader in OURS) for loader, entry in found.items()]
@@ -258,10 +261,10 @@ def arguments() -> argparse.Namespace:
     listed = lambda text: [part.strip() for part in text.split(",") if part.strip()]  # noqa: E731
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     target = ROOT / "target"
-    parser.add_argument("--fuseloop", type=Path, default=target / "release" / "fuseloop", help="the command, as released")
+    parser.add_argument("--fuseloop", type=Path, default=target / "release" / "fuseloop", help="the released command")
     parser.add_argument("--peers", type=Path, default=target / "peers", help="where benches/peers/run.py has worked")
     parser.add_argument("--workloads", type=listed, default=["W1", "W3", "W4", "W5"], metavar="W1,W4")
-    parser.add_argument("--only", type=listed, default=list(TITLES), metavar="rust,torch", help=f"of {', '.join(TITLES)}")
+    parser.add_argument("--only", type=listed, default=list(TITLES), metavar="rust,torch", help=", ".join(TITLES))
     parser.add_argument("--rounds", type=int, default=3, help="turns of Rust and Python (3)")
     parser.add_argument("--runs", type=int, default=3, help="runs of a turn, of which the median counts (3)")
     parser.add_argument("--seconds", type=float, default=3.0, help="seconds of a run, at least (3)")
