@@ -261,6 +261,9 @@ impl<'a> ShardSplitter<'a, '_> {
         id: SampleId,
         encoded: Result<EncodedSample, WriteSampleError>,
     ) -> Result<(), ConvertCause> {
+        if self.job.options.cancel.is_cancelled() {
+            return Err(WriteCause::Cancelled.into());
+        }
         if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
             self.finish(id.0)?;
         }
