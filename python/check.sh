@@ -38,8 +38,10 @@ CARGO_TARGET_DIR=$target "$pyenv/bin/maturin" build --quiet --release --locked \
 wheel=("$target"/wheels/*.whl)
 size=$(wc -c <"${wheel[0]}")
 echo "$(basename "${wheel[0]}"): $((size / 1024)) KiB"
-if [ "$size" -gt $((8 << 20)) ]; then
-    echo "the wheel has more than 8 MiB"
+# Without LTO, as the checks build it, it is larger than the wheel that is published.
+most=$((${CARGO_PROFILE_RELEASE_LTO:+1} + 8))
+if [ "$size" -gt $((most << 20)) ]; then
+    echo "the wheel has more than $most MiB"
     exit 1
 fi
 "$pyenv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "${wheel[0]}"
@@ -49,7 +51,7 @@ if [ "${FUSELOOP_FRAMEWORKS:-1}" = 1 ]; then
         free=$(df --output=avail -k "$target" | tail -1)
         if ! cmp -s "python/requirements/$framework.txt" "$pyenv/$framework.txt" && [ "$free" -lt 15000000 ]; then
             echo "less than 15 GB free: no $framework"
-        elif ! ! install "$framework" 2>/dev/null; then
+        elif ! install "$framework"; then
             echo "no $framework: its tests are skipped"
         fi
     done

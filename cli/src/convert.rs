@@ -8,6 +8,7 @@ use super::stored::{StoredArgs, add_reencoded};
 use super::write::OnDamage;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
+use fuseloop::order::{Ranks, Uneven};
 use fuseloop::source::{Dataset, Source};
 use fuseloop::write::{ConvertOptions, ConvertReport, convert};
 use std::fmt::Write as _;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
   fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
   fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
+  srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
 NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.
@@ -66,6 +68,10 @@ pub(super) struct Args {
     /// What to do with samples that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    /// Write only this rank's share of the shards: K/N is rank K of N from 0, `env` is the rank that torchrun, MPI or
+    /// Slurm set. All ranks together write what one command writes; each needs --shards.
+    #[arg(long, value_name = "K/N", value_parser = ranks, requires = "shards")]
+    ranks: Option<Ranks>,
     /// Replace what is there, shards of the same name and any number among it.
     #[arg(long)]
     force: bool,
@@ -86,6 +92,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         page_size: args.page_size,
         threads: args.threads,
         damaged: args.damaged.into(),
+        ranks: args.ranks,
         overwrite: args.force,
         progress: bar.progress(),
         ..ConvertOptions::default()
@@ -98,6 +105,17 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
+}
+
+/// Parses `K/N`, or reads the rank that a launcher has set.
+fn ranks(text: &str) -> Result<Ranks, String> {
+    if text == "env" {
+        let found = Ranks::from_env().map_err(|error| error.to_string())?;
+        return found.ok_or_else(|| "no launcher has set a rank: give K/N".to_owned());
+    }
+    let numbers = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    let (rank, world) = numbers.ok_or("expected K/N, such as 0/8, or env")?;
+    Ranks::new(rank, world, Uneven::Pad).map_err(|error| error.to_string())
 }
 
 /// Parses `A=B`, split at the first equals sign.

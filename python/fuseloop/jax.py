@@ -2,7 +2,7 @@
 
 >>> import fuseloop as fl
 >>> from fuseloop import ops
->>> loader = fl.jax.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32), ops.Normalize.imagenet()])
+>>> loader = fl.jax.Loader(example_dataset(), batch_size=4, image=[ops.Resize((32, 32)), ops.Normalize.imagenet()])
 >>> for batch in loader:
 ...     pass
 >>> batch["image"].shape, batch["image"].dtype.name, batch["label"].dtype.name
@@ -47,6 +47,8 @@ class Loader(_loader.Loader):
             if the last batch can't be divided between the devices.
         **options: All arguments of :class:`fuseloop.Loader`.
     """
+
+    _own_arguments = frozenset({"sharding"})
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class Loader(_loader.Loader):
         return [self._put(name, row, sharding) for row in tensor]
 
     def _put(self, name: str, tensor: Tensor, sharding: jax.sharding.Sharding | None) -> jax.Array:
-        narrow = None if jax.config.jax_enable_x64 else _NARROW.get(tensor.dtype)
+        narrow = None if jax.config.jax_enable_x64 else _NARROW.get(tensor.dtype)  # type: ignore[attr-defined]
         if sharding is None and narrow is None and not self._copy:
             return jax.dlpack.from_dlpack(tensor)
         array = tensor.numpy() if narrow is None else _narrowed(name, tensor.numpy(), narrow)

@@ -401,6 +401,9 @@ class Loader:
     ((4, 3, 32, 32), 'uint8')
     """
 
+    # The arguments that a derived class has of its own.
+    _own_arguments: frozenset[str] = frozenset()
+
     def __init__(
         self,
         dataset: str | os.PathLike[str] | Dataset,
@@ -437,7 +440,7 @@ class Loader:
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
         self._begin(dataset, {**arguments, **fields}, None)
-        lists = _outputs(ops, fields)
+        lists = _outputs(ops, fields, self._own_arguments)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
             "batch_size": _whole("batch_size", batch_size, 1),
@@ -740,7 +743,9 @@ def _unpickled(kind: type[Loader], arguments: dict[str, Any], pipeline: str | No
 _NAMES = frozenset(Loader.__init__.__kwdefaults__ or {}) | {"batch_size"}
 
 
-def _outputs(ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any]) -> dict[str, OpList | None]:
+def _outputs(
+    ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any], own: frozenset[str]
+) -> dict[str, OpList | None]:
     lists = dict(ops or {})
     for name, value in fields.items():
         if name in lists:
@@ -749,7 +754,7 @@ def _outputs(ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any])
         if value is not None and not callable(value) and not is_list:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, _NAMES, 1)
+            near = get_close_matches(name, _NAMES | own, 1)
             error = ConfigError(
                 f"{name} is no argument of Loader, and {value!r} is no list of ops"
                 + (f": did you mean {near[0]}?" if near else "")

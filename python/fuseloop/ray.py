@@ -106,8 +106,10 @@ class FuseloopDatasink(Datasink[dict[str, Any] | None]):
 
     def _rows_of(self, blocks: Iterable[Any]) -> Iterator[dict[str, Any]]:
         for block in blocks:
+            row: Mapping[str, Any]
             for row in BlockAccessor.for_block(block).iter_rows(public_row_format=True):
-                yield dict(row) if self._fields is None else {name: _cell(row, name) for name in self._fields}
+                names = row if self._fields is None else self._fields
+                yield {name: _cell(row, name) for name in names}
 
     def on_write_complete(self, write_result: Any) -> None:
         """Publishes the shards. Called by Ray on the driver."""
@@ -346,8 +348,7 @@ def _rows(shard: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for k in range(batch.samples):
             values = dataset[sample] if others else {}
             copied = {name: rows[k].numpy(copy=True) for name, rows in pixels.items()}
-            row = {name: copied[name] if name in copied else values[name] for name in dataset.fields}
-            yield row
+            yield {name: copied[name] if name in copied else values[name] for name in dataset.fields}
             sample += 1
 
 

@@ -55,10 +55,16 @@ def open(name: _PathLike) -> Dataset | Stream:
     return Stream(dataset) if dataset.is_stream else dataset
 
 
-def beton(path: _PathLike) -> Dataset:
-    """Opens a ``.beton`` file, whatever it is called."""
-    name = os.fspath(path)
-    return _remade(_fuseloop.open_beton(name), beton, name)
+def beton(path: _PathLike, custom_fields: Mapping[str, tuple[int, int]] | None = None) -> Dataset:
+    """Opens a ``.beton`` file, whatever it is called.
+
+    Args:
+        path: The file.
+        custom_fields: The size and the alignment of the rows of fields that their author brought a class for, by
+            name. Their values are the bytes of their rows.
+    """
+    name, rows = os.fspath(path), dict(custom_fields or {})
+    return _remade(_fuseloop.open_beton(name, rows), beton, name, rows)
 
 
 def folder(

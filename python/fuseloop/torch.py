@@ -45,6 +45,7 @@ class Loader(_loader.Loader):
         **options: All arguments of :class:`fuseloop.Loader`.
     """
 
+    _own_arguments = frozenset({"as_dict", "channels_last", "after"})
     # Whether rows that only pad the epoch of a rank to the length of the others' are left out.
     _drops_padding = False
 
@@ -153,8 +154,8 @@ class Loader(_loader.Loader):
 
 
 class _BatchSampler:
-    """What Lightning asks for as ``loader.batch_sampler``. It lists no batches: accelerate's ``skip_first_batches`` would
-    make a DataLoader of them that has none of the ops."""
+    """What Lightning asks for as ``loader.batch_sampler``. It lists no batches: ``skip_first_batches`` of accelerate
+    would make a DataLoader of them that has none of the ops."""
 
     def __init__(self, loader: Loader) -> None:
         self.sampler = loader.sampler
@@ -186,7 +187,7 @@ class DataLoader(data.DataLoader):
 
     >>> import fuseloop as fl
     >>> from fuseloop import ops
-    >>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.Resize(32)])
+    >>> loader = fl.torch.Loader(example_dataset(), batch_size=4, image=[ops.Resize((32, 32))])
     >>> batches = fl.torch.DataLoader(loader)
     >>> isinstance(batches, torch.utils.data.DataLoader), len(batches) == len(loader)
     (True, True)

@@ -25,7 +25,7 @@ from ._fuseloop import Dataset
 from ._values import Array, Rows, Spec, fields_of, size
 from ._workers import CHUNK, read, row_or_error
 from .errors import ConfigError, FuseloopError, OutputExistsError
-from .loader import _bytes, _whole
+from .loader import Ranks, _bytes, _ranks, _whole
 
 __all__ = [
     "Array",
@@ -364,6 +364,10 @@ def write(
         return report.written
     if isinstance(samples, Mapping):
         raise ConfigError("samples is a mapping, expected a dataset or an iterable of samples")
+    if _is_batched(samples):
+        raise ConfigError(
+            "samples is a DataLoader that makes batches: give its dataset instead, or batch_size=None to the DataLoader"
+        )
     workers = _whole("workers", workers)
     if on_damaged not in ("fail", "skip"):
         raise ConfigError(f"on_damaged is {on_damaged!r}, expected 'fail' or 'skip'")
@@ -410,6 +414,12 @@ def write(
     finally:
         chunks.close()
     return _report(WriteReport, found)
+
+
+def _is_batched(samples: Any) -> bool:
+    """True for a DataLoader of torch whose items are batches."""
+    names = [f"{base.__module__}.{base.__name__}" for base in type(samples).__mro__]
+    return "torch.utils.data.dataloader.DataLoader" in names and samples.batch_sampler is not None
 
 
 def _is_indexed(samples: Any) -> bool:
@@ -595,6 +605,7 @@ def convert(
     max_samples: int | None = None,
     max_bytes: int | str | None = None,
     shards: int | None = None,
+    ranks: Ranks | Literal["env"] | None = None,
     image: Image = Image(),
     rename: Mapping[str, str] | None = None,
     page_size: int | str = "8MiB",
@@ -614,6 +625,8 @@ def convert(
         max_samples: The most samples of a shard.
         max_bytes: The most bytes of a shard.
         shards: The number of shards, instead.
+        ranks: Writes only the share of one of several processes, on one machine or many: all together write the same
+            shards as one. It needs ``shards``. ``"env"`` reads what torchrun, Slurm and MPI set.
         image: How images are stored; by default nothing is lost.
         rename: New names of fields.
         page_size: The size of a page of a ``.beton`` file.
@@ -627,6 +640,7 @@ def convert(
         "max_samples": None if max_samples is None else _whole("max_samples", max_samples, 1),
         "max_bytes": None if max_bytes is None else _bytes("max_bytes", max_bytes),
         "shards": None if shards is None else _whole("shards", shards, 1),
+        "ranks": _ranks(ranks),
         "rename": list((rename or {}).items()),
         "overwrite": bool(overwrite),
     }

@@ -4,16 +4,13 @@ use crate::batch::int64;
 use crate::call::{DetachedDrop, detached};
 use crate::errors;
 use fuseloop::SampleId;
+use fuseloop::internals::source::BufferExt as _;
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::{
-    self, Beton, Buffer, ClassNames, CustomRow, FieldKind, FieldSpec, OpenOptions, OwnedValue,
-    Source, Value,
-};
+use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyTuple};
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -66,22 +63,6 @@ impl Dataset {
     fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
         let opened = name.to_str().map(str::to_owned);
         Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
-    }
-
-    /// Opens a `.beton` file that has fields of its author's own, each given by the size and the alignment of its
-    /// rows.
-    #[staticmethod]
-    fn beton(
-        py: Python<'_>,
-        path: PathBuf,
-        custom_fields: HashMap<String, (usize, usize)>,
-    ) -> PyResult<Self> {
-        let rows = custom_fields.into_iter();
-        let custom_fields =
-            rows.map(|(name, (row_size, align))| (name, CustomRow { row_size, align })).collect();
-        let options = OpenOptions { custom_fields, ..OpenOptions::default() };
-        let beton = detached(py, || Beton::open(&path, &options))?;
-        Ok(Self::new(source::Dataset::Beton(Arc::new(beton))))
     }
 
     /// What the dataset was opened by.

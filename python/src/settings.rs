@@ -259,7 +259,7 @@ fn order(given: &Bound<'_, PyAny>) -> PyResult<Order> {
 }
 
 /// Returns the ranks, of `"env"` or a tuple of rank, number of ranks and what happens to uneven samples.
-fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
+pub(crate) fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
     let py = given.py();
     let raised = |error: fuseloop::Error| errors::raised(py, &error);
     if given.extract::<String>().is_ok_and(|word| word == "env") {

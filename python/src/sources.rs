@@ -8,11 +8,13 @@ use crate::write::links;
 use fuseloop::SampleId;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
 use fuseloop::source::{
-    self, As, BoxError, ClassNames, Concat, Feature, FieldSpec, FolderOptions, Generator,
-    OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions, TfRecordStream, TfRecords,
+    self, As, BoxError, ClassNames, Concat, CustomRow, Feature, FieldSpec, FolderOptions,
+    Generator, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
+    TfRecordStream, TfRecords,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,10 +41,19 @@ pub(crate) fn open_folder(
     Ok(Dataset::new(source::Dataset::Folder(Arc::new(detached(py, open)?))))
 }
 
-/// Opens a `.beton` file, whatever it is called.
+/// Opens a `.beton` file, whatever it is called. `custom_fields` has the size and the alignment of the rows of
+/// fields of its author's own.
 #[pyfunction]
-pub(crate) fn open_beton(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
-    let open = || source::Beton::open(&path, &source::OpenOptions::default());
+pub(crate) fn open_beton(
+    py: Python<'_>,
+    path: PathBuf,
+    custom_fields: HashMap<String, (usize, usize)>,
+) -> PyResult<Dataset> {
+    let rows = custom_fields.into_iter();
+    let custom_fields =
+        rows.map(|(name, (row_size, align))| (name, CustomRow { row_size, align })).collect();
+    let options = OpenOptions { custom_fields, ..OpenOptions::default() };
+    let open = || source::Beton::open(&path, &options);
     Ok(Dataset::new(source::Dataset::Beton(Arc::new(detached(py, open)?))))
 }
 

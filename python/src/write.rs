@@ -9,6 +9,7 @@
 
 use crate::errors;
 use crate::rows;
+use crate::settings;
 use crate::task::{STEP, Task};
 use fuseloop::internals::source::saved_listing;
 use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
@@ -478,6 +479,10 @@ pub(crate) fn convert<'py>(
         page_size: written.page_size,
         threads: written.threads,
         damaged: written.damaged,
+        ranks: match options.get_item("ranks")?.filter(|ranks| !ranks.is_none()) {
+            Some(given) => settings::ranks(&given)?,
+            None => None,
+        },
         overwrite: flag(options, "overwrite")?,
         progress: written.progress,
         cancel: cancel.clone(),

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ["README.md", "docs/python.md", "docs/python_writing.md"]
+PAGES = ["README.md", "docs/python.md", "docs/python_writing.md", "docs/python_frameworks.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (ROOT / page).exists():
         pytest.skip("no sources beside the tests")
+    if page.endswith("frameworks.md"):
+        pytest.importorskip("torch")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)
     monkeypatch.chdir(tmp_path)

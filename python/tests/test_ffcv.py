@@ -236,6 +236,21 @@ def test_views_of_a_field_draw_apart():
     assert not torch.equal(first, second)
 
 
+def test_branches_of_branches_in_any_order():
+    decoder, flip, back = crop(), RandomHorizontalFlip(1.0), RandomHorizontalFlip(1.0)
+    pipelines = {
+        "again": PipelineSpec(back, transforms=[RandomHorizontalFlip(1.0)]),
+        "back": PipelineSpec(flip, transforms=[back, RandomTranslate(0)]),
+        "same": PipelineSpec(back),
+        "image": [decoder, flip, Cutout(2)],
+        "first": PipelineSpec(decoder),
+        "label": None,
+    }
+    image, again, back, same, first = next(iter(Loader(RAW, 6, pipelines=pipelines)))
+    assert np.array_equal(first, back) and np.array_equal(first, same)
+    assert np.array_equal(first[:, :, ::-1], again) and 0 < (image != again).sum() <= 6 * 12
+
+
 def test_a_branch_may_begin_in_python():
     same, module = Same(), torch.nn.Identity()
     wrapped = ModuleWrapper(module)
@@ -305,7 +320,8 @@ def test_what_runs_in_python_is_the_same_to_the_bit():
             assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fused, python))
 
 
-RANDOM = [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0), RandomTranslate(3), Cutout(4)]
+COLORS = [RandomBrightness(0.7, 1.0), RandomContrast(0.7, 1.0), RandomSaturation(0.7, 1.0)]
+RANDOM = [*COLORS, RandomTranslate(3), Cutout(4)]
 
 
 @pytest.mark.parametrize("op", RANDOM, ids=lambda op: type(op).__name__)
@@ -317,6 +333,23 @@ def test_random_operations_change_images_in_the_loop_and_in_python(op):
         assert found.dtype == np.uint8 and found.shape == plain.shape
         assert all((a != b).any() for a, b in zip(found, plain))
     assert abs(np.abs(fused - plain).mean() - np.abs(python - plain).mean()) < 25
+
+
+@pytest.mark.parametrize("op", COLORS, ids=lambda op: type(op).__name__)
+@pytest.mark.parametrize("place", ["loop", "Python"])
+def test_colors_are_truncated_as_by_ffcv(op, place):
+    """Each image is trunc(clip(f * image + (1 - f) * other)) for one factor f: bounds of f that all its values give."""
+    plain = next(iter(loader_of([crop()], batch_size=6)))[0]
+    changed = next(iter(loader_of([crop(), *([Same()] if place == "Python" else []), op], batch_size=6)))[0]
+    for image, result in zip(plain.astype(np.float64), changed.astype(np.float64)):
+        gray = np.floor(image @ [0.2989, 0.587, 0.114])
+        others = {RandomBrightness: 0, RandomContrast: gray.mean(), RandomSaturation: gray[..., None]}
+        other = others[type(op)]
+        slope, offset = (image - other), np.broadcast_to(other, image.shape)
+        use = (result > 0) & (result < 255) & (np.abs(slope) > 2)
+        ends = np.sort([((result + k - offset)[use] / slope[use]) for k in (0, 1)], axis=0)
+        low, high = ends[0].max(), ends[1].min()
+        assert use.sum() > 100 and low <= high + 1e-4 and 0.3 <= (low + high) / 2 <= 1.7
 
 
 def test_crops_in_python_are_those_of_the_loop():
@@ -385,13 +418,29 @@ def test_every_device_is_the_cpu_if_asked_to(monkeypatch):
     image = [crop(), ToTensor(), ToDevice(torch.device("cuda:0"), non_blocking=True), ToTorchImage()]
     label = [IntDecoder(), ToTensor(), ToDevice(0)]
     if not torch.cuda.is_available():
-        with pytest.raises(fl.DeviceError):
+        with pytest.raises(fl.DeviceError) as caught:
             loader_of(image, label)
+        assert "FUSELOOP_FFCV_DEVICE=cpu" in caught.value.__notes__[0]
     images, labels = next(iter(loader_of(image, label, device="cpu")))
     assert images.device.type == labels.device.type == "cpu"
     monkeypatch.setenv("FUSELOOP_FFCV_DEVICE", "cpu")
     images, labels = next(iter(loader_of(image, label)))
     assert images.device.type == "cpu" and images.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_torch_moves_what_the_loop_can_not(monkeypatch):
+    """Where a GPU of torch is not one of ours."""
+    from fuseloop.ffcv.loader import loader as module
+
+    monkeypatch.setattr(module, "_has_gpu", lambda: True)
+    normalize = NormalizeImage(np.zeros(3), np.ones(3), np.float32)
+    loader = loader_of([crop(), ToTensor(), ToDevice("cuda:7"), ToTorchImage(), normalize])
+    assert "in Python: ToDevice, ToTorchImage, NormalizeImage" in str(loader.explain())
+
+
+def test_an_empty_list_is_the_default_pipeline():
+    (labels,) = next(iter(loader_of(None, [])))
+    assert isinstance(labels, torch.Tensor) and labels.shape == (2, 1)
 
 
 # Other fields
@@ -519,13 +568,33 @@ def test_files_that_end_early_are_errors(tmp_path):
                 pass
 
 
+def test_damaged_samples_end_the_epoch_or_are_left_out(tmp_path):
+    dataset, reader = fl.Dataset.open(ALL), ffcv.loader.loader.Reader(ALL)
+    data = bytearray(ALL.read_bytes())
+    at = int(reader.metadata["f1"]["data_ptr"][1])
+    data[at : at + 200] = bytes(200)
+    path = tmp_path / "damaged.beton"
+    path.write_bytes(data)
+    pipelines = {name: None for name in dataset.fields if name not in ("image_jpg", "i")}
+    pipelines["image_jpg"] = [crop(), ToTensor(), torch.nn.Identity()]
+    with pytest.raises(fl.DecodeError) as caught:
+        list(Loader(path, 3, pipelines=pipelines))
+    assert caught.value.sample == 1 and caught.value.field == "image_jpg"
+    loader = Loader(path, 3, pipelines=pipelines, on_damaged="skip")
+    batches = iter(loader)
+    ((images, numbers),) = list(batches)
+    assert images.shape == (2, 16, 16, 3)
+    assert numbers.flatten().tolist() == [dataset[0]["i"], dataset[2]["i"]]
+
+
 @pytest.mark.parametrize("name", ["nd_dtypes_p4k", "images_raw_resized_p16k", "all_fields_p16k"])
 def test_damaged_heads_are_errors(name, tmp_path):
     data = bytearray((BETON / f"{name}.beton").read_bytes())
     rng = np.random.default_rng(0)
     path, found = tmp_path / "damaged.beton", 0
     head = 24 + 1041 * int.from_bytes(data[2:4], "little")
-    interesting = [*range(24), *(24 + 1041 * k + at for k in range(2) for at in (0, 1, 17, 18, 270, 273, 281, 285, 290))]
+    of_fields = [24 + 1041 * k + at for k in range(2) for at in (0, 1, 17, 18, 270, 273, 281, 285, 290)]
+    interesting = [*range(24), *of_fields]
     for _ in range(150):
         damaged = bytearray(data)
         for at in rng.choice([at for at in interesting if at < head], 2):
@@ -662,6 +731,36 @@ def test_operations_of_users_get_samples_and_shared_memory(recompile):
     assert Tagged.made == (6 if recompile else 2)
 
 
+class Halved(Operation):
+    """Works on tensors, with two pieces of memory."""
+
+    def generate_code(self):
+        def halved(images, memory):
+            destination, mean = memory
+            destination.copy_(images)
+            destination.div_(2)
+            mean[:] = destination.mean(dim=(1, 2, 3))[:, None].numpy()
+            destination[:, 0, 0, 0] = torch.from_numpy(mean)[:, 0]
+            return destination
+
+        return halved
+
+    def declare_state_and_memory(self, previous_state):
+        from dataclasses import replace
+
+        assert not previous_state.jit_mode and previous_state.dtype == torch.uint8
+        large = AllocationQuery(previous_state.shape, torch.float32, previous_state.device)
+        return replace(previous_state, dtype=torch.float32), (large, AllocationQuery((1,), np.dtype("f4")))
+
+
+def test_operations_of_users_may_work_on_tensors():
+    plain = next(iter(loader_of([crop()])))[0]
+    (found,) = next(iter(loader_of([crop(), ToTensor(), Halved(), ToTorchImage(), Convert(torch.float64)])))
+    wanted = torch.from_numpy(plain).float() / 2
+    wanted[:, 0, 0, 0] = wanted.mean(dim=(1, 2, 3))
+    assert found.dtype == torch.float64 and torch.equal(found, wanted.permute(0, 3, 1, 2).double())
+
+
 def test_operations_of_users_are_compiled_by_numba_if_it_is_there():
     pytest.importorskip("numba")
     from numba import prange
@@ -727,6 +826,33 @@ def test_install_refuses_if_ffcv_is_imported_already(tmp_path):
     (tmp_path / "ffcv.py").write_text("")
     done = run_python("import ffcv, fuseloop.ffcv\nfuseloop.ffcv.install()", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1 and "ffcv is imported already" in done.stderr
+
+
+def test_torch_and_numba_are_imported_when_they_are_needed():
+    from conftest import run_python
+
+    code = f"""
+import sys
+sys.modules["torch"] = None  # An import of torch is an error.
+import fuseloop.ffcv
+fuseloop.ffcv.install()
+from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder
+from ffcv.loader import Loader
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor
+import numpy as np
+normalize = NormalizeImage([0, 0, 0], [1, 1, 1], "float32")
+image = [CenterCropRGBImageDecoder((8, 8), 1.0), RandomHorizontalFlip(), normalize]
+images, labels = next(iter(Loader({str(RAW)!r}, 2, pipelines={{"image": image, "label": [IntDecoder()]}})))
+print(images.shape, images.dtype, labels.tolist(), "numba" in sys.modules)
+try:
+    Loader({str(RAW)!r}, 2, pipelines={{"image": None}})
+except ImportError as error:
+    print(error)
+"""
+    done = run_python(code)
+    first, second = done.stdout.splitlines()
+    assert first == "(2, 8, 8, 3) float32 [[0], [1]] False", done.stderr
+    assert second == "ToTensor() needs torch, which is not installed: pip install torch"
 
 
 def test_modules_are_the_same_by_both_names():

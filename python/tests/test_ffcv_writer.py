@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 from pathlib import Path
@@ -105,6 +106,8 @@ def test_a_field_of_a_user_is_written_and_read(tmp_path):
             assert bytes(text.numpy()).rstrip(b"\0") == samples[label][2].tobytes()
             seen.append(label)
     assert sorted(seen) == list(range(30))
+    dataset = pickle.loads(pickle.dumps(fl.sources.beton(path, {"points": (12, 1)})))
+    assert dataset[7]["label"] == 7 and int.from_bytes(dataset[7]["points"][8:], "little") == 2 + 7 % 5
     alone = Loader(path, 5, custom_fields={"points": PointsField}, pipelines={"label": None, "text": None})
     assert next(iter(alone))[0].shape == (5, 2, 3)
 

@@ -81,6 +81,13 @@ def test_after_runs_on_the_thread_that_iterates(photos: Path) -> None:
         fl.torch.Loader(photos, 5, image=RESIZED, after=3)
 
 
+def test_wrong_arguments_are_answered_with_the_nearest(photos: Path) -> None:
+    for wrong, right in (("as_dicts", "as_dict"), ("chanels_last", "channels_last"), ("batchsize", "batch_size")):
+        with pytest.raises(fl.ConfigError, match=f"did you mean {right}") as caught:
+            fl.torch.Loader(photos, image=RESIZED, **{wrong: True})
+        assert caught.value.hint == right
+
+
 def test_what_after_raises_comes_out(photos: Path) -> None:
     def bad(*_: Any) -> None:
         raise LookupError("in after")
@@ -150,7 +157,8 @@ def test_tensors_outlive_their_loader(photos: Path) -> None:
 
 def test_autograd_saves_a_batch(same_size: Path) -> None:
     """What backward needs is not overwritten by later batches."""
-    loader = fl.torch.Loader(same_size, 4, order="random", image=[*WHOLE, ops.Convert("float32"), ops.ToChannelsFirst()])
+    image = [*WHOLE, ops.Convert("float32"), ops.ToChannelsFirst()]
+    loader = fl.torch.Loader(same_size, 4, order="random", image=image)
     weight = torch.full((3, 1, 1), 0.5, requires_grad=True)
     losses, sums = [], []
     for images, _ in loader:

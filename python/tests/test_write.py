@@ -401,6 +401,12 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
     assert index(tmp_path / "copy", progress=None).samples == 24
+    for rank in range(3):
+        convert(photos, tmp_path / "r-{0}.tar", shards=4, ranks=fl.Ranks(rank, 3), progress=None)
+    convert(photos, tmp_path / "o-{0}.tar", shards=4, progress=None)
+    assert [digest(tmp_path / f"r-{k}.tar") for k in range(4)] == [digest(tmp_path / f"o-{k}.tar") for k in range(4)]
+    with pytest.raises(fl.errors.ConfigError, match="set shards"):
+        convert(photos, tmp_path / "q-{0}.tar", ranks=fl.Ranks(0, 3), progress=None)
     renamed = convert(photos, tmp_path / "y.beton", rename={"label": "class"}, progress=None)
     assert ("label", "class") in renamed.renamed
 
@@ -511,6 +517,8 @@ def test_torch_values(tmp_path: Path) -> None:
     loader = torch.utils.data.DataLoader(Endless(), batch_size=None)
     for k, samples in enumerate([Endless(), loader]):
         assert write(samples, tmp_path / f"s{k}.beton", progress=None).samples == 5
+    with pytest.raises(fl.errors.ConfigError, match="batch_size=None"):
+        write(torch.utils.data.DataLoader(Endless(), batch_size=2), tmp_path / "b.beton", progress=None)
 
 
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:

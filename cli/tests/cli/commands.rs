@@ -168,6 +168,27 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
 }
 
 #[test]
+fn ranks_share_the_shards_of_a_conversion() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    folder(path);
+    stdout_of(path, &["convert", "photos", "whole-{0}.tar", "--shards", "3"]);
+    for rank in ["0/2", "1/2"] {
+        let by_rank = ["convert", "photos", "x-{0}.tar", "--shards", "3", "--ranks", rank];
+        stdout_of(path, &by_rank);
+    }
+    for shard in 0..3 {
+        let read = |name: &str| fs::read(path.join(format!("{name}-{shard}.tar"))).unwrap();
+        assert!(read("whole") == read("x"), "{shard}");
+    }
+    for ranks in ["2/2", "1", "k/n", ""] {
+        let by_rank = ["convert", "photos", "y-{0}.tar", "--shards", "3", "--ranks", ranks];
+        assert_eq!(refused(path, &by_rank).0, 2, "{ranks}");
+    }
+    assert_eq!(refused(path, &["convert", "photos", "y-{0}.tar", "--ranks", "0/2"]).0, 2);
+}
+
+#[test]
 fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
     let dir = tempfile::tempdir().unwrap();
     let photos = folder(dir.path());

@@ -360,7 +360,7 @@ class Planner:
         fields = self._reader.field_names
         lists: dict[str, list[Op] | None] = dict.fromkeys(fields)
         views: dict[str, View] = {}
-        for chain in chains:
+        for chain in sorted(chains, key=_depth):  # The loop wants branches after what they begin with.
             if chain.tensor is None:
                 continue
             if chain.parent is not None and chain.parent.tensor is not None:
@@ -385,6 +385,10 @@ class Planner:
         if name in self._reader.custom_fields:
             return 1
         return 0 if isinstance(handler, (IntField, FloatField)) else 2 if isinstance(handler, RGBImageField) else 1
+
+
+def _depth(chain: Chain) -> int:
+    return 0 if chain.parent is None else 1 + _depth(chain.parent)
 
 
 def _mixed_alike(chains: list[Chain]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from ffcv.fields.decoders import (
 )
 from ffcv.loader import Loader, OrderOption
 from ffcv.pipeline import PipelineSpec
+from ffcv.pipeline.allocation_query import AllocationQuery
+from ffcv.pipeline.compiler import Compiler
+from ffcv.pipeline.operation import Operation
 from ffcv.transforms import (
     Convert,
     Cutout,
@@ -118,6 +122,35 @@ def viewed_arrays():
     return Loader(str(BETON / "nd_dtypes_p4k.beton"), 2, num_workers=1, pipelines={**others, **specs})
 
 
+class Quarter(Operation):
+    """Keeps the upper left quarter, and writes the sample into its corner."""
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterator()
+
+        def quarter(images, memory, indices):
+            for k in parallel_range(images.shape[0]):
+                memory[k] = images[k, : images.shape[1] // 2, : images.shape[2] // 2]
+                memory[k, 0, 0, 0] = 10 + indices[k]
+            return memory
+
+        quarter.is_parallel = True
+        quarter.with_indices = True
+        return quarter
+
+    def declare_state_and_memory(self, previous_state):
+        height, width, channels = previous_state.shape
+        shape = (height // 2, width // 2, channels)
+        return replace(previous_state, shape=shape), AllocationQuery(shape, previous_state.dtype)
+
+
+def own_operation():
+    normalize = NormalizeImage(MEAN, STD, np.float32)
+    image = [_crop(), Quarter(), RandomHorizontalFlip(1.0), normalize, ToTensor(), ToTorchImage()]
+    options = {"order": OrderOption.RANDOM, "seed": 3, "drop_last": False}
+    return Loader(str(RAW), 4, num_workers=1, pipelines={"image": image, "label": [IntDecoder()]}, **options)
+
+
 CASES = {
     case.__name__: case
     for case in (
@@ -132,6 +165,7 @@ CASES = {
         numbers,
         defaults_of_arrays,
         viewed_arrays,
+        own_operation,
     )
 }
 

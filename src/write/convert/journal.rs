@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
@@ -36,8 +37,8 @@ const VERSION: u64 = 2;
 pub(super) struct ConversionId {
     pub(super) source: String,
     pub(super) options: String,
-    /// The number of samples of the source.
-    pub(super) samples: u64,
+    /// The samples of the source that are converted.
+    pub(super) samples: Range<u64>,
 }
 
 /// A complete shard, part of a `.beton`, or group of files.
@@ -130,6 +131,8 @@ pub(super) struct Journal<'a> {
     path: PathBuf,
     file: File,
     watch: StepObserver<'a>,
+    /// The first sample that is converted.
+    first: u64,
     units: Vec<OutputChunk>,
     /// The offset of the first chunk's line, and the end of each chunk's line.
     ends: Vec<u64>,
@@ -155,8 +158,10 @@ impl<'a> Journal<'a> {
         let mut file = open_locked(dst, &path)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(ConvertCause::io("read it", &path))?;
+        let first = print.samples.start;
+        let (units, ends) = (vec![], vec![0]);
         let mut journal =
-            Self { path, file, watch, units: vec![], ends: vec![0], is_new: true, is_done: false };
+            Self { path, file, watch, first, units, ends, is_new: true, is_done: false };
         if let Some(is_readable) = journal.take_header(&text, print) {
             match is_readable.and_then(|()| journal.take_units(&text, print, options.damaged)) {
                 Ok(()) => journal.is_new = false,
@@ -190,7 +195,7 @@ impl<'a> Journal<'a> {
 
     /// Returns the first sample that is not in a complete chunk.
     pub(super) fn end(&self) -> u64 {
-        self.units.last().map_or(0, |unit| unit.end)
+        self.units.last().map_or(self.first, |unit| unit.end)
     }
 
     /// Returns the size of the complete chunks in bytes.
@@ -273,10 +278,10 @@ impl<'a> Journal<'a> {
         while let Some(len) = text[at..].iter().position(|&byte| byte == b'\n') {
             let Ok(line) = serde_json::from_slice::<Value>(&text[at..at + len]) else { break };
             if line["done"] == true {
-                self.is_done = self.end() == print.samples;
+                self.is_done = self.end() == print.samples.end;
                 break;
             }
-            let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples);
+            let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples.end);
             let Some(unit) = OutputChunk::of_line(&line).filter(follows) else { break };
             if damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
                 return Err("the interrupted conversion skipped damaged samples: resume it with `damaged` set to skip".to_owned());

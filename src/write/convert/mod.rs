@@ -45,6 +45,7 @@ use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::error::{BoxError, Error};
+use crate::order::Ranks;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
@@ -82,8 +83,14 @@ pub struct ConvertOptions {
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     pub damaged: OnUnreadable,
+    /// Writes only the shards of one rank, for several processes that convert a dataset together, on one machine
+    /// or many: rank k of n writes shards `k * shards / n` to `(k + 1) * shards / n`, and
+    /// [`shards`](Self::shards) must be set. All ranks together write what one process writes. Rank 0 writes
+    /// the class names. [`Uneven`](crate::order::Uneven) does not matter.
+    pub ranks: Option<Ranks>,
     /// Replaces what is at the destination, and starts from the beginning if the interrupted conversion
-    /// there was another one. At the end, shards of the same template that were not written are deleted.
+    /// there was another one. At the end, shards of the same template that were not written are deleted,
+    /// except with [`ranks`](Self::ranks).
     pub overwrite: bool,
     /// Receives the progress after each sample.
     pub progress: ProgressFn,
@@ -104,6 +111,7 @@ impl Default for ConvertOptions {
             page_size: 1 << 23,
             threads: None,
             damaged: OnUnreadable::default(),
+            ranks: None,
             overwrite: false,
             progress: ProgressFn::default(),
             cancel: CancelFlag::default(),
@@ -245,7 +253,7 @@ impl<'a> DatasetConversion<'a> {
     }
 
     fn check_options(&self, form: OutputFormat) -> Result<(), ConvertCause> {
-        let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
+        let ConvertOptions { max_samples, max_bytes, shards, image, ranks, .. } = self.options;
         image.check().map_err(|cause| WriteCause::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
@@ -253,6 +261,12 @@ impl<'a> DatasetConversion<'a> {
             }
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
                 "set either the number of shards or their size, not both"
+            }
+            _ if ranks.is_some() && !matches!(form, OutputFormat::Tar | OutputFormat::TfRecord) => {
+                "several ranks write tar or TFRecord shards: name the destination x-{000000}.tar"
+            }
+            (.., None) if ranks.is_some() => {
+                "several ranks need the number of shards, so that each knows its own: set shards"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"
@@ -297,7 +311,7 @@ impl<'a> DatasetConversion<'a> {
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertCause>,
     ) -> Result<ConvertReport, ConvertCause> {
         make_dirs(folder_of(&self.dst))?;
-        let mut journal = Journal::open(&self.dst, print, self.options, self.watch)?;
+        let mut journal = Journal::open(&self.journal_dst(), print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
@@ -316,6 +330,14 @@ impl<'a> DatasetConversion<'a> {
             journal.forget();
         }
         outcome
+    }
+
+    /// Returns the path that the journal is named after: each rank has its own.
+    fn journal_dst(&self) -> PathBuf {
+        let Some(ranks) = self.options.ranks else { return self.dst.clone() };
+        let mut name = self.dst.clone().into_os_string();
+        name.push(format!(".rank-{}-of-{}", ranks.rank(), ranks.world()));
+        name.into()
     }
 
     /// Returns the directory of the chunks that are concatenated at the end.
@@ -346,16 +368,21 @@ impl<'a> DatasetConversion<'a> {
             print.text(name);
         }
         let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
-        let options = format!(
+        let mut options = format!(
             "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size}, {image:?}"
         );
         let source = format!("{:016x}", print.value());
-        Ok(ConversionId { source, options, samples: self.source.len() })
+        if let Some(ranks) = self.options.ranks {
+            options += &format!(", rank {} of {}", ranks.rank(), ranks.world());
+        }
+        Ok(ConversionId { source, options, samples: self.samples() })
     }
 
     /// Returns the counter of the samples, which continues at those in the journal.
     fn progress(&self, journal: &Journal<'_>) -> ProgressCounter<'_> {
-        let (function, total) = (&self.options.progress, Some(self.source.len()));
-        ProgressCounter::resumed(function, total, journal.end(), journal.bytes())
+        let samples = self.samples();
+        let total = Some(samples.end - samples.start);
+        let done = journal.end() - samples.start;
+        ProgressCounter::resumed(&self.options.progress, total, done, journal.bytes())
     }
 }

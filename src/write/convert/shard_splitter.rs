@@ -29,6 +29,7 @@ use crate::write::{Reencoded, WriteCause};
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The size of the write buffer in bytes.
@@ -100,11 +101,7 @@ impl ShardLimits {
     /// Returns the end of a shard that begins at `first`, unless it reaches its maximum size before.
     fn end(&self, shard: u64, first: u64) -> u64 {
         match self.cut {
-            ShardEnd::Even(shards) => {
-                let end = (u128::from(shard) + 1) * u128::from(self.samples) / u128::from(shards);
-                // At most `samples`.
-                end as u64
-            }
+            ShardEnd::Even(shards) => share(shard + 1, shards, self.samples),
             ShardEnd::Most { samples, .. } => first.saturating_add(samples),
         }
     }
@@ -117,7 +114,31 @@ impl ShardLimits {
     }
 }
 
+/// Returns where part `part` of `parts` begins among `count` things.
+fn share(part: u64, parts: u64, count: u64) -> u64 {
+    // At most `count`.
+    (u128::from(part) * u128::from(count) / u128::from(parts)) as u64
+}
+
 impl DatasetConversion<'_> {
+    /// Returns the shards of `count` that this process writes.
+    fn shards_of_rank(&self, count: u64) -> Range<u64> {
+        let Some(ranks) = self.options.ranks else { return 0..count };
+        let (rank, world) = (u64::from(ranks.rank()), u64::from(ranks.world()));
+        share(rank, world, count)..share(rank + 1, world, count)
+    }
+
+    /// Returns the samples that this process converts.
+    pub(super) fn samples(&self) -> Range<u64> {
+        let samples = self.source.len();
+        let (Some(_), Some(shards)) = (self.options.ranks, self.options.shards) else {
+            return 0..samples;
+        };
+        let shards = shards.clamp(1, samples.max(1));
+        let own = self.shards_of_rank(shards);
+        share(own.start, shards, samples)..share(own.end, shards, samples)
+    }
+
     /// Writes tar or TFRecord shards.
     pub(super) fn shards(
         &self,
@@ -127,7 +148,14 @@ impl DatasetConversion<'_> {
         let template = Template::parse(&self.dst)?;
         let layout = ShardLayout::new(form, &self.fields)?;
         let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
-        let taken = || Ok(other_shards(&template, &[])?.pop());
+        let own = self.shards_of_rank(plan.count);
+        let taken = || match self.options.ranks {
+            None => Ok(other_shards(&template, &[])?.pop()),
+            Some(_) => {
+                let mut own = own.clone().map(|shard| template.path(shard, plan.count));
+                Ok(own.find(|path| fs::symlink_metadata(path).is_ok()))
+            }
+        };
         self.with_journal(print, taken, |journal| {
             self.write_shards(&template, &layout, plan, journal)
         })
@@ -140,15 +168,25 @@ impl DatasetConversion<'_> {
         plan: ShardLimits,
         journal: &mut Journal<'_>,
     ) -> Result<ConvertReport, ConvertCause> {
-        let path = |shard: usize| template.path(shard as u64, plan.count);
+        let own = self.shards_of_rank(plan.count);
+        let path = |shard: usize| template.path(own.start + shard as u64, plan.count);
         journal.check(|shard, unit| {
             fs::symlink_metadata(path(shard)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
         })?;
-        let (first, end) = (journal.end(), self.source.len());
+        let samples = self.samples();
+        let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
         let pictures = ImageFiles::new(&self.options.image);
-        let mut cutter =
-            ShardSplitter { job: self, layout, plan, template, journal, progress, open: None };
+        let mut cutter = ShardSplitter {
+            job: self,
+            layout,
+            plan,
+            template,
+            journal,
+            progress,
+            own: &own,
+            open: None,
+        };
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| {
@@ -161,14 +199,16 @@ impl DatasetConversion<'_> {
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;
-        self.name_classes(&template.named())?;
-        if self.options.overwrite {
+        if self.options.ranks.is_none_or(|ranks| ranks.rank() == 0) {
+            self.name_classes(&template.named())?;
+        }
+        if self.options.overwrite && self.options.ranks.is_none() {
             let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
             for stale in other_shards(template, &written)? {
                 super::journal::delete(&stale)?;
             }
         }
-        Ok(ConvertReport::of(journal, first))
+        Ok(ConvertReport::of(journal, first - samples.start))
     }
 }
 
@@ -195,6 +235,8 @@ struct ShardSplitter<'a, 'j> {
     template: &'a Template,
     journal: &'a mut Journal<'j>,
     progress: ProgressCounter<'a>,
+    /// The shards that this process writes.
+    own: &'a Range<u64>,
     open: Option<OpenShard<'a>>,
 }
 
@@ -253,7 +295,7 @@ impl<'a> ShardSplitter<'a, '_> {
         let shard = match self.open.take() {
             Some(shard) => shard,
             None => {
-                let number = self.journal.chunks().len() as u64;
+                let number = self.own.start + self.journal.chunks().len() as u64;
                 let target = AtomicFile::create(&self.template.path(number, self.plan.count))?;
                 let end = self.plan.end(number, first);
                 OpenShard::new(target, self.job.watch, first, end)
@@ -271,7 +313,7 @@ impl<'a> ShardSplitter<'a, '_> {
 
     /// Finishes the last shard. A dataset without samples has one shard as well.
     fn finish_all(&mut self, end: u64) -> Result<(), ConvertCause> {
-        if self.journal.chunks().is_empty() {
+        if self.journal.chunks().is_empty() && !self.own.is_empty() {
             self.open(0)?;
         }
         self.finish(end)

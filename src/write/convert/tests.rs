@@ -5,6 +5,8 @@
 mod files;
 
 use super::*;
+use crate::error::ErrorKind;
+use crate::order::Uneven;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
@@ -320,6 +322,77 @@ fn any_number_of_threads_writes_the_same() {
         };
         let one = with(1);
         assert!(with(2) == one && with(5) == one, "{dst}");
+    }
+}
+
+#[test]
+fn ranks_together_write_what_one_process_writes() {
+    for (name, source) in [
+        ("x-{000}.tar", drawn(30)),
+        ("x-{00000}-of-{N}.tfrecord", drawn(20)),
+        ("named-{00}.tar", named(12)),
+        ("few-{0}.tar", classes(2)),
+        ("none-{0}.tar", classes(0)),
+    ] {
+        let whole = converted(&source, name, &limits(0, 0, 5));
+        for world in [1, 2, 3, 5, 7] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut samples = 0;
+            for rank in (0..world).rev() {
+                let ranks = Some(Ranks::new(rank, world, Uneven::Pad).unwrap());
+                let options = ConvertOptions { ranks, ..limits(0, 0, 5) };
+                samples += convert(&source, dir.path().join(name), &options).unwrap().samples;
+                if rank + 1 == world && source.len() > 0 {
+                    let again = convert(&source, dir.path().join(name), &options).unwrap_err();
+                    assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+                }
+            }
+            assert_eq!(samples, source.len());
+            assert!(files(dir.path()) == whole, "{name}: {world} ranks");
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_was_stopped_goes_on() {
+    let (source, name) = (drawn(30), "x-{000}.tar");
+    let whole = converted(&source, name, &limits(0, 0, 6));
+    let dir = tempfile::tempdir().unwrap();
+    let ranks = |rank| Some(Ranks::new(rank, 2, Uneven::Pad).unwrap());
+    let cancel = CancelFlag::new();
+    let flag = cancel.clone();
+    // Rank 1 has samples 15 to 29, five in each shard.
+    let progress = ProgressFn::new(move |progress| {
+        assert_eq!(progress.total, Some(15));
+        if progress.done == 7 {
+            flag.cancel();
+        }
+    });
+    let stopped = ConvertOptions { ranks: ranks(1), cancel, progress, ..limits(0, 0, 6) };
+    let stopped = ConvertOptions { threads: NonZeroUsize::new(1), ..stopped };
+    let error = convert(&source, dir.path().join(name), &stopped).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    let options = ConvertOptions { ranks: ranks(0), ..limits(0, 0, 6) };
+    assert_eq!(convert(&source, dir.path().join(name), &options).unwrap().samples, 15);
+    let options = ConvertOptions { ranks: ranks(1), ..limits(0, 0, 6) };
+    let report = convert(&source, dir.path().join(name), &options).unwrap();
+    assert_eq!((report.samples, report.resumed > 0), (15, true));
+    assert!(files(dir.path()) == whole);
+}
+
+#[test]
+fn ranks_need_shards_and_their_number() {
+    let ranks = Some(Ranks::new(0, 2, Uneven::Pad).unwrap());
+    for (name, options, said) in [
+        ("x.beton", limits(0, 0, 2), "write tar or TFRecord shards"),
+        ("x", limits(0, 0, 2), "write tar or TFRecord shards"),
+        ("x-{0}.tar", limits(3, 0, 0), "set shards"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ConvertOptions { ranks, ..options };
+        let error = convert(&classes(4), dir.path().join(name), &options).unwrap_err();
+        assert!(error.to_string().contains(said), "{name}: {error}");
+        assert!(files(dir.path()).is_empty());
     }
 }
 

@@ -7,7 +7,6 @@ use fuseloop::internals::source::ItemExt as _;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
-use std::error::Error as _;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

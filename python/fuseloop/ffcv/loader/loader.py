@@ -151,7 +151,6 @@ class Loader:
                 given[output] = None
             elif isinstance(spec, Sequence) and not isinstance(spec, (str, bytes)):
                 given[output] = PipelineSpec(output, transforms=spec)
-                given[output].default_pipeline = False  # type: ignore[union-attr]
             else:
                 raise ConfigError(
                     f"pipelines: {output} is {spec!r}, expected a list of operations, a PipelineSpec or None"
@@ -205,12 +204,14 @@ class Loader:
     def _build(self) -> None:
         try:
             self._inner = self._made(self._plan.ops, self._plan.views, self.drop_last)
-        except (DeviceError, PipelineError):
+        except (DeviceError, PipelineError) as error:
+            if isinstance(error, DeviceError) and not _has_gpu():
+                error.add_note("FUSELOOP_FFCV_DEVICE=cpu sends every ToDevice to the CPU")
             # What the compiled loop can't do on that device, torch may.
-            without, self._fuse_devices = self._fuse_devices, False
+            fused, self._fuse_devices = self._fuse_devices, False
             plan = self._planned()
-            if not without or plan.differs(self._plan) == {} or not _has_gpu():
-                self._fuse_devices = without
+            if not fused or plan.differs(self._plan) == {} or not _has_gpu():
+                self._fuse_devices = fused
                 raise
             self._plan = plan
             self._inner = self._made(plan.ops, plan.views, self.drop_last)
@@ -240,7 +241,9 @@ class Loader:
         rows = {name: field.metadata_type for name, field in self.reader.custom_fields.items()}
         if not rows:
             return Dataset.open(self.fname)
-        return Dataset.beton(self.fname, {name: (row.itemsize, row.alignment) for name, row in rows.items()})
+        from ... import sources
+
+        return sources.beton(self.fname, {name: (row.itemsize, row.alignment) for name, row in rows.items()})
 
     def _settings(self) -> tuple[Any, core.Ranks | None, Any]:
         """Returns the order, the ranks and the samples of the compiled loader."""

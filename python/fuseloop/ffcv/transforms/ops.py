@@ -67,7 +67,9 @@ class ToDevice(BuiltIn):
         if target.type == "cpu" and is_cpu(state.device):
             return []
         if target.type == "cuda" and is_cpu(state.device):
-            index = torch().cuda.current_device() if target.index is None else target.index
+            cuda = torch().cuda
+            current = cuda.current_device() if cuda.is_available() else 0
+            index = current if target.index is None else target.index
             return [ops.ToDevice(cast(Any, f"cuda:{index}"))] if index < 8 else None
         return None
 
