@@ -27,9 +27,8 @@ use std::fmt;
 /// | cost   | that of the closure; an image is stored before it and read again after it  |
 ///
 /// A closure may return a `Result`, with any error. An error is not damage of the sample: it ends the epoch,
-/// whatever becomes of damaged samples, and comes out of the batches as the error's
-/// [`source`](std::error::Error::source). The closure may be called again for the same sample, for example
-/// where a sample beside it is damaged.
+/// whatever becomes of damaged samples, and `fuseloop::Error::get_ref` returns it. The closure may be called again
+/// for the same sample, for example where a sample beside it is damaged.
 ///
 /// ```
 /// use fuseloop_ops::{Lambda, ops};

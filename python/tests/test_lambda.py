@@ -390,8 +390,8 @@ def slow(array, ids):
     array[:] = 1
 
 loader = fl.Loader({photos!r}, batch_size=5, workers=3, image=[ops.Resize((8, 8)), ops.Lambda(slow, per_sample={per_sample})])
-epoch = iter(loader)
-inside.wait(10)
+epoch = loader.epoch(0)
+assert inside.wait(10)
 {end}
 """
 
