@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 
 /// Any error, with its message: what closures and sources of users return.
-pub type BoxError = Box<dyn StdError + Send + Sync>;
+pub use fuseloop_ops::author::BoxError;
 
 /// A result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

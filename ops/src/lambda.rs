@@ -2,7 +2,7 @@
 
 use crate::author::{BoxError, Dim, HostBatchOp, HostOp, ImageType, LabelOp, Op, OpClass, Type};
 use crate::op::{on_one_label, on_u8_image};
-use crate::{DType, HostBatch, HostSample, LabelSample, ParamError, Size, TypeError};
+use crate::{DType, HostRows, HostSample, LabelSample, ParamError, Size, TypeError};
 use std::fmt;
 
 /// Calls a closure of your own on each sample or each batch, in plain Rust.
@@ -85,7 +85,7 @@ type ImageChange = dyn Fn(HostSample<'_>, &mut [u8]) -> Result<(), BoxError> + S
 type LabelChange = dyn Fn(LabelSample<'_>, i64) -> Result<i64, BoxError> + Send + Sync;
 type FloatChange = dyn Fn(LabelSample<'_>, f64) -> Result<f64, BoxError> + Send + Sync;
 type VectorChange = dyn Fn(LabelSample<'_>, &mut [f32]) -> Result<(), BoxError> + Send + Sync;
-type BatchChange = dyn Fn(HostBatch<'_>, &mut [u8]) -> Result<(), BoxError> + Send + Sync;
+type BatchChange = dyn Fn(HostRows<'_>, &mut [u8]) -> Result<(), BoxError> + Send + Sync;
 
 /// The closure, by what it changes.
 enum Change {
@@ -241,7 +241,7 @@ impl Lambda {
     /// ```
     pub fn batch<R: LambdaResult<()>>(
         name: &'static str,
-        change: impl Fn(HostBatch<'_>, &mut [u8]) -> R + Send + Sync + 'static,
+        change: impl Fn(HostRows<'_>, &mut [u8]) -> R + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
@@ -335,7 +335,7 @@ impl LabelOp for Lambda {
 }
 
 impl HostBatchOp for Lambda {
-    fn apply(&self, host: HostBatch<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
+    fn apply(&self, host: HostRows<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
         if let Change::Batch(change) = &self.change { change(host, rows) } else { Ok(()) }
     }
 }
@@ -375,7 +375,7 @@ mod tests {
         assert!(HostOp::apply(&image, host, &mut [0; 3]).unwrap_err().is::<std::io::Error>());
         let batch = Lambda::batch("Batch", |_, rows| rows.fill(7));
         let mut rows = [0; 2];
-        let host = HostBatch { samples: &[1, 2], epoch: 0, dtype: DType::U8, shape: &[], rng };
+        let host = HostRows { samples: &[1, 2], epoch: 0, dtype: DType::U8, shape: &[], rng };
         HostBatchOp::apply(&batch, host, &mut rows).unwrap();
         assert_eq!(rows, [7; 2]);
     }

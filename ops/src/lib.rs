@@ -148,7 +148,7 @@ pub use mixing::Partner;
 pub use normalize::Normalize;
 pub use number_or_range::NumberOrRange;
 pub use one_hot::OneHot;
-pub use op::{HostBatch, HostSample, LabelSample, NumberRule};
+pub use op::{HostRows, HostSample, LabelSample, NumberRule};
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;

@@ -585,12 +585,12 @@ pub trait HostBatchOp: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// An error ends the epoch.
-    fn apply(&self, host: HostBatch<'_>, rows: &mut [u8]) -> Result<(), BoxError>;
+    fn apply(&self, host: HostRows<'_>, rows: &mut [u8]) -> Result<(), BoxError>;
 }
 
 /// The arguments of [`HostBatchOp::apply`] besides the rows.
 #[derive(Debug)]
-pub struct HostBatch<'a> {
+pub struct HostRows<'a> {
     /// For each row, the sample's index in its dataset.
     pub samples: &'a [u64],
     /// The epoch, from 0.

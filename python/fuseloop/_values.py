@@ -256,15 +256,28 @@ class Rows:
     Args:
         specs: The fields.
         read_files: Reads the files of paths, instead of leaving that to the threads that encode.
+        all_names: Refuses samples with more fields: the fields are those of the first sample, and nobody has said that
+            others are left out.
     """
 
-    def __init__(self, specs: Sequence[Spec], read_files: bool = False) -> None:
+    def __init__(self, specs: Sequence[Spec], read_files: bool = False, all_names: bool = False) -> None:
         self.specs = tuple(specs)
         self._names = [spec.name for spec in specs]
         self._read_files = read_files
+        self._all_names = all_names
 
     def __call__(self, sample: Any, index: int | None) -> tuple[Any, ...]:
-        values = _by_field(_values_of(sample), self._names, index)
+        values = _values_of(sample)
+        if self._all_names and isinstance(values, dict):
+            for name in values:
+                if name not in self._names:
+                    raise _wrong(
+                        f"{_sample(index)} has a field {name!r} that the first sample has not: name the fields that are "
+                        "written by fields=",
+                        index,
+                        str(name),
+                    )
+        values = _by_field(values, self._names, index)
         row = tuple(_ROW[spec.kind](spec, value, index) for spec, value in zip(self.specs, values))
         if self._read_files:
             return tuple(_contents(spec, value) for spec, value in zip(self.specs, row))

@@ -368,7 +368,7 @@ def from_python(
         raise ConfigError("there are no samples, and fields= does not say what they would be")
     is_typed = isinstance(names, Mapping) and None not in names.values()
     specs = fields_of(names, () if is_typed else adapted[0])
-    row = _Indexed(adapted, Rows(specs, read_files=True))
+    row = _Indexed(adapted, Rows(specs, read_files=True, all_names=fields is None))
     label = type(dataset).__name__ if name is None else name
     core = _fuseloop.python_dataset(row, specs, count, label, _class_list(classes, specs))
     return _remade(core, _from_python, dataset, fields, name)
@@ -412,7 +412,7 @@ def from_generator(
     threads = (_whole("producers", producers, 1), _whole("capacity", capacity, 1))
     is_typed = isinstance(fields, Mapping) and None not in fields.values()
     specs = fields_of(fields, () if is_typed else function(0, 0))
-    row = _Generated(function, Rows(specs, read_files=True))
+    row = _Generated(function, Rows(specs, read_files=True, all_names=fields is None))
     core = _fuseloop.generated_dataset(row, specs, count, threads, name)
     return _remade(core, _from_generator, f, fields, count, threads, name)
 

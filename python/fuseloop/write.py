@@ -385,7 +385,7 @@ def write(
     if is_indexed:
         count = len(samples)
         specs = _first_specs(samples, count, fields, skip)
-        rows = Rows(specs)
+        rows = Rows(specs, all_names=fields is None)
         if workers:
             chunks = read(samples, rows, count, workers, skip, start_method)
         else:
@@ -397,7 +397,7 @@ def write(
         if not first and fields is None:
             raise ConfigError("there are no samples, and fields= does not say what they would be")
         specs = fields_of(fields, first[0] if first else tuple(None for _ in fields or ()))
-        chunks = _iterated(first, iterator, Rows(specs))
+        chunks = _iterated(first, iterator, Rows(specs, all_names=fields is None))
     try:
         # The processes are started before there are threads to write.
         first_chunk = next(chunks)

@@ -12,7 +12,7 @@ use crate::tensor::dtype_name;
 use fuseloop::ops::author::{
     BoxError, Dim, HostBatchOp, HostOp, ImageType, Op, OpClass, Rng, Type, op_name,
 };
-use fuseloop::ops::{DType, HostBatch, HostSample, Size, TypeError};
+use fuseloop::ops::{DType, HostRows, HostSample, Size, TypeError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
@@ -155,7 +155,7 @@ impl HostOp for PythonOp {
 }
 
 impl HostBatchOp for PythonOp {
-    fn apply(&self, host: HostBatch<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
+    fn apply(&self, host: HostRows<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
         attached(|py| {
             let shape: Vec<usize> =
                 [host.samples.len()].iter().chain(host.shape).copied().collect();

@@ -192,7 +192,8 @@ def test_given_fields_choose_and_type(tmp_path: Path) -> None:
 
 BAD = [
     ([(1, 2), (3,)], None, "sample 1 has 1 values, expected 2: label, label2"),
-    ([{"a": 1}, {"b": 1}], None, "sample 1 has no field a, only b"),
+    ([{"a": 1}, {"b": 1}], ["a"], "sample 1 has no field a, only b"),
+    ([{"a": 1}, {"a": 1, "b": 2}], None, "sample 1 has a field 'b' that the first sample has not"),
     ([{"lable": 1}], ["label"], "did you mean lable"),
     ([1, 2.5], None, "sample 1, field label: expected an int, found float 2.5"),
     ([1, 2**63], None, "sample 1, field label: 9223372036854775808 does not fit 64 bits"),

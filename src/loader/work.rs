@@ -14,7 +14,7 @@ use crate::sample::Epoch;
 use crate::source::Value;
 use fuseloop_ops::author::OpClass;
 use fuseloop_ops::internals::{BatchKey, SampleKey};
-use fuseloop_ops::{DType, HostBatch, Ops};
+use fuseloop_ops::{DType, HostRows, Ops};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ impl OutputPlan {
                     let samples: Vec<u64> = visits.iter().map(|visit| visit.sample.0).collect();
                     let (shape, rng) = (self.work.shape(), &mut key.op(op.name(), occurrence));
                     let (epoch, dtype) = (epoch.index(), self.work.dtype());
-                    let host = HostBatch { samples: &samples, epoch, dtype, shape: &shape, rng };
+                    let host = HostRows { samples: &samples, epoch, dtype, shape: &shape, rng };
                     let done = host_op.apply(host, bytes);
                     done.map_err(|error| FunctionError::of(op, epoch)(error).into())
                 }

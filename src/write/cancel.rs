@@ -63,8 +63,7 @@ impl PartialEq for CancelFlag {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
-    use crate::error::{BoxError, Error};
+    use crate::error::{BoxError, Error, ErrorKind};
     use crate::source::{Beton, FieldKind, FieldSpec, OpenOptions};
     use crate::write::parts::subset_beton;
     use crate::write::{

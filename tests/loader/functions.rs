@@ -173,7 +173,7 @@ fn functions_on_batches_and_mixing_run_in_the_order_of_the_list() {
     assert!(first(ops![mixup(), fill("Seven", 7)]).iter().all(|&v| v == 7));
     assert!(first(ops![fill("Nine", 9), mixup()]).iter().all(|&v| v == 9));
     assert!(first(ops![fill("Nine", 9), fill("Seven", 7)]).iter().all(|&v| v == 7));
-    let count = |host: HostBatch<'_>, rows: &mut [u8]| {
+    let count = |host: HostRows<'_>, rows: &mut [u8]| {
         assert_eq!((host.dtype, host.shape), (DType::F32, &[3][..]), "class, partner, share");
         rows.as_chunks_mut::<4>().0.iter_mut().for_each(|value| *value = 2f32.to_ne_bytes());
     };

@@ -35,7 +35,7 @@ const LAYERS: [&str; 14] = [
 const BESIDE: [(&str, &[&str]); 6] = [
     ("check_ops", &["sample", "error", "plan", "jit"]),
     ("recut", &["sample", "panicked", "error", "source", "decode"]),
-    ("write", &["sample", "panicked", "threads", "error", "source", "decode", "recut"]),
+    ("write", &["sample", "panicked", "threads", "error", "source", "decode", "order", "recut"]),
     ("verify", &["sample", "panicked", "threads", "error", "parallel", "source", "decode"]),
     ("workload", &["sample"]),
     ("spec", &["sample", "error", "order", "loader"]),
@@ -461,7 +461,7 @@ fn a_wrong_arrow_is_found_however_it_is_written() {
     ] {
         assert_eq!(finds(fine), 0, "{fine}");
     }
-    assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::order::Order;").len(), 1);
+    assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::plan::ImagePlan;").len(), 1);
     assert_eq!(wrong_arrows("src/news.rs", "").len(), 1, "a module without a place");
     assert_eq!(wrong_arrows("engine/src/batch/mod.rs", "use crate::run::Engine;").len(), 1);
     assert_eq!(wrong_arrows("engine/src/loader.rs", "").len(), 1, "a module of another crate");
