@@ -23,10 +23,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 3] = [
+const NOT_RUN: [(&str, &str); 6] = [
     ("cargo ", "it compiles everything again; CI runs the same"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),
+    ("git clone ", "it needs a network"),
+    ("pip install ", "python/check.sh builds the wheel and installs it"),
+    ("python python/", "python/check.sh tests the Python package"),
 ];
 
 /// The number of images in `photos/`: a document replays sample 1234.
@@ -83,9 +86,21 @@ fn blocks_of(file: &str, text: &str) -> Vec<Block> {
 #[test]
 fn every_block_is_of_a_kind_that_is_checked() {
     for Block { file, line, language, .. } in blocks() {
-        let is_known = ["rust", "toml", "sh", "text", ""].contains(&&*language);
+        let is_known = ["rust", "toml", "sh", "text", ""].contains(&&*language)
+            || language == "python" && python_tests_name(&file);
         assert!(is_known, "{file}:{line}: nothing checks a block of {language:?}");
     }
+}
+
+/// Returns true if a test of the Python package names a page: it runs the page's Python.
+fn python_tests_name(page: &str) -> bool {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/tests");
+    let name = format!("{}\"", Path::new(page).file_name().unwrap().to_str().unwrap());
+    let mut files = fs::read_dir(tests).unwrap().map(|file| file.unwrap().path());
+    files.any(|file| {
+        file.extension().is_some_and(|ext| ext == "py")
+            && fs::read_to_string(file).unwrap().contains(&name)
+    })
 }
 
 /// Returns true if lines occur consecutively in a text. Indentation and empty lines do not count.
