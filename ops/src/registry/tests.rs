@@ -237,7 +237,7 @@ fn a_slip_is_answered_with_the_name_meant() {
         ),
         (
             op_of("Resize", &[("size", size.clone()), ("magic", scale.clone())]),
-            "Resize has no parameter `magic`; its parameters: `size`, `side`, `max_size`, `interpolation`",
+            "Resize has no parameter `magic`; its parameters: `size`, `interpolation`, `max_size`, `side`",
         ),
         (
             op_of("Squeeze", &[("axis", size.clone())]),

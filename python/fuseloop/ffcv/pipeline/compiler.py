@@ -44,7 +44,7 @@ class Compiler:
         import numba
 
         parallel = bool(getattr(code, "is_parallel", False)) and cls.num_threads > 1
-        options = {"fastmath": True, "nogil": True, "error_model": "numpy", "parallel": parallel}
+        options: dict[str, Any] = {"fastmath": True, "nogil": True, "error_model": "numpy", "parallel": parallel}
         return numba.njit(signature, **options)(code) if signature else numba.njit(**options)(code)
 
     @classmethod
