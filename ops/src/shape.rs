@@ -170,12 +170,7 @@ impl<'a> ImageView<'a> {
 
     /// Like [`new`](Self::new), for an image of `channels` bytes a pixel: 1 to 4.
     #[must_use]
-    pub fn of_channels(
-        data: &'a [u8],
-        size: Size,
-        channels: usize,
-        stride: usize,
-    ) -> Option<Self> {
+    pub fn of_channels(data: &'a [u8], size: Size, channels: usize, stride: usize) -> Option<Self> {
         let row = (size.width as usize).checked_mul(channels)?;
         if row > stride || !(1..=MAX_CHANNELS).contains(&channels) {
             return None;
