@@ -69,6 +69,8 @@ enum ImageHeaders {
     Png(Size),
     /// The size, and the bytes of a pixel.
     Raw(Size, usize),
+    /// The size and the bytes of a pixel of an array, whose elements are the pixels.
+    Array(Size, usize),
 }
 
 impl ImageHeaders {
@@ -76,7 +78,7 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
-            Self::Png(size) | Self::Raw(size, _) => *size,
+            Self::Png(size) | Self::Raw(size, _) | Self::Array(size, _) => *size,
         }
     }
 }
@@ -100,7 +102,10 @@ impl Opened<'_> {
     /// Returns the bytes of a decoded pixel.
     #[must_use]
     pub fn channels(&self) -> usize {
-        self.mode.channels().into()
+        match self.headers {
+            ImageHeaders::Array(_, channels) => channels,
+            _ => self.mode.channels().into(),
+        }
     }
 
     /// Decodes at least `wanted`; see the module's documentation.
@@ -178,6 +183,28 @@ impl Decoder {
         Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
     }
 
+    /// Opens an array of bytes, `[height, width, channels]`, whose elements are the pixels.
+    ///
+    /// # Errors
+    ///
+    /// If the array has another number of bytes, or no pixels.
+    pub fn open_array<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        size: Size,
+        channels: usize,
+    ) -> Result<Opened<'a>, DecodeError> {
+        let (expected, found) = (size.pixels() * channels as u64, bytes.len() as u64);
+        if size.pixels() == 0 {
+            return Err(DecodeError::Empty { size });
+        }
+        if found != expected {
+            return Err(DecodeError::RawLength { size, expected, found });
+        }
+        let (headers, mode) = (ImageHeaders::Array(size, channels), ImageReadMode::Rgb);
+        Ok(Opened { decoder: self, bytes, headers, mode })
+    }
+
     /// Returns the size of an image alone; see [`open`](Self::open).
     ///
     /// # Errors
@@ -232,6 +259,7 @@ impl Decoder {
             }
             ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
             ImageHeaders::Raw(size, channels) => raw::view(bytes, *size, *channels),
+            ImageHeaders::Array(size, channels) => return Ok(raw::view(bytes, *size, *channels)),
         };
         if decoded.view.channels() == usize::from(mode.channels()) {
             return Ok(decoded);

@@ -18,6 +18,7 @@ use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::MAX_CHANNELS;
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -258,28 +259,61 @@ fn plan_field(
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
             let input = input.with_channels(output.read_mode.channels());
-            let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
-            let image = new(ops, input, setup.rule).map_err(plan)?;
-            image.check_size(&setup.decode.limits).map_err(plan)?;
             if output.is_mask {
-                image.check_mask().map_err(plan)?;
                 check_mask_files(source, output.field)?;
             }
-            let image = image.named(&output.name).for_batches_of(setup.batch_size);
-            let kernel = cache.compile(image);
-            let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
-            FieldPlan::Image(Arc::new(kernel))
+            plan_image(output, ops, input, staged, setup, cache)?
         }
         FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldPlan::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
         kind => match plan_copy(source, output.field, kind, setup)? {
             plain if device::only_moves(&ops) => plain,
             FieldPlan::Copied { dtype, shape } if is_array(kind, &shape) => {
-                FieldPlan::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
+                let array = ArrayPlan::new(ops.clone(), dtype, shape.clone());
+                match (array, array_of_pixels(dtype, &shape)) {
+                    (Err(_), Some(input)) => plan_image(output, ops, input, staged, setup, cache)?,
+                    (array, _) => FieldPlan::Array(array.map_err(plan)?),
+                }
             }
             _ => return Err(no_pipeline(spec)),
         },
     })
+}
+
+/// Plans and compiles a list of ops for images of type `input`.
+fn plan_image(
+    output: &OutputSpec,
+    ops: Ops,
+    input: ImageType,
+    staged: bool,
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<FieldPlan, LoadCause> {
+    let name = || output.name.clone();
+    let plan = |error| LoadCause::Plan { output: name(), error };
+    let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
+    let image = new(ops, input, setup.rule).map_err(plan)?;
+    image.check_size(&setup.decode.limits).map_err(plan)?;
+    if output.is_mask {
+        image.check_mask().map_err(plan)?;
+    }
+    let image = image.named(&output.name).for_batches_of(setup.batch_size);
+    let kernel = cache.compile(image);
+    let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
+    Ok(FieldPlan::Image(Arc::new(kernel)))
+}
+
+/// Returns the type of images that arrays of this shape are: bytes, `[height, width]` or `[height, width,
+/// channels]` with 1 to 4 channels.
+fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
+    let (height, width, channels) = match *shape {
+        [height, width] => (height, width, 1),
+        [height, width, channels @ 1..=MAX_CHANNELS] => (height, width, channels),
+        _ => return None,
+    };
+    let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
+    let size = Size::new(side(height)?, side(width)?);
+    (dtype == DType::U8).then(|| ImageType::from(size).with_channels(channels as u16))
 }
 
 /// Returns the error for a field that takes no ops.

@@ -6,12 +6,13 @@
 use super::Loader;
 use super::error::{LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
+use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Buffer, EncodedImage, Source, Upcoming, Value};
+use crate::source::{Buffer, Source, Upcoming};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
@@ -184,8 +185,9 @@ impl Inspector {
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
-        let mut opened = self.decoder.open_as(&image, self.mode)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
+        let input = Some(kernel.plan().input());
+        let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -218,8 +220,9 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
+        let stored_bytes = image.stored_bytes();
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
@@ -227,7 +230,8 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            let mut opened = self.decoder.open_as(&image, self.mode)?;
+            let input = Some(plan.input());
+            let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
@@ -248,26 +252,14 @@ impl Inspector {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let mut opened = self.decoder.open_as(&image, self.mode)?;
+        let mut opened = open_image(&mut self.decoder, image, self.mode, Some(plan.input()))?;
         let decoded = opened.decode(plan.needed_window(&draws))?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         each(part, &draws);
         let [headers, draw, decode, compiled] = times.map(median);
-        let (stored_bytes, decoded) = (image.bytes.len(), decoded.view.size());
+        let decoded = decoded.view.size();
         Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
-    }
-}
-
-fn image<'a>(
-    source: &'a dyn Source,
-    sample: SampleId,
-    field: usize,
-    buffer: &'a mut Buffer,
-) -> Result<EncodedImage<'a>, SampleCause> {
-    match source.value(sample, field, buffer)? {
-        Value::Image(image) => Ok(image),
-        other => unreachable!("a field's kind does not change: {other:?}"),
     }
 }
 

@@ -2,7 +2,7 @@
 //! stores them at the end, if all were read and there is room for all.
 
 use super::SampleCache;
-use super::cached_field::{CachedField, stored_bytes};
+use super::cached_field::CachedField;
 use super::disk::CacheFile;
 use super::table::{SAMPLE, VALUE, allocated};
 use crate::decode::{DecodeError, Decoded, Opened};
@@ -85,7 +85,7 @@ impl<'a> PendingEntry<'a> {
 
     /// Keeps a field's value that is not an image, if such values are cached.
     pub(in crate::loader) fn keep(&mut self, field: usize, value: Value<'_>) {
-        if self.cache.keeps_all && self.reserve(stored_bytes(&value)) {
+        if self.cache.keeps_all && self.reserve(value.stored_bytes() as u64) {
             self.fields.push(CachedField::held(field, value.into()));
         }
     }
