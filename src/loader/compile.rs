@@ -10,7 +10,7 @@ use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
-use crate::decode::DecodeOptions;
+use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
@@ -223,13 +223,14 @@ fn plan_output(
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
-    let (field, draws) = (output.field, output.draws);
+    let OutputSpec { field, draws, read_mode, .. } = *output;
     let by_component = BTreeMap::new();
     Ok(OutputPlan {
         name,
         alias,
         field,
         draws,
+        read_mode,
         title,
         work,
         by_component,
@@ -256,6 +257,7 @@ fn plan_field(
         }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
+            let input = input.with_channels(output.read_mode.channels());
             let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
             let image = new(ops, input, setup.rule).map_err(plan)?;
             image.check_size(&setup.decode.limits).map_err(plan)?;
@@ -325,7 +327,7 @@ fn plan_collated(
                     Size::new(image.height.max, image.width.max)
                 }
             };
-            vec![height as usize, width as usize, 3]
+            vec![height as usize, width as usize, output.read_mode.channels().into()]
         }
         (_, Some(max)) => vec![max],
         (_, None) => {
@@ -473,9 +475,10 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
 /// Returns a short fingerprint of each output, followed by those of its ops.
 pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     let mut prints = vec![];
-    for OutputPlan { name, field, draws, work, by_component, .. } in outputs {
+    for OutputPlan { name, field, draws, read_mode, work, by_component, .. } in outputs {
         let components: Vec<_> = by_component.iter().map(|(k, work)| (k, work.ops())).collect();
-        let text = format!("{name:?} {field} {draws:?} {components:?}");
+        let mode = mode_print(*read_mode);
+        let text = format!("{name:?} {field} {draws:?} {components:?}{mode}");
         prints.push(PlanPrint::new(format!("output {}", Escaped(name)), text));
         let ops = device::without_device_names(work.ops());
         prints.extend(ops.iter().enumerate().map(|(k, op)| {
@@ -486,17 +489,24 @@ pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     prints
 }
 
+/// Returns the part of a fingerprint that stands for a read mode: nothing for the default, so that states saved
+/// before there were others stay valid.
+fn mode_print(mode: ImageReadMode) -> String {
+    if mode == ImageReadMode::Rgb { String::new() } else { format!(" read as {mode:?}") }
+}
+
 /// Returns the fingerprint of everything that changes the numbers a plan produces.
 pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputPlan| {
-        let OutputPlan { name, field, draws, work, by_component, .. } = output;
+        let OutputPlan { name, field, draws, read_mode, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
         let ops = device::without_device_names(work.ops());
         let one =
             |(component, work): (&usize, &FieldPlan)| format!(" {component}: {:?}", work.ops());
         let by_component: String = by_component.iter().map(one).collect();
-        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}{by_component}", work.dtype())
+        let (dtype, mode) = (work.dtype(), mode_print(*read_mode));
+        format!("{name:?} {field} {draws:?} {dtype:?} {ops:?} {collated:?}{by_component}{mode}")
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }

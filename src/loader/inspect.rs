@@ -6,7 +6,7 @@
 use super::Loader;
 use super::error::{LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
-use crate::decode::Decoder;
+use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
@@ -37,6 +37,7 @@ pub struct Inspector {
     kernel: Arc<Kernel>,
     output: usize,
     field: usize,
+    mode: ImageReadMode,
     epoch: Epoch,
     decoder: Decoder,
     scratch: Scratch,
@@ -52,6 +53,8 @@ pub struct Inspected {
     pub wanted: Window,
     /// The whole decoded image, packed.
     pub pixels: Vec<u8>,
+    /// The bytes of a pixel.
+    pub channels: usize,
     /// The sample's row of the batch.
     pub row: Vec<u8>,
 }
@@ -64,7 +67,8 @@ impl Inspected {
     /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
-        ImageView::packed(&self.pixels, self.draws.source).expect("decoded whole")
+        let view = ImageView::packed_channels(&self.pixels, self.draws.source, self.channels);
+        view.expect("decoded whole")
     }
 }
 
@@ -108,6 +112,7 @@ impl Loader {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
+        let mode = stage.read_mode(output);
         let pass = if self.stream.is_some() {
             self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
         } else {
@@ -120,6 +125,7 @@ impl Loader {
             kernel,
             output,
             field,
+            mode,
             epoch,
             scratch: Scratch::default(),
             buffer: Buffer::default(),
@@ -179,7 +185,7 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
         let image = image(&*source, sample, self.field, &mut self.buffer)?;
-        let mut opened = self.decoder.open(&image)?;
+        let mut opened = self.decoder.open_as(&image, self.mode)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -196,9 +202,11 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "an image")?;
+        let mut pixels =
+            memory::with_capacity(whole.view.channels() * size.pixels() as usize, "an image")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
-        Ok(Inspected { draws, wanted, pixels, row })
+        let channels = whole.view.channels();
+        Ok(Inspected { draws, wanted, pixels, channels, row })
     }
 
     fn phases(
@@ -219,7 +227,7 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            let mut opened = self.decoder.open(&image)?;
+            let mut opened = self.decoder.open_as(&image, self.mode)?;
             size = opened.size();
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
@@ -240,7 +248,8 @@ impl Inspector {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let decoded = self.decoder.decode(&image, plan.needed_window(&draws))?;
+        let mut opened = self.decoder.open_as(&image, self.mode)?;
+        let decoded = opened.decode(plan.needed_window(&draws))?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         each(part, &draws);

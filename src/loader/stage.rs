@@ -10,7 +10,7 @@ use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::{RowsMut, TensorSpec};
-use crate::decode::Decoder;
+use crate::decode::{Decoder, ImageReadMode};
 use crate::device::DeviceOutput;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
@@ -231,6 +231,11 @@ impl LoaderStage {
         })
     }
 
+    /// Returns what the images of output `k` are read as.
+    pub(super) fn read_mode(&self, k: usize) -> ImageReadMode {
+        self.outputs[k].read_mode
+    }
+
     /// Returns the kernel of output `k`, an image, for the samples of a component.
     pub(super) fn kernel_of(&self, k: usize, component: usize) -> Option<Arc<Kernel>> {
         match self.outputs[k].work_of(component) {
@@ -368,7 +373,8 @@ impl LoaderStage {
         if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
-        let mut opened = decoder.open(image)?;
+        let mode = outputs.first().map_or(ImageReadMode::Rgb, |&k| self.outputs[k].read_mode);
+        let mut opened = decoder.open_as(image, mode)?;
         let (size, component) = (opened.size(), rows.component);
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
         draws.resize_with(outputs.len(), Draws::default);

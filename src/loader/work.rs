@@ -5,6 +5,7 @@ use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
 use super::outputs::DrawsOf;
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
+use crate::decode::ImageReadMode;
 use crate::device::DeviceOutput;
 use crate::jit::Kernel;
 use crate::plan::batch_ops::{self, BatchStep};
@@ -99,6 +100,8 @@ pub(super) struct OutputPlan {
     pub(super) alias: Option<String>,
     pub(super) field: usize,
     pub(super) draws: DrawsOf,
+    /// What the field's images are read as.
+    pub(super) read_mode: ImageReadMode,
     pub(super) title: String,
     pub(super) work: FieldPlan,
     /// The plans for the samples of some components of the dataset, instead of `work`.
