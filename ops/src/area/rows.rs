@@ -7,8 +7,9 @@
 //! Every output column has the same number of taps, padded with weights of 0: adding a product with 0
 //! to a sum that is not negative changes no bit, and a loop of fixed length has no branch to
 //! mispredict. Two-tap rows go through the same loop: products of a byte and a weight of at most 2048
-//! are exact in f32. Each number of channels, `C`, has its own code. A pixel is computed in `L` lanes: as
-//! many as channels, but four for RGB; the fourth lane is the red of the next pixel, which overwrites it.
+//! are exact in f32. Each number of channels, `C`, has its own code. A pixel is computed in `L` lanes: one
+//! for one channel, and otherwise four; the lanes behind the pixel's are of the next pixel, which overwrites
+//! them.
 
 use super::{AreaError, Axis, Rule, block_mean, fixed_weights};
 use crate::Size;
@@ -200,7 +201,7 @@ impl<'a> AreaRows<'a> {
     pub fn row(&mut self, y: u32, dst: &mut [u8]) {
         match self.source.channels() {
             1 => self.row_of::<1, 1>(y, dst),
-            2 => self.row_of::<2, 2>(y, dst),
+            2 => self.row_of::<2, 4>(y, dst),
             3 => self.row_of::<3, 4>(y, dst),
             _ => self.row_of::<4, 4>(y, dst),
         }

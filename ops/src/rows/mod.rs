@@ -21,8 +21,8 @@
 //! the filter makes of the same channel of the input.
 //!
 //! The functions that compute a row have the number of channels as a constant, `C`. Some compute a pixel in
-//! `L` lanes: as many as channels, but 4 for RGB, because vectors have four. The fourth lane then reads
-//! the byte behind the pixel, and the next pixel overwrites what it writes.
+//! `L` lanes: 1 for one channel, and otherwise 4, because vectors have four. The lanes behind the pixel's
+//! are of the next pixel, which overwrites them.
 //!
 //! The functions that compute a row are `inline(always)`, so that a caller compiled for the CPU's
 //! widest vectors compiles them for these vectors too: `filter_row` of `fuseloop-kernels` is such a
@@ -241,22 +241,22 @@ impl FilterRows<'_> {
     pub fn row(&mut self, y: u32, out: &mut [u8]) {
         match self.channels {
             1 => self.row_of::<1, 1>(y, out),
-            2 => self.row_of::<2, 2>(y, out),
+            2 => self.row_of::<2, 4>(y, out),
             3 => self.row_of::<3, 4>(y, out),
             _ => self.row_of::<4, 4>(y, out),
         }
     }
 
-    /// Does what [`row`](Self::row) does, for `C` [`channels`](Self::channels) in `L` lanes: 4 for 3
-    /// channels, and otherwise `C`. A caller that is compiled once for each `C` has smaller functions than
+    /// Does what [`row`](Self::row) does, for `C` [`channels`](Self::channels) in `L` lanes: 1 for one
+    /// channel, and otherwise 4. A caller that is compiled once for each `C` has smaller functions than
     /// one that calls [`row`](Self::row).
     ///
     /// # Panics
     ///
-    /// If `C` or `L` is another number, and in the cases of [`row`](Self::row).
+    /// If `C` is another number, and in the cases of [`row`](Self::row).
     #[inline(always)]
     pub fn row_of<const C: usize, const L: usize>(&mut self, y: u32, out: &mut [u8]) {
-        const { assert!(L == if C == 3 { 4 } else { C }, "lanes of a pixel") };
+        const { assert!(L == if C == 1 { 1 } else { 4 }, "lanes of a pixel") };
         assert_eq!(C, self.channels, "channels of the image");
         assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
         assert_eq!(out.len(), self.bytes, "bytes of a row");

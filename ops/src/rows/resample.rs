@@ -280,7 +280,7 @@ pub(super) struct ResampleScratch {
 struct Line {
     /// The source row of the line; `None` before the line is first filled.
     row: Option<u32>,
-    /// The bytes of the columns and one more, for the fourth lane of the last of RGB pixels.
+    /// The bytes of the columns and two more, for the lanes behind the last pixel.
     bytes: Vec<u8>,
 }
 
@@ -300,7 +300,7 @@ impl ResampleScratch {
         }
         for line in &mut self.lines {
             line.row = None; // the line is of another image
-            grow_kept(&mut line.bytes, columns.len() * input.channels() + 1)?;
+            grow_kept(&mut line.bytes, columns.len() * input.channels() + 2)?;
         }
         let columns = columns.start as usize..columns.end as usize;
         let (keeps_width, keeps_height) = (from.width == size.width, from.height == size.height);

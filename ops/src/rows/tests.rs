@@ -71,7 +71,9 @@ fn assert_rows_of_channels(
     let input = parent.crop(window).unwrap();
     let (out, expected) = (filter.output(size), filter.eval(&input));
     assert_eq!(expected.len(), out.pixels() as usize * channels);
-    assert_channels_are_images(&input, filter, &expected);
+    if below(rng, 4) == 0 {
+        assert_channels_are_images(&input, filter, &expected);
+    }
 
     let start = below(rng, out.width);
     let some = start..start + 1 + below(rng, out.width - start);

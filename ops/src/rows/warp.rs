@@ -357,7 +357,7 @@ impl<'a> WarpRows<'a> {
     }
 
     /// Returns true if all pixels of these columns and rows (first and last index) are inside, and
-    /// the data has all lanes of the last pixel.
+    /// the data has all lanes of the last pixel, which may reach behind it.
     #[inline(always)]
     fn reads_inside<const C: usize, const L: usize>(
         &self,
@@ -463,12 +463,12 @@ fn lanes<const L: usize>(data: &[u8], at: usize) -> [u8; L] {
     std::array::from_fn(|lane| bytes[lane])
 }
 
-/// The bytes of a block: of `BLOCK` pixels and, for RGB, one more for the last pixel's fourth lane.
+/// The bytes of a block: of `BLOCK` pixels, and the lanes behind the last one.
 type Bytes = [u8; BLOCK * MAX_CHANNELS];
 
 const BYTES: Bytes = [0; BLOCK * MAX_CHANNELS];
 
-/// Writes pixel `i` of a block; of RGB, it overwrites the first byte of the next pixel.
+/// Writes the lanes of pixel `i` of a block, and overwrites bytes of the next pixel.
 #[inline(always)]
 fn put<const C: usize, const L: usize>(bytes: &mut Bytes, i: usize, lanes: [u8; L]) {
     bytes[i * C..i * C + L].copy_from_slice(&lanes);
