@@ -21,13 +21,13 @@ use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::bilinear::Taps;
+use fuseloop_ops::internals::bilinear::{BilinearRows, BilinearScratch, Taps};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::RowScratch;
 use fuseloop_ops::internals::{
     Histograms, ImageView, LevelTables, MAX_CHANNELS, channel_of, geometry_step, memory,
 };
-use fuseloop_ops::{DType, Size};
+use fuseloop_ops::{DType, Interpolation, NumberRule, Size};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
@@ -54,6 +54,7 @@ pub(super) struct WorkerScratch {
     framed: Vec<u8>,
     area_tables: Option<AreaTables>,
     area: AreaScratch,
+    bilinear: BilinearScratch,
     filter: RowScratch,
     tables: Vec<LevelTables>,
     counts: Option<Box<[Histograms; 4]>>,
@@ -412,7 +413,17 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let lead = if columns.is_empty() { 0 } else { lead };
         let bytes = columns.len() * self.block.channels;
         let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
+        let is_compiled_for_rgb = matches!(
+            motion,
+            GeometryStep::Resize { interpolation: Interpolation::BilinearAntialias, .. }
+        ) && self.plan.rule() != NumberRule::Exact;
         match geometry_step::row_filter(motion) {
+            _ if is_compiled_for_rgb => {
+                let mut scratch = std::mem::take(&mut memory.bilinear);
+                let rows = BilinearRows::new(view, to, columns, &mut scratch);
+                self.call_with(memory, window, RowFunctionKind::Bilinear(rows));
+                memory.bilinear = scratch;
+            }
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
                 let rows = filter.rows(view, columns, &mut scratch)?;
