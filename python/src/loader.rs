@@ -143,11 +143,13 @@ impl Loader {
         Ok(self.get(py)?.batch_size())
     }
 
-    /// Returns for each output its name, the type of its elements and the shape of a sample.
+    /// Returns for each output its name, that in the file if it differs, the type of its elements and the shape of
+    /// a sample.
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let tensors = self.get(py)?.tensors();
-        let outputs =
-            tensors.into_iter().map(|spec| (spec.name, dtype_name(spec.dtype), spec.shape));
+        let outputs = tensors
+            .into_iter()
+            .map(|spec| (spec.name, spec.alias, dtype_name(spec.dtype), spec.shape));
         PyList::new(py, outputs.collect::<Vec<_>>())
     }
 

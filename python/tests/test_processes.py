@@ -17,7 +17,7 @@ import pytest
 from conftest import run_python
 
 import fuseloop as fl
-from fuseloop import ops
+from fuseloop import ops, write
 
 WHOLE = [ops.Resize((32, 32))]
 
@@ -266,6 +266,47 @@ def test_pickle_of_everything_that_configures(same_size: Path) -> None:
         pickle.dumps(fl.Loader(same_size, 4, image=lambda epoch: WHOLE))
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(iter(loader))
+
+
+PIPELINE = """
+batch_size = 8
+[fields]
+image = [{ op = "CenterCrop", size = 16 }]
+"""
+
+
+def test_a_loader_is_pickled_with_the_ops_that_were_set(same_size: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    pictures, renamed = tmp_path / "pictures.beton", tmp_path / "renamed.beton"
+    write.folder(same_size, pictures, progress=None)
+    write.convert(pictures, renamed, rename={"image": "picture"}, progress=None)
+    mutable = [ops.CenterCrop(24)]
+    view = {"half": fl.View("image", [ops.CenterCrop(16)])}
+    cases = [
+        ("image", fl.Loader(same_size, 8, image=mutable)),
+        ("image", fl.Loader(same_size, 8, ops={"image": mutable}, seed=3)),
+        ("image", fl.Loader(same_size, 8, image=lambda epoch: mutable)),
+        ("image", fl.Loader(pictures, 8, label=[])),
+        ("half", fl.Loader(pictures, 8, views=view)),
+        ("picture", fl.Loader(renamed, 8, image=mutable)),
+        ("image", fl.Loader(renamed, 8, picture=mutable)),
+        ("image", fl.Loader.from_spec(tmp_path / "pipeline.toml", same_size)),
+    ]
+    for output, loader in cases:
+        set_later = [ops.CenterCrop(12)]
+        loader.set_ops(output, set_later)
+        set_later.append(ops.CenterCrop(4))
+        mutable[0] = ops.CenterCrop(28)
+        again = pickle.loads(pickle.dumps(loader))
+        assert again.tensors == loader.tensors
+        first = next(iter(again))[output].numpy()
+        assert first.shape == (8, 12, 12, 3)
+        assert first.tobytes() == next(iter(loader))[output].numpy().tobytes()
+    loader = fl.Loader(same_size, 8, image=WHOLE)
+    loader.next_epoch = 1
+    loader.set_ops("image", grown)
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(loader))))
+    assert [next(iter(again))["image"].shape[1] for _ in range(2)] == [17, 18]
 
 
 def grown(epoch: int) -> list[ops.Op]:
