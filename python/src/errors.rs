@@ -4,7 +4,6 @@ use fuseloop::ErrorKind;
 use fuseloop::ops::internals::registry::{SpecCause, SpecError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -52,17 +51,14 @@ pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
         let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {error}"),));
         return own;
     }
-    let details = || {
-        let details = PyDict::new(py);
-        details.set_item("path", error.path().map(|path| path.to_string_lossy().into_owned()))?;
-        details.set_item("sample", error.sample().map(|sample| sample.0))?;
-        details.set_item("field", error.field())?;
-        details.set_item("offset", error.offset())?;
-        Ok(details)
+    let attributes = Attributes {
+        path: error.path().map(|path| path.to_string_lossy().into_owned()),
+        sample: error.sample().map(|sample| sample.0),
+        field: error.field(),
+        offset: error.offset(),
+        ..Attributes::default()
     };
-    details()
-        .and_then(|details| exception(py, kind(error.kind()), &error.to_string(), &details))
-        .unwrap_or_else(|failed| failed)
+    exception(py, kind(error.kind()), &error.to_string(), attributes)
 }
 
 /// Returns the exception for an op that can't be built.
@@ -82,32 +78,23 @@ pub(crate) fn of_op(py: Python<'_>, op: &str, error: &SpecError) -> PyErr {
         SpecCause::UnknownOp { nearest, .. } | SpecCause::UnknownParam { nearest, .. } => *nearest,
         _ => None,
     };
-    let details = || {
-        let details = PyDict::new(py);
-        details.set_item("op", owner)?;
-        details.set_item("param", param)?;
-        details.set_item("expected", expected)?;
-        details.set_item("hint", hint)?;
-        Ok(details)
-    };
-    details()
-        .and_then(|details| exception(py, "op", &error.to_string(), &details))
-        .unwrap_or_else(|failed| failed)
+    let attributes = Attributes { op: Some(owner), param, expected, hint, ..Attributes::default() };
+    exception(py, "op", &error.to_string(), attributes)
 }
 
 /// Returns the exception for a setting that is not valid.
 pub(crate) fn setting(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "parameter", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "parameter", message, Attributes::default())
 }
 
 /// Returns the exception for ops that do not do what their list says.
 pub(crate) fn pipeline(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "pipeline", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "pipeline", message, Attributes::default())
 }
 
 /// Returns the exception for a panic.
 pub(crate) fn internal(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "panic", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "panic", message, Attributes::default())
 }
 
 /// Returns the exception for the use of an object in a process that was forked from its own.
@@ -116,17 +103,29 @@ pub(crate) fn forked(py: Python<'_>, what: &str) -> PyErr {
         "this {what} belongs to the process that this one was forked from, which has its threads: \
          iterate over the loader anew in this process"
     );
-    exception(py, "threads", &message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "threads", &message, Attributes::default())
 }
 
-fn exception(
-    py: Python<'_>,
-    kind: &str,
-    message: &str,
-    details: &Bound<'_, PyDict>,
-) -> PyResult<PyErr> {
-    let made = module(py)?.getattr("_of_kind")?.call((kind, message), Some(details))?;
-    Ok(PyErr::from_value(made))
+/// The attributes of an exception besides its message; see `fuseloop/errors.py`.
+#[derive(Default, IntoPyObject)]
+struct Attributes<'a> {
+    path: Option<String>,
+    sample: Option<u64>,
+    field: Option<&'a str>,
+    offset: Option<u64>,
+    op: Option<&'a str>,
+    param: Option<&'a str>,
+    expected: Option<String>,
+    hint: Option<&'a str>,
+}
+
+/// Makes an exception. If that fails, the result is the exception that says why.
+fn exception(py: Python<'_>, kind: &str, message: &str, attributes: Attributes<'_>) -> PyErr {
+    let made = || {
+        let attributes = attributes.into_pyobject(py)?;
+        module(py)?.getattr("_of_kind")?.call((kind, message), Some(&attributes))
+    };
+    made().map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// Returns the word for a kind in `fuseloop/errors.py`.
@@ -156,7 +155,6 @@ fn kind(kind: ErrorKind) -> &'static str {
 
 /// Returns the exception for a sample that can't be read.
 pub(crate) fn damaged(py: Python<'_>, message: &str, sample: u64) -> PyErr {
-    let details = PyDict::new(py);
-    let set = details.set_item("sample", sample);
-    set.and_then(|()| exception(py, "damaged", message, &details)).unwrap_or_else(|failed| failed)
+    let attributes = Attributes { sample: Some(sample), ..Attributes::default() };
+    exception(py, "damaged", message, attributes)
 }
