@@ -15,10 +15,12 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, fuseloop::Error> + Send,
 ) -> PyResult<T> {
-    match py.detach(|| caught(work)) {
-        Ok(done) => done.map_err(|error| errors::raised(py, &error)),
-        Err(panic) => Err(errors::internal(py, &panic)),
-    }
+    calling(py, work)?.map_err(|error| errors::raised(py, &error))
+}
+
+/// Runs `work` while other threads of Python run. The error is the exception for a panic.
+pub(crate) fn calling<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))
 }
 
 /// Runs `work`. The error is the message of a panic.

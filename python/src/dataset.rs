@@ -1,12 +1,14 @@
 //! Datasets: what they hold, and their values as Python's.
 
 use crate::batch::int64;
-use crate::call::{DetachedDrop, detached};
+use crate::call::{DetachedDrop, calling, detached};
 use crate::errors;
 use fuseloop::SampleId;
 use fuseloop::internals::source::BufferExt as _;
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
+use fuseloop::source::{
+    self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value,
+};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -97,8 +99,7 @@ impl Dataset {
     #[getter]
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let source = self.source(py)?;
-        let names =
-            source.class_names().map_err(|error| errors::setting(py, &error.to_string()))?;
+        let names = detached(py, || Ok(source.class_names()?))?;
         class_names(py, &names.unwrap_or_default())
     }
 
@@ -117,8 +118,9 @@ impl Dataset {
         let Some(id) = found.filter(|&id| id < samples) else {
             return Err(PyIndexError::new_err(format!("sample {index} of {samples}")));
         };
-        let read = || source.read(SampleId(id)).map_err(|error| error.to_string());
-        let record = py.detach(read).map_err(|error| errors::damaged(py, &error, id))?;
+        let id = SampleId(id);
+        let record = calling(py, || source.read(id))?
+            .map_err(|error| errors::of_sample(py, &*source, (id, None), error))?;
         let values = PyDict::new(py);
         for (field, value) in self.fields.iter().zip(record) {
             values.set_item(&field.name, to_python(py, field, &value)?)?;
@@ -157,20 +159,21 @@ impl Dataset {
         let mut buffer = Buffer::default();
         for start in (0..count).step_by(AT_ONCE) {
             let end = count.min(start + AT_ONCE as u64);
-            let read = || -> Result<(), (u64, String)> {
+            let read = || -> Result<(), (SampleId, BoxError)> {
                 for i in start..end {
-                    let id = indices.as_ref().map_or(i, |ids| ids[i as usize]);
+                    let id = SampleId(indices.as_ref().map_or(i, |ids| ids[i as usize]));
                     buffer.forget();
-                    let value = source.value(SampleId(id), k, &mut buffer);
-                    words.push(match value.map_err(|error| (id, error.to_string()))? {
+                    let value = source.value(id, k, &mut buffer);
+                    words.push(match value.map_err(|error| (id, error))? {
                         Value::Int(value) => value,
                         Value::Float(value) => value.to_bits().cast_signed(),
-                        _ => return Err((id, "the value is of another kind".to_owned())),
+                        _ => return Err((id, "the value is of another kind".into())),
                     });
                 }
                 Ok(())
             };
-            py.detach(read).map_err(|(id, error)| errors::damaged(py, &error, id))?;
+            calling(py, read)?
+                .map_err(|(id, error)| errors::of_sample(py, &*source, (id, Some(k)), error))?;
             py.check_signals()?;
         }
         let words = int64(py, &words)?;

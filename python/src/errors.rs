@@ -1,7 +1,8 @@
 //! Errors of the library as exceptions of `fuseloop.errors`.
 
-use fuseloop::ErrorKind;
 use fuseloop::ops::internals::registry::{SpecCause, SpecError};
+use fuseloop::source::{BoxError, Source};
+use fuseloop::{ErrorKind, SampleId};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::error::Error as StdError;
@@ -45,20 +46,52 @@ fn raised_within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Raised> 
 /// Returns the exception for `error`: that of the user's code if there is one, otherwise one of
 /// `fuseloop.errors`.
 pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
-    if let Some(Raised(own)) = error.get_ref().and_then(|custom| raised_within(custom)) {
-        let own = own.clone_ref(py);
-        // Where it happened. An exception that takes no note is raised without.
-        let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {error}"),));
-        return own;
-    }
-    let attributes = Attributes {
-        path: error.path().map(|path| path.to_string_lossy().into_owned()),
-        sample: error.sample().map(|sample| sample.0),
-        field: error.field(),
-        offset: error.offset(),
-        ..Attributes::default()
+    of_error(py, error, &error.to_string(), Attributes::of(error))
+}
+
+/// Returns the exception for a sample of a dataset that can't be read, or for one field of it: see [`raised`].
+pub(crate) fn of_sample(
+    py: Python<'_>,
+    source: &dyn Source,
+    (sample, field): (SampleId, Option<usize>),
+    error: BoxError,
+) -> PyErr {
+    let error = fuseloop::Error::from(error);
+    let location = source.locate(sample, field.unwrap_or(0)).unwrap_or_default();
+    let field = field.and_then(|field| source.fields().get(field)).map(|spec| &*spec.name);
+    let cause = error.to_string();
+    let of_field = field.map(|name| format!(" ({name})")).unwrap_or_default();
+    let message = match location.file.as_deref() {
+        Some(file) if cause.starts_with(file) => format!("sample {sample}{of_field}: {cause}"),
+        Some(_) => format!("sample {sample}: {location}{of_field}: {cause}"),
+        None => format!("sample {sample}: {}{of_field}: {cause}", source.name()),
     };
-    exception(py, kind(error.kind()), &error.to_string(), attributes)
+    let known = Attributes::of(&error);
+    let attributes = Attributes {
+        path: known.path.or(location.file.map(|file| file.to_string())),
+        sample: Some(sample.0),
+        field: known.field.or(field),
+        offset: known
+            .offset
+            .or(location.bytes.filter(|_| field.is_some()).map(|bytes| bytes.start)),
+        ..known
+    };
+    of_error(py, &error, &message, attributes)
+}
+
+fn of_error(
+    py: Python<'_>,
+    error: &fuseloop::Error,
+    message: &str,
+    attributes: Attributes<'_>,
+) -> PyErr {
+    let Some(Raised(own)) = error.get_ref().and_then(|custom| raised_within(custom)) else {
+        return exception(py, kind(error.kind()), message, attributes);
+    };
+    let own = own.clone_ref(py);
+    // The note says where it happened. An exception that takes no note is raised without.
+    let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {message}"),));
+    own
 }
 
 /// Returns the exception for an op that can't be built.
@@ -119,6 +152,18 @@ struct Attributes<'a> {
     hint: Option<&'a str>,
 }
 
+impl<'a> Attributes<'a> {
+    fn of(error: &'a fuseloop::Error) -> Self {
+        Self {
+            path: error.path().map(|path| path.to_string_lossy().into_owned()),
+            sample: error.sample().map(|sample| sample.0),
+            field: error.field(),
+            offset: error.offset(),
+            ..Self::default()
+        }
+    }
+}
+
 /// Makes an exception. If that fails, the result is the exception that says why.
 fn exception(py: Python<'_>, kind: &str, message: &str, attributes: Attributes<'_>) -> PyErr {
     let made = || {
@@ -151,10 +196,4 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Custom => "custom",
         _ => "other",
     }
-}
-
-/// Returns the exception for a sample that can't be read.
-pub(crate) fn damaged(py: Python<'_>, message: &str, sample: u64) -> PyErr {
-    let attributes = Attributes { sample: Some(sample), ..Attributes::default() };
-    exception(py, "damaged", message, attributes)
 }

@@ -55,7 +55,7 @@ pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, beside, is_class_file};
-pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
+pub(crate) use classes::{ClassFileError, ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;

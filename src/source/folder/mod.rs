@@ -215,8 +215,7 @@ impl Folder {
         let mut table = PathTable::read(path, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
         if table.classes.names.is_none() {
-            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME));
-            let names = names.map_err(|reason| ListError::Classes { reason })?;
+            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME))?;
             table.classes.names = names.map(|table| table.names());
         }
         Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
@@ -314,8 +313,9 @@ impl Folder {
     /// Reads a sample's image file.
     fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
         let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
-        read_file(&path, self.limits.max_sample_bytes, bytes)
-            .map_err(|error| format!("{}: {error}", Escaped(&path.to_string_lossy())).into())
+        let read = read_file(&path, self.limits.max_sample_bytes, bytes);
+        let file = || Escaped(&path.to_string_lossy()).to_string();
+        Ok(read.map_err(|error| Error::from(FileError { file: file(), error }))?)
     }
 
     /// Returns a value of a field that is not the image.
