@@ -43,9 +43,10 @@ pub mod jit {
 }
 
 pub mod loader {
+    use crate::batch::Batch;
     use crate::error::Error;
     use crate::loader::stats::Stats;
-    use crate::loader::{Loader, LoaderBuilder};
+    use crate::loader::{Batches, Loader, LoaderBuilder};
     use crate::run::{Trace, Utilization};
     use crate::source::beton::PageStats;
     use std::time::Duration;
@@ -96,6 +97,16 @@ pub mod loader {
 
         fn clock(&self) -> Duration {
             self.clock()
+        }
+    }
+
+    pub trait BatchesExt {
+        fn take_back(&self, batch: &Batch);
+    }
+
+    impl BatchesExt for Batches {
+        fn take_back(&self, batch: &Batch) {
+            self.take_back(batch);
         }
     }
 

@@ -55,6 +55,10 @@ impl Batch {
         Self { shared: Arc::new(Shared { batch, owner: Owner::current() }) }
     }
 
+    pub(crate) fn get(&self) -> PyResult<Arc<fuseloop::Batch>> {
+        self.shared.get()
+    }
+
     fn tensor<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyAny>> {
         let batch = self.shared.get()?;
         let spec = &batch.specs()[k];

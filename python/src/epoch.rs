@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::call::{Owner, detached, drop_detached};
 use crate::errors;
 use fuseloop::Batches;
+use fuseloop::internals::loader::BatchesExt as _;
 use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
 use pyo3::prelude::*;
@@ -49,10 +50,15 @@ impl Epoch {
         if self.owner.is_forked() { Err(errors::forked(py, "epoch")) } else { Ok(()) }
     }
 
-    /// Gives the batches to a loader that continues them.
+    /// Returns the batches, for a loader that continues them from the first that was not handed out.
     pub(crate) fn take_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
         self.check(py)?;
-        Ok(py.detach(|| self.take()))
+        let unhanded = self.lock_unhanded().take();
+        let Some(batches) = py.detach(|| self.take()) else { return Ok(None) };
+        if let Some((batch, _)) = unhanded {
+            batches.take_back(&*batch.get().get()?);
+        }
+        Ok(Some(batches))
     }
 }
 
