@@ -1,7 +1,7 @@
 //! Datasets: what they hold, and their values as Python's.
 
 use crate::batch::int64;
-use crate::call::{DetachedDrop, calling, detached};
+use crate::call::{DetachedDrop, calling, detached, numpy};
 use crate::errors;
 use fuseloop::SampleId;
 use fuseloop::internals::source::BufferExt as _;
@@ -67,7 +67,7 @@ impl Dataset {
         Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
     }
 
-    /// What the dataset was opened by.
+    /// The name that the dataset was opened by.
     #[getter]
     fn name(&self) -> &str {
         &self.name
@@ -241,7 +241,6 @@ pub(crate) fn to_python<'py>(
     field: &FieldSpec,
     value: &OwnedValue,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = || py.import("numpy");
     Ok(match value {
         OwnedValue::Int(value) => value.into_pyobject(py)?.into_any(),
         OwnedValue::Float(value) => value.into_pyobject(py)?.into_any(),
@@ -251,7 +250,7 @@ pub(crate) fn to_python<'py>(
             py.import("json")?.call_method1("loads", (PyBytes::new(py, text),))?
         }
         OwnedValue::Image(image) if image.mode == source::ImageMode::Raw => {
-            let pixels = numpy()?
+            let pixels = numpy(py)?
                 .call_method1("frombuffer", (PyByteArray::new(py, &image.bytes), "uint8"))?;
             pixels.call_method1("reshape", ((image.height, image.width, 3),))?
         }
@@ -263,7 +262,8 @@ pub(crate) fn to_python<'py>(
                 return Ok(PyBytes::new(py, bytes).into_any());
             };
             let dtype = PyString::new(py, &dtype.to_string());
-            let flat = numpy()?.call_method1("frombuffer", (PyByteArray::new(py, bytes), dtype))?;
+            let flat =
+                numpy(py)?.call_method1("frombuffer", (PyByteArray::new(py, bytes), dtype))?;
             flat.call_method1("reshape", (shape.clone(),))?
         }
         _ => py.None().into_bound(py),

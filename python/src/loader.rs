@@ -204,11 +204,8 @@ impl Loader {
 impl Drop for Loader {
     fn drop(&mut self) {
         let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        match loader {
-            // Its threads and locks are the parent's.
-            Some(loader) if self.owner.is_forked() => std::mem::forget(loader),
-            Some(loader) => drop_detached(loader),
-            None => {}
+        if let Some(loader) = loader.and_then(|loader| self.owner.unless_forked(loader)) {
+            drop_detached(loader);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Datasets with options, streams, and datasets whose samples come from Python.
 
-use crate::call::detached;
+use crate::call::{attached, detached};
 use crate::dataset::{Dataset, to_python};
-use crate::errors::{self, Raised};
+use crate::errors;
 use crate::rows;
 use crate::write::links;
 use fuseloop::SampleId;
@@ -17,13 +17,6 @@ use pyo3::types::PyDict;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Runs `work` with the interpreter, on a thread of the library. An exception becomes an error that is raised again
-/// as it is.
-fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
-    let done = Python::try_attach(work).ok_or("the interpreter has ended")?;
-    Ok(done.map_err(Raised)?)
-}
 
 /// Opens a folder or a table of images.
 #[pyfunction]
