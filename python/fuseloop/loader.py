@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import html
+import logging
 import os
 import pickle
 import re
@@ -40,6 +41,8 @@ __all__ = [
     "View",
     "Weighted",
 ]
+
+_logger = logging.getLogger("fuseloop")
 
 
 # Arguments
@@ -278,8 +281,10 @@ class Epoch:
             error.epoch, error.batch = self._number, self._taken
             raise
         if batch is None:
+            self._loader._log_damage()
             self._ended = self._last is None
             raise StopIteration
+        self._loader._log_damage(batch)
         batch = self._loader._converted(batch)
         # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
         self._taken += 1
@@ -521,7 +526,12 @@ class Loader:
     def _build(self) -> None:
         self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
         self._process = os.getpid()
+        # The file may say what happens to damaged samples.
+        self._may_skip = self._pipeline is not None or self._settings.get("on_damaged") != "fail"
+        self._logged: set[int] = set()
         _live.add(self)
+        if self._inner.is_fallback():
+            _logger.info("%s: the device is %s", self._dataset.name, self._inner.device())
 
     def _core(self) -> _fuseloop.Loader:
         """Returns the compiled loader. In a process forked from the loader's own it is built anew: threads do not
@@ -536,6 +546,19 @@ class Loader:
 
     def _converted(self, batch: Batch) -> Any:
         return batch.numpy(copy=True) if self._copy else batch
+
+    def _log_damage(self, batch: Batch | None = None) -> None:
+        """Logs the damaged samples that no earlier batch had."""
+        if not self._may_skip or (batch is not None and not len(batch.skipped) and not len(batch.replaced)):
+            return
+        try:
+            found, _, _ = self._inner.quarantine()
+        except FuseloopError:  # the loader was closed, and its epoch goes on
+            return
+        for sample, epoch, error in found:
+            if sample not in self._logged:
+                self._logged.add(sample)
+                _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, error)
 
     # Iterating
 

@@ -161,6 +161,11 @@ impl Loader {
         Ok(self.get(py)?.device().to_string())
     }
 
+    /// Returns true if the CPU is used instead of a requested GPU.
+    fn is_fallback(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.get(py)?.device().fallback.is_some())
+    }
+
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let loader = self.get(py)?;
         class_names(py, &detached(py, || loader.classes())?)

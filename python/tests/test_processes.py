@@ -134,6 +134,37 @@ def test_gil_is_free_while_waiting(same_size: Path) -> None:
     assert found[0].batch == 0 and isinstance(found[0], TimeoutError) and "sample" in str(found[0])
 
 
+@pytest.mark.parametrize("on_damaged", ["skip", "substitute"])
+def test_damaged_samples_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, on_damaged: str) -> None:
+    from conftest import picture, png
+
+    (tmp_path / "a").mkdir()
+    for k in range(6):
+        data = png(picture(k, 32, 32))
+        (tmp_path / "a" / f"{k}.png").write_bytes(data[:200] if k in (1, 4, 5) else data)
+    # With "skip", the last batch has no row and is not delivered.
+    loader = fl.Loader(tmp_path, 2, image=WHOLE, on_damaged=on_damaged)
+    for _ in range(2):
+        list(loader)
+    logged = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
+    assert [(name, level) for name, level, _ in logged] == [("fuseloop", "WARNING")] * 3
+    for (_, _, message), k in zip(logged, (1, 4, 5)):
+        assert message.startswith(f"epoch 0: sample {k} is damaged: {tmp_path}") and f"{k}.png (image)" in message
+    caplog.clear()
+    with pytest.raises(fl.DecodeError):
+        list(fl.Loader(tmp_path, 2, image=WHOLE))
+    assert not caplog.records
+
+
+def test_a_fallback_to_the_cpu_is_logged(same_size: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fuseloop")
+    loader = fl.Loader(same_size, 4, image=[*WHOLE, ops.ToDevice("auto")], label=[])
+    if loader.device.startswith("cuda"):
+        pytest.skip("there is a GPU")
+    assert [record.getMessage() for record in caplog.records] == [f"{same_size}: the device is {loader.device}"]
+    assert loader.device.startswith("cpu, since ")
+
+
 def test_errors_have_attributes(tmp_path: Path, same_size: Path) -> None:
     from conftest import picture, png
 
