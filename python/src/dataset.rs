@@ -3,12 +3,15 @@
 use crate::batch::int64;
 use crate::call::{DetachedDrop, calling, detached, numpy};
 use crate::errors;
+use crate::task::Task;
 use fuseloop::SampleId;
-use fuseloop::internals::source::BufferExt as _;
+use fuseloop::internals::source::{BufferExt as _, FolderOptionsExt as _, open_dataset};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value,
+    self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, FolderOptions, OwnedValue, Source,
+    Value,
 };
+use fuseloop::write::CancelFlag;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -64,7 +67,10 @@ impl Dataset {
     #[staticmethod]
     fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
         let opened = name.to_str().map(str::to_owned);
-        Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
+        let cancel = CancelFlag::new();
+        let options = FolderOptions::default().cancel(cancel.clone());
+        let task = Task::start(cancel, move || open_dataset(&name, &options))?;
+        Ok(Self { opened, ..Self::new(task.wait(py, || Ok(()))?) })
     }
 
     /// The name that the dataset was opened by.

@@ -11,11 +11,13 @@ use crate::errors;
 use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
-use fuseloop::internals::source::saved_listing;
+use fuseloop::internals::source::{
+    FolderOptionsExt as _, StreamExt as _, index_until, saved_listing,
+};
 use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source, index_shards,
+    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source,
 };
 use fuseloop::write::{
     self, CancelFlag, ConvertOptions, FieldValue, Ignored, ImageOptions, LinkCounts, Links,
@@ -468,12 +470,12 @@ pub(crate) fn convert<'py>(
         progress: written.progress,
         cancel: written.cancel,
     };
-    let dataset = dataset.dataset.clone();
+    let (dataset, cancel) = (dataset.dataset.clone(), call.cancel.clone());
     let work = move || {
         let source: Arc<dyn Source> = match dataset {
             source::Dataset::Stream(stream) => {
                 // Compressed shards are read once more, to count their samples.
-                Arc::new(stream.counted(|_| ())?)
+                Arc::new(stream.counted_until(&cancel)?)
             }
             source::Dataset::Beton(beton) => beton,
             source::Dataset::Folder(folder) => folder,
@@ -601,8 +603,9 @@ pub(crate) fn index<'py>(
     if name.is_dir() {
         let path = saved_listing(&name);
         let listing = path.clone();
+        let options = FolderOptions::default().links(links).cancel(call.cancel.clone());
         let work = move || {
-            let folder = Folder::open(&name, &FolderOptions::default().links(links))?;
+            let folder = Folder::open(&name, &options)?;
             folder.save_listing(&listing)?;
             Ok(folder.len())
         };
@@ -612,13 +615,13 @@ pub(crate) fn index<'py>(
         return Ok(found);
     }
     let spec = name.to_string_lossy().into_owned();
-    let counts = Arc::clone(&call.done);
+    let (counts, cancel) = (Arc::clone(&call.done), call.cancel.clone());
     let work = move || {
         let tell = |done: usize, of: usize| {
             counts.done.fetch_max(done as u64, Ordering::Relaxed);
             counts.total.store(of as u64, Ordering::Relaxed);
         };
-        index_shards(&spec, &tell)
+        index_until(&spec, &cancel, &tell)
     };
     let report = call.run(py, progress, work)?;
     found.set_item("samples", report.samples)?;

@@ -24,7 +24,7 @@ mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-mod index_shards;
+pub(crate) mod index_shards;
 mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]

@@ -22,6 +22,9 @@ pub enum ListError {
     /// The threads that read the folders can't be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
+    /// The listing was cancelled.
+    #[error("the listing was cancelled")]
+    Cancelled,
     /// No image was found.
     #[error("{path:?}: no .jpg, .jpeg or .png file found ({ignored} other names{})", and(links))]
     Empty {
@@ -154,6 +157,7 @@ impl Cause for ListError {
             | Self::Table { path, .. }
             | Self::Saved { path, .. } => format.path(path),
             Self::ClassFile(error) => error.details(),
+            Self::Cancelled => Details::of(ErrorKind::Cancelled),
             Self::Classes { .. } => format,
             Self::Limit { path, .. } | Self::Many { path } => {
                 Details::of(ErrorKind::Memory).path(path)

@@ -42,6 +42,7 @@ use super::{
     FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
     Source, Value, atomic_file, refuse_cut,
 };
+use crate::cancel::CancelFlag;
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
 use layout::ListedFiles;
@@ -63,6 +64,7 @@ pub struct FolderOptions {
     links: Links,
     listing: Option<PathBuf>,
     limits: Limits,
+    cancel: CancelFlag,
 }
 
 impl FolderOptions {
@@ -86,6 +88,12 @@ impl FolderOptions {
     /// Sets the path of a saved listing, unless one is set.
     pub(super) fn listing_or(mut self, path: PathBuf) -> Self {
         self.listing.get_or_insert(path);
+        self
+    }
+
+    /// Sets a flag that ends the search of a folder.
+    pub(crate) fn cancel(mut self, cancel: CancelFlag) -> Self {
+        self.cancel = cancel;
         self
     }
 
@@ -186,6 +194,7 @@ impl Folder {
             Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
             _ => {
                 let rules = Rules::new(other_than_image, options.links, vec![real]);
+                let rules = rules.cancel(&options.cancel);
                 (layout::of_folder(path, &rules)?, begun)
             }
         };
