@@ -6,12 +6,13 @@
 use super::Loader;
 use super::error::{LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
-use crate::decode::Decoder;
+use super::work::open_image;
+use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Buffer, EncodedImage, Source, Upcoming, Value};
+use crate::source::{Buffer, Source, Upcoming};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
@@ -37,6 +38,7 @@ pub struct Inspector {
     kernel: Arc<Kernel>,
     output: usize,
     field: usize,
+    mode: ImageReadMode,
     epoch: Epoch,
     decoder: Decoder,
     scratch: Scratch,
@@ -52,6 +54,8 @@ pub struct Inspected {
     pub wanted: Window,
     /// The whole decoded image, packed.
     pub pixels: Vec<u8>,
+    /// The bytes of a pixel.
+    pub channels: usize,
     /// The sample's row of the batch.
     pub row: Vec<u8>,
 }
@@ -64,7 +68,8 @@ impl Inspected {
     /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
-        ImageView::packed(&self.pixels, self.draws.source).expect("decoded whole")
+        let view = ImageView::packed_channels(&self.pixels, self.draws.source, self.channels);
+        view.expect("decoded whole")
     }
 }
 
@@ -108,6 +113,7 @@ impl Loader {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
+        let mode = stage.read_mode(output);
         let pass = if self.stream.is_some() {
             self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
         } else {
@@ -120,6 +126,7 @@ impl Loader {
             kernel,
             output,
             field,
+            mode,
             epoch,
             scratch: Scratch::default(),
             buffer: Buffer::default(),
@@ -178,8 +185,9 @@ impl Inspector {
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
-        let mut opened = self.decoder.open(&image)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
+        let input = Some(kernel.plan().input());
+        let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -196,9 +204,11 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "an image")?;
+        let mut pixels =
+            memory::with_capacity(whole.view.channels() * size.pixels() as usize, "an image")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
-        Ok(Inspected { draws, wanted, pixels, row })
+        let channels = whole.view.channels();
+        Ok(Inspected { draws, wanted, pixels, channels, row })
     }
 
     fn phases(
@@ -210,8 +220,9 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
+        let stored_bytes = image.stored_bytes();
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
@@ -219,7 +230,8 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            let mut opened = self.decoder.open(&image)?;
+            let input = Some(plan.input());
+            let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
@@ -240,25 +252,14 @@ impl Inspector {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let decoded = self.decoder.decode(&image, plan.needed_window(&draws))?;
+        let mut opened = open_image(&mut self.decoder, image, self.mode, Some(plan.input()))?;
+        let decoded = opened.decode(plan.needed_window(&draws))?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         each(part, &draws);
         let [headers, draw, decode, compiled] = times.map(median);
-        let (stored_bytes, decoded) = (image.bytes.len(), decoded.view.size());
+        let decoded = decoded.view.size();
         Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
-    }
-}
-
-fn image<'a>(
-    source: &'a dyn Source,
-    sample: SampleId,
-    field: usize,
-    buffer: &'a mut Buffer,
-) -> Result<EncodedImage<'a>, SampleCause> {
-    match source.value(sample, field, buffer)? {
-        Value::Image(image) => Ok(image),
-        other => unreachable!("a field's kind does not change: {other:?}"),
     }
 }
 
