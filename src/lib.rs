@@ -79,6 +79,8 @@
 //! an error that names the feature.
 
 pub mod batch;
+#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only writes can be cancelled"))]
+mod cancel;
 mod check_ops;
 mod decode;
 pub mod device;

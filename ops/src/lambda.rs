@@ -44,7 +44,7 @@ pub struct Lambda {
     change: Change,
 }
 
-/// What a closure of a [`Lambda`] returns: a value, or a `Result` with any error.
+/// The result of a closure of a [`Lambda`]: a value, or a `Result` with any error.
 pub trait LambdaResult<T>: sealed::Sealed {
     /// Returns the value or the error.
     ///

@@ -1,61 +1,14 @@
-//! Cancels a write from another thread.
+//! Where writes look at their cancel flags.
 
+use super::CancelFlag;
 use super::value::WriteSampleError;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A flag that ends a write early, or none. Clones share the flag.
-///
-/// A write that is cancelled returns an error of the kind [`Cancelled`](crate::ErrorKind::Cancelled) as soon as
-/// the samples in flight are encoded. It leaves nothing behind that a write which fails would not leave.
-///
-/// ```
-/// use fuseloop::write::{CancelFlag, WriteOptions};
-///
-/// let cancel = CancelFlag::new();
-/// let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
-/// // Another thread, while the write runs:
-/// cancel.cancel();
-/// # let _ = options;
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct CancelFlag(Option<Arc<AtomicBool>>);
 
 impl CancelFlag {
-    /// Returns a flag that is not set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Some(Arc::default()))
-    }
-
-    /// Sets the flag.
-    pub fn cancel(&self) {
-        if let Some(flag) = &self.0 {
-            flag.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns whether the flag is set.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
-    }
-
     /// # Errors
     ///
     /// If the flag is set.
     pub(super) fn check(&self) -> Result<(), WriteSampleError> {
         if self.is_cancelled() { Err(WriteSampleError::Cancelled) } else { Ok(()) }
-    }
-}
-
-impl PartialEq for CancelFlag {
-    /// True for the same flag, or two times none.
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
-            (own, other) => own.is_none() && other.is_none(),
-        }
     }
 }
 
@@ -68,7 +21,7 @@ mod tests {
     use crate::write::parts::subset_beton;
     use crate::write::{
         ConvertOptions, FieldValue, OnUnreadable, ProgressFn, RecutOptions, WriteOptions, convert,
-        recut_beton, recut_folder, try_write_iter, write_iter,
+        recut_beton, recut_folder, try_write_iter, write_folder, write_iter,
     };
     use std::fs;
     use std::path::Path;
@@ -164,5 +117,23 @@ mod tests {
         let all: Vec<u64> = (0..20_000).collect();
         check("subset", subset_beton(&src, &all, dir.path().join("b.beton"), &options).map(drop));
         assert_eq!(names(dir.path()), ["copy", "pictures", "src.beton"]);
+    }
+
+    #[test]
+    fn a_folder_is_not_listed_to_its_end_by_a_write_that_is_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let pictures = dir.path().join("pictures");
+        fs::create_dir_all(pictures.join("a")).unwrap();
+        fs::write(pictures.join("a/1.jpg"), "").unwrap();
+        let cancel = CancelFlag::new();
+        cancel.cancel();
+        let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
+        let listed = "the listing was cancelled";
+        let error = write_folder(&pictures, dir.path().join("x.beton"), &options).unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
+        let options = RecutOptions { cancel, ..RecutOptions::default() };
+        let error = recut_folder(&pictures, dir.path().join("copy"), &options).unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
+        assert_eq!(names(dir.path()), ["pictures"]);
     }
 }

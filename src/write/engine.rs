@@ -11,7 +11,7 @@
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
-use super::cancel::CancelFlag;
+use super::CancelFlag;
 use super::cut::{RecutResult, StoredImage};
 use super::file::{BetonBuilder, FileSizes};
 use super::pixels::PixelReader;

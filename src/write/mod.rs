@@ -58,8 +58,8 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
+pub use crate::cancel::CancelFlag;
 pub use beton::recut_beton;
-pub use cancel::CancelFlag;
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
@@ -201,7 +201,8 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteCause::from)?;
+    let list =
+        ImageList::open(dir.as_ref(), options.links, &options.cancel).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;

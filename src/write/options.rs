@@ -1,7 +1,7 @@
 //! The options of a write.
 
+use super::CancelFlag;
 use super::WriteCause;
-use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
 use crate::recut::Tile;

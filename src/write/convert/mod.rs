@@ -37,8 +37,8 @@ mod tests;
 pub use error::ConvertCause;
 pub use report::ConvertReport;
 
+use super::CancelFlag;
 use super::WriteCause;
-use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
