@@ -1,6 +1,7 @@
 //! An error of any type as an [`Error`].
 
 use super::beton::{OpenError, ReadError};
+use super::fixed_length::FixedLengthError;
 use super::folder::ListError;
 use super::stream::StreamEnd;
 #[cfg(feature = "tar")]
@@ -37,6 +38,7 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
         .or_else(typed::<SourceError>)
         .or_else(typed::<OpenError>)
         .or_else(typed::<ListError>)
+        .or_else(typed::<FixedLengthError>)
         .or_else(typed::<LocationError>)
         .or_else(typed::<ClassFileError>)
         .or_else(typed::<StreamEnd>)

@@ -51,6 +51,10 @@ pub(crate) enum ByteOrder {
 }
 
 impl NdType {
+    /// Bytes from 0 to 255.
+    pub(crate) const BYTE: Self =
+        Self { kind: NdKind::UInt, item_size: 1, order: ByteOrder::Single };
+
     /// Returns the type with elements of `item_size` bytes; `order` does not matter for a single byte.
     ///
     /// Returns `None` if numpy has no such type, or if more than one byte is combined with

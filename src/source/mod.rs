@@ -18,6 +18,7 @@ mod faults;
 mod feature;
 mod field_kind;
 mod file;
+mod fixed_length;
 pub(crate) mod folder;
 pub(crate) mod generate;
 mod image_stats;

@@ -3,6 +3,8 @@
 //! | named                                            | opened as                           |
 //! |--------------------------------------------------|-------------------------------------|
 //! | a folder; `photos/**/*.jpg` (jpeg, png)          | a [`Folder`]: class = folder's name |
+//! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
+//! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
 //! | `.csv`, `.tsv`, `.jsonl`                         | a [`Folder`]: a table of paths      |
 //! | `.tar`: one, or by braces, `::` and `*`          | a [`Tar`], in any order             |
 //! | `.tar.gz`, `.tgz`, `.tar.zst`                    | a [`TarStream`], in sequence        |
@@ -16,6 +18,7 @@
 //! All files of a name have one format, which the end of the name tells.
 
 use super::beton::{OpenError, SourceCause};
+use super::fixed_length::{self, FixedLength};
 use super::{
     Beton, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream, remote,
 };
@@ -47,6 +50,7 @@ pub enum Dataset {
 pub(super) enum FileFormat {
     Beton,
     Folder,
+    FixedLength,
     Tar,
     TarStream,
     TfRecords,
@@ -81,6 +85,9 @@ impl Dataset {
             FileFormat::Folder => {
                 let options = options.clone().listing_or(saved_listing(path));
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
+            }
+            FileFormat::FixedLength => {
+                Self::Source(Arc::new(FixedLength::open(path, &options.limits)?))
             }
             #[cfg(feature = "tar")]
             FileFormat::Tar => {
@@ -175,7 +182,11 @@ fn unknown(path: &Path, error: SourceError) -> SourceError {
 impl FileFormat {
     fn of(path: &Path) -> Self {
         if path.is_dir() {
-            return Self::Folder;
+            let is_fixed_length = fixed_length::is_folder(path);
+            return if is_fixed_length { Self::FixedLength } else { Self::Folder };
+        }
+        if fixed_length::is_file(path) {
+            return Self::FixedLength;
         }
         let Some(text) = path.to_str().filter(|_| !path.is_file()) else {
             return Self::of_name(&path.file_name().unwrap_or_default().to_string_lossy());

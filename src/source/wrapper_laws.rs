@@ -77,9 +77,10 @@ const ITEM: &[(&str, &str)] = &[
 ];
 
 /// Types that read a dataset themselves.
-const READERS: [&str; 9] = [
+const READERS: [&str; 10] = [
     "Beton",
     "Folder",
+    "FixedLength",
     "Tar",
     "TfRecords",
     "Generated",

@@ -79,6 +79,7 @@ const INNER: [(&str, &[&str]); 2] = [
             // The formats, and how a name finds its format.
             "beton",
             "folder",
+            "fixed_length",
             "tar",
             "tfrecord",
             "boxed",

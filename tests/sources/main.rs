@@ -9,6 +9,7 @@ mod common;
 mod folder;
 #[cfg(feature = "write")]
 mod generator;
+mod mnist_cifar;
 #[cfg(feature = "write")]
 mod own_source;
 mod pages;

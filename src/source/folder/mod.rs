@@ -63,7 +63,7 @@ use table::{PathTable, TableColumn};
 pub struct FolderOptions {
     links: Links,
     listing: Option<PathBuf>,
-    limits: Limits,
+    pub(super) limits: Limits,
     cancel: CancelFlag,
 }
 
