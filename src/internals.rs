@@ -56,6 +56,8 @@ pub mod loader {
 
     pub trait LoaderExt {
         fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error>;
+        fn image_output(&self, asked: Option<&str>) -> Result<String, Error>;
+        fn labels(&self, sample: u64) -> Vec<String>;
         fn compile_time(&self) -> Duration;
         fn decoded(&self) -> u64;
         fn page_stats(&self) -> Option<PageStats>;
@@ -68,6 +70,14 @@ pub mod loader {
     impl LoaderExt for Loader {
         fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
             self.inspect(field, epoch)
+        }
+
+        fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
+            Ok(self.image_output(asked)?)
+        }
+
+        fn labels(&self, sample: u64) -> Vec<String> {
+            self.labels(sample)
         }
 
         fn compile_time(&self) -> Duration {
@@ -137,6 +147,16 @@ pub mod order {
 
 pub mod plan {
     pub use crate::plan::*;
+}
+
+pub mod preview {
+    pub use crate::preview::canvas::Canvas;
+    pub use crate::preview::error::PreviewCause;
+
+    /// Encoders of packed RGB pixels.
+    pub mod encode {
+        pub use crate::preview::encode::*;
+    }
 }
 
 pub mod run {

@@ -9,6 +9,7 @@
 
 from . import errors, ops
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
+from ._preview import DrawnOp, Inspected, Sheet
 from .errors import *  # noqa: F403
 from .loader import (
     Cache,
@@ -36,7 +37,9 @@ __all__ = [
     "ClassBalanced",
     "Collate",
     "Dataset",
+    "DrawnOp",
     "Epoch",
+    "Inspected",
     "Loader",
     "Plan",
     "ProcessCache",
@@ -45,6 +48,7 @@ __all__ = [
     "RaggedTensor",
     "Ranks",
     "RepeatedAugment",
+    "Sheet",
     "Stats",
     "Tensor",
     "TensorSpec",

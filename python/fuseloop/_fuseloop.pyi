@@ -15,6 +15,7 @@ __all__ = [
     "Function",
     "Loader",
     "RaggedTensor",
+    "Sheet",
     "Tensor",
     "Writer",
     "_panic",
@@ -24,11 +25,13 @@ __all__ = [
     "end_functions",
     "generated_dataset",
     "index",
+    "inspect",
     "join",
     "open_beton",
     "open_folder",
     "open_tar",
     "open_tfrecord",
+    "preview",
     "python_dataset",
     "recut",
     "registry",
@@ -63,6 +66,18 @@ def python_dataset(
 def generated_dataset(
     row: Callable[[int, int], tuple[Any, ...]], fields: _Fields, samples: int, threads: tuple[int, int], name: str
 ) -> Dataset: ...
+def preview(
+    loader: Loader,
+    samples: int,
+    epoch: int,
+    epochs: int,
+    each_op: bool,
+    output: str | None,
+    lists: list[dict[str, Any]],
+) -> Sheet: ...
+def inspect(
+    loader: Loader, sample: int, epoch: int, output: str | None, lists: dict[str, Any]
+) -> dict[str, Any]: ...
 def write_folder(dir: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def convert(dataset: Dataset, dst: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def recut(
@@ -96,6 +111,16 @@ class Function:
         output: tuple[int, int] | None,
         takes_ids: bool,
     ) -> Function: ...
+
+@final
+class Sheet:
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    def png(self) -> bytes: ...
+    def jpeg(self) -> bytes: ...
+    def rgb(self) -> bytes: ...
 
 @final
 class Writer:

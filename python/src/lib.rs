@@ -15,6 +15,7 @@ mod epoch;
 mod errors;
 mod lambda;
 mod loader;
+mod preview;
 mod registry;
 mod rows;
 mod settings;
@@ -37,6 +38,8 @@ mod _fuseloop {
     use super::lambda::{Function, end_functions};
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::preview::{Sheet, inspect, preview};
     #[pymodule_export]
     use super::registry::{_panic, check_op, registry};
     #[pymodule_export]

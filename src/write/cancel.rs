@@ -1,62 +1,13 @@
-//! Cancels a write from another thread.
+//! What a cancelled write returns, and what it leaves behind: nothing.
 
 use super::value::WriteSampleError;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::cancel::CancelFlag;
 
-/// A flag that ends a write early, or none. Clones share the flag.
+/// # Errors
 ///
-/// A write that is cancelled returns an error of the kind [`Cancelled`](crate::ErrorKind::Cancelled) as soon as
-/// the samples in flight are encoded. It leaves nothing behind that a write which fails would not leave.
-///
-/// ```
-/// use fuseloop::write::{CancelFlag, WriteOptions};
-///
-/// let cancel = CancelFlag::new();
-/// let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
-/// // Another thread, while the write runs:
-/// cancel.cancel();
-/// # let _ = options;
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct CancelFlag(Option<Arc<AtomicBool>>);
-
-impl CancelFlag {
-    /// Returns a flag that is not set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Some(Arc::default()))
-    }
-
-    /// Sets the flag.
-    pub fn cancel(&self) {
-        if let Some(flag) = &self.0 {
-            flag.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns whether the flag is set.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
-    }
-
-    /// # Errors
-    ///
-    /// If the flag is set.
-    pub(super) fn check(&self) -> Result<(), WriteSampleError> {
-        if self.is_cancelled() { Err(WriteSampleError::Cancelled) } else { Ok(()) }
-    }
-}
-
-impl PartialEq for CancelFlag {
-    /// True for the same flag, or two times none.
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
-            (own, other) => own.is_none() && other.is_none(),
-        }
-    }
+/// If the flag is set.
+pub(super) fn check(cancel: &CancelFlag) -> Result<(), WriteSampleError> {
+    if cancel.is_cancelled() { Err(WriteSampleError::Cancelled) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -89,15 +40,6 @@ mod tests {
         let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
         names.sort();
         names
-    }
-
-    #[test]
-    fn flags_are_equal_only_to_themselves() {
-        let (one, none) = (CancelFlag::new(), CancelFlag::default());
-        assert!(one == one.clone() && none == CancelFlag::default());
-        assert!(one != none && one != CancelFlag::new());
-        none.cancel();
-        assert!(!none.is_cancelled());
     }
 
     #[test]

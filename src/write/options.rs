@@ -1,9 +1,9 @@
 //! The options of a write.
 
 use super::WriteCause;
-use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
+use crate::cancel::CancelFlag;
 use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, Links};

@@ -3,11 +3,12 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < error < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
+//! sample < panicked < threads < error < cancel < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
 //!                          ├ recut: sample, source, decode; write uses it
 //!                          ├ write: sample, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
-//!                                                                 └ spec: sample, order, loader
+//!                                                                 ├ spec: sample, order, loader
+//!                                                                 └ preview: plan, jit, loader; only lib uses it
 //!                                           └ check_ops: plan, jit; only lib uses it
 //! ```
 //!
@@ -26,17 +27,24 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 14] = [
-    "sample", "panicked", "threads", "error", "parallel", "source", "decode", "order", "plan",
-    "jit", "batch", "device", "run", "loader",
+const LAYERS: [&str; 15] = [
+    "sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode", "order",
+    "plan", "jit", "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
-const BESIDE: [(&str, &[&str]); 6] = [
+const BESIDE: [(&str, &[&str]); 7] = [
+    ("preview", &["sample", "error", "cancel", "plan", "jit", "loader"]),
     ("check_ops", &["sample", "error", "plan", "jit"]),
     ("recut", &["sample", "panicked", "error", "source", "decode"]),
-    ("write", &["sample", "panicked", "threads", "error", "source", "decode", "order", "recut"]),
-    ("verify", &["sample", "panicked", "threads", "error", "parallel", "source", "decode"]),
+    (
+        "write",
+        &["sample", "panicked", "threads", "error", "cancel", "source", "decode", "order", "recut"],
+    ),
+    (
+        "verify",
+        &["sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode"],
+    ),
     ("workload", &["sample"]),
     ("spec", &["sample", "error", "order", "loader"]),
 ];

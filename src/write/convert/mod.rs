@@ -38,12 +38,12 @@ pub use error::ConvertCause;
 pub use report::ConvertReport;
 
 use super::WriteCause;
-use super::cancel::CancelFlag;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
+use crate::cancel::CancelFlag;
 use crate::error::{BoxError, Error};
 use crate::order::Ranks;
 use crate::sample::SampleId;
