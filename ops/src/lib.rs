@@ -211,7 +211,7 @@ pub mod internals {
     pub use crate::op::{MixOp, Mixture};
     pub use crate::picture::{FloatImage, to_u8};
     pub use crate::rng::{BatchKey, SampleKey, stream};
-    pub use crate::shape::{DTYPES, ImageView, RGB, is_inside};
+    pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, RGB, is_inside};
 
     pub mod area {
         pub use crate::area::*;

@@ -5,6 +5,9 @@ use std::fmt;
 /// Bytes of a u8 pixel: red, green, blue.
 pub const RGB: usize = 3;
 
+/// The largest number of channels whose pixels are processed as a whole.
+pub const MAX_CHANNELS: usize = 4;
+
 /// Height and width in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
@@ -147,41 +150,60 @@ pub enum Layout {
     ChannelsFirst,
 }
 
-/// A borrowed RGB image: u8, `[H, W, 3]`, rows `stride` bytes apart.
+/// A borrowed image of bytes, `[H, W, C]`, rows `stride` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
     data: &'a [u8],
     size: Size,
     stride: usize,
+    channels: usize,
 }
 
 impl<'a> ImageView<'a> {
-    /// Returns a view of an image whose first row begins at `data[0]`.
+    /// Returns a view of an RGB image whose first row begins at `data[0]`.
     ///
     /// Returns `None` if `data` ends before the last row does, or if a row is longer than `stride`.
     #[must_use]
     pub fn new(data: &'a [u8], size: Size, stride: usize) -> Option<Self> {
-        let row = (size.width as usize).checked_mul(RGB)?;
-        if row > stride {
+        Self::of_channels(data, size, RGB, stride)
+    }
+
+    /// Like [`new`](Self::new), for an image of `channels` bytes a pixel: 1 to 4.
+    #[must_use]
+    pub fn of_channels(data: &'a [u8], size: Size, channels: usize, stride: usize) -> Option<Self> {
+        let row = (size.width as usize).checked_mul(channels)?;
+        if row > stride || !(1..=MAX_CHANNELS).contains(&channels) {
             return None;
         }
         let needed = match (size.height as usize).checked_sub(1) {
             None => 0,
             Some(before_last) => before_last.checked_mul(stride)?.checked_add(row)?,
         };
-        (needed <= data.len()).then_some(Self { data, size, stride })
+        (needed <= data.len()).then_some(Self { data, size, stride, channels })
     }
 
-    /// Returns a view of an image without gaps between its rows.
+    /// Returns a view of an RGB image without gaps between its rows.
     #[must_use]
     pub fn packed(data: &'a [u8], size: Size) -> Option<Self> {
-        Self::new(data, size, (size.width as usize).checked_mul(RGB)?)
+        Self::packed_channels(data, size, RGB)
+    }
+
+    /// Like [`packed`](Self::packed), for an image of `channels` bytes a pixel: 1 to 4.
+    #[must_use]
+    pub fn packed_channels(data: &'a [u8], size: Size, channels: usize) -> Option<Self> {
+        Self::of_channels(data, size, channels, (size.width as usize).checked_mul(channels)?)
     }
 
     /// Returns the height and width.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.size
+    }
+
+    /// Returns the number of bytes of a pixel: 1 to 4.
+    #[must_use]
+    pub const fn channels(&self) -> usize {
+        self.channels
     }
 
     /// Returns the number of bytes from one row to the next.
@@ -196,7 +218,7 @@ impl<'a> ImageView<'a> {
         self.data
     }
 
-    /// Returns row `y`: `3 * width` bytes.
+    /// Returns row `y`: `channels * width` bytes.
     ///
     /// # Panics
     ///
@@ -205,7 +227,7 @@ impl<'a> ImageView<'a> {
     pub fn row(&self, y: u32) -> &'a [u8] {
         assert!(y < self.size.height, "row {y} is outside the image of {}", self.size);
         let start = y as usize * self.stride;
-        &self.data[start..start + self.size.width as usize * RGB]
+        &self.data[start..start + self.size.width as usize * self.channels]
     }
 
     /// Returns a view of the part inside `window`, without copying; `None` if `window` is empty or
@@ -215,7 +237,7 @@ impl<'a> ImageView<'a> {
         if !is_inside(window, self.size) || window.height == 0 || window.width == 0 {
             return None;
         }
-        let start = window.top as usize * self.stride + window.left as usize * RGB;
-        Self::new(&self.data[start..], window.size(), self.stride)
+        let start = window.top as usize * self.stride + window.left as usize * self.channels;
+        Self::of_channels(&self.data[start..], window.size(), self.channels, self.stride)
     }
 }
