@@ -8,6 +8,7 @@
 """
 
 from . import errors, ops
+from ._checks import ClassInfo, DamagedValue, DatasetInfo, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
 from ._preview import DrawnOp, Inspected, Sheet
 from .errors import *  # noqa: F403
@@ -35,10 +36,14 @@ __all__ = [
     "Batch",
     "Cache",
     "ClassBalanced",
+    "ClassInfo",
     "Collate",
+    "DamagedValue",
     "Dataset",
+    "DatasetInfo",
     "DrawnOp",
     "Epoch",
+    "FieldInfo",
     "Inspected",
     "Loader",
     "Plan",
@@ -52,6 +57,7 @@ __all__ = [
     "Stats",
     "Tensor",
     "TensorSpec",
+    "VerifyReport",
     "View",
     "Weighted",
     "errors",

@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from typing_extensions import disjoint_base
+
+from ._checks import DatasetInfo, VerifyReport
 
 __all__ = [
     "Batch",
@@ -22,6 +24,7 @@ __all__ = [
     "check_op",
     "concat",
     "convert",
+    "dataset_info",
     "end_functions",
     "generated_dataset",
     "index",
@@ -38,6 +41,7 @@ __all__ = [
     "split",
     "stream",
     "subset",
+    "verify",
     "write_folder",
 ]
 
@@ -78,6 +82,8 @@ def preview(
 def inspect(
     loader: Loader, sample: int, epoch: int, output: str | None, lists: dict[str, Any]
 ) -> dict[str, Any]: ...
+def dataset_info(dataset: Dataset) -> dict[str, Any]: ...
+def verify(dataset: Dataset, limit: int | None, threads: int | None, progress: _Progress) -> dict[str, Any]: ...
 def write_folder(dir: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def convert(dataset: Dataset, dst: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def recut(
@@ -147,6 +153,14 @@ class Dataset:
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> dict[str, Any]: ...
     def column(self, field: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray: ...
+    def info(self) -> DatasetInfo: ...
+    def verify(
+        self,
+        *,
+        limit: int | None = None,
+        threads: int | None = None,
+        progress: Literal["auto"] | bool | Callable[[int, int | None], object] | None = "auto",
+    ) -> VerifyReport: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final

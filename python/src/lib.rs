@@ -10,6 +10,7 @@
 
 mod batch;
 mod call;
+mod check;
 mod dataset;
 mod epoch;
 mod errors;
@@ -30,6 +31,8 @@ mod write;
 mod _fuseloop {
     #[pymodule_export]
     use super::batch::{Batch, RaggedTensor};
+    #[pymodule_export]
+    use super::check::{dataset_info, verify};
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
