@@ -78,7 +78,7 @@ echo "-- tests"
 "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q -rs "$sources/python/tests"
 echo "-- examples in docstrings"
 package=$("$python" -c 'import os, fuseloop; print(os.path.dirname(fuseloop.__file__))')
-files=("$package"/{__init__,_lambda,_op,loader,ops,sources,write}.py)
+files=("$package"/{__init__,_checks,_lambda,_op,_preview,loader,ops,sources,write}.py)
 for framework in torch jax; do
     if "$python" -c "import $framework" 2>/dev/null; then
         files+=("$package/$framework.py")

@@ -19,6 +19,7 @@ from . import _fuseloop
 from ._fuseloop import Batch, Dataset
 from ._manifest import opened
 from ._op import Compose, Op, OpList
+from ._preview import Inspected, Sheet, inspected
 from .errors import ConfigError, FuseloopError, StateError
 
 if TYPE_CHECKING:
@@ -683,6 +684,34 @@ class Loader:
         """Returns any samples as one batch: the rows that they have in this epoch."""
         epoch = _whole("epoch", epoch)
         return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
+
+    def preview(
+        self, n: int = 8, *, epochs: int = 1, epoch: int = 0, each_op: bool = False, field: str | None = None
+    ) -> Sheet:
+        """Draws what the ops make of some samples, with what was drawn under each picture. A notebook shows the sheet.
+
+        Args:
+            n: The number of samples, spread over those of the loader.
+            epochs: The number of epochs of each sample, one picture each.
+            epoch: The first epoch.
+            each_op: Shows the picture after every op instead, in one epoch.
+            field: The output with the pictures; by default the first one.
+        """
+        n, epochs, epoch = _whole("n", n, 1), _whole("epochs", epochs, 1), _whole("epoch", epoch)
+        # More epochs than a sheet has room for are refused there.
+        lists = [self._lists_of(number) for number in range(epoch, epoch + min(epochs, 2000))]
+        return Sheet(_fuseloop.preview(self._core(), n, epoch, epochs, each_op, field, lists))
+
+    def inspect(self, sample: int, epoch: int = 0, *, field: str | None = None) -> Inspected:
+        """Tells what is drawn for a sample in an epoch: the words of ``fuseloop replay``, and the stored image.
+
+        Args:
+            sample: The number of the sample in the dataset.
+            epoch: The epoch.
+            field: The output; by default the first one with images.
+        """
+        sample, epoch = _whole("sample", sample), _whole("epoch", epoch)
+        return inspected(self._core(), sample, epoch, field, self._lists_of(epoch))
 
     def explain(self) -> Plan:
         """Describes how the pipelines were planned and compiled."""

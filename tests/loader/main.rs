@@ -19,6 +19,8 @@ mod no_code;
 mod order;
 mod order_chance;
 #[cfg(feature = "write")]
+mod preview;
+#[cfg(feature = "write")]
 mod rows;
 #[cfg(feature = "write")]
 mod runtime;
