@@ -209,7 +209,7 @@ fn masks_are_never_jpegs() {
     let loader = Loader::open(path).unwrap().mask("mask").build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     // Every second column of a row, which is of class 0.
-    assert_eq!(batch.tensor::<u8>("mask").unwrap().shape(), [4, 4, 4, 3]);
+    assert_eq!(batch.tensor::<u8>("mask").unwrap().shape(), [4, 4, 4, 1]);
     assert!(batch.bytes("mask").unwrap().iter().all(|&value| value == 0));
 
     let path = segmentation(dir.path(), of(WriteMode::Jpg)).unwrap();
