@@ -2,7 +2,8 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::{Dim, ImageType, Layout, Op, OpClass};
+use fuseloop_ops::author::{Dim, GeometryStep, ImageType, Layout, Op, OpClass};
+use fuseloop_ops::internals::rows::{RowFilter, Warp};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
@@ -145,7 +146,12 @@ fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[
         OpClass::Cast(_) | OpClass::Layout(_) => true,
         _ => false,
     };
-    if !plan.ops().iter().all(is_separate) {
+    // Cases set the colour of a warp in its draws.
+    let is_coloured = |(_, step): &(usize, GeometryStep)| match step {
+        GeometryStep::Rows(RowFilter::Warp(Warp { fill: Some([r, g, b]), .. })) => r != g || g != b,
+        _ => false,
+    };
+    if !plan.ops().iter().all(is_separate) || draws.geometry.iter().any(is_coloured) {
         return;
     }
     for channels in [&[0][..], &[1], &[2, 0], &[0, 1, 2, 1]] {
@@ -173,7 +179,7 @@ fn planes(plan: &ImagePlan, bytes: &[u8]) -> Vec<Vec<u8>> {
         Layout::ChannelsFirst => {
             bytes.chunks_exact(bytes.len() / channels).nth(c).unwrap().to_vec()
         }
-        Layout::ChannelsLast => {
+        Layout::ChannelsLast | Layout::Plane => {
             let elements = bytes.chunks_exact(element).skip(c).step_by(channels);
             elements.flatten().copied().collect()
         }
