@@ -69,12 +69,14 @@ impl PixelOp for Vignette {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let y = cx.at[0] as f32 - cx.params[ROW];
         let x = cx.at[1] as f32 - cx.params[COLUMN];
         let distance = x.mul_add(x, y * y); // rounded once, as `e.fma` rounds
         let light = exp(distance * cx.params[FADE]);
-        pixel.map(|v| apply_rule(cx.rule, v * light))
+        for v in pixel {
+            *v = apply_rule(cx.rule, *v * light);
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {

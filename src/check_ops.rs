@@ -4,7 +4,7 @@ use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
 use crate::plan::{Draws, ImagePlan, PlanError, RunOpsError};
 use crate::sample::SampleId;
-use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::author::ImageType;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
 use fuseloop_ops::{NumberRule, Ops, Size};
@@ -31,24 +31,26 @@ const PIXELS: u64 = u64::MAX;
 ///
 /// If the list is not valid for such images, if it does not compile, if an op returns an error, if the system has
 /// no memory for the images, or if the compiled loop returns other bits for one of the samples.
-pub fn check_ops(ops: &Ops, input: Size, samples: u64) -> Result<(), Error> {
-    Ok(check(ops, input, samples)?)
+pub fn check_ops(ops: &Ops, input: impl Into<ImageType>, samples: u64) -> Result<(), Error> {
+    Ok(check(ops, input.into(), samples)?)
 }
 
-fn check(ops: &Ops, input: Size, samples: u64) -> Result<(), CheckOpsError> {
-    let image = ImageType::decoded(Dim::fixed(input.height), Dim::fixed(input.width));
+fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), CheckOpsError> {
+    let (size, channels) = (Size::new(image.height.max, image.width.max), image.channels.into());
+    let count = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(channels));
     for rule in [NumberRule::Fused, NumberRule::Exact] {
         let kernel = Kernel::compile(ImagePlan::new(ops.clone(), image, rule)?)?;
         let plan = kernel.plan();
         let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
         let mut compiled = bytes(plan.sample_bytes())?;
-        let mut pixels = bytes(usize::try_from(3 * input.pixels()).unwrap_or(usize::MAX))?;
+        let mut pixels = bytes(count.unwrap_or(usize::MAX))?;
         for sample in 0..samples {
             let key = SampleKey::new(0, 0, sample);
             let mut rng = key.op(PIXELS);
             pixels.fill_with(|| rng.below(256) as u8);
-            let view = ImageView::packed(&pixels, input).expect("three bytes a pixel");
-            plan.draw(key, input, &mut draws);
+            let view = ImageView::packed_channels(&pixels, size, channels);
+            let view = view.expect("a byte for each channel of each pixel");
+            plan.draw(key, size, &mut draws);
             kernel.try_run(&mut scratch, DecodedPixels::whole(view), &draws, &mut compiled)?;
             let defined = evaluate(plan, &view, &draws);
             if let Some(byte) = compiled.iter().zip(&defined).position(|(a, b)| a != b) {
@@ -135,9 +137,7 @@ mod tests {
     }
 
     impl PixelOp for Differs {
-        fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-            pixel
-        }
+        fn eval(&self, _: &Eval<'_>, _: &mut [f32]) {}
 
         fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
             let most = e.splat(250.0);

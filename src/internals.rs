@@ -43,9 +43,10 @@ pub mod jit {
 }
 
 pub mod loader {
+    use crate::batch::Batch;
     use crate::error::Error;
     use crate::loader::stats::Stats;
-    use crate::loader::{Loader, LoaderBuilder};
+    use crate::loader::{Batches, Loader, LoaderBuilder};
     use crate::run::{Trace, Utilization};
     use crate::source::beton::PageStats;
     use std::time::Duration;
@@ -109,6 +110,16 @@ pub mod loader {
         }
     }
 
+    pub trait BatchesExt {
+        fn take_back(&self, batch: &Batch);
+    }
+
+    impl BatchesExt for Batches {
+        fn take_back(&self, batch: &Batch) {
+            self.take_back(batch);
+        }
+    }
+
     pub trait LoaderBuilderExt {
         fn is_stream(&self) -> bool;
     }
@@ -165,12 +176,15 @@ pub mod run {
 }
 
 pub mod source {
+    use crate::cancel::CancelFlag;
+    use crate::error::Error;
     use crate::sample::SampleId;
     use crate::source::beton::{Allocation, FieldError, FieldStats, Header, OpenError, ReadError};
     use crate::source::error::ReadCause;
-    use crate::source::stream::Item;
+    use crate::source::stream::{Item, SequentialSource, Stream};
     use crate::source::{
-        Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, OpenOptions, OwnedValue, Value,
+        Beton, BoxError, Buffer, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
+        OwnedValue, Value,
     };
     use fuseloop_ops::Size;
     use std::path::PathBuf;
@@ -179,6 +193,8 @@ pub mod source {
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
     pub use crate::source::generate::GenerateCause;
+    #[cfg(any(feature = "tar", feature = "tfrecord"))]
+    pub use crate::source::index_shards::index_until;
     pub use crate::source::open::{open_dataset, saved_listing};
 
     /// Reading ahead of remote objects.
@@ -192,6 +208,26 @@ pub mod source {
     pub mod beton {
         pub use crate::source::beton::*;
         pub use crate::source::error::ReadCause;
+    }
+
+    pub trait FolderOptionsExt {
+        fn cancel(self, cancel: CancelFlag) -> Self;
+    }
+
+    impl FolderOptionsExt for FolderOptions {
+        fn cancel(self, cancel: CancelFlag) -> Self {
+            self.cancel(cancel)
+        }
+    }
+
+    pub trait StreamExt: Sized {
+        fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error>;
+    }
+
+    impl StreamExt for Stream {
+        fn counted_until(self, cancel: &CancelFlag) -> Result<SequentialSource, Error> {
+            self.counted_until(cancel, |_| ())
+        }
     }
 
     pub trait BetonExt: Sized {

@@ -1,4 +1,4 @@
-//! Area resize: OpenCV's `INTER_AREA` for 8-bit RGB, to the bit.
+//! Area resize: OpenCV's `INTER_AREA` for 8-bit images, to the bit.
 //!
 //! FFCV uses this filter for every resize, in its decoders and in its writer, so files and batches can
 //! be compared byte by byte. Let an axis have `S` source and `D` output pixels, and let `inv = D / S`
@@ -23,8 +23,8 @@
 //!
 //! | | |
 //! |--------|------------------------------------------------------------------|
-//! | input  | u8 `[S_y, S_x, 3]`, rows with any stride                         |
-//! | output | u8 `[D_y, D_x, 3]`, packed                                       |
+//! | input  | u8 `[S_y, S_x, C]`, C in 1..=4, rows with any stride             |
+//! | output | u8 `[D_y, D_x, C]`, packed                                       |
 //! | random | nothing                                                          |
 //! | cost   | each source pixel is read once if output rows are taken in order |
 //!
@@ -36,7 +36,7 @@ mod rows;
 pub use rows::{AreaRows, AreaScratch, AreaTables};
 
 use crate::Size;
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 
 /// The reason why a resize is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,7 +178,7 @@ fn fixed_weights(share: f32) -> [i16; 2] {
 
 /// Resizes a whole image. This is the reference implementation, which computes one value at a time.
 ///
-/// Returns `[out.height, out.width, 3]`, packed.
+/// Returns `[out.height, out.width, channels]`, packed, with the channels of `source`.
 ///
 /// # Errors
 ///
@@ -187,11 +187,12 @@ pub fn resize(source: ImageView<'_>, out: Size) -> Result<Vec<u8>, AreaError> {
     let rule = Rule::of(source.size(), out)?;
     let x_axis = Axis::new(source.size().width, out.width);
     let y_axis = Axis::new(source.size().height, out.height);
-    let mut pixels = Vec::with_capacity(out.pixels() as usize * RGB);
+    let channels = source.channels();
+    let mut pixels = Vec::with_capacity(out.pixels() as usize * channels);
     for y in 0..out.height {
         for x in 0..out.width {
-            for channel in 0..RGB {
-                let at = |y: u32, x: u32| source.row(y)[x as usize * RGB + channel];
+            for channel in 0..channels {
+                let at = |y: u32, x: u32| source.row(y)[x as usize * channels + channel];
                 pixels.push(match rule {
                     Rule::Copy => at(y, x),
                     Rule::Block { kx, ky } => block(at, (y, x), (ky, kx)),

@@ -84,8 +84,8 @@ impl TableOp for RandomAutocontrast {
         true
     }
 
-    fn table(&self, rule: NumberRule, _: &[f32], histogram: &Histogram, out: &mut LevelTable) {
-        for (levels, table) in histogram.iter().zip(out) {
+    fn table(&self, rule: NumberRule, _: &[f32], histograms: &[Histogram], out: &mut [LevelTable]) {
+        for (levels, table) in histograms.iter().zip(out) {
             *table = stretched(rule, levels);
         }
     }

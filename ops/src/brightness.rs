@@ -100,8 +100,10 @@ impl PixelOp for RandomBrightness {
         Some([[f, 0.0, 0.0, 0.0], [0.0, f, 0.0, 0.0], [0.0, 0.0, f, 0.0]])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| apply_rule(cx.rule, min(v * cx.params[0], 255.0)))
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for v in pixel {
+            *v = apply_rule(cx.rule, min(*v * cx.params[0], 255.0));
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -152,11 +154,12 @@ impl RandomBrightness {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
 
     #[test]
     fn as_torchvision_brightens() {
         let op = RandomBrightness::new(0.4).unwrap().p(1.0).unwrap();
-        let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.3]), pixel);
+        let eval = |pixel: [f32; 3]| evaluated(&op, &Eval::new(NumberRule::Exact, &[1.3]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [13.0, 255.0, 100.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 3.0, 167.0]);
     }

@@ -2,7 +2,7 @@
 
 use crate::author::{Op, OpClass, PixelOp, Type};
 use crate::factor::Factor;
-use crate::op::on_u8_image;
+use crate::op::on_colors;
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     with_default,
@@ -105,7 +105,7 @@ impl Op for ColorJitter {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

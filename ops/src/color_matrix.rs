@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
-use crate::op::on_u8_image;
+use crate::op::on_rgb;
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -62,7 +62,7 @@ impl Op for ColorMatrix {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_rgb(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -86,16 +86,16 @@ impl PixelOp for ColorMatrix {
         Some(self.rows)
     }
 
-    fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|c| {
-            let row = &cx.params[4 * c..4 * c + 4];
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        let [r, g, b] = *pixel else { return };
+        for (v, row) in pixel.iter_mut().zip(cx.params.chunks_exact(4)) {
             let sum = r.mul_add(row[0], g.mul_add(row[1], b.mul_add(row[2], row[3])));
-            apply_rule(cx.rule, clamp(sum))
-        })
+            *v = apply_rule(cx.rule, clamp(sum));
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let [r, g, b] = pixels.channels;
+        let Some([r, g, b]) = pixels.rgb() else { return pixels };
         e.each(pixels, |e, c, _| {
             let row = [0, 1, 2, 3].map(|column| e.param(4 * c + column));
             let sum = e.fma(b, row[2], row[3]);
@@ -141,6 +141,7 @@ impl ColorMatrix {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
         let op = ColorMatrix::new(rows).unwrap();
         let mut params = [0.0; 12];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
-        let eval = |rule| op.eval(&Eval::new(rule, &params), [11.0, 100.0, 70.0]);
+        let eval = |rule| evaluated(&op, &Eval::new(rule, &params), [11.0, 100.0, 70.0]);
         assert_eq!(eval(NumberRule::Fused), [31.5, 255.0, 0.0]);
         assert_eq!(eval(NumberRule::Exact), [31.0, 255.0, 0.0]);
     }

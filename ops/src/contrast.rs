@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::clamp;
 use crate::factor::{self, Factor, one_minus};
-use crate::op::on_u8_image;
+use crate::op::on_colors;
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
@@ -72,7 +72,7 @@ impl Op for RandomContrast {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -108,12 +108,18 @@ impl PixelOp for RandomContrast {
         params[0] == 1.0
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let [factor, rest, mean] = [cx.params[0], cx.params[1], cx.params[2]];
         match cx.rule {
-            NumberRule::Exact => pixel.map(|v| clamp(mean.mul_add(rest, v * factor)).trunc()),
+            NumberRule::Exact => {
+                for v in pixel {
+                    *v = clamp(mean.mul_add(rest, *v * factor)).trunc();
+                }
+            }
             NumberRule::Fused | NumberRule::Relaxed => {
-                pixel.map(|v| clamp(v.mul_add(factor, mean * rest)))
+                for v in pixel {
+                    *v = clamp(v.mul_add(factor, mean * rest));
+                }
             }
         }
     }
@@ -148,13 +154,15 @@ impl RandomContrast {
 mod tests {
     use super::*;
     use crate::emit::grey_mean;
+    use crate::op::evaluated;
 
     #[test]
     fn as_torchvision_changes_contrast() {
         let op = RandomContrast::new(0.5).unwrap().p(1.0).unwrap();
         let picture = [[10.0, 200.0, 77.0], [250.0, 3.0, 129.0]];
-        let params = [0.5, 0.5, grey_mean(&picture)];
-        let out = picture.map(|pixel| op.eval(&Eval::new(NumberRule::Exact, &params), pixel));
+        let params = [0.5, 0.5, grey_mean(picture.iter().map(|pixel| &pixel[..]))];
+        let out =
+            picture.map(|pixel| evaluated(&op, &Eval::new(NumberRule::Exact, &params), pixel));
         assert_eq!(out, [[60.0, 155.0, 93.0], [180.0, 56.0, 119.0]]);
     }
 }

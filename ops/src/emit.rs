@@ -1,6 +1,6 @@
 //! The interface of an op to compiled code: arithmetic on four pixels at a time.
 //!
-//! An op receives [`Pixels`], three vectors of four `f32` (one vector per channel), and the parameters
+//! An op receives [`Pixels`], a vector of four `f32` for each channel, and the parameters
 //! drawn for its sample, and returns `Pixels`. Its calls are recorded as a [`Program`], a list of
 //! instructions. Loads, stores, addresses and loops belong to the block compiler; no instruction names
 //! one. A program is checked as a whole before it is compiled, so any program that an op records is
@@ -47,12 +47,13 @@
 //! # use fuseloop_ops::author::{Emit, PixelOp};
 //! # use fuseloop_ops::NumberRule;
 //! fn a_recorder_of_its_own() {
-//!     Emit::new(1 << 24, NumberRule::Fused, false);
+//!     Emit::new(NumberRule::Fused, 1 << 24, false);
 //! }
 //! ```
 
 use crate::NumberRule;
-use crate::program::{Binary, Instruction, Program, ShiftDirection, Unary};
+use crate::program::{Binary, ChannelValues, Grant, Instruction, Program, ShiftDirection, Unary};
+use crate::shape::{MAX_CHANNELS, RGB};
 
 /// The number of a value that no [`Program`] defines. An op gets it as the position if it did not ask
 /// for one.
@@ -70,11 +71,62 @@ pub struct I32x4(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub(crate) u32);
 
-/// Four pixels: a vector of four `f32` for each channel.
+/// Four pixels: a vector of four `f32` for each of 1 to 4 channels.
+///
+/// Pixels of a known number of channels are made from an array: `Pixels::from([red, green, blue])`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pixels {
-    /// The vectors of red, green and blue.
-    pub channels: [F32x4; 3],
+    vectors: [F32x4; MAX_CHANNELS],
+    count: usize,
+}
+
+impl Pixels {
+    /// Returns the vector of each channel.
+    #[must_use]
+    pub fn channels(&self) -> &[F32x4] {
+        &self.vectors[..self.count]
+    }
+
+    /// Returns the vectors of red, green and blue; `None` if the image does not have three channels. An op
+    /// that needs colours refuses such images in [`output`](crate::author::Op::output), or leaves them as they
+    /// are.
+    #[must_use]
+    pub fn rgb(&self) -> Option<[F32x4; RGB]> {
+        self.channels().try_into().ok()
+    }
+
+    /// Returns pixels of as many channels, which all have the same values.
+    #[must_use]
+    pub fn filled(self, value: F32x4) -> Self {
+        Self { vectors: [value; MAX_CHANNELS], ..self }
+    }
+
+    /// Builds pixels from the indices of their values: 1 to 4.
+    pub(crate) fn of_values(values: &[u32]) -> Self {
+        let mut vectors = [F32x4(0); MAX_CHANNELS];
+        for (vector, value) in vectors.iter_mut().zip(values) {
+            *vector = F32x4(*value);
+        }
+        Self { vectors, count: values.len() }
+    }
+
+    /// Returns the indices of the values.
+    pub(crate) fn values(&self) -> ChannelValues {
+        let mut values = [0; MAX_CHANNELS];
+        for (value, vector) in values.iter_mut().zip(self.channels()) {
+            *value = vector.0;
+        }
+        ChannelValues::new(&values[..self.count])
+    }
+}
+
+impl<const N: usize> From<[F32x4; N]> for Pixels {
+    fn from(channels: [F32x4; N]) -> Self {
+        const { assert!(1 <= N && N <= MAX_CHANNELS, "an image has 1 to 4 channels") };
+        let mut vectors = [channels[0]; MAX_CHANNELS];
+        vectors[..N].copy_from_slice(&channels);
+        Self { vectors, count: N }
+    }
 }
 
 /// Records the instructions of an op. See [`Program`].
@@ -83,15 +135,14 @@ pub struct Emit {
     instructions: Vec<Instruction>,
     /// The number of the next value.
     values: u32,
-    rule: NumberRule,
-    uses_position: bool,
+    grant: Grant,
 }
 
 /// Methods that record instructions.
 impl Emit {
     /// Builds a recorder whose first values are the pixels and, if the op asked for it, their position.
-    pub(crate) fn new(rule: NumberRule, uses_position: bool) -> Self {
-        Self { instructions: vec![], values: Program::inputs(uses_position), rule, uses_position }
+    pub(crate) fn new(grant: Grant) -> Self {
+        Self { instructions: vec![], values: grant.inputs(), grant }
     }
 
     /// Returns the recorded instructions.
@@ -128,7 +179,7 @@ impl Emit {
     /// Returns the rule by which values are rounded between ops.
     #[must_use]
     pub fn rule(&self) -> NumberRule {
-        self.rule
+        self.grant.rule
     }
 
     /// Returns the op's drawn parameter `index`, in all four lanes. A list of ops is rejected if the op
@@ -158,8 +209,10 @@ impl Emit {
     /// these values.
     #[must_use]
     pub fn position(&self) -> [I32x4; 2] {
-        let first = Program::inputs(false);
-        if self.uses_position { [first, first + 1].map(I32x4) } else { [I32x4(UNDEFINED); 2] }
+        let first = number(self.grant.channels);
+        let [row, column] =
+            if self.grant.uses_position { [first, first + 1] } else { [UNDEFINED; 2] };
+        [I32x4(row), I32x4(column)]
     }
 }
 
@@ -233,7 +286,7 @@ impl Emit {
 
     /// Rounds an op's result for the next op: see [`NumberRule`] and [`apply_rule`].
     pub fn apply_rule(&mut self, a: F32x4) -> F32x4 {
-        match self.rule {
+        match self.rule() {
             NumberRule::Fused | NumberRule::Relaxed => a,
             NumberRule::Exact => self.trunc(a),
         }
@@ -277,9 +330,9 @@ impl Emit {
         F32x4(self.push(Instruction::Select([mask.0, a.0, b.0])))
     }
 
-    /// Does the same as [`select`](Self::select) for all three channels.
+    /// Does the same as [`select`](Self::select) for all channels. Both pixels must have as many.
     pub fn select_pixels(&mut self, mask: Mask, a: Pixels, b: Pixels) -> Pixels {
-        self.each(b, |e, c, v| e.select(mask, a.channels[c], v))
+        self.each(b, |e, c, v| e.select(mask, a.channels()[c], v))
     }
 
     /// Returns `change` applied to `otherwise` if `mask` is true in any of the four lanes, and
@@ -292,11 +345,11 @@ impl Emit {
         otherwise: Pixels,
         change: impl FnOnce(&mut Self, Pixels) -> Pixels,
     ) -> Pixels {
-        let otherwise_values = otherwise.channels.map(|v| v.0);
-        self.push(Instruction::Begin { mask: mask.0, otherwise: otherwise_values });
-        let changed = change(self, otherwise).channels.map(|v| v.0);
+        self.push(Instruction::Begin { mask: mask.0, otherwise: otherwise.values() });
+        let changed = change(self, otherwise).values();
         let first = self.push(Instruction::End { changed });
-        Pixels { channels: [first, first + 1, first + 2].map(F32x4) }
+        let results: Vec<u32> = (first..).take(changed.len()).collect();
+        Pixels::of_values(&results)
     }
 }
 
@@ -358,7 +411,7 @@ impl Emit {
     /// Multiplies each channel by the factor in parameter 0, adds `other * rest` and clamps, under any
     /// rule. Contrast and saturation blend in this way.
     pub(crate) fn blend(&mut self, pixels: Pixels, other: F32x4, rest: F32x4) -> Pixels {
-        let product = match self.rule {
+        let product = match self.rule() {
             NumberRule::Fused | NumberRule::Relaxed => Some(self.mul(other, rest)),
             NumberRule::Exact => None,
         };
@@ -378,7 +431,7 @@ impl Emit {
 
     /// Returns the grey of four pixels, as [`grey`] computes it.
     pub fn grey(&mut self, pixels: Pixels) -> F32x4 {
-        let [r, g, b] = pixels.channels;
+        let Some([r, g, b]) = pixels.rgb() else { return pixels.channels()[0] };
         let weights = GREY.map(|w| self.splat(w));
         let sum = self.mul(r, weights[0]);
         let sum = self.fma(g, weights[1], sum);
@@ -391,30 +444,34 @@ impl Emit {
         pixels: Pixels,
         mut f: impl FnMut(&mut Self, usize, F32x4) -> F32x4,
     ) -> Pixels {
-        let mut channels = pixels.channels;
-        for (c, value) in channels.iter_mut().enumerate() {
+        let mut changed = pixels;
+        for (c, value) in changed.vectors[..pixels.count].iter_mut().enumerate() {
             *value = f(self, c, *value);
         }
-        Pixels { channels }
+        changed
     }
 }
 
 /// torchvision's weights of red, green and blue in grey. They sum to 0.9999.
 pub(crate) const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
-/// Returns the grey of a pixel as torchvision computes it on tensors:
-/// `fma(b, 0.114, fma(g, 0.587, r * 0.2989))` in `f32`.
+/// Returns the grey of a pixel as torchvision computes it on tensors: of red, green and blue,
+/// `fma(b, 0.114, fma(g, 0.587, r * 0.2989))` in `f32`; of other numbers of channels, the first.
 #[must_use]
-pub fn grey([r, g, b]: [f32; 3]) -> f32 {
-    b.mul_add(GREY[2], g.mul_add(GREY[1], r * GREY[0]))
+pub fn grey(pixel: &[f32]) -> f32 {
+    match *pixel {
+        [r, g, b] => b.mul_add(GREY[2], g.mul_add(GREY[1], r * GREY[0])),
+        _ => pixel[0],
+    }
 }
 
 /// Returns the mean of the greys, each truncated to an integer, as torchvision's `adjust_contrast`
 /// does. The sum is exact, so the order of the pixels does not matter.
 #[must_use]
-pub fn grey_mean(pixels: &[[f32; 3]]) -> f32 {
-    let sum: i64 = pixels.iter().map(|p| grey(*p) as i64).sum();
-    sum as f32 / pixels.len() as f32
+pub fn grey_mean<'a>(pixels: impl ExactSizeIterator<Item = &'a [f32]>) -> f32 {
+    let count = pixels.len();
+    let sum: i64 = pixels.map(|pixel| grey(pixel) as i64).sum();
+    sum as f32 / count as f32
 }
 
 /// Returns the smaller of two numbers, or `b` if neither is smaller, as `minps` does.

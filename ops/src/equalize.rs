@@ -84,8 +84,8 @@ impl TableOp for RandomEqualize {
         true
     }
 
-    fn table(&self, _: NumberRule, _: &[f32], histogram: &Histogram, out: &mut LevelTable) {
-        for (levels, table) in histogram.iter().zip(out) {
+    fn table(&self, _: NumberRule, _: &[f32], histograms: &[Histogram], out: &mut [LevelTable]) {
+        for (levels, table) in histograms.iter().zip(out) {
             *table = spread(levels);
         }
     }

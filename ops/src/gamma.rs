@@ -82,8 +82,8 @@ impl Op for Gamma {
 }
 
 impl TableOp for Gamma {
-    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut LevelTable) {
-        *out = [powers(rule, self.gamma, self.gain); 3];
+    fn table(&self, rule: NumberRule, _: &[f32], _: &[Histogram], out: &mut [LevelTable]) {
+        out.fill(powers(rule, self.gamma, self.gain));
     }
 }
 
@@ -172,8 +172,8 @@ impl TableOp for RandomGamma {
         self.p < 1.0
     }
 
-    fn table(&self, rule: NumberRule, params: &[f32], _: &Histogram, out: &mut LevelTable) {
-        *out = [powers(rule, params[0], 1.0); 3];
+    fn table(&self, rule: NumberRule, params: &[f32], _: &[Histogram], out: &mut [LevelTable]) {
+        out.fill(powers(rule, params[0], 1.0));
     }
 }
 

@@ -158,25 +158,25 @@ impl PixelOp for GaussianNoise {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let normals = noise::normals([cx.params[0], cx.params[1]], cx.at);
-        std::array::from_fn(|c| {
-            let z = cx.params[MEAN] + normals[c] * cx.params[SIGMA];
-            match self.units {
-                Units::Numbers => pixel[c] + z,
+        for (v, normal) in pixel.iter_mut().zip(normals) {
+            let z = cx.params[MEAN] + normal * cx.params[SIGMA];
+            *v = match self.units {
+                Units::Numbers => *v + z,
                 Units::Levels => {
-                    let v = pixel[c] + apply_rule(cx.rule, z);
+                    let v = *v + apply_rule(cx.rule, z);
                     clamp(if self.clip { v } else { wrapped(v) })
                 }
-            }
-        })
+            };
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let normals = noise::emit_normals(e, 0);
+        let normals = noise::emit_normals(e, 0, pixels);
         e.each(pixels, |e, c, v| {
             let (mean, sigma) = (e.param(MEAN), e.param(SIGMA));
-            let z = e.mul(normals.channels[c], sigma);
+            let z = e.mul(normals.channels()[c], sigma);
             let z = e.add(mean, z);
             match self.units {
                 Units::Numbers => e.add(v, z),
@@ -249,6 +249,7 @@ impl GaussianNoise {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
 
@@ -258,7 +259,7 @@ mod tests {
         let mut params = vec![0.0; op.param_count()];
         assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut params));
         let normals = noise::normals([params[0], params[1]], [2, 3]);
-        (params, normals)
+        (params, [normals[0], normals[1], normals[2]])
     }
 
     fn on_floats() -> Type {
@@ -274,7 +275,7 @@ mod tests {
                 let op = op.clip(clip);
                 let (params, normals) = drawn(&op);
                 let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
-                let found = op.eval(&cx, [0.0, 130.0, 255.0]);
+                let found = evaluated(&op, &cx, [0.0, 130.0, 255.0]);
                 for (c, before) in [0i16, 130, 255].into_iter().enumerate() {
                     let noise = normals[c] * (sigma * 255.0) as f32;
                     let sum = before + ((mean * 255.0) as f32 + noise) as i16;
@@ -290,7 +291,7 @@ mod tests {
         let op = GaussianNoise::new();
         let (params, normals) = drawn(&op);
         let cx = Eval { rule: NumberRule::Fused, params: &params, at: [2, 3] };
-        let found = op.eval(&cx, [120.0; 3]);
+        let found = evaluated(&op, &cx, [120.0; 3]);
         assert_eq!(found, normals.map(|n| 120.0 + n * 25.5));
         assert!(found.iter().all(|v| v.fract() != 0.0), "{found:?}");
     }
@@ -301,7 +302,7 @@ mod tests {
         let op = GaussianNoise { units: Units::Numbers, ..op };
         let (params, normals) = drawn(&op);
         let cx = Eval { rule: NumberRule::Exact, params: &params, at: [2, 3] };
-        assert_eq!(op.eval(&cx, [-3.0; 3]), normals.map(|n| -3.0 + (0.5 + n * 2.0)));
+        assert_eq!(evaluated(&op, &cx, [-3.0; 3]), normals.map(|n| -3.0 + (0.5 + n * 2.0)));
     }
 
     #[test]

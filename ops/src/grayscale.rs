@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::{is_gray, on_colors};
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
 };
@@ -41,11 +41,15 @@ impl Op for Grayscale {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
+    }
+
+    fn does_nothing(&self, input: &Type) -> bool {
+        is_gray(input)
     }
 }
 
@@ -55,13 +59,14 @@ impl PixelOp for Grayscale {
         Some([[r, g, b, 0.0]; 3])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        [apply_rule(cx.rule, grey(pixel)); 3]
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        pixel.fill(apply_rule(cx.rule, grey(pixel)));
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
-        Pixels { channels: [e.apply_rule(grey); 3] }
+        let grey = e.apply_rule(grey);
+        pixels.filled(grey)
     }
 }
 
@@ -110,15 +115,15 @@ impl Op for RandomGrayscale {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
     }
 
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.p == 0.0 || is_gray(input)
     }
 }
 
@@ -141,9 +146,11 @@ impl PixelOp for RandomGrayscale {
         Some([[r + keep, g, b, 0.0], [r, g + keep, b, 0.0], [r, g, b + keep, 0.0]])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let grey = apply_rule(cx.rule, grey(pixel)) * cx.params[1];
-        pixel.map(|v| v.mul_add(cx.params[0], grey))
+        for v in pixel {
+            *v = v.mul_add(cx.params[0], grey);
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -196,11 +203,12 @@ impl RandomGrayscale {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     #[test]
     fn as_torchvision_makes_grey() {
-        let eval = |pixel| Grayscale.eval(&Eval::new(NumberRule::Exact, &[]), pixel);
+        let eval = |pixel| evaluated(&Grayscale, &Eval::new(NumberRule::Exact, &[]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [129.0; 3]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [91.0; 3]);
         assert_eq!(eval([255.0; 3]), [254.0; 3]);
@@ -209,11 +217,11 @@ mod tests {
     #[test]
     fn heads_is_grey_and_tails_is_the_pixel() {
         let pixel = [10.25, 200.5, 77.0];
-        for (p, want) in [(1.0, [grey(pixel); 3]), (0.0, pixel)] {
+        for (p, want) in [(1.0, [grey(&pixel); 3]), (0.0, pixel)] {
             let op = RandomGrayscale::new(p).unwrap();
             let mut params = [0.0; 2];
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
-            assert_eq!(op.eval(&Eval::new(NumberRule::Fused, &params), pixel), want);
+            assert_eq!(evaluated(&op, &Eval::new(NumberRule::Fused, &params), pixel), want);
         }
         assert!(RandomGrayscale::new(-0.1).is_err());
     }

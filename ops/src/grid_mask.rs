@@ -156,13 +156,15 @@ impl PixelOp for GridMask {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let in_square = |axis: usize| {
             let coordinate = cx.at[axis] as f32 + cx.params[OFFSETS[axis]];
             let periods = (coordinate * cx.params[SHARE]).floor();
             cx.params[GAP] < coordinate - periods * cx.params[PERIOD]
         };
-        if in_square(0) && in_square(1) { [0.0; 3] } else { pixel }
+        if in_square(0) && in_square(1) {
+            pixel.fill(0.0);
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -170,7 +172,7 @@ impl PixelOp for GridMask {
         let (in_row, in_column) = (emit_in_square(e, 0, y), emit_in_square(e, 1, x));
         let square = e.both(in_row, in_column);
         let zero: F32x4 = e.splat(0.0);
-        e.select_pixels(square, Pixels { channels: [zero; 3] }, pixels)
+        e.select_pixels(square, pixels.filled(zero), pixels)
     }
 }
 
@@ -230,13 +232,14 @@ impl GridMask {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     /// Returns the mask of an image as rows of text, with `#` where it is 0.
     fn mask(op: &GridMask, params: &[f32], size: Size) -> Vec<String> {
         let at = |y, x| {
             let cx = Eval { rule: NumberRule::Fused, params, at: [y, x] };
-            if op.eval(&cx, [7.0; 3]) == [0.0; 3] { '#' } else { '.' }
+            if evaluated(op, &cx, [7.0; 3]) == [0.0; 3] { '#' } else { '.' }
         };
         let (height, width) = (size.height as i32, size.width as i32);
         (0..height).map(|y| (0..width).map(|x| at(y, x)).collect()).collect()
@@ -275,7 +278,7 @@ mod tests {
             let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + gap]);
             for x in near.filter(|&x| x < 65_536) {
                 let cx = Eval { rule: NumberRule::Fused, params: &params, at: [0, x as i32] };
-                let dropped = op.eval(&cx, [7.0; 3]) == [0.0; 3];
+                let dropped = evaluated(&op, &cx, [7.0; 3]) == [0.0; 3];
                 assert_eq!(dropped, (x + offset) % period >= gap, "{x}, {period}");
             }
         }

@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{max, min};
 use crate::error::{probability, range_in};
-use crate::op::on_u8_image;
+use crate::op::{is_gray, on_colors};
 use crate::registry::{
     COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -101,15 +101,15 @@ impl Op for RandomHue {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
     }
 
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.p == 0.0 || is_gray(input)
     }
 }
 
@@ -129,17 +129,19 @@ impl PixelOp for RandomHue {
         self.p < 1.0
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        match cx.rule {
-            NumberRule::Exact => exact(pixel, cx.params[0]),
-            NumberRule::Fused | NumberRule::Relaxed => fused(pixel, cx.params[0]),
-        }
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        let Ok(pixel) = <&mut [f32; 3]>::try_from(pixel) else { return };
+        *pixel = match cx.rule {
+            NumberRule::Exact => exact(*pixel, cx.params[0]),
+            NumberRule::Fused | NumberRule::Relaxed => fused(*pixel, cx.params[0]),
+        };
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        match e.rule() {
-            NumberRule::Exact => emit_exact(e, pixels),
-            NumberRule::Fused | NumberRule::Relaxed => emit_fused(e, pixels),
+        match (pixels.rgb(), e.rule()) {
+            (None, _) => pixels,
+            (Some(rgb), NumberRule::Exact) => emit_exact(e, rgb),
+            (Some(rgb), NumberRule::Fused | NumberRule::Relaxed) => emit_fused(e, rgb),
         }
     }
 }
@@ -180,13 +182,13 @@ fn exact(pixel: [f32; 3], hue: f32) -> [f32; 3] {
     [red, green, blue].map(|v| (v * FROM_UNIT).trunc())
 }
 
-fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
+fn emit_exact(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
     let one = e.splat(1.0);
-    let unit = e.each(pixels, |e, _, v| {
+    let unit = pixels.map(|v| {
         let to_unit = e.splat(TO_UNIT);
         e.mul(v, to_unit)
     });
-    let [r, g, _] = unit.channels;
+    let [r, g, _] = unit;
     let (high, low) = extremes(e, unit);
     let range = e.sub(high, low);
     let zero = e.splat(0.0);
@@ -194,12 +196,10 @@ fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     let whole = e.select(is_grey, one, high);
     let s = e.div(range, whole);
     let divisor = e.select(is_grey, one, range);
-    let [rc, gc, bc] = e
-        .each(unit, |e, _, v| {
-            let below = e.sub(high, v);
-            e.div(below, divisor)
-        })
-        .channels;
+    let [rc, gc, bc] = unit.map(|v| {
+        let below = e.sub(high, v);
+        e.div(below, divisor)
+    });
     let near_red = e.sub(bc, gc);
     let near_green = offset_difference(e, rc, 2.0, bc);
     let near_blue = offset_difference(e, gc, 4.0, rc);
@@ -223,7 +223,7 @@ fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     let red = piecewise(e, h, &[(1.0, high), (2.0, q), (4.0, p), (5.0, t)], high);
     let green = piecewise(e, h, &[(1.0, t), (3.0, high), (4.0, q)], p);
     let blue = piecewise(e, h, &[(2.0, p), (3.0, t), (5.0, high), (6.0, q)], p);
-    e.each(Pixels { channels: [red, green, blue] }, |e, _, v| {
+    e.each(Pixels::from([red, green, blue]), |e, _, v| {
         let from_unit = e.splat(FROM_UNIT);
         let v = e.mul(v, from_unit);
         e.trunc(v)
@@ -248,8 +248,8 @@ fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
     shares.map(|share| max(min(share, 1.0), 0.0).mul_add(fall, high))
 }
 
-fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
-    let [r, g, b] = pixels.channels;
+fn emit_fused(e: &mut Emit, pixels: [F32x4; 3]) -> Pixels {
+    let [r, g, b] = pixels;
     let (high, low) = extremes(e, pixels);
     let fall = e.sub(low, high);
     let (is_red, is_green) = (e.equal(high, r), e.equal(high, g));
@@ -272,7 +272,7 @@ fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
     let away = [3.0, 2.0, 4.0].map(|hue| distance(e, h, hue));
     let (one, two) = (e.splat(1.0), e.splat(2.0));
     let shares = [e.sub(two, away[0]), e.sub(away[1], one), e.sub(away[2], one)];
-    e.each(Pixels { channels: shares }, |e, _, share| {
+    e.each(Pixels::from(shares), |e, _, share| {
         let zero = e.splat(0.0);
         let share = e.min(share, one);
         let share = e.max(share, zero);
@@ -281,8 +281,8 @@ fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
 }
 
 /// Returns the largest and the smallest of the three values.
-fn extremes(e: &mut Emit, pixels: Pixels) -> (F32x4, F32x4) {
-    let [r, g, b] = pixels.channels;
+fn extremes(e: &mut Emit, pixels: [F32x4; 3]) -> (F32x4, F32x4) {
+    let [r, g, b] = pixels;
     let (high, low) = (e.max(r, g), e.min(r, g));
     (e.max(high, b), e.min(low, b))
 }

@@ -88,8 +88,10 @@ impl PixelOp for RandomInvert {
         Some([[f, 0.0, 0.0, add], [0.0, f, 0.0, add], [0.0, 0.0, f, add]])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| v.mul_add(cx.params[0], cx.params[1]))
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for v in pixel {
+            *v = v.mul_add(cx.params[0], cx.params[1]);
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -120,6 +122,7 @@ impl RandomInvert {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     #[test]
@@ -129,7 +132,7 @@ mod tests {
             let mut params = [0.0; 2];
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
             let cx = Eval::new(NumberRule::Fused, &params);
-            assert_eq!(op.eval(&cx, [10.0, 255.0, 77.25]), want);
+            assert_eq!(evaluated(&op, &cx, [10.0, 255.0, 77.25]), want);
         }
         assert!(RandomInvert::new(f64::NAN).is_err());
     }

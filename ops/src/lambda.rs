@@ -44,7 +44,7 @@ pub struct Lambda {
     change: Change,
 }
 
-/// What a closure of a [`Lambda`] returns: a value, or a `Result` with any error.
+/// The result of a closure of a [`Lambda`]: a value, or a `Result` with any error.
 pub trait LambdaResult<T>: sealed::Sealed {
     /// Returns the value or the error.
     ///
@@ -371,7 +371,7 @@ mod tests {
         let error = number.eval(LabelSample { sample: 1, epoch: 0, rng }, 3).unwrap_err();
         assert!(error.is::<std::num::ParseIntError>(), "{error}");
         let image = Lambda::new("Image", |_, _| Err(std::io::Error::other("full").into()));
-        let host = HostSample { sample: 1, epoch: 0, size: Size::new(1, 1), rng };
+        let host = HostSample { sample: 1, epoch: 0, size: Size::new(1, 1), channels: 3, rng };
         assert!(HostOp::apply(&image, host, &mut [0; 3]).unwrap_err().is::<std::io::Error>());
         let batch = Lambda::batch("Batch", |_, rows| rows.fill(7));
         let mut rows = [0; 2];

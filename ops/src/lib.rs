@@ -208,8 +208,8 @@ pub mod internals {
     pub use crate::auto_augment::sub_policies;
     pub use crate::element::ElementValue;
     pub use crate::mixing::{mixed_label, mixed_label_f64};
-    pub use crate::op::{MixOp, Mixture};
-    pub use crate::picture::{FloatImage, to_u8};
+    pub use crate::op::{Histograms, LevelTables, MixOp, Mixture};
+    pub use crate::picture::{FloatImage, channel_of, to_u8};
     pub use crate::rng::{BatchKey, SampleKey, stream};
     pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, RGB, is_inside};
 

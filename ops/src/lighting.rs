@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, clamp};
-use crate::op::on_u8_image;
+use crate::op::on_rgb;
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -66,7 +66,7 @@ impl Op for Lighting {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_rgb(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -99,8 +99,10 @@ impl PixelOp for Lighting {
         Some([[1.0, 0.0, 0.0, r], [0.0, 1.0, 0.0, g], [0.0, 0.0, 1.0, b]])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|c| apply_rule(cx.rule, clamp(pixel[c] + cx.params[c])))
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for (v, step) in pixel.iter_mut().zip(cx.params) {
+            *v = apply_rule(cx.rule, clamp(*v + step));
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -143,6 +145,7 @@ impl Lighting {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
 
     #[test]
     fn a_step_is_along_the_directions() {
@@ -155,7 +158,8 @@ mod tests {
     #[test]
     fn values_are_shifted_and_clamped() {
         let op = Lighting::new(0.1).unwrap();
-        let eval = |rule| op.eval(&Eval::new(rule, &[2.5, -20.0, 30.0]), [10.0, 10.0, 250.0]);
+        let eval =
+            |rule| evaluated(&op, &Eval::new(rule, &[2.5, -20.0, 30.0]), [10.0, 10.0, 250.0]);
         assert_eq!(eval(NumberRule::Fused), [12.5, 0.0, 255.0]);
         assert_eq!(eval(NumberRule::Exact), [12.0, 0.0, 255.0]);
     }

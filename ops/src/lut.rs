@@ -2,7 +2,7 @@
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
-use crate::op::on_u8_image;
+use crate::op::{on_rgb, on_u8_image};
 use crate::registry::{
     COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
     required, single,
@@ -32,7 +32,8 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct Lut {
-    table: Box<LevelTable>,
+    /// The table of each channel, or one for all.
+    tables: Vec<LevelTable>,
 }
 
 impl Lut {
@@ -42,19 +43,23 @@ impl Lut {
     ///
     /// If an entry is not in `0.0..=255.0`.
     pub fn new(table: [[f32; 256]; 3]) -> Result<Self, ParamError> {
-        match table.as_flattened().iter().find(|v| !(0.0..=255.0).contains(*v)) {
+        Self::of(table.to_vec())
+    }
+
+    fn of(tables: Vec<[f32; 256]>) -> Result<Self, ParamError> {
+        match tables.as_flattened().iter().find(|v| !(0.0..=255.0).contains(*v)) {
             Some(bad) => Err(ParamError::new("Lut", "table", bad, "entries in 0.0..=255.0")),
-            None => Ok(Self { table: Box::new(table) }),
+            None => Ok(Self { tables }),
         }
     }
 
-    /// Builds the op from one table for all three channels.
+    /// Builds the op from one table for all channels.
     ///
     /// # Errors
     ///
     /// If an entry is not in `0.0..=255.0`.
     pub fn same(table: [f32; 256]) -> Result<Self, ParamError> {
-        Self::new([table; 3])
+        Self::of(vec![table])
     }
 }
 
@@ -71,6 +76,9 @@ impl Op for Lut {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        if self.tables.len() > 1 {
+            return on_rgb(self.name(), input);
+        }
         on_u8_image(self.name(), input, |image| image)
     }
 
@@ -80,8 +88,10 @@ impl Op for Lut {
 }
 
 impl TableOp for Lut {
-    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut LevelTable) {
-        *out = self.table.map(|channel| channel.map(|v| apply_rule(rule, v)));
+    fn table(&self, rule: NumberRule, _: &[f32], _: &[Histogram], out: &mut [LevelTable]) {
+        for (out, table) in out.iter_mut().zip(self.tables.iter().cycle()) {
+            *out = table.map(|v| apply_rule(rule, v));
+        }
     }
 }
 

@@ -46,9 +46,10 @@ use crate::{DType, ParamError, TypeError};
 /// let constants = ops![Normalize::new([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Normalize {
-    channels: [Channel; 3],
+    /// The constants of each channel, or one entry for all channels.
+    channels: Vec<Channel>,
 }
 
 /// The constants of one channel, named as in the documentation of the op; `bias` is the constant of the inner
@@ -62,9 +63,12 @@ struct Channel {
 }
 
 impl Normalize {
-    /// Builds the op from the means and standard deviations of red, green and blue that torchvision's
-    /// `Normalize` takes: those of pixels in 0..=1. The pixels that the op gets are 0..=255 all the same,
-    /// because it divides them by 255 itself. This is [`unit`](Self::unit).
+    /// Builds the op from the means and standard deviations that torchvision's `Normalize` takes: those of
+    /// pixels in 0..=1. The pixels that the op gets are 0..=255 all the same, because it divides them by 255
+    /// itself. This is [`unit`](Self::unit).
+    ///
+    /// There is a mean and a standard deviation for each channel, or one of each for all channels:
+    /// `Normalize::new([0.1307], [0.3081])` is that of MNIST's gray images.
     ///
     /// ```
     /// use fuseloop_ops::Normalize;
@@ -78,8 +82,9 @@ impl Normalize {
     /// # Errors
     ///
     /// If a mean is not in `-1.0..=1.0`, or a standard deviation is not in `1e-6..=1.0`: constants of pixels
-    /// in 0..=255 are those of [`levels`](Self::levels).
-    pub fn new(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
+    /// in 0..=255 are those of [`levels`](Self::levels). If there is no mean, or not a standard deviation for
+    /// each mean.
+    pub fn new(mean: impl AsRef<[f64]>, std: impl AsRef<[f64]>) -> Result<Self, ParamError> {
         Self::unit(mean, std)
     }
 
@@ -88,10 +93,11 @@ impl Normalize {
     /// # Errors
     ///
     /// See [`new`](Self::new).
-    pub fn unit(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
+    pub fn unit(mean: impl AsRef<[f64]>, std: impl AsRef<[f64]>) -> Result<Self, ParamError> {
+        let (mean, std) = pairs(mean.as_ref(), std.as_ref())?;
         check("mean", mean, |mean| (-1.0..=1.0).contains(&mean), UNIT_MEAN)?;
         check("std", std, |std| (1e-6..=1.0).contains(&std), UNIT_STD)?;
-        Ok(Self::of_levels(mean.map(|mean| mean * 255.0), std.map(|std| std * 255.0)))
+        Ok(Self::of_levels(mean.iter().map(|mean| mean * 255.0), std.iter().map(|std| std * 255.0)))
     }
 
     /// Builds the op from the means and standard deviations that FFCV's `NormalizeImage` takes: those of
@@ -100,24 +106,26 @@ impl Normalize {
     /// # Errors
     ///
     /// If a mean is not in `-1e6..=1e6`, or a standard deviation is not in `1.0..=1e6`, or all means are
-    /// fractions between 0 and 1: constants of pixels in 0..=1 are those of [`unit`](Self::unit).
-    pub fn levels(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
+    /// fractions between 0 and 1: constants of pixels in 0..=1 are those of [`unit`](Self::unit). If there is
+    /// no mean, or not a standard deviation for each mean.
+    pub fn levels(mean: impl AsRef<[f64]>, std: impl AsRef<[f64]>) -> Result<Self, ParamError> {
+        let (mean, std) = pairs(mean.as_ref(), std.as_ref())?;
         let are_fractions = mean.iter().all(|&mean| mean > 0.0 && mean < 1.0);
         let is_level = |mean| !are_fractions && (-1e6..=1e6).contains(&mean);
         check("mean", mean, is_level, LEVEL_MEAN)?;
         check("std", std, |std| (1.0..=1e6).contains(&std), LEVEL_STD)?;
-        Ok(Self::of_levels(mean, std))
+        Ok(Self::of_levels(mean.iter().copied(), std.iter().copied()))
     }
 
-    fn of_levels(mean: [f64; 3], std: [f64; 3]) -> Self {
-        Self { channels: std::array::from_fn(|c| Channel::new(mean[c], std[c])) }
+    fn of_levels(mean: impl Iterator<Item = f64>, std: impl Iterator<Item = f64>) -> Self {
+        Self { channels: mean.zip(std).map(|(mean, std)| Channel::new(mean, std)).collect() }
     }
 
     /// Builds the op with the usual constants of ImageNet: means 0.485, 0.456, 0.406 and standard
     /// deviations 0.229, 0.224, 0.225 of pixels in 0..=1.
     #[must_use]
     pub fn imagenet() -> Self {
-        let of_255 = |share: [f64; 3]| share.map(|s| s * 255.0);
+        let of_255 = |share: [f64; 3]| share.into_iter().map(|s| s * 255.0);
         Self::of_levels(of_255([0.485, 0.456, 0.406]), of_255([0.229, 0.224, 0.225]))
     }
 
@@ -125,7 +133,8 @@ impl Normalize {
     /// deviations 0.2023, 0.1994, 0.201 of pixels in 0..=1.
     #[must_use]
     pub fn cifar10() -> Self {
-        Self::of_levels([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255])
+        let (mean, std) = ([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255]);
+        Self::of_levels(mean.into_iter(), std.into_iter())
     }
 }
 
@@ -138,14 +147,31 @@ const LEVEL_MEAN: &str = "that of pixels in 0..=255, at most 1e6 \
 const LEVEL_STD: &str =
     "1..=1e6, of pixels in 0..=255 (for pixels in 0..=1: Normalize::unit, or scale = \"unit\")";
 
+/// Returns the means and the standard deviations, if there is one of each for each channel.
+fn pairs<'a>(mean: &'a [f64], std: &'a [f64]) -> Result<(&'a [f64], &'a [f64]), ParamError> {
+    if mean.is_empty() || mean.len() > usize::from(u16::MAX) {
+        return Err(ParamError::new(
+            "Normalize",
+            "mean",
+            format!("{mean:?}"),
+            "1 to 65535 numbers",
+        ));
+    }
+    if mean.len() != std.len() {
+        let (found, expected) = (format!("{std:?}"), "as many numbers as mean");
+        return Err(ParamError::new("Normalize", "std", found, expected));
+    }
+    Ok((mean, std))
+}
+
 /// Returns an error about the first number that is not accepted.
 fn check(
     param: &'static str,
-    numbers: [f64; 3],
+    numbers: &[f64],
     is_accepted: impl Fn(f64) -> bool,
     expected: &'static str,
 ) -> Result<(), ParamError> {
-    match numbers.into_iter().find(|&number| !is_accepted(number)) {
+    match numbers.iter().find(|number| !is_accepted(**number)) {
         None => Ok(()),
         Some(found) => Err(ParamError::new("Normalize", param, found, expected)),
     }
@@ -171,6 +197,15 @@ impl Op for Normalize {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         match input {
+            Type::Image(image)
+                if ![1, usize::from(image.channels)].contains(&self.channels.len()) =>
+            {
+                Err(TypeError {
+                    op: self.name(),
+                    expected: "an image with as many channels as mean and std have numbers (one number is for all)",
+                    found: input.to_string(),
+                })
+            }
             Type::Image(image) if matches!(image.dtype, DType::U8 | DType::F32) => {
                 on_image(self.name(), input, |image| crate::op::ImageType {
                     dtype: DType::F32,
@@ -195,21 +230,22 @@ impl PixelOp for Normalize {
         true
     }
 
-    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
-        Some(self.channels.map(|Channel { m1, s1, s0, bias }| [m1, s1, s0, bias]))
+    fn normalizes(&self) -> Option<Vec<[f32; 4]>> {
+        let numbers = |&Channel { m1, s1, s0, bias }: &Channel| [m1, s1, s0, bias];
+        Some(self.channels.iter().map(numbers).collect())
     }
 
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|c| {
-            let Channel { m1, s1, s0, bias } = self.channels[c];
-            let d = pixel[c] - m1;
-            d.mul_add(s1, d.mul_add(s0, bias))
-        })
+    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+        for (v, channel) in pixel.iter_mut().zip(self.channels.iter().cycle()) {
+            let Channel { m1, s1, s0, bias } = *channel;
+            let d = *v - m1;
+            *v = d.mul_add(s1, d.mul_add(s0, bias));
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
-            let Channel { m1, s1, s0, bias } = self.channels[c];
+            let Channel { m1, s1, s0, bias } = self.channels[c % self.channels.len()];
             let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
             let d = e.sub(v, m1);
             let low = e.fma(d, s0, bias);
@@ -219,7 +255,7 @@ impl PixelOp for Normalize {
 }
 
 /// Builds the op from constants of one scale.
-type FromConstants = fn([f64; 3], [f64; 3]) -> Result<Normalize, ParamError>;
+type FromConstants = fn(Vec<f64>, Vec<f64>) -> Result<Normalize, ParamError>;
 
 const SCALES: [(&str, FromConstants); 2] =
     [("unit", Normalize::unit), ("levels", Normalize::levels)];
@@ -234,13 +270,13 @@ impl Normalize {
                 "mean",
                 ParamKind::Channels,
                 ParamValue::Floats(&[0.485, 0.456, 0.406]),
-                "the channels' means, of pixels in 0..=1; the example is ImageNet's",
+                "the mean of each channel, or one for all, of pixels in 0..=1; the example is ImageNet's",
             ),
             required(
                 "std",
                 ParamKind::Channels,
                 ParamValue::Floats(&[0.229, 0.224, 0.225]),
-                "the channels' standard deviations, of the same pixels",
+                "the standard deviations of the same pixels",
             ),
             with_default(
                 "scale",
@@ -252,7 +288,7 @@ impl Normalize {
         aliases: &[],
         build: |args| {
             let scale = args.choice("scale", &SCALES)?;
-            Ok(built(scale(args.channels("mean")?, args.channels("std")?)?))
+            Ok(built(scale(args.floats("mean")?, args.floats("std")?)?))
         },
         recipes: Recipes::Drawn(&[Recipe {
             name: "Normalize",
@@ -266,6 +302,7 @@ impl Normalize {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     /// Returns how many of the 768 values differ from the table. Each difference is one unit in the
@@ -274,7 +311,7 @@ mod tests {
         let op = Normalize::levels(mean, std).unwrap();
         let mut count = 0;
         for v in 0..=255u8 {
-            let got = op.eval(&Eval::new(NumberRule::Fused, &[]), [f32::from(v); 3]);
+            let got = evaluated(&op, &Eval::new(NumberRule::Fused, &[]), [f32::from(v); 3]);
             for c in 0..3 {
                 let want = ((f64::from(v) - mean[c]) / std[c]) as f32;
                 let off = got[c].to_bits().abs_diff(want.to_bits());

@@ -19,7 +19,7 @@
 //! | batch    | `Lambda::batch`                   |                         | none: changes finished batches    |
 
 use crate::author::{BoxError, Emit, GeometryStep, Pixels, Rng, RowMix};
-use crate::shape::{Layout, Window};
+use crate::shape::{Layout, MAX_CHANNELS, Window};
 use crate::{DType, Device, Ops, Size, TypeError};
 use std::fmt;
 use std::sync::Arc;
@@ -74,13 +74,16 @@ impl fmt::Display for Dim {
     }
 }
 
-/// An image between two ops: RGB, `[height, width, 3]` or `[3, height, width]`.
+/// An image between two ops: `[height, width, channels]` or `[channels, height, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageType {
     /// Rows.
     pub height: Dim,
     /// Columns.
     pub width: Dim,
+    /// Channels: 1 (gray, or the class numbers of a mask), 2 (gray and alpha), 3 (red, green and blue) or
+    /// 4 (and alpha).
+    pub channels: u16,
     /// Type of an element.
     pub dtype: DType,
     /// The order of the axes: channels last or channels first.
@@ -88,10 +91,16 @@ pub struct ImageType {
 }
 
 impl ImageType {
-    /// A decoded image: u8, channels last.
+    /// A decoded image: RGB, u8, channels last.
     #[must_use]
     pub const fn decoded(height: Dim, width: Dim) -> Self {
-        Self { height, width, dtype: DType::U8, layout: Layout::ChannelsLast }
+        Self { height, width, channels: 3, dtype: DType::U8, layout: Layout::ChannelsLast }
+    }
+
+    /// Returns this type with another number of channels.
+    #[must_use]
+    pub const fn with_channels(self, channels: u16) -> Self {
+        Self { channels, ..self }
     }
 
     /// Returns this type with another size.
@@ -107,10 +116,17 @@ impl ImageType {
     }
 }
 
+/// RGB images of one size.
+impl From<Size> for ImageType {
+    fn from(size: Size) -> Self {
+        Self::decoded(Dim::fixed(size.height), Dim::fixed(size.width))
+    }
+}
+
 /// The type of a value between two ops.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// An RGB image.
+    /// An image.
     Image(ImageType),
     /// Numbers of a fixed shape: labels, arrays.
     Tensor {
@@ -125,9 +141,11 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(i) if i.layout == Layout::ChannelsFirst => {
-                write!(f, "a {} image [3, {}, {}]", i.dtype, i.height, i.width)
+                write!(f, "a {} image [{}, {}, {}]", i.dtype, i.channels, i.height, i.width)
             }
-            Self::Image(i) => write!(f, "a {} image [{}, {}, 3]", i.dtype, i.height, i.width),
+            Self::Image(i) => {
+                write!(f, "a {} image [{}, {}, {}]", i.dtype, i.height, i.width, i.channels)
+            }
             Self::Tensor { dtype, shape } if shape.is_empty() => {
                 write!(f, "one {dtype} per sample")
             }
@@ -221,7 +239,8 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
     }
 
     /// Returns the colour that fills areas outside the image, given the input type; `None` if no
-    /// such area can appear, or if the op produces its own rows.
+    /// such area can appear, or if the op produces its own rows. For an image that is not RGB, its three
+    /// numbers must be equal.
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let _ = input;
         None
@@ -298,10 +317,10 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns `m1, s1, s0, bias` for each channel if the op is `fma(d, s1, fma(d, s0, bias))` with
-    /// `d = v - m1`. If it is the only op that changes the values, a row function may compute it
-    /// while it stores them.
-    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+    /// Returns `m1, s1, s0, bias` for each channel, or once for all channels, if the op is
+    /// `fma(d, s1, fma(d, s0, bias))` with `d = v - m1`. If it is the only op that changes the values, a
+    /// row function may compute it while it stores them.
+    fn normalizes(&self) -> Option<Vec<[f32; 4]>> {
         None
     }
 
@@ -317,7 +336,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the rows of a matrix, each with its constant last, if the op is
+    /// Returns the rows of a matrix for RGB images, each with its constant last, if the op is
     /// `clamp(matrix * pixel)` except for rounding. Consecutive ops of this form may be merged into
     /// one under [`NumberRule::Relaxed`].
     fn matrix(&self, params: &[f32]) -> Option<[[f32; 4]; 3]> {
@@ -325,21 +344,28 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The definition of the op: maps one pixel to one pixel. The values of a u8 image are whole
-    /// numbers under [`NumberRule::Exact`]: see [`apply_rule`](crate::author::apply_rule).
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
+    /// The definition of the op: replaces the values of one pixel, one for each channel. The values of a
+    /// u8 image are whole numbers under [`NumberRule::Exact`]: see
+    /// [`apply_rule`](crate::author::apply_rule).
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]);
 
     /// Records the same computation for four pixels at a time, as instructions. It is called once,
     /// when a list is planned, and kernels with equal recordings are shared: everything that
-    /// differs from sample to sample must be a parameter.
+    /// differs from sample to sample must be a parameter. The result has as many channels as `pixels`.
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels;
 }
 
-/// The new value of each level, for each channel.
-pub type LevelTable = [[f32; 256]; 3];
+/// The new value of each level of one channel.
+pub type LevelTable = [f32; 256];
 
-/// The number of times each level occurs in each channel of an image.
-pub type Histogram = [[u32; 256]; 3];
+/// The number of times each level occurs in one channel of an image.
+pub type Histogram = [u32; 256];
+
+/// The tables of an image's channels; those of channels that the image does not have are not used.
+pub type LevelTables = [LevelTable; MAX_CHANNELS];
+
+/// The histograms of an image's channels; those of channels that the image does not have are zeros.
+pub type Histograms = [Histogram; MAX_CHANNELS];
 
 /// An op that looks values up: each value is rounded half to even to a level and replaced by its
 /// channel's table entry for that level.
@@ -373,10 +399,16 @@ pub trait TableOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The definition of the op: writes the table to `out`. `histogram` is all zeros unless
-    /// [`needs_histogram`](Self::needs_histogram). Table values must be in `0.0..=255.0`, and whole
-    /// under [`NumberRule::Exact`].
-    fn table(&self, rule: NumberRule, params: &[f32], histogram: &Histogram, out: &mut LevelTable);
+    /// The definition of the op: writes the table of each channel to `out`, which has as many entries as
+    /// `histograms`. These are all zeros unless [`needs_histogram`](Self::needs_histogram). Table values
+    /// must be in `0.0..=255.0`, and whole under [`NumberRule::Exact`].
+    fn table(
+        &self,
+        rule: NumberRule,
+        params: &[f32],
+        histograms: &[Histogram],
+        out: &mut [LevelTable],
+    );
 }
 
 /// An op made of other ops, some of which run for a sample.
@@ -411,7 +443,8 @@ pub trait RegionOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the colour, in the units of the values that it overwrites.
+    /// Returns the colour, in the units of the values that it overwrites. For an image that is not RGB, its
+    /// three numbers must be equal.
     fn fill(&self) -> [f32; 3];
 }
 
@@ -425,7 +458,7 @@ pub trait HostOp: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Changes the image in place: `[height, width, 3]`.
+    /// Changes the image in place: `[height, width, channels]`.
     ///
     /// # Errors
     ///
@@ -439,7 +472,7 @@ pub trait HostOp: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Writes the new image, `[height, width, 3]` of [`output_size`](Self::output_size), to `out`, which
+    /// Writes the new image, `[height, width, channels]` of [`output_size`](Self::output_size), to `out`, which
     /// is black. `host` has the size of the old one.
     ///
     /// # Errors
@@ -465,6 +498,8 @@ pub struct HostSample<'a> {
     pub epoch: u32,
     /// The image's size.
     pub size: Size,
+    /// The image's channels: 3 for RGB.
+    pub channels: usize,
     /// The op's own generator for this sample: the only source of randomness it should have.
     pub rng: &'a mut Rng,
 }
@@ -603,6 +638,17 @@ pub struct HostRows<'a> {
     pub rng: &'a mut Rng,
 }
 
+/// Returns what an op makes of a pixel.
+#[cfg(test)]
+pub(crate) fn evaluated<const C: usize>(
+    op: &dyn PixelOp,
+    cx: &Eval<'_>,
+    mut pixel: [f32; C],
+) -> [f32; C] {
+    op.eval(cx, &mut pixel);
+    pixel
+}
+
 /// Returns the type of a u8 image after `change`, and an error for any other input.
 pub(crate) fn on_u8_image(
     op: &'static str,
@@ -616,6 +662,34 @@ pub(crate) fn on_u8_image(
             expected: "a u8 image (put it before Normalize and Convert)",
             found: found.to_string(),
         }),
+    }
+}
+
+/// Returns the type of a u8 image whose colours an op changes, and an error for any other input. An image of
+/// one channel has no colours, and stays as it is.
+pub(crate) fn on_colors(op: &'static str, input: &Type) -> Result<Type, TypeError> {
+    match on_u8_image(op, input, |image| image)? {
+        Type::Image(ImageType { channels: 1 | 3, .. }) => Ok(input.clone()),
+        found => Err(TypeError {
+            op,
+            expected: "an image of 3 channels, or of 1",
+            found: found.to_string(),
+        }),
+    }
+}
+
+/// Returns true for an image without colours: one of one channel.
+pub(crate) fn is_gray(input: &Type) -> bool {
+    matches!(input, Type::Image(ImageType { channels: 1, .. }))
+}
+
+/// Returns the type of a u8 RGB image, and an error for any other input.
+pub(crate) fn on_rgb(op: &'static str, input: &Type) -> Result<Type, TypeError> {
+    match on_u8_image(op, input, |image| image)? {
+        Type::Image(ImageType { channels: 3, .. }) => Ok(input.clone()),
+        found => {
+            Err(TypeError { op, expected: "an image of 3 channels", found: found.to_string() })
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::{is_gray, on_colors, on_rgb};
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
     with_default,
@@ -60,7 +60,7 @@ impl Op for PermuteChannels {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_rgb(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -77,12 +77,14 @@ impl PixelOp for PermuteChannels {
         Some(self.permutation.map(unit_row))
     }
 
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        self.permutation.map(|from| pixel[from])
+    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+        let old: [f32; 3] = [pixel[0], pixel[1], pixel[2]];
+        pixel.copy_from_slice(&self.permutation.map(|from| old[from]));
     }
 
     fn emit(&self, _: &mut Emit, pixels: Pixels) -> Pixels {
-        Pixels { channels: self.permutation.map(|from| pixels.channels[from]) }
+        let Some(old) = pixels.rgb() else { return pixels };
+        Pixels::from(self.permutation.map(|from| old[from]))
     }
 }
 
@@ -155,15 +157,15 @@ impl Op for RandomChannelPermutation {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
     }
 
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.p == 0.0 || is_gray(input)
     }
 }
 
@@ -187,15 +189,15 @@ impl PixelOp for RandomChannelPermutation {
         Some(std::array::from_fn(|c| [params[3 * c], params[3 * c + 1], params[3 * c + 2], 0.0]))
     }
 
-    fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|c| {
-            let row = &cx.params[3 * c..3 * c + 3];
-            b.mul_add(row[2], g.mul_add(row[1], r * row[0]))
-        })
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        let [r, g, b] = *pixel else { return };
+        for (v, row) in pixel.iter_mut().zip(cx.params.chunks_exact(3)) {
+            *v = b.mul_add(row[2], g.mul_add(row[1], r * row[0]));
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let [r, g, b] = pixels.channels;
+        let Some([r, g, b]) = pixels.rgb() else { return pixels };
         e.each(pixels, |e, c, _| {
             let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|param| e.param(param));
             let sum = e.mul(r, row[0]);
@@ -259,6 +261,7 @@ impl RandomChannelPermutation {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     const PIXEL: [f32; 3] = [10.25, 200.0, 77.0];
@@ -267,7 +270,7 @@ mod tests {
     fn as_torchvision_permutes() {
         let op = PermuteChannels::new([2, 0, 1]).unwrap();
         let cx = Eval::new(NumberRule::Exact, &[]);
-        assert_eq!(op.eval(&cx, [10.0, 200.0, 77.0]), [77.0, 10.0, 200.0]);
+        assert_eq!(evaluated(&op, &cx, [10.0, 200.0, 77.0]), [77.0, 10.0, 200.0]);
         for bad in [[0, 0, 1], [1, 2, 3]] {
             assert!(PermuteChannels::new(bad).is_err());
         }
@@ -277,7 +280,7 @@ mod tests {
         let op = RandomChannelPermutation::new().p(p).unwrap();
         let mut params = [9.0; 9];
         op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
-        op.eval(&Eval::new(NumberRule::Fused, &params), PIXEL)
+        evaluated(&op, &Eval::new(NumberRule::Fused, &params), PIXEL)
     }
 
     #[test]

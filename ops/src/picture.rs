@@ -1,16 +1,18 @@
-//! The oracle's image: an array of pixels, each of three `f32`.
+//! The oracle's image: an array of pixels, each of an `f32` a channel.
 
 use crate::author::GeometryStep;
 use crate::memory::NoMemory;
 use crate::rows::byte;
 use crate::shape::{ImageView, Window};
 use crate::{Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
+use std::slice::{ChunksExact, ChunksExactMut};
 
-/// An image of `[f32; 3]` pixels, row by row.
+/// An image of `f32` values, channels last, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatImage {
     size: Size,
-    pixels: Vec<[f32; 3]>,
+    channels: usize,
+    values: Vec<f32>,
 }
 
 impl FloatImage {
@@ -18,19 +20,20 @@ impl FloatImage {
     ///
     /// # Errors
     ///
-    /// If there is not enough memory: 12 bytes a pixel.
+    /// If there is not enough memory: 4 bytes a value.
     pub fn from_view(view: &ImageView<'_>) -> Result<Self, NoMemory> {
         let size = view.size();
-        let rows = (0..size.height).map(|y| view.row(y));
-        let pixels = rows.flat_map(|row| row.chunks_exact(3));
-        Self::collect(size, pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)))
+        let mut image = Self::empty(size, view.channels())?;
+        for y in 0..size.height {
+            image.values.extend(view.row(y).iter().copied().map(f32::from));
+        }
+        Ok(image)
     }
 
-    /// Builds an image from pixels in row order.
-    fn collect(size: Size, pixels: impl Iterator<Item = [f32; 3]>) -> Result<Self, NoMemory> {
-        let mut collected = memory::with_capacity(size.pixels() as usize, "an f32 image")?;
-        collected.extend(pixels);
-        Ok(Self { size, pixels: collected })
+    /// Returns an image whose values are yet to be appended.
+    fn empty(size: Size, channels: usize) -> Result<Self, NoMemory> {
+        let count = size.pixels() as usize * channels;
+        Ok(Self { size, channels, values: memory::with_capacity(count, "an f32 image")? })
     }
 
     /// Returns a copy of the image.
@@ -39,7 +42,9 @@ impl FloatImage {
     ///
     /// If there is not enough memory.
     pub fn copied(&self) -> Result<Self, NoMemory> {
-        Self::collect(self.size, self.pixels.iter().copied())
+        let mut copy = Self::empty(self.size, self.channels)?;
+        copy.values.extend_from_slice(&self.values);
+        Ok(copy)
     }
 
     /// Returns the image after `change` has run on its pixels as u8.
@@ -53,8 +58,7 @@ impl FloatImage {
     ) -> Result<Self, E> {
         let mut bytes = self.to_u8()?;
         change(&mut bytes)?;
-        let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
-        Ok(Self::from_view(&view)?)
+        Ok(Self::from_view(&packed(&bytes, self.size, self.channels))?)
     }
 
     /// Returns the height and width.
@@ -63,15 +67,27 @@ impl FloatImage {
         self.size
     }
 
-    /// The pixels, row by row.
+    /// Returns the number of values of a pixel.
     #[must_use]
-    pub fn pixels(&self) -> &[[f32; 3]] {
-        &self.pixels
+    pub const fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// The values, pixel by pixel, row by row.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        &self.values
     }
 
     /// The pixels, row by row.
-    pub fn pixels_mut(&mut self) -> &mut [[f32; 3]] {
-        &mut self.pixels
+    #[must_use]
+    pub fn pixels(&self) -> ChunksExact<'_, f32> {
+        self.values.chunks_exact(self.channels)
+    }
+
+    /// The pixels, row by row.
+    pub fn pixels_mut(&mut self) -> ChunksExactMut<'_, f32> {
+        self.values.chunks_exact_mut(self.channels)
     }
 
     /// Returns the image after one geometry step, under a rounding rule.
@@ -82,12 +98,15 @@ impl FloatImage {
     pub fn moved(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
         let Size { height, width } = self.size;
         match *motion {
-            GeometryStep::CropPad { top, left, size, fill } => self.gathered(size, |y, x| {
-                let (y, x) = (i64::from(y) + i64::from(top), i64::from(x) + i64::from(left));
-                let inside =
-                    (0..i64::from(height)).contains(&y) && (0..i64::from(width)).contains(&x);
-                if inside { self.at(y as u32, x as u32) } else { fill.map(f32::from) }
-            }),
+            GeometryStep::CropPad { top, left, size, fill } => {
+                let fill = self.filled(fill.map(f32::from));
+                self.gathered(size, |y, x| {
+                    let (y, x) = (i64::from(y) + i64::from(top), i64::from(x) + i64::from(left));
+                    let inside =
+                        (0..i64::from(height)).contains(&y) && (0..i64::from(width)).contains(&x);
+                    if inside { self.at(y as u32, x as u32) } else { &fill }
+                })
+            }
             GeometryStep::FlipHorizontal => {
                 self.gathered(self.size, |y, x| self.at(y, width - 1 - x))
             }
@@ -110,13 +129,14 @@ impl FloatImage {
             (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x)
         };
-        self.gathered(self.size, |y, x| if covers(y, x) { fill } else { self.at(y, x) })
+        let fill = self.filled(fill);
+        self.gathered(self.size, |y, x| if covers(y, x) { &fill } else { self.at(y, x) })
     }
 
     /// Clamps all values to 0..=255 and rounds them half to even.
     pub fn round(&mut self) {
-        for pixel in &mut self.pixels {
-            *pixel = pixel.map(|v| f32::from(to_u8(v)));
+        for value in &mut self.values {
+            *value = f32::from(to_u8(*value));
         }
     }
 
@@ -126,18 +146,31 @@ impl FloatImage {
     ///
     /// If there is not enough memory.
     pub fn to_u8(&self) -> Result<Vec<u8>, NoMemory> {
-        let mut bytes = memory::with_capacity(3 * self.pixels.len(), "a picture")?;
-        bytes.extend(self.pixels.iter().flatten().map(|&v| to_u8(v)));
+        let mut bytes = memory::with_capacity(self.values.len(), "a picture")?;
+        bytes.extend(self.values.iter().map(|&v| to_u8(v)));
         Ok(bytes)
     }
 
-    fn at(&self, y: u32, x: u32) -> [f32; 3] {
-        self.pixels[y as usize * self.size.width as usize + x as usize]
+    fn at(&self, y: u32, x: u32) -> &[f32] {
+        let first = (y as usize * self.size.width as usize + x as usize) * self.channels;
+        &self.values[first..first + self.channels]
     }
 
-    fn gathered(&self, size: Size, pixel: impl Fn(u32, u32) -> [f32; 3]) -> Result<Self, NoMemory> {
-        let positions = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-        Self::collect(size, positions.map(|(y, x)| pixel(y, x)))
+    /// Returns a pixel of a colour.
+    fn filled(&self, fill: [f32; 3]) -> Vec<f32> {
+        (0..self.channels).map(|c| channel_of(fill, c)).collect()
+    }
+
+    fn gathered<'p>(
+        &'p self,
+        size: Size,
+        pixel: impl Fn(u32, u32) -> &'p [f32],
+    ) -> Result<Self, NoMemory> {
+        let mut image = Self::empty(size, self.channels)?;
+        for y in 0..size.height {
+            (0..size.width).for_each(|x| image.values.extend_from_slice(pixel(y, x)));
+        }
+        Ok(image)
     }
 
     /// Returns the image after a step that produces its own rows.
@@ -147,9 +180,9 @@ impl FloatImage {
         rule: NumberRule,
     ) -> Result<Self, NoMemory> {
         let bytes = self.to_u8()?;
-        let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
+        let view = packed(&bytes, self.size, self.channels);
         let size = geometry_step::output(motion, self.size);
-        memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm allocates this much
+        memory::probe(self.channels * size.pixels() as usize, "a picture")?; // each arm allocates this much
         let pixels =
             match *motion {
                 GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
@@ -161,9 +194,19 @@ impl FloatImage {
                 _ => geometry_step::row_filter(motion)
                     .map_or_else(Vec::new, |filter| filter.eval(&view)),
             };
-        let view = ImageView::packed(&pixels, size).expect("3 bytes a pixel were made");
-        Self::from_view(&view)
+        Self::from_view(&packed(&pixels, size, self.channels))
     }
+}
+
+/// Returns the view of an image that was made for this size and these channels.
+fn packed(bytes: &[u8], size: Size, channels: usize) -> ImageView<'_> {
+    ImageView::packed_channels(bytes, size, channels).expect("every pixel was made")
+}
+
+/// Returns the value of channel `c` in a colour of three numbers, which are equal unless the image is RGB.
+#[must_use]
+pub fn channel_of<T: Copy>(colour: [T; 3], c: usize) -> T {
+    if c < 3 { colour[c] } else { colour[0] }
 }
 
 /// Converts a value to u8: clamped to 0..=255, then rounded half to even.

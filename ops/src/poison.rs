@@ -1,7 +1,7 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
 use crate::author::{BoxError, HostOp, Op, OpClass, Type};
-use crate::op::on_u8_image;
+use crate::op::on_rgb;
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -96,7 +96,7 @@ impl Op for Poison {
                 expected: "an image of its mask's size",
                 found: input.to_string(),
             }),
-            _ => on_u8_image(self.name(), input, |image| image),
+            _ => on_rgb(self.name(), input),
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let poison = Poison::new(Size::new(1, 2), &mask, &[0.5, 1.0], [4]).unwrap();
         let mut pixels = [11, 50, 255, 1, 2, 3];
         let rng = &mut SampleKey::new(0, 0, 4).op(0);
-        let host = HostSample { sample: 4, epoch: 0, size: Size::new(1, 2), rng };
+        let host = HostSample { sample: 4, epoch: 0, size: Size::new(1, 2), channels: 3, rng };
         poison.apply(host, &mut pixels).unwrap();
         assert_eq!(pixels, [105, 75, 255, 200, 100, 255]);
         assert!(poison.applies_to(4) && !poison.applies_to(3));

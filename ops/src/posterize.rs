@@ -103,8 +103,10 @@ impl PixelOp for RandomPosterize {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| (v * cx.params[0]).floor() * cx.params[1])
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for v in pixel {
+            *v = (*v * cx.params[0]).floor() * cx.params[1];
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -137,13 +139,14 @@ impl RandomPosterize {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomPosterize::new(bits).unwrap().p(p).unwrap();
         let mut params = [0.0; 2];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
-        op.eval(&Eval::new(NumberRule::Fused, &params), pixel)
+        evaluated(&op, &Eval::new(NumberRule::Fused, &params), pixel)
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! recorded.
 //!
 //! ```text
-//! values:        red, green, blue [, row, column], then the results of each instruction in order
+//! values:        each channel [, row, column], then the results of each instruction in order
 //! instruction:   operation, and the indices of its operands among the values
-//! program:       instructions, and the three values that are the resulting pixel
+//! program:       instructions, and the values that are the resulting pixel, one for each channel
 //! ```
 //!
 //! No instruction has an address, a store, a call or a backward jump, and a parameter of the sample is named
@@ -16,7 +16,10 @@
 //! Two equal programs compile to the same code, so kernels are shared by equal programs.
 
 use crate::NumberRule;
-use crate::author::{Emit, F32x4, Pixels};
+use crate::author::{Emit, Pixels};
+use crate::shape::MAX_CHANNELS;
+use std::fmt;
+use std::ops::Deref;
 
 /// One step of a [`Program`]. Operands are indices of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,13 +48,43 @@ pub enum Instruction {
         /// The mask.
         mask: u32,
         /// The results of `End` if the instructions did not run.
-        otherwise: [u32; 3],
+        otherwise: ChannelValues,
     },
-    /// Ends the branch of the last `Begin`. `End` has three results.
+    /// Ends the branch of the last `Begin`. `End` has a result for each channel.
     End {
         /// The results if the instructions ran.
-        changed: [u32; 3],
+        changed: ChannelValues,
     },
+}
+
+/// The indices of values, one for each channel: 1 to 4.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChannelValues {
+    values: [u32; MAX_CHANNELS],
+    count: u8,
+}
+
+impl ChannelValues {
+    /// Holds up to four indices.
+    pub(crate) fn new(indices: &[u32]) -> Self {
+        let mut values = [0; MAX_CHANNELS];
+        values[..indices.len()].copy_from_slice(indices);
+        Self { values, count: indices.len() as u8 }
+    }
+}
+
+impl Deref for ChannelValues {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.values[..usize::from(self.count)]
+    }
+}
+
+impl fmt::Debug for ChannelValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
 }
 
 /// An operation on one vector.
@@ -134,13 +167,22 @@ pub struct Grant {
     pub param_count: usize,
     /// Whether the op may use the position of a pixel.
     pub uses_position: bool,
+    /// The number of channels of its images: 1 to 4.
+    pub channels: usize,
+}
+
+impl Grant {
+    /// Returns the number of values that are defined before the first instruction.
+    pub(crate) const fn inputs(&self) -> u32 {
+        self.channels as u32 + if self.uses_position { 2 } else { 0 }
+    }
 }
 
 /// The code of a pixel op, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
     instructions: Vec<Instruction>,
-    outputs: [u32; 3],
+    outputs: ChannelValues,
     param_count: usize,
     uses_position: bool,
 }
@@ -174,6 +216,14 @@ pub enum ProgramError {
     /// A `where_any` that did not return.
     #[error("its `emit` begins a `where_any` that does not return")]
     Open,
+    /// A result of another number of channels.
+    #[error("its `emit` gets {channels} channel(s) and returns {found}")]
+    Channels {
+        /// The channels of the pixels that it gets.
+        channels: usize,
+        /// The channels of the pixels that it returns.
+        found: usize,
+    },
 }
 
 impl Instruction {
@@ -182,7 +232,7 @@ impl Instruction {
     pub const fn results(&self) -> u32 {
         match self {
             Self::Begin { .. } => 0,
-            Self::End { .. } => 3,
+            Self::End { changed } => changed.count as u32,
             _ => 1,
         }
     }
@@ -191,11 +241,6 @@ impl Instruction {
 impl Program {
     /// The maximum number of instructions of a program: far more than any op needs.
     pub const MAX_INSTRUCTIONS: usize = 1 << 16;
-
-    /// Returns the number of values that are defined before the first instruction.
-    pub(crate) const fn inputs(uses_position: bool) -> u32 {
-        if uses_position { 5 } else { 3 }
-    }
 
     /// Records the instructions of `emit` and checks them.
     ///
@@ -210,15 +255,13 @@ impl Program {
         grant: Grant,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Self, ProgramError> {
-        let mut e = Emit::new(grant.rule, grant.uses_position);
-        let pixels = emit(&mut e, Pixels { channels: [0, 1, 2].map(F32x4) });
-        let program = Self {
-            instructions: e.into_instructions(),
-            outputs: pixels.channels.map(|channel| channel.0),
-            param_count: grant.param_count,
-            uses_position: grant.uses_position,
-        };
-        program.check()?;
+        let Grant { channels, param_count, uses_position, .. } = grant;
+        let inputs: Vec<u32> = (0..).take(channels).collect();
+        let mut e = Emit::new(grant);
+        let pixels = emit(&mut e, Pixels::of_values(&inputs));
+        let instructions = e.into_instructions();
+        let program = Self { instructions, outputs: pixels.values(), param_count, uses_position };
+        program.check(channels)?;
         Ok(program)
     }
 
@@ -228,10 +271,10 @@ impl Program {
         &self.instructions
     }
 
-    /// Returns the indices of the values that are the resulting red, green and blue.
+    /// Returns the index of the value that is the result for each channel.
     #[must_use]
-    pub fn outputs(&self) -> [u32; 3] {
-        self.outputs
+    pub fn outputs(&self) -> &[u32] {
+        &self.outputs
     }
 
     /// Returns the number of parameters that the program may read.
@@ -247,8 +290,8 @@ impl Program {
         self.uses_position
     }
 
-    fn check(&self) -> Result<(), ProgramError> {
-        let mut values = Values { kinds: vec![Some(Kind::Float); 3], open: vec![] };
+    fn check(&self, channels: usize) -> Result<(), ProgramError> {
+        let mut values = Values { kinds: vec![Some(Kind::Float); channels], open: vec![] };
         if self.uses_position {
             values.kinds.extend([Some(Kind::Word); 2]);
         }
@@ -261,8 +304,12 @@ impl Program {
             values.take(*instruction).ok_or(ProgramError::Value { at })?;
         }
         let at = self.instructions.len();
-        values.all(self.outputs, Kind::Float).ok_or(ProgramError::Value { at })?;
-        if values.open.is_empty() { Ok(()) } else { Err(ProgramError::Open) }
+        values.all(&self.outputs, Kind::Float).ok_or(ProgramError::Value { at })?;
+        if !values.open.is_empty() {
+            return Err(ProgramError::Open);
+        }
+        let found = self.outputs.len();
+        if found == channels { Ok(()) } else { Err(ProgramError::Channels { channels, found }) }
     }
 }
 
@@ -270,8 +317,9 @@ impl Program {
 struct Values {
     /// The kind of each value; `None` if the value is no longer visible.
     kinds: Vec<Option<Kind>>,
-    /// For each `Begin` without an `End` so far, the number of values that were defined before it.
-    open: Vec<usize>,
+    /// For each `Begin` without an `End` so far, the number of values that were defined before it, and the
+    /// number of its channels.
+    open: Vec<(usize, usize)>,
 }
 
 impl Values {
@@ -283,37 +331,37 @@ impl Values {
             Instruction::ParamBits(_) | Instruction::SplatI32(_) => self.define(Kind::Word),
             Instruction::Unary(operation, a) => {
                 let [takes, gives] = operation.kinds();
-                self.all([a], takes)?;
+                self.all(&[a], takes)?;
                 self.define(gives);
             }
             Instruction::Binary(operation, operands) => {
                 let [takes, gives] = operation.kinds();
-                self.all(operands, takes)?;
+                self.all(&operands, takes)?;
                 self.define(gives);
             }
             Instruction::Fma(operands) => {
-                self.all(operands, Kind::Float)?;
+                self.all(&operands, Kind::Float)?;
                 self.define(Kind::Float);
             }
             Instruction::Select([mask, a, b]) => {
-                self.all([mask], Kind::Mask)?;
-                self.all([a, b], Kind::Float)?;
+                self.all(&[mask], Kind::Mask)?;
+                self.all(&[a, b], Kind::Float)?;
                 self.define(Kind::Float);
             }
             Instruction::Shift(_, a, _) => {
-                self.all([a], Kind::Word)?;
+                self.all(&[a], Kind::Word)?;
                 self.define(Kind::Word);
             }
             Instruction::Begin { mask, otherwise } => {
-                self.all([mask], Kind::Mask)?;
-                self.all(otherwise, Kind::Float)?;
-                self.open.push(self.kinds.len());
+                self.all(&[mask], Kind::Mask)?;
+                self.all(&otherwise, Kind::Float)?;
+                self.open.push((self.kinds.len(), otherwise.len()));
             }
             Instruction::End { changed } => {
-                self.all(changed, Kind::Float)?;
-                let before = self.open.pop()?;
+                self.all(&changed, Kind::Float)?;
+                let (before, _) = self.open.pop().filter(|(_, count)| *count == changed.len())?;
                 self.kinds[before..].fill(None);
-                self.kinds.extend([Some(Kind::Float); 3]);
+                self.kinds.extend(changed.iter().map(|_| Some(Kind::Float)));
             }
         }
         Some(())
@@ -324,9 +372,9 @@ impl Values {
     }
 
     /// Returns `Some` if all of `values` are visible and of kind `kind`.
-    fn all<const N: usize>(&self, values: [u32; N], kind: Kind) -> Option<()> {
-        let is = |value: u32| self.kinds.get(value as usize) == Some(&Some(kind));
-        values.into_iter().all(is).then_some(())
+    fn all(&self, values: &[u32], kind: Kind) -> Option<()> {
+        let is = |value: &u32| self.kinds.get(*value as usize) == Some(&Some(kind));
+        values.iter().all(is).then_some(())
     }
 }
 
@@ -363,7 +411,8 @@ mod tests {
         param_count: usize,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Program, ProgramError> {
-        Program::record(Grant { rule: NumberRule::Fused, param_count, uses_position: false }, emit)
+        let rule = NumberRule::Fused;
+        Program::record(Grant { rule, param_count, uses_position: false, channels: 3 }, emit)
     }
 
     #[test]
@@ -385,7 +434,7 @@ mod tests {
             add(2),
         ];
         assert_eq!(program.instructions(), said);
-        assert_eq!((program.outputs(), program.param_count()), ([6, 7, 8], 1));
+        assert_eq!((program.outputs(), program.param_count()), (&[6, 7, 8][..], 1));
     }
 
     #[test]
@@ -426,7 +475,7 @@ mod tests {
             pixels
         })
         .unwrap();
-        let error = record(0, |_, _| Pixels { channels: [smuggled.unwrap(); 3] });
+        let error = record(0, |_, _| Pixels::from([smuggled.unwrap(); 3]));
         assert_eq!(error, Err(ProgramError::Value { at: 0 }));
         // A value with the same index is refused too if it is of another kind.
         let error = record(0, |e, pixels| {
@@ -443,13 +492,13 @@ mod tests {
         let leaks = |at_end: bool| {
             record(0, |e, pixels| {
                 let zero = e.splat(0.0);
-                let mask = e.less(pixels.channels[0], zero);
+                let mask = e.less(pixels.channels()[0], zero);
                 let mut inside = zero;
                 let changed = e.where_any(mask, pixels, |e, pixels| {
                     inside = e.splat(7.0);
                     e.each(pixels, |e, _, v| e.add(v, inside))
                 });
-                if at_end { Pixels { channels: [inside; 3] } } else { changed }
+                if at_end { pixels.filled(inside) } else { changed }
             })
         };
         assert!(leaks(false).is_ok());
@@ -460,7 +509,7 @@ mod tests {
     fn a_where_any_that_panics_is_refused() {
         let error = record(0, |e, pixels| {
             let zero = e.splat(0.0);
-            let mask = e.less(pixels.channels[0], zero);
+            let mask = e.less(pixels.channels()[0], zero);
             let panics = || e.where_any(mask, pixels, |_, _| panic!("inside"));
             assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
             pixels
@@ -471,7 +520,8 @@ mod tests {
     /// A recorder that is swapped for another one does not bring its permissions along.
     #[test]
     fn a_recorder_that_is_exchanged_grants_nothing() {
-        let grant = Grant { rule: NumberRule::Fused, param_count: 1 << 24, uses_position: true };
+        let rule = NumberRule::Fused;
+        let grant = Grant { rule, param_count: 1 << 24, uses_position: true, channels: 3 };
         let error = record(1, |outer, pixels| {
             let inner = Program::record(grant, |inner, pixels| {
                 inner.param(1 << 23);

@@ -256,21 +256,20 @@ impl PixelOp for RandomErasing {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let [y, x] = cx.at.map(|coordinate| coordinate as f32);
         let in_row = cx.params[TOP] < y && y < cx.params[BOTTOM];
         let in_column = cx.params[LEFT] < x && x < cx.params[RIGHT];
         if in_row && in_column {
-            noise::normals([cx.params[0], cx.params[1]], cx.at)
-        } else {
-            pixel
+            let normals = noise::normals([cx.params[0], cx.params[1]], cx.at);
+            pixel.copy_from_slice(&normals[..pixel.len()]);
         }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let inside = emit_inside(e);
         e.where_any(inside, pixels, |e, pixels| {
-            let normals = noise::emit_normals(e, 0);
+            let normals = noise::emit_normals(e, 0, pixels);
             e.select_pixels(inside, normals, pixels)
         })
     }
@@ -370,6 +369,7 @@ fn random(rng: &mut Rng) -> Result<RandomErasing, ParamError> {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
     use crate::shape::is_inside;
@@ -446,9 +446,9 @@ mod tests {
             let inside = (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x);
             let cx = Eval { rule: NumberRule::Fused, params: &params, at };
-            let found = op.eval(&cx, [9.0; 3]);
+            let found = evaluated(&op, &cx, [9.0; 4]);
             let normals = noise::normals([params[0], params[1]], at);
-            assert_eq!(found, if inside { normals } else { [9.0; 3] }, "{at:?} of {window:?}");
+            assert_eq!(found, if inside { normals } else { [9.0; 4] }, "{at:?} of {window:?}");
         }
     }
 

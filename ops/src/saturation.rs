@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, clamp, grey};
 use crate::factor::{self, Factor, one_minus};
-use crate::op::on_u8_image;
+use crate::op::{is_gray, on_colors};
 use crate::registry::{COLOR, Golden, OpInfo, Recipe, Recipes, built, recipe};
 use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 
@@ -73,15 +73,15 @@ impl Op for RandomSaturation {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_colors(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
     }
 
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.factor.is_one()
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.factor.is_one() || is_gray(input)
     }
 }
 
@@ -107,20 +107,30 @@ impl PixelOp for RandomSaturation {
         Some([[r + f, g, b, 0.0], [r, g + f, b, 0.0], [r, g, b + f, 0.0]])
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        if pixel.len() == 1 {
+            return;
+        }
         let (factor, rest, grey) = (cx.params[0], cx.params[1], grey(pixel));
         match cx.rule {
             NumberRule::Exact => {
                 let grey = grey.trunc();
-                pixel.map(|v| clamp(grey.mul_add(rest, v * factor)).trunc())
+                for v in pixel {
+                    *v = clamp(grey.mul_add(rest, *v * factor)).trunc();
+                }
             }
             NumberRule::Fused | NumberRule::Relaxed => {
-                pixel.map(|v| clamp(v.mul_add(factor, grey * rest)))
+                for v in pixel {
+                    *v = clamp(v.mul_add(factor, grey * rest));
+                }
             }
         }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+        if pixels.channels().len() == 1 {
+            return pixels;
+        }
         let grey = e.grey(pixels);
         let grey = e.apply_rule(grey);
         let rest = e.param(1);
@@ -153,11 +163,12 @@ impl RandomSaturation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::evaluated;
 
     #[test]
     fn as_torchvision_saturates() {
         let op = RandomSaturation::new(0.5).unwrap().p(1.0).unwrap();
-        let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.5, -0.5]), pixel);
+        let eval = |pixel| evaluated(&op, &Eval::new(NumberRule::Exact, &[1.5, -0.5]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [0.0, 235.0, 51.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 0.0, 148.0]);
     }

@@ -99,8 +99,10 @@ impl PixelOp for RandomSolarize {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| if v < cx.params[0] { v } else { 255.0 - v })
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for v in pixel {
+            *v = if *v < cx.params[0] { *v } else { 255.0 - *v };
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -147,13 +149,14 @@ impl RandomSolarize {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
     use crate::rng::SampleKey;
 
     fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
         let op = RandomSolarize::new(threshold).unwrap().p(p).unwrap();
         let mut params = [0.0];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut params);
-        op.eval(&Eval::new(NumberRule::Exact, &params), pixel)
+        evaluated(&op, &Eval::new(NumberRule::Exact, &params), pixel)
     }
 
     #[test]

@@ -101,12 +101,12 @@ impl PixelOp for SolarizeAdd {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let [add, threshold] = [cx.params[0], cx.params[1]];
-        pixel.map(|v| {
-            let brighter = apply_rule(cx.rule, min(v + add, 255.0));
-            if v < threshold { brighter } else { v }
-        })
+        for v in pixel {
+            let brighter = apply_rule(cx.rule, min(*v + add, 255.0));
+            *v = if *v < threshold { brighter } else { *v };
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -155,14 +155,15 @@ impl SolarizeAdd {
 mod tests {
     use super::*;
     use crate::NumberRule;
+    use crate::op::evaluated;
 
     #[test]
     fn only_what_is_dark_becomes_brighter() {
         let op = SolarizeAdd::new(99.0).unwrap();
         let cx = Eval::new(NumberRule::Exact, &[99.0, 128.0]);
-        assert_eq!(op.eval(&cx, [0.0, 127.0, 128.0]), [99.0, 226.0, 128.0]);
+        assert_eq!(evaluated(&op, &cx, [0.0, 127.0, 128.0]), [99.0, 226.0, 128.0]);
         let cx = Eval::new(NumberRule::Exact, &[200.0, 128.0]);
-        assert_eq!(op.eval(&cx, [0.0, 127.0, 128.0]), [200.0, 255.0, 128.0]);
+        assert_eq!(evaluated(&op, &cx, [0.0, 127.0, 128.0]), [200.0, 255.0, 128.0]);
     }
 
     #[test]

@@ -156,7 +156,7 @@ _CURES = {
 def _of_kind(kind: str, message: str, /, **attributes: object) -> FuseloopError:
     """Makes the exception of a kind; called by the compiled module."""
     made: type[FuseloopError] = _CLASSES.get(kind, FuseloopError)
-    if kind == "io" and attributes.get("sample") is not None:
+    if kind in ("io", "not_found") and attributes.get("sample") is not None:
         made = ReadError
     error = made(message + _CURES.get(kind, ""))
     for name, value in attributes.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import html
+import logging
 import os
 import pickle
 import re
@@ -11,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
@@ -41,6 +42,8 @@ __all__ = [
     "View",
     "Weighted",
 ]
+
+_logger = logging.getLogger("fuseloop")
 
 
 # Arguments
@@ -279,8 +282,10 @@ class Epoch:
             error.epoch, error.batch = self._number, self._taken
             raise
         if batch is None:
+            self._loader._log_damage()
             self._ended = self._last is None
             raise StopIteration
+        self._loader._log_damage(batch)
         batch = self._loader._converted(batch)
         # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
         self._taken += 1
@@ -441,8 +446,9 @@ class Loader:
         **fields: OpList | None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "fields", "__class__")}
-        self._begin(dataset, {**arguments, **fields}, None)
         lists = _outputs(ops, fields, self._own_arguments)
+        views = {name: _with_ops(name, view, None) for name, view in (views or {}).items()}
+        self._begin(dataset, {**arguments, "ops": lists, "views": views}, None)
         self._lists: dict[str, OpList] = {output: ops for output, ops in lists.items() if ops is not None}
         settings: dict[str, Any] = {
             "batch_size": _whole("batch_size", batch_size, 1),
@@ -470,9 +476,7 @@ class Loader:
             "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
             "collate": [(output, vars(how)) for output, how in (collate or {}).items()],
         }
-        for name, view in (views or {}).items():
-            if not isinstance(view, View):
-                raise ConfigError(f"views: {name} is {view!r}, expected fuseloop.View(of, ops)")
+        for name, view in views.items():
             self._lists[name] = view.ops
             settings["views"].append((name, view.of, view.after, _fixed(view.ops)))
         settings["lists"] = [(output, _fixed(ops)) for output, ops in lists.items() if ops is not None]
@@ -524,7 +528,12 @@ class Loader:
     def _build(self) -> None:
         self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
         self._process = os.getpid()
+        # The file may say what happens to damaged samples.
+        self._may_skip = self._pipeline is not None or self._settings.get("on_damaged") != "fail"
+        self._logged: set[int] = set()
         _live.add(self)
+        if self._inner.is_fallback():
+            _logger.info("%s: the device is %s", self._dataset.name, self._inner.device())
 
     def _core(self) -> _fuseloop.Loader:
         """Returns the compiled loader. In a process forked from the loader's own it is built anew: threads do not
@@ -539,6 +548,19 @@ class Loader:
 
     def _converted(self, batch: Batch) -> Any:
         return batch.numpy(copy=True) if self._copy else batch
+
+    def _log_damage(self, batch: Batch | None = None) -> None:
+        """Logs the damaged samples that no earlier batch had."""
+        if not self._may_skip or (batch is not None and not len(batch.skipped) and not len(batch.replaced)):
+            return
+        try:
+            found, _, _ = self._inner.quarantine()
+        except FuseloopError:  # the loader was closed, and its epoch goes on
+            return
+        for sample, epoch, error in found:
+            if sample not in self._logged:
+                self._logged.add(sample)
+                _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, error)
 
     # Iterating
 
@@ -606,16 +628,31 @@ class Loader:
 
     def set_ops(self, output: str, ops: OpList) -> None:
         """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`."""
+        output, ops = self._given_name(output), _copied(ops)
         lists = {**self._lists, output: ops}
         called = {name: Compose(ops(self.next_epoch)) for name, ops in lists.items() if callable(ops)}
         self._core().set_ops(output, _fixed(ops), called)
         self._lists = lists
-        for kept in (self._settings.get("lists", []), self._settings.get("views", [])):
-            for k, item in enumerate(kept):
-                if item[0] == output:
-                    kept[k] = (*item[:-1], _fixed(ops))
-                    return
-        self._settings.setdefault("lists", []).append((output, _fixed(ops)))
+        # What the loader is built of in another process.
+        views = self._arguments.get("views", {})
+        kind = "views" if output in views else "lists"
+        if output in views:
+            self._arguments["views"] = {**views, output: _with_ops(output, views[output], ops)}
+        else:
+            self._arguments["ops"] = {**self._arguments.get("ops", {}), output: ops}
+        kept = self._settings.setdefault(kind, [])
+        for k, item in enumerate(kept):
+            if item[0] == output:
+                kept[k] = (*item[:-1], _fixed(ops))
+                return
+        kept.append((output, _fixed(ops)))
+
+    def _given_name(self, output: str) -> str:
+        """Returns the name by which the arguments have an output: a field has two if the file calls it otherwise."""
+        for name, alias, _, _ in self._core().outputs():
+            if output in (name, alias):
+                return next((given for given in (name, alias) if given in self._lists), output)
+        return output
 
     # State
 
@@ -711,7 +748,7 @@ class Loader:
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in self._core().outputs())
+        return tuple(TensorSpec(name, dtype, tuple(shape)) for name, _, dtype, shape in self._core().outputs())
 
     @property
     def device(self) -> str:
@@ -761,7 +798,10 @@ def _unpickled(kind: type[Loader], arguments: dict[str, Any], pipeline: str | No
     arguments = dict(arguments)
     dataset = arguments.pop("dataset")
     if pipeline is not None:
+        changed = arguments.pop("ops", {})
         loader = kind.from_spec(pipeline, dataset, **arguments)
+        for output, ops in changed.items():
+            loader.set_ops(output, ops)
     else:
         loader = kind(dataset, arguments.pop("batch_size"), **arguments)
     loader.load_state_dict(state)
@@ -776,7 +816,7 @@ _NAMES = frozenset(Loader.__init__.__kwdefaults__ or {}) | {"batch_size"}
 def _outputs(
     ops: Mapping[str, OpList | None] | None, fields: Mapping[str, Any], own: frozenset[str]
 ) -> dict[str, OpList | None]:
-    lists = dict(ops or {})
+    lists = {name: None if value is None else _copied(value) for name, value in (ops or {}).items()}
     for name, value in fields.items():
         if name in lists:
             raise ConfigError(f"the ops of {name} are given twice: in ops and as an argument of their own")
@@ -791,8 +831,20 @@ def _outputs(
             )
             error.hint = near[0] if near else None
             raise error
-        lists[name] = value
+        lists[name] = None if value is None else _copied(value)
     return lists
+
+
+def _copied(ops: OpList) -> OpList:
+    """Returns a list that no change of the caller's reaches, or the function of the epoch."""
+    return ops if callable(ops) else Compose(ops)
+
+
+def _with_ops(name: str, view: Any, ops: OpList | None) -> View:
+    """Returns a copy of a view, with other ops if they are given."""
+    if not isinstance(view, View):
+        raise ConfigError(f"views: {name} is {view!r}, expected fuseloop.View(of, ops)")
+    return replace(view, ops=_copied(view.ops if ops is None else ops))
 
 
 def _fixed(ops: OpList) -> list[Op] | None:

@@ -1,8 +1,9 @@
 //! Batches: their tensors, and what is known of their samples.
 
-use crate::call::Owner;
+use crate::call::{Owner, detached, numpy};
 use crate::errors;
 use crate::tensor::Tensor;
+use fuseloop::SampleId;
 use fuseloop::batch::{SharedBytes, TensorRows, TensorSpec};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -33,10 +34,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.owner.is_forked() {
-            // The pool that the memory returns to has locks that may be held for ever.
-            std::mem::forget(self.lock().take());
-        }
+        // The pool that the memory returns to has locks.
+        let batch = self.batch.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        drop(batch.and_then(|batch| self.owner.unless_forked(batch)));
     }
 }
 
@@ -53,6 +53,10 @@ impl Batch {
     pub(crate) fn new(batch: fuseloop::Batch) -> Self {
         let batch = Mutex::new(Some(Arc::new(batch)));
         Self { shared: Arc::new(Shared { batch, owner: Owner::current() }) }
+    }
+
+    pub(crate) fn get(&self) -> PyResult<Arc<fuseloop::Batch>> {
+        self.shared.get()
     }
 
     fn tensor<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyAny>> {
@@ -72,15 +76,13 @@ impl Batch {
                     total += shape.first().copied().unwrap_or(1);
                     offsets.push(total as i64);
                 }
-                let shape: Vec<usize> =
-                    std::iter::once(total).chain(spec.shape.iter().skip(1).copied()).collect();
+                let shape = with_rows(total, spec.shape.get(1..).unwrap_or_default());
                 let values = Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, 0);
                 let values = Py::new(py, values)?;
                 Ok(Bound::new(py, RaggedTensor { values, offsets })?.into_any())
             }
             TensorRows::Device { .. } => {
-                let shape: Vec<usize> =
-                    std::iter::once(batch.len()).chain(spec.shape.iter().copied()).collect();
+                let shape = with_rows(batch.len(), &spec.shape);
                 let device = batch.device().unwrap_or(0);
                 let tensor = Tensor::on_device(shared(), &spec.name, spec.dtype, &shape, device);
                 Ok(Bound::new(py, tensor)?.into_any())
@@ -93,6 +95,11 @@ impl Batch {
             }
         }
     }
+}
+
+/// Returns the shape of a number of rows, of the shape of one.
+pub(crate) fn with_rows(rows: usize, shape: &[usize]) -> Vec<usize> {
+    [&[rows], shape].concat()
 }
 
 /// Returns where each row starts, in bytes, and its shape, for a tensor whose rows differ.
@@ -135,8 +142,7 @@ impl Batch {
     /// The sample of each row: an array of int64.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let ids: Vec<i64> = self.shared.get()?.ids().iter().map(|id| id.0.cast_signed()).collect();
-        int64(py, &ids)
+        numbers(py, self.shared.get()?.ids().iter().copied())
     }
 
     /// True for each row that counts, and false for one that only pads the batch: an array of bool.
@@ -144,23 +150,19 @@ impl Batch {
     fn mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mask: Vec<u8> = self.shared.get()?.mask().map(u8::from).collect();
         let bytes = PyByteArray::new(py, &mask);
-        py.import("numpy")?.call_method1("frombuffer", (bytes, "bool"))
+        numpy(py)?.call_method1("frombuffer", (bytes, "bool"))
     }
 
     /// The samples that were left out because they are damaged: an array of int64.
     #[getter]
     fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let batch = self.shared.get()?;
-        let ids: Vec<i64> = batch.skipped().iter().map(|v| v.sample.0.cast_signed()).collect();
-        int64(py, &ids)
+        numbers(py, self.shared.get()?.skipped().iter().map(|skipped| skipped.sample))
     }
 
     /// The samples that are damaged and were replaced by others: an array of int64.
     #[getter]
     fn replaced<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let batch = self.shared.get()?;
-        let ids: Vec<i64> = batch.replaced().iter().map(|v| v.sample.0.cast_signed()).collect();
-        int64(py, &ids)
+        numbers(py, self.shared.get()?.replaced().iter().map(|replaced| replaced.sample))
     }
 
     /// The names of the tensors, in the order of the outputs.
@@ -212,34 +214,22 @@ impl Batch {
     /// true. Tensors on a GPU are copied.
     #[pyo3(signature = (copy = false))]
     fn numpy<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Bound<'py, PyDict>> {
-        self.each(py, |tensor| as_numpy(tensor, copy))
+        self.each(py, |tensor| tensor.call_method1("numpy", (copy,)))
     }
 
     /// Returns the tensors as those of torch, by name. They share the memory of the batch, unless ``copy`` is
     /// true.
     #[pyo3(signature = (copy = false))]
     fn torch<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Bound<'py, PyDict>> {
-        self.each(py, |tensor| match tensor.cast::<PyList>() {
-            Ok(list) => {
-                let rows = list.iter().map(|row| row.call_method1("torch", (copy,)));
-                Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
-            }
-            Err(_) => tensor.call_method1("torch", (copy,)),
-        })
+        self.each(py, |tensor| tensor.call_method1("torch", (copy,)))
     }
 
     /// Returns the tensors as arrays of JAX, by name.
     fn jax<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.each(py, |tensor| match tensor.cast::<PyList>() {
-            Ok(list) => {
-                let rows = list.iter().map(|row| row.call_method0("jax"));
-                Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
-            }
-            Err(_) => tensor.call_method0("jax"),
-        })
+        self.each(py, |tensor| tensor.call_method0("jax"))
     }
 
-    /// Gives the memory of the batch back now. The batch and its tensors can't be used after it.
+    /// Returns the memory of the batch to the loader. The batch and its tensors can't be used after it.
     ///
     /// Raises BufferError while an array shares the memory.
     fn release(&self) -> PyResult<()> {
@@ -273,21 +263,27 @@ impl Batch {
 }
 
 impl Batch {
+    /// Converts each tensor; of a list of tensors, each of them.
     fn each<'py>(
         &self,
         py: Python<'py>,
-        made: impl Fn(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+        convert: impl Fn(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
         for (name, tensor) in self.items(py)? {
+            if let Ok(list) = tensor.cast::<PyList>() {
+                let rows = list.iter().map(|row| convert(&row));
+                all.set_item(name, rows.collect::<PyResult<Vec<_>>>()?)?;
+                continue;
+            }
             // A tensor on a GPU is copied from there where the other library can't take it.
-            let made = match made(&tensor) {
+            let converted = match convert(&tensor) {
                 Err(error) if error.is_instance_of::<PyBufferError>(py) => {
                     self.copied_from_device(py, &name)?.ok_or(error)?
                 }
-                made => made?,
+                converted => converted?,
             };
-            all.set_item(name, made)?;
+            all.set_item(name, converted)?;
         }
         Ok(all)
     }
@@ -305,35 +301,27 @@ impl Batch {
         if !matches!(spec.rows, TensorRows::Device { .. }) {
             return Ok(None);
         }
-        let bytes = crate::call::detached(py, || batch.to_host(name))?;
+        let bytes = detached(py, || batch.to_host(name))?;
         let bytes = PyByteArray::new(py, &bytes);
-        let numpy = py.import("numpy")?;
         let dtype = match spec.dtype {
             fuseloop::ops::DType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
             dtype => PyString::new(py, crate::tensor::dtype_name(dtype)).into_any(),
         };
-        let flat = numpy.call_method1("frombuffer", (bytes, dtype))?;
-        let shape: Vec<usize> =
-            std::iter::once(batch.len()).chain(spec.shape.iter().copied()).collect();
-        Ok(Some(flat.call_method1("reshape", (shape,))?))
+        let flat = numpy(py)?.call_method1("frombuffer", (bytes, dtype))?;
+        Ok(Some(flat.call_method1("reshape", (with_rows(batch.len(), &spec.shape),))?))
     }
 }
 
-fn as_numpy<'py>(tensor: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
-    match tensor.cast::<PyList>() {
-        Ok(list) => {
-            let rows = list.iter().map(|row| row.call_method1("numpy", (copy,)));
-            Ok(PyList::new(tensor.py(), rows.collect::<PyResult<Vec<_>>>()?)?.into_any())
-        }
-        Err(_) => tensor.call_method1("numpy", (copy,)),
-    }
+/// Returns an array of int64 of the numbers of samples.
+fn numbers(py: Python<'_>, samples: impl Iterator<Item = SampleId>) -> PyResult<Bound<'_, PyAny>> {
+    int64(py, &samples.map(|sample| sample.0.cast_signed()).collect::<Vec<_>>())
 }
 
 /// Returns an array of int64.
 pub(crate) fn int64<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let bytes = PyByteArray::new(py, &bytes);
-    py.import("numpy")?.call_method1("frombuffer", (bytes, "int64"))
+    numpy(py)?.call_method1("frombuffer", (bytes, "int64"))
 }
 
 /// A tensor whose rows differ in length: all values one after the other, and where each row starts.

@@ -1,13 +1,32 @@
 //! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions.
 
-use crate::errors;
+use crate::errors::{self, Raised};
+use fuseloop::source::BoxError;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use std::any::Any;
+use std::mem;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Set when the interpreter ends: no function is called from then on.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Lets no thread of the library call a function any more. Called before the interpreter is torn down.
+#[pyfunction]
+pub(crate) fn end_functions() {
+    ENDED.store(true, Ordering::SeqCst);
+}
+
+/// Runs `work` attached to the interpreter, on a thread of the library. An exception becomes an error, which is
+/// raised again as it is.
+pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
+    let done = if ENDED.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
+    Ok(done.ok_or("the interpreter is exiting")?.map_err(Raised)?)
+}
 
 /// Runs `work` while other threads of Python run. An error becomes an exception, and so does a panic, which is
 /// always a defect of Fuseloop.
@@ -15,10 +34,12 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, fuseloop::Error> + Send,
 ) -> PyResult<T> {
-    match py.detach(|| caught(work)) {
-        Ok(done) => done.map_err(|error| errors::raised(py, &error)),
-        Err(panic) => Err(errors::internal(py, &panic)),
-    }
+    calling(py, work)?.map_err(|error| errors::raised(py, &error))
+}
+
+/// Runs `work` while other threads of Python run. The error is the exception for a panic.
+pub(crate) fn calling<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))
 }
 
 /// Runs `work`. The error is the message of a panic.
@@ -60,6 +81,13 @@ impl<T: Send> Drop for DetachedDrop<T> {
     }
 }
 
+/// Returns the module `numpy`.
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let import = || PyModule::import(py, "numpy").map(Bound::unbind);
+    Ok(NUMPY.get_or_try_init(py, import)?.bind(py))
+}
+
 /// Refuses to be imported by a second interpreter of a process, which would share types and modules with the first.
 pub(crate) fn refuse_subinterpreters(py: Python<'_>) -> PyResult<()> {
     static FIRST: AtomicUsize = AtomicUsize::new(0);
@@ -89,5 +117,15 @@ impl Owner {
 
     pub(crate) fn is_forked(self) -> bool {
         self.0 != process::id()
+    }
+
+    /// Returns a value that is about to be dropped. In a forked process, where its threads do not exist and its
+    /// locks may be held for ever, it is forgotten.
+    pub(crate) fn unless_forked<T>(self, value: T) -> Option<T> {
+        if self.is_forked() {
+            mem::forget(value);
+            return None;
+        }
+        Some(value)
     }
 }

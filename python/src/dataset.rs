@@ -1,12 +1,17 @@
 //! Datasets: what they hold, and their values as Python's.
 
 use crate::batch::int64;
-use crate::call::{DetachedDrop, detached};
+use crate::call::{DetachedDrop, calling, detached, numpy};
 use crate::errors;
+use crate::task::Task;
 use fuseloop::SampleId;
-use fuseloop::internals::source::BufferExt as _;
+use fuseloop::internals::source::{BufferExt as _, FolderOptionsExt as _, open_dataset};
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::{self, Buffer, ClassNames, FieldKind, FieldSpec, OwnedValue, Source, Value};
+use fuseloop::source::{
+    self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, FolderOptions, OwnedValue, Source,
+    Value,
+};
+use fuseloop::write::CancelFlag;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -62,10 +67,13 @@ impl Dataset {
     #[staticmethod]
     fn open(py: Python<'_>, name: PathBuf) -> PyResult<Self> {
         let opened = name.to_str().map(str::to_owned);
-        Ok(Self { opened, ..Self::new(detached(py, || source::Dataset::open(&name))?) })
+        let cancel = CancelFlag::new();
+        let options = FolderOptions::default().cancel(cancel.clone());
+        let task = Task::start(cancel, move || open_dataset(&name, &options))?;
+        Ok(Self { opened, ..Self::new(task.wait(py, || Ok(()))?) })
     }
 
-    /// What the dataset was opened by.
+    /// The name that the dataset was opened by.
     #[getter]
     fn name(&self) -> &str {
         &self.name
@@ -97,8 +105,7 @@ impl Dataset {
     #[getter]
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let source = self.source(py)?;
-        let names =
-            source.class_names().map_err(|error| errors::setting(py, &error.to_string()))?;
+        let names = detached(py, || Ok(source.class_names()?))?;
         class_names(py, &names.unwrap_or_default())
     }
 
@@ -117,8 +124,9 @@ impl Dataset {
         let Some(id) = found.filter(|&id| id < samples) else {
             return Err(PyIndexError::new_err(format!("sample {index} of {samples}")));
         };
-        let read = || source.read(SampleId(id)).map_err(|error| error.to_string());
-        let record = py.detach(read).map_err(|error| errors::damaged(py, &error, id))?;
+        let id = SampleId(id);
+        let record = calling(py, || source.read(id))?
+            .map_err(|error| errors::of_sample(py, &*source, (id, None), error))?;
         let values = PyDict::new(py);
         for (field, value) in self.fields.iter().zip(record) {
             values.set_item(&field.name, to_python(py, field, &value)?)?;
@@ -157,20 +165,21 @@ impl Dataset {
         let mut buffer = Buffer::default();
         for start in (0..count).step_by(AT_ONCE) {
             let end = count.min(start + AT_ONCE as u64);
-            let read = || -> Result<(), (u64, String)> {
+            let read = || -> Result<(), (SampleId, BoxError)> {
                 for i in start..end {
-                    let id = indices.as_ref().map_or(i, |ids| ids[i as usize]);
+                    let id = SampleId(indices.as_ref().map_or(i, |ids| ids[i as usize]));
                     buffer.forget();
-                    let value = source.value(SampleId(id), k, &mut buffer);
-                    words.push(match value.map_err(|error| (id, error.to_string()))? {
+                    let value = source.value(id, k, &mut buffer);
+                    words.push(match value.map_err(|error| (id, error))? {
                         Value::Int(value) => value,
                         Value::Float(value) => value.to_bits().cast_signed(),
-                        _ => return Err((id, "the value is of another kind".to_owned())),
+                        _ => return Err((id, "the value is of another kind".into())),
                     });
                 }
                 Ok(())
             };
-            py.detach(read).map_err(|(id, error)| errors::damaged(py, &error, id))?;
+            calling(py, read)?
+                .map_err(|(id, error)| errors::of_sample(py, &*source, (id, Some(k)), error))?;
             py.check_signals()?;
         }
         let words = int64(py, &words)?;
@@ -259,7 +268,6 @@ pub(crate) fn to_python<'py>(
     field: &FieldSpec,
     value: &OwnedValue,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = || py.import("numpy");
     Ok(match value {
         OwnedValue::Int(value) => value.into_pyobject(py)?.into_any(),
         OwnedValue::Float(value) => value.into_pyobject(py)?.into_any(),
@@ -269,7 +277,7 @@ pub(crate) fn to_python<'py>(
             py.import("json")?.call_method1("loads", (PyBytes::new(py, text),))?
         }
         OwnedValue::Image(image) if image.mode == source::ImageMode::Raw => {
-            let pixels = numpy()?
+            let pixels = numpy(py)?
                 .call_method1("frombuffer", (PyByteArray::new(py, &image.bytes), "uint8"))?;
             pixels.call_method1("reshape", ((image.height, image.width, 3),))?
         }
@@ -281,7 +289,8 @@ pub(crate) fn to_python<'py>(
                 return Ok(PyBytes::new(py, bytes).into_any());
             };
             let dtype = PyString::new(py, &dtype.to_string());
-            let flat = numpy()?.call_method1("frombuffer", (PyByteArray::new(py, bytes), dtype))?;
+            let flat =
+                numpy(py)?.call_method1("frombuffer", (PyByteArray::new(py, bytes), dtype))?;
             flat.call_method1("reshape", (shape.clone(),))?
         }
         _ => py.None().into_bound(py),

@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::call::{Owner, detached, drop_detached};
 use crate::errors;
 use fuseloop::Batches;
+use fuseloop::internals::loader::BatchesExt as _;
 use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
 use pyo3::prelude::*;
@@ -26,7 +27,7 @@ const STEP: Duration = Duration::from_millis(50);
 pub(crate) struct Epoch {
     /// `None` when it was closed.
     batches: Mutex<Option<Batches>>,
-    /// What the main thread has got, but not handed out, and the position before it.
+    /// A batch that the main thread has taken and not handed out yet, and the position before it.
     unhanded: Mutex<Option<(Py<Batch>, Option<Cursor>)>>,
     owner: Owner,
 }
@@ -37,8 +38,8 @@ impl Epoch {
         Self { batches, unhanded, owner: Owner::current() }
     }
 
-    fn take(&self) -> Option<Batches> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn lock(&self) -> MutexGuard<'_, Option<Batches>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_unhanded(&self) -> MutexGuard<'_, Option<(Py<Batch>, Option<Cursor>)>> {
@@ -49,10 +50,15 @@ impl Epoch {
         if self.owner.is_forked() { Err(errors::forked(py, "epoch")) } else { Ok(()) }
     }
 
-    /// Gives the batches to a loader that continues them.
+    /// Returns the batches, for a loader that continues them from the first that was not handed out.
     pub(crate) fn take_batches(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
         self.check(py)?;
-        Ok(py.detach(|| self.take()))
+        let unhanded = self.lock_unhanded().take();
+        let Some(batches) = py.detach(|| self.lock().take()) else { return Ok(None) };
+        if let Some((batch, _)) = unhanded {
+            batches.take_back(&*batch.get().get()?);
+        }
+        Ok(Some(batches))
     }
 }
 
@@ -68,7 +74,7 @@ impl Epoch {
         }
         loop {
             let delivered = detached(py, || {
-                let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut batches = self.lock();
                 let Some(batches) = batches.as_mut() else { return Ok(Poll::Ready(None)) };
                 let before = batches.cursor().ok();
                 match batches.next_within(STEP) {
@@ -105,10 +111,7 @@ impl Epoch {
     /// The number of batches left; `None` if it is not known.
     fn remaining(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         self.check(py)?;
-        let remaining = py.detach(|| {
-            let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-            batches.as_ref().map_or(0, Batches::remaining)
-        });
+        let remaining = py.detach(|| self.lock().as_ref().map_or(0, Batches::remaining));
         let unhanded = u64::from(self.lock_unhanded().is_some());
         Ok(Some(remaining).filter(|&remaining| remaining != UNKNOWN).map(|left| left + unhanded))
     }
@@ -120,8 +123,7 @@ impl Epoch {
             return Ok(Some(before.to_string()));
         }
         detached(py, || {
-            let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-            let cursor = batches.as_ref().map(Batches::cursor).transpose()?;
+            let cursor = self.lock().as_ref().map(Batches::cursor).transpose()?;
             Ok(cursor.map(|cursor| cursor.to_string()))
         })
     }
@@ -131,7 +133,7 @@ impl Epoch {
         if !self.owner.is_forked() {
             let unhanded = self.lock_unhanded().take();
             drop(unhanded);
-            py.detach(|| drop(self.take()));
+            py.detach(|| drop(self.lock().take()));
         }
     }
 }
@@ -158,11 +160,8 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
 impl Drop for Epoch {
     fn drop(&mut self) {
         let batches = self.batches.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        match batches {
-            // Its threads and locks are the parent's.
-            Some(batches) if self.owner.is_forked() => std::mem::forget(batches),
-            Some(batches) => drop_detached(batches),
-            None => {}
+        if let Some(batches) = batches.and_then(|batches| self.owner.unless_forked(batches)) {
+            drop_detached(batches);
         }
     }
 }

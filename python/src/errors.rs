@@ -1,10 +1,10 @@
 //! Errors of the library as exceptions of `fuseloop.errors`.
 
-use fuseloop::ErrorKind;
 use fuseloop::ops::internals::registry::{SpecCause, SpecError};
+use fuseloop::source::{BoxError, Source};
+use fuseloop::{ErrorKind, SampleId};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -46,23 +46,52 @@ fn raised_within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Raised> 
 /// Returns the exception for `error`: that of the user's code if there is one, otherwise one of
 /// `fuseloop.errors`.
 pub(crate) fn raised(py: Python<'_>, error: &fuseloop::Error) -> PyErr {
-    if let Some(Raised(own)) = error.get_ref().and_then(|custom| raised_within(custom)) {
-        let own = own.clone_ref(py);
-        // Where it happened. An exception that takes no note is raised without.
-        let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {error}"),));
-        return own;
-    }
-    let details = || {
-        let details = PyDict::new(py);
-        details.set_item("path", error.path().map(|path| path.to_string_lossy().into_owned()))?;
-        details.set_item("sample", error.sample().map(|sample| sample.0))?;
-        details.set_item("field", error.field())?;
-        details.set_item("offset", error.offset())?;
-        Ok(details)
+    of_error(py, error, &error.to_string(), Attributes::of(error))
+}
+
+/// Returns the exception for a sample of a dataset that can't be read, or for one field of it: see [`raised`].
+pub(crate) fn of_sample(
+    py: Python<'_>,
+    source: &dyn Source,
+    (sample, field): (SampleId, Option<usize>),
+    error: BoxError,
+) -> PyErr {
+    let error = fuseloop::Error::from(error);
+    let location = source.locate(sample, field.unwrap_or(0)).unwrap_or_default();
+    let field = field.and_then(|field| source.fields().get(field)).map(|spec| &*spec.name);
+    let cause = error.to_string();
+    let of_field = field.map(|name| format!(" ({name})")).unwrap_or_default();
+    let message = match location.file.as_deref() {
+        Some(file) if cause.starts_with(file) => format!("sample {sample}{of_field}: {cause}"),
+        Some(_) => format!("sample {sample}: {location}{of_field}: {cause}"),
+        None => format!("sample {sample}: {}{of_field}: {cause}", source.name()),
     };
-    details()
-        .and_then(|details| exception(py, kind(error.kind()), &error.to_string(), &details))
-        .unwrap_or_else(|failed| failed)
+    let known = Attributes::of(&error);
+    let attributes = Attributes {
+        path: known.path.or(location.file.map(|file| file.to_string())),
+        sample: Some(sample.0),
+        field: known.field.or(field),
+        offset: known
+            .offset
+            .or(location.bytes.filter(|_| field.is_some()).map(|bytes| bytes.start)),
+        ..known
+    };
+    of_error(py, &error, &message, attributes)
+}
+
+fn of_error(
+    py: Python<'_>,
+    error: &fuseloop::Error,
+    message: &str,
+    attributes: Attributes<'_>,
+) -> PyErr {
+    let Some(Raised(own)) = error.get_ref().and_then(|custom| raised_within(custom)) else {
+        return exception(py, kind(error.kind()), message, attributes);
+    };
+    let own = own.clone_ref(py);
+    // The note says where it happened. An exception that takes no note is raised without.
+    let _ = own.value(py).call_method1("add_note", (format!("fuseloop: {message}"),));
+    own
 }
 
 /// Returns the exception for an op that can't be built.
@@ -82,32 +111,23 @@ pub(crate) fn of_op(py: Python<'_>, op: &str, error: &SpecError) -> PyErr {
         SpecCause::UnknownOp { nearest, .. } | SpecCause::UnknownParam { nearest, .. } => *nearest,
         _ => None,
     };
-    let details = || {
-        let details = PyDict::new(py);
-        details.set_item("op", owner)?;
-        details.set_item("param", param)?;
-        details.set_item("expected", expected)?;
-        details.set_item("hint", hint)?;
-        Ok(details)
-    };
-    details()
-        .and_then(|details| exception(py, "op", &error.to_string(), &details))
-        .unwrap_or_else(|failed| failed)
+    let attributes = Attributes { op: Some(owner), param, expected, hint, ..Attributes::default() };
+    exception(py, "op", &error.to_string(), attributes)
 }
 
 /// Returns the exception for a setting that is not valid.
 pub(crate) fn setting(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "parameter", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "parameter", message, Attributes::default())
 }
 
 /// Returns the exception for ops that do not do what their list says.
 pub(crate) fn pipeline(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "pipeline", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "pipeline", message, Attributes::default())
 }
 
 /// Returns the exception for a panic.
 pub(crate) fn internal(py: Python<'_>, message: &str) -> PyErr {
-    exception(py, "panic", message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "panic", message, Attributes::default())
 }
 
 /// Returns the exception for the use of an object in a process that was forked from its own.
@@ -116,17 +136,41 @@ pub(crate) fn forked(py: Python<'_>, what: &str) -> PyErr {
         "this {what} belongs to the process that this one was forked from, which has its threads: \
          iterate over the loader anew in this process"
     );
-    exception(py, "threads", &message, &PyDict::new(py)).unwrap_or_else(|failed| failed)
+    exception(py, "threads", &message, Attributes::default())
 }
 
-fn exception(
-    py: Python<'_>,
-    kind: &str,
-    message: &str,
-    details: &Bound<'_, PyDict>,
-) -> PyResult<PyErr> {
-    let made = module(py)?.getattr("_of_kind")?.call((kind, message), Some(details))?;
-    Ok(PyErr::from_value(made))
+/// The attributes of an exception besides its message; see `fuseloop/errors.py`.
+#[derive(Default, IntoPyObject)]
+struct Attributes<'a> {
+    path: Option<String>,
+    sample: Option<u64>,
+    field: Option<&'a str>,
+    offset: Option<u64>,
+    op: Option<&'a str>,
+    param: Option<&'a str>,
+    expected: Option<String>,
+    hint: Option<&'a str>,
+}
+
+impl<'a> Attributes<'a> {
+    fn of(error: &'a fuseloop::Error) -> Self {
+        Self {
+            path: error.path().map(|path| path.to_string_lossy().into_owned()),
+            sample: error.sample().map(|sample| sample.0),
+            field: error.field(),
+            offset: error.offset(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Makes an exception. If that fails, the result is the exception that says why.
+fn exception(py: Python<'_>, kind: &str, message: &str, attributes: Attributes<'_>) -> PyErr {
+    let made = || {
+        let attributes = attributes.into_pyobject(py)?;
+        module(py)?.getattr("_of_kind")?.call((kind, message), Some(&attributes))
+    };
+    made().map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// Returns the word for a kind in `fuseloop/errors.py`.
@@ -152,11 +196,4 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Custom => "custom",
         _ => "other",
     }
-}
-
-/// Returns the exception for a sample that can't be read.
-pub(crate) fn damaged(py: Python<'_>, message: &str, sample: u64) -> PyErr {
-    let details = PyDict::new(py);
-    let set = details.set_item("sample", sample);
-    set.and_then(|()| exception(py, "damaged", message, &details)).unwrap_or_else(|failed| failed)
 }

@@ -7,7 +7,9 @@
 //! A function gets an array that owns its memory, and may keep it: batches and buffers of workers are used
 //! again. Arrays are used again too, unless the function kept them.
 
-use crate::errors::{self, Raised};
+use crate::batch::with_rows;
+use crate::call::{attached, numpy};
+use crate::errors;
 use crate::tensor::dtype_name;
 use fuseloop::ops::author::{
     BoxError, Dim, HostBatchOp, HostOp, ImageType, Op, OpClass, Rng, Type, op_name,
@@ -16,23 +18,12 @@ use fuseloop::ops::{DType, HostRows, HostSample, Size, TypeError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Set when the interpreter ends: no function is called from then on.
-static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The maximum number of arrays that a function keeps for its next calls.
 const MAX_ARRAYS: usize = 64;
-
-/// Lets no worker call a function any more. Called before the interpreter is torn down.
-#[pyfunction]
-pub(crate) fn end_functions() {
-    ENDED.store(true, Ordering::SeqCst);
-}
 
 /// A function of Python as an op.
 #[pyclass(frozen, module = "fuseloop._fuseloop")]
@@ -157,8 +148,7 @@ impl HostOp for PythonOp {
 impl HostBatchOp for PythonOp {
     fn apply(&self, host: HostRows<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
         attached(|py| {
-            let shape: Vec<usize> =
-                [host.samples.len()].iter().chain(host.shape).copied().collect();
+            let shape = with_rows(host.samples.len(), host.shape);
             let (array, bytes) = self.array(py, rows, host.dtype, &shape)?;
             let ids: Vec<u8> = host.samples.iter().flat_map(|id| id.to_ne_bytes()).collect();
             let ids = numpy(py)?.call_method1("frombuffer", (PyBytes::new(py, &ids), "int64"))?;
@@ -294,21 +284,6 @@ impl PythonOp {
             arrays.push(memory.unbind());
         }
     }
-}
-
-/// Runs `work` attached to the interpreter, on a worker. What it raises becomes the error of the op.
-fn attached(work: impl FnOnce(Python<'_>) -> PyResult<()>) -> Result<(), BoxError> {
-    let done = if ENDED.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
-    match done {
-        Some(done) => done.map_err(|error| Raised(error).into()),
-        None => Err("the interpreter is exiting".into()),
-    }
-}
-
-fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
-    static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let import = || PyModule::import(py, "numpy").map(Bound::unbind);
-    Ok(NUMPY.get_or_try_init(py, import)?.bind(py))
 }
 
 fn image_shape(size: Size) -> [usize; 3] {

@@ -32,13 +32,15 @@ mod _fuseloop {
     #[pymodule_export]
     use super::batch::{Batch, RaggedTensor};
     #[pymodule_export]
+    use super::call::end_functions;
+    #[pymodule_export]
     use super::check::{dataset_info, verify};
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::epoch::Epoch;
     #[pymodule_export]
-    use super::lambda::{Function, end_functions};
+    use super::lambda::Function;
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]

@@ -143,11 +143,13 @@ impl Loader {
         Ok(self.get(py)?.batch_size())
     }
 
-    /// Returns for each output its name, the type of its elements and the shape of a sample.
+    /// Returns for each output its name, that in the file if it differs, the type of its elements and the shape of
+    /// a sample.
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let tensors = self.get(py)?.tensors();
-        let outputs =
-            tensors.into_iter().map(|spec| (spec.name, dtype_name(spec.dtype), spec.shape));
+        let outputs = tensors
+            .into_iter()
+            .map(|spec| (spec.name, spec.alias, dtype_name(spec.dtype), spec.shape));
         PyList::new(py, outputs.collect::<Vec<_>>())
     }
 
@@ -157,6 +159,11 @@ impl Loader {
 
     fn device(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.get(py)?.device().to_string())
+    }
+
+    /// Returns true if the CPU is used instead of a requested GPU.
+    fn is_fallback(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.get(py)?.device().fallback.is_some())
     }
 
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -202,11 +209,8 @@ impl Loader {
 impl Drop for Loader {
     fn drop(&mut self) {
         let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        match loader {
-            // Its threads and locks are the parent's.
-            Some(loader) if self.owner.is_forked() => std::mem::forget(loader),
-            Some(loader) => drop_detached(loader),
-            None => {}
+        if let Some(loader) = loader.and_then(|loader| self.owner.unless_forked(loader)) {
+            drop_detached(loader);
         }
     }
 }

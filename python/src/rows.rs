@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::path::PathBuf;
 
-/// What the bytes of every PNG file begin with.
+/// The bytes that every PNG file begins with.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads fields: for each its name, its kind, and the dtype and shape of an array.

@@ -1,6 +1,7 @@
 //! The settings of a loader, from the dict that `fuseloop/loader.py` makes of its arguments.
 
-use crate::errors::{self, Raised};
+use crate::call::{attached, numpy};
+use crate::errors;
 use crate::values;
 use fuseloop::loader::{Cache, Collate, OnDamaged, Pipeline};
 use fuseloop::ops::{DType, NumberRule, Ops};
@@ -107,19 +108,17 @@ impl Sampler for PySampler {
 
     fn order(&self, seed: u64, epoch: Epoch, _: &Subset) -> Result<Vec<SampleId>, BoxError> {
         // The caller of the loader waits, detached; it is not called from other threads.
-        Python::attach(|py| {
-            let samples = self.order.call1(py, (seed, epoch.index()));
-            let samples = samples.and_then(|samples| ids(samples.bind(py)));
-            samples.map(|ids| ids.into_iter().map(SampleId).collect())
+        attached(|py| {
+            let samples = self.order.call1(py, (seed, epoch.index()))?;
+            Ok(ids(samples.bind(py))?.into_iter().map(SampleId).collect())
         })
-        .map_err(|error| Raised(error).into())
     }
 }
 
 /// Returns numbers of samples: of an array of NumPy, or anything that iterates over whole numbers.
 pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let py = given.py();
-    let array = py.import("numpy")?.call_method1("asarray", (given,))?;
+    let array = numpy(py)?.call_method1("asarray", (given,))?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let empty = array.getattr("size")?.extract::<usize>()? == 0;
     if !empty && !matches!(&*kind, "i" | "u") {
@@ -142,7 +141,7 @@ pub(crate) fn ids(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
 }
 
 /// Returns a setting, if it is given and not None.
-fn get<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+pub(crate) fn get<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
 where
     T: for<'a> FromPyObject<'a, 'py>,
 {
@@ -158,11 +157,19 @@ where
     })
 }
 
-fn word<T: Copy>(py: Python<'_>, name: &str, found: &str, words: &[(&str, T)]) -> PyResult<T> {
-    let known = || words.iter().map(|(word, _)| format!("'{word}'")).collect::<Vec<_>>().join(", ");
+/// Returns the value of a word.
+pub(crate) fn word<T: Copy>(
+    py: Python<'_>,
+    name: &str,
+    found: &str,
+    words: &[(&str, T)],
+) -> PyResult<T> {
     let found_word = words.iter().find(|(word, _)| *word == found);
     found_word.map(|(_, value)| *value).ok_or_else(|| {
-        errors::setting(py, &format!("{name} is '{found}', expected one of {}", known()))
+        let mut known: Vec<String> = words.iter().map(|(word, _)| format!("'{word}'")).collect();
+        let last = known.pop().unwrap_or_default();
+        let known = known.join(", ");
+        errors::setting(py, &format!("{name} is '{found}', expected {known} or {last}"))
     })
 }
 

@@ -1,29 +1,25 @@
 //! Datasets with options, streams, and datasets whose samples come from Python.
 
-use crate::call::detached;
+use crate::call::{attached, detached};
 use crate::dataset::{Dataset, to_python};
-use crate::errors::{self, Raised};
+use crate::errors;
 use crate::rows;
+use crate::task::Task;
 use crate::write::links;
 use fuseloop::SampleId;
+use fuseloop::internals::source::FolderOptionsExt as _;
 use fuseloop::source::stream::{Interleave, MixEnd, Stream, Streamed as _};
 use fuseloop::source::{
     self, As, BoxError, ClassNames, Concat, CustomRow, Feature, FieldSpec, FolderOptions,
     Generator, OpenOptions, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
     TfRecordStream, TfRecords,
 };
+use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Runs `work` with the interpreter, on a thread of the library. An exception becomes an error that is raised again
-/// as it is.
-fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
-    let done = Python::try_attach(work).ok_or("the interpreter has ended")?;
-    Ok(done.map_err(Raised)?)
-}
 
 /// Opens a folder or a table of images.
 #[pyfunction]
@@ -33,12 +29,14 @@ pub(crate) fn open_folder(
     link_word: &str,
     listing: Option<PathBuf>,
 ) -> PyResult<Dataset> {
-    let mut options = FolderOptions::default().links(links(py, Some(link_word))?);
+    let cancel = CancelFlag::new();
+    let options = FolderOptions::default().links(links(py, Some(link_word))?);
+    let mut options = options.cancel(cancel.clone());
     if let Some(listing) = listing {
         options = options.listing(listing);
     }
-    let open = || source::Folder::open(&path, &options);
-    Ok(Dataset::new(source::Dataset::Folder(Arc::new(detached(py, open)?))))
+    let task = Task::start(cancel, move || source::Folder::open(&path, &options))?;
+    Ok(Dataset::new(source::Dataset::Folder(Arc::new(task.wait(py, || Ok(()))?))))
 }
 
 /// Opens a `.beton` file, whatever it is called. `custom_fields` has the size and the alignment of the rows of

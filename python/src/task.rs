@@ -11,8 +11,8 @@ use std::time::Duration;
 /// How long a call waits before it looks for signals.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 
-/// How long a cancelled call is waited for. Most end within the time for one image; a listing of a large folder
-/// goes on, writes nothing, and ends by itself.
+/// How long a cancelled call is waited for. Most end within the time for one image; one that opens shards, or scans
+/// a large one for its index, goes on, writes nothing more than that index, and ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A call of the library on a thread of its own.

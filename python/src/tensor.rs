@@ -187,7 +187,7 @@ impl Tensor {
     #[pyo3(signature = (copy = false))]
     pub(crate) fn numpy<'py>(slf: &Bound<'py, Self>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let numpy = py.import("numpy")?;
+        let numpy = call::numpy(py)?;
         let this = slf.get();
         // NumPy hides an error of the buffer protocol, unless it gets a memoryview.
         let lent = |tensor: &Bound<'py, PyAny>| {

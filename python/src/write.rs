@@ -9,13 +9,15 @@
 
 use crate::errors;
 use crate::rows;
-use crate::settings;
+use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
-use fuseloop::internals::source::saved_listing;
+use fuseloop::internals::source::{
+    FolderOptionsExt as _, StreamExt as _, index_until, saved_listing,
+};
 use fuseloop::internals::write::{Split, concat_beton, name_classes, split_beton, subset_beton};
 use fuseloop::recut::Tile;
 use fuseloop::source::{
-    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source, index_shards,
+    self, BoxError, ClassNames, FieldSpec, Folder, FolderOptions, ImageMode, Source,
 };
 use fuseloop::write::{
     self, CancelFlag, ConvertOptions, FieldValue, Ignored, ImageOptions, LinkCounts, Links,
@@ -163,6 +165,30 @@ impl Done {
     }
 }
 
+/// A call of the library: Ctrl-C cancels it, and it counts what is done.
+struct Call {
+    cancel: CancelFlag,
+    done: Arc<Done>,
+}
+
+impl Call {
+    fn new() -> Self {
+        Self { cancel: CancelFlag::new(), done: Arc::default() }
+    }
+
+    /// Runs the call, and tells `progress` what is done.
+    fn run<T: Send + 'static>(
+        self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+        work: impl FnOnce() -> Result<T, fuseloop::Error> + Send + 'static,
+    ) -> PyResult<T> {
+        let result = Task::start(self.cancel, work)?.wait(py, || self.done.tell(progress))?;
+        self.done.tell(progress)?;
+        Ok(result)
+    }
+}
+
 /// Writes a `.beton` file of the rows that are pushed.
 #[pyclass(frozen, module = "fuseloop._fuseloop")]
 pub(crate) struct Writer {
@@ -189,14 +215,14 @@ impl Writer {
         total: Option<usize>,
     ) -> PyResult<Self> {
         let fields = rows::fields(fields)?;
-        let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
-        let options = write_options(options, &cancel, &done)?;
+        let call = Call::new();
+        let options = write_options(options, &call)?;
         let queue = Arc::<RowQueue>::default();
         let rows = Rows { queue: Arc::clone(&queue), chunk: vec![].into_iter(), left: total };
         let (specs, path) = (fields.clone(), out.clone());
         let task =
-            Task::start(cancel, move || write::try_write_iter(rows, &specs, &path, &options))?;
-        Ok(Self { fields, out, queue, done, task: Mutex::new(Some(task)) })
+            Task::start(call.cancel, move || write::try_write_iter(rows, &specs, &path, &options))?;
+        Ok(Self { fields, out, queue, done: call.done, task: Mutex::new(Some(task)) })
     }
 
     /// Adds rows: tuples of values, or the texts of errors for samples that can't be read. Returns false if the
@@ -267,95 +293,65 @@ impl Drop for Writer {
 
 // Options
 
-fn given<'py, T>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
-where
-    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
-{
-    match options.get_item(name)? {
-        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>()?)),
-        _ => Ok(None),
-    }
-}
-
 fn flag(options: &Bound<'_, PyDict>, name: &str) -> PyResult<bool> {
-    Ok(given::<bool>(options, name)?.unwrap_or(false))
+    Ok(get::<bool>(options, name)?.unwrap_or(false))
 }
 
 fn threads(options: &Bound<'_, PyDict>) -> PyResult<Option<NonZeroUsize>> {
-    Ok(given::<usize>(options, "threads")?.and_then(NonZeroUsize::new))
+    Ok(get::<usize>(options, "threads")?.and_then(NonZeroUsize::new))
 }
 
 fn damaged(options: &Bound<'_, PyDict>) -> PyResult<OnUnreadable> {
-    match given::<String>(options, "on_damaged")?.as_deref() {
-        None | Some("fail") => Ok(OnUnreadable::Fail),
-        Some("skip") => Ok(OnUnreadable::Skip),
-        Some(other) => {
-            let text = format!("on_damaged is '{other}', expected 'fail' or 'skip'");
-            Err(errors::setting(options.py(), &text))
-        }
+    let words = [("fail", OnUnreadable::Fail), ("skip", OnUnreadable::Skip)];
+    match get::<String>(options, "on_damaged")? {
+        Some(given) => word(options.py(), "on_damaged", &given, &words),
+        None => Ok(OnUnreadable::Fail),
     }
 }
 
-pub(crate) fn links(py: Python<'_>, word: Option<&str>) -> PyResult<Links> {
-    match word {
-        None | Some("follow") => Ok(Links::Follow),
-        Some("within") => Ok(Links::Within),
-        Some("refuse") => Ok(Links::Refuse),
-        Some(other) => {
-            let text = format!("links is '{other}', expected 'follow', 'within' or 'refuse'");
-            Err(errors::setting(py, &text))
-        }
-    }
+pub(crate) fn links(py: Python<'_>, given: Option<&str>) -> PyResult<Links> {
+    let words = [("follow", Links::Follow), ("within", Links::Within), ("refuse", Links::Refuse)];
+    given.map_or(Ok(Links::Follow), |given| word(py, "links", given, &words))
 }
 
 fn tile(py: Python<'_>, text: &str) -> PyResult<Tile> {
     text.parse::<Tile>().map_err(|error| errors::raised(py, &error))
 }
 
-fn image(given_image: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
-    let (py, options) = (given_image.py(), given_image.cast::<PyDict>()?);
-    let mode = given::<String>(options, "mode")?.unwrap_or_else(|| "lossless".to_owned());
-    let mode = match mode.as_str() {
-        "lossless" => WriteMode::Lossless,
-        "raw" => WriteMode::Raw,
-        "mask" => WriteMode::Mask,
-        "jpg" => WriteMode::Jpg,
-        "smart" => WriteMode::Smart { threshold: given(options, "threshold")? },
-        "proportion" => WriteMode::Proportion {
-            compress_probability: given(options, "probability")?.unwrap_or(0.5),
-        },
-        other => {
-            let text = format!(
-                "mode is '{other}', expected 'lossless', 'raw', 'mask', 'jpg', 'smart' or 'proportion'"
-            );
-            return Err(errors::setting(py, &text));
-        }
-    };
-    let cut = given::<String>(options, "tile")?;
+fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
+    let (py, options) = (given.py(), given.cast::<PyDict>()?);
+    let threshold = get(options, "threshold")?;
+    let compress_probability = get(options, "probability")?.unwrap_or(0.5);
+    let modes = [
+        ("lossless", WriteMode::Lossless),
+        ("raw", WriteMode::Raw),
+        ("mask", WriteMode::Mask),
+        ("jpg", WriteMode::Jpg),
+        ("smart", WriteMode::Smart { threshold }),
+        ("proportion", WriteMode::Proportion { compress_probability }),
+    ];
+    let mode = get::<String>(options, "mode")?;
+    let cut = get::<String>(options, "tile")?;
     Ok(ImageOptions {
-        mode,
-        max_resolution: given(options, "max_resolution")?,
-        quality: given(options, "quality")?,
+        mode: mode.map_or(Ok(WriteMode::Lossless), |mode| word(py, "mode", &mode, &modes))?,
+        max_resolution: get(options, "max_resolution")?,
+        quality: get(options, "quality")?,
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
-        seed: given(options, "seed")?.unwrap_or(0),
+        seed: get(options, "seed")?.unwrap_or(0),
     })
 }
 
-fn write_options(
-    options: &Bound<'_, PyDict>,
-    cancel: &CancelFlag,
-    done: &Arc<Done>,
-) -> PyResult<WriteOptions> {
+fn write_options(options: &Bound<'_, PyDict>, call: &Call) -> PyResult<WriteOptions> {
     let mut read = WriteOptions {
         threads: threads(options)?,
         damaged: damaged(options)?,
-        progress: done.counter(),
-        cancel: cancel.clone(),
-        links: links(options.py(), given::<String>(options, "links")?.as_deref())?,
+        progress: call.done.counter(),
+        cancel: call.cancel.clone(),
+        links: links(options.py(), get::<String>(options, "links")?.as_deref())?,
         ..WriteOptions::default()
     };
-    if let Some(size) = given(options, "page_size")? {
+    if let Some(size) = get(options, "page_size")? {
         read.page_size = size;
     }
     if let Some(one) = options.get_item("image")? {
@@ -424,19 +420,6 @@ fn add_folder(found: &Bound<'_, PyDict>, ignored: &Ignored, links: &LinkCounts) 
     found.set_item("links", counts)
 }
 
-/// Runs a call of the library that Ctrl-C ends, and tells `progress` of it.
-fn run<T: Send + 'static>(
-    py: Python<'_>,
-    cancel: CancelFlag,
-    done: &Done,
-    progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce() -> Result<T, fuseloop::Error> + Send + 'static,
-) -> PyResult<T> {
-    let result = Task::start(cancel, work)?.wait(py, || done.tell(progress))?;
-    done.tell(progress)?;
-    Ok(result)
-}
-
 // Functions
 
 /// Writes a folder or a table of images.
@@ -448,10 +431,10 @@ pub(crate) fn write_folder<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
-    let options = write_options(options, &cancel, &done)?;
+    let call = Call::new();
+    let options = write_options(options, &call)?;
     let work = move || write::write_folder(dir, out, &options);
-    let report = run(py, cancel, &done, progress, work)?;
+    let report = call.run(py, progress, work)?;
     let found = dict(py);
     found.set_item("written", written(py, &report.written)?)?;
     found.set_item("classes", &report.classes)?;
@@ -468,14 +451,14 @@ pub(crate) fn convert<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
-    let written = write_options(options, &cancel, &done)?;
+    let call = Call::new();
+    let written = write_options(options, &call)?;
     let options = ConvertOptions {
-        max_samples: given(options, "max_samples")?,
-        max_bytes: given(options, "max_bytes")?,
-        shards: given(options, "shards")?,
+        max_samples: get(options, "max_samples")?,
+        max_bytes: get(options, "max_bytes")?,
+        shards: get(options, "shards")?,
         image: written.image,
-        rename: given(options, "rename")?.unwrap_or_default(),
+        rename: get(options, "rename")?.unwrap_or_default(),
         page_size: written.page_size,
         threads: written.threads,
         damaged: written.damaged,
@@ -485,14 +468,14 @@ pub(crate) fn convert<'py>(
         },
         overwrite: flag(options, "overwrite")?,
         progress: written.progress,
-        cancel: cancel.clone(),
+        cancel: written.cancel,
     };
-    let dataset = dataset.dataset.clone();
+    let (dataset, cancel) = (dataset.dataset.clone(), call.cancel.clone());
     let work = move || {
         let source: Arc<dyn Source> = match dataset {
             source::Dataset::Stream(stream) => {
                 // Compressed shards are read once more, to count their samples.
-                Arc::new(stream.counted(|_| ())?)
+                Arc::new(stream.counted_until(&cancel)?)
             }
             source::Dataset::Beton(beton) => beton,
             source::Dataset::Folder(folder) => folder,
@@ -500,7 +483,7 @@ pub(crate) fn convert<'py>(
         };
         write::convert(&*source, dst, &options)
     };
-    let report = run(py, cancel, &done, progress, work)?;
+    let report = call.run(py, progress, work)?;
     let found = dict(py);
     found.set_item("samples", report.samples)?;
     found.set_item("resumed", report.resumed)?;
@@ -524,22 +507,22 @@ pub(crate) fn recut<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let call = Call::new();
     let options = RecutOptions {
         tile: tile(py, tile_width)?,
         threads: threads(options)?,
         damaged: damaged(options)?,
-        progress: done.counter(),
-        cancel: cancel.clone(),
-        links: links(py, given::<String>(options, "links")?.as_deref())?,
+        progress: call.done.counter(),
+        cancel: call.cancel.clone(),
+        links: links(py, get::<String>(options, "links")?.as_deref())?,
         ..RecutOptions::default()
     };
     if !src.is_dir() {
         let work = move || write::recut_beton(src, out, &options);
-        return written(py, &run(py, cancel, &done, progress, work)?);
+        return written(py, &call.run(py, progress, work)?);
     }
     let work = move || write::recut_folder(src, out, &options);
-    let report = run(py, cancel, &done, progress, work)?;
+    let report = call.run(py, progress, work)?;
     let found = dict(py);
     found.set_item("recut", report.recut)?;
     found.set_item("recut_bytes", (report.recut_bytes.before, report.recut_bytes.after))?;
@@ -565,10 +548,10 @@ pub(crate) fn concat<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
-    let options = write_options(options, &cancel, &done)?;
+    let call = Call::new();
+    let options = write_options(options, &call)?;
     let work = move || concat_beton(&parts, out, &options);
-    written(py, &run(py, cancel, &done, progress, work)?)
+    written(py, &call.run(py, progress, work)?)
 }
 
 /// Splits a `.beton` file: into a number of parts, or by shares.
@@ -582,12 +565,12 @@ pub(crate) fn split<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Vec<(PathBuf, Bound<'py, PyDict>)>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let call = Call::new();
     let overwrite = flag(options, "overwrite")?;
-    let options = write_options(options, &cancel, &done)?;
+    let options = write_options(options, &call)?;
     let how = parts.map_or(Split::At(shares), Split::Parts);
     let work = move || split_beton(src, &how, template, overwrite, &options);
-    let reports = run(py, cancel, &done, progress, work)?;
+    let reports = call.run(py, progress, work)?;
     reports.into_iter().map(|(path, report)| Ok((path, written(py, &report)?))).collect()
 }
 
@@ -601,10 +584,10 @@ pub(crate) fn subset<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
-    let options = write_options(options, &cancel, &done)?;
+    let call = Call::new();
+    let options = write_options(options, &call)?;
     let work = move || subset_beton(src, &samples, out, &options);
-    written(py, &run(py, cancel, &done, progress, work)?)
+    written(py, &call.run(py, progress, work)?)
 }
 
 /// Writes indexes beside shards, or the listing of a folder.
@@ -615,31 +598,32 @@ pub(crate) fn index<'py>(
     link_word: &str,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (cancel, done) = (CancelFlag::new(), Arc::<Done>::default());
+    let call = Call::new();
     let (links, found) = (links(py, Some(link_word))?, dict(py));
     if name.is_dir() {
         let path = saved_listing(&name);
         let listing = path.clone();
+        let options = FolderOptions::default().links(links).cancel(call.cancel.clone());
         let work = move || {
-            let folder = Folder::open(&name, &FolderOptions::default().links(links))?;
+            let folder = Folder::open(&name, &options)?;
             folder.save_listing(&listing)?;
             Ok(folder.len())
         };
-        found.set_item("samples", run(py, cancel, &done, progress, work)?)?;
+        found.set_item("samples", call.run(py, progress, work)?)?;
         found.set_item("shards", 0)?;
         found.set_item("bytes", size_of_file(&path))?;
         return Ok(found);
     }
     let spec = name.to_string_lossy().into_owned();
-    let counts = Arc::clone(&done);
+    let (counts, cancel) = (Arc::clone(&call.done), call.cancel.clone());
     let work = move || {
         let tell = |done: usize, of: usize| {
             counts.done.fetch_max(done as u64, Ordering::Relaxed);
             counts.total.store(of as u64, Ordering::Relaxed);
         };
-        index_shards(&spec, &tell)
+        index_until(&spec, &cancel, &tell)
     };
-    let report = run(py, cancel, &done, progress, work)?;
+    let report = call.run(py, progress, work)?;
     found.set_item("samples", report.samples)?;
     found.set_item("shards", report.shards)?;
     found.set_item("bytes", report.bytes)?;

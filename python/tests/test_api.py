@@ -281,6 +281,30 @@ def test_set_ops_and_renew(same_size: Path) -> None:
         assert (batch["image"].numpy() == 255 - before["image"].numpy()).all()
 
 
+def test_renew_goes_on_with_a_batch_that_was_not_handed_out(
+    same_size: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(batch: fl.Batch) -> fl.Batch:
+        raise KeyboardInterrupt
+
+    inverted = [*WHOLE, ops.RandomInvert(1.0)]
+    expected = [batch["image"].numpy().tobytes() for batch in fl.Loader(same_size, 8, image=inverted)]
+    for handed in range(5):
+        loader = fl.Loader(same_size, 8, image=WHOLE)
+        epoch = iter(loader)
+        for _ in range(handed):
+            next(epoch)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(loader, "_converted", interrupted)
+            next(epoch)
+        loader.set_ops("image", inverted)
+        renewed = loader.renew(epoch)
+        assert len(renewed) == 5 - handed and renewed.state_dict()["batches"] == handed
+        rest = list(renewed)
+        assert [batch.index for batch in rest] == list(range(handed, 5))
+        assert [batch["image"].numpy().tobytes() for batch in rest] == expected[handed:]
+
+
 def test_get(same_size: Path) -> None:
     loader = fl.Loader(same_size, 8, order="random", image=[ops.RandomCrop(20)])
     by_id = {s: row for batch in loader.epoch(3) for s, row in zip(batch.ids.tolist(), batch["image"].numpy(copy=True))}

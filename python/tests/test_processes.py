@@ -17,7 +17,7 @@ import pytest
 from conftest import run_python
 
 import fuseloop as fl
-from fuseloop import ops
+from fuseloop import ops, write
 
 WHOLE = [ops.Resize((32, 32))]
 
@@ -132,6 +132,37 @@ def test_gil_is_free_while_waiting(same_size: Path) -> None:
     thread.join()
     assert counted > 100
     assert found[0].batch == 0 and isinstance(found[0], TimeoutError) and "sample" in str(found[0])
+
+
+@pytest.mark.parametrize("on_damaged", ["skip", "substitute"])
+def test_damaged_samples_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, on_damaged: str) -> None:
+    from conftest import picture, png
+
+    (tmp_path / "a").mkdir()
+    for k in range(6):
+        data = png(picture(k, 32, 32))
+        (tmp_path / "a" / f"{k}.png").write_bytes(data[:200] if k in (1, 4, 5) else data)
+    # With "skip", the last batch has no row and is not delivered.
+    loader = fl.Loader(tmp_path, 2, image=WHOLE, on_damaged=on_damaged)
+    for _ in range(2):
+        list(loader)
+    logged = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
+    assert [(name, level) for name, level, _ in logged] == [("fuseloop", "WARNING")] * 3
+    for (_, _, message), k in zip(logged, (1, 4, 5)):
+        assert message.startswith(f"epoch 0: sample {k} is damaged: {tmp_path}") and f"{k}.png (image)" in message
+    caplog.clear()
+    with pytest.raises(fl.DecodeError):
+        list(fl.Loader(tmp_path, 2, image=WHOLE))
+    assert not caplog.records
+
+
+def test_a_fallback_to_the_cpu_is_logged(same_size: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fuseloop")
+    loader = fl.Loader(same_size, 4, image=[*WHOLE, ops.ToDevice("auto")], label=[])
+    if loader.device.startswith("cuda"):
+        pytest.skip("there is a GPU")
+    assert [record.getMessage() for record in caplog.records] == [f"{same_size}: the device is {loader.device}"]
+    assert loader.device.startswith("cpu, since ")
 
 
 def test_errors_have_attributes(tmp_path: Path, same_size: Path) -> None:
@@ -266,6 +297,47 @@ def test_pickle_of_everything_that_configures(same_size: Path) -> None:
         pickle.dumps(fl.Loader(same_size, 4, image=lambda epoch: WHOLE))
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(iter(loader))
+
+
+PIPELINE = """
+batch_size = 8
+[fields]
+image = [{ op = "CenterCrop", size = 16 }]
+"""
+
+
+def test_a_loader_is_pickled_with_the_ops_that_were_set(same_size: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    pictures, renamed = tmp_path / "pictures.beton", tmp_path / "renamed.beton"
+    write.folder(same_size, pictures, progress=None)
+    write.convert(pictures, renamed, rename={"image": "picture"}, progress=None)
+    mutable = [ops.CenterCrop(24)]
+    view = {"half": fl.View("image", [ops.CenterCrop(16)])}
+    cases = [
+        ("image", fl.Loader(same_size, 8, image=mutable)),
+        ("image", fl.Loader(same_size, 8, ops={"image": mutable}, seed=3)),
+        ("image", fl.Loader(same_size, 8, image=lambda epoch: mutable)),
+        ("image", fl.Loader(pictures, 8, label=[])),
+        ("half", fl.Loader(pictures, 8, views=view)),
+        ("picture", fl.Loader(renamed, 8, image=mutable)),
+        ("image", fl.Loader(renamed, 8, picture=mutable)),
+        ("image", fl.Loader.from_spec(tmp_path / "pipeline.toml", same_size)),
+    ]
+    for output, loader in cases:
+        set_later = [ops.CenterCrop(12)]
+        loader.set_ops(output, set_later)
+        set_later.append(ops.CenterCrop(4))
+        mutable[0] = ops.CenterCrop(28)
+        again = pickle.loads(pickle.dumps(loader))
+        assert again.tensors == loader.tensors
+        first = next(iter(again))[output].numpy()
+        assert first.shape == (8, 12, 12, 3)
+        assert first.tobytes() == next(iter(loader))[output].numpy().tobytes()
+    loader = fl.Loader(same_size, 8, image=WHOLE)
+    loader.next_epoch = 1
+    loader.set_ops("image", grown)
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(loader))))
+    assert [next(iter(again))["image"].shape[1] for _ in range(2)] == [17, 18]
 
 
 def grown(epoch: int) -> list[ops.Op]:

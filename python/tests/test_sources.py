@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import pickle
 import threading
 import time
@@ -226,6 +227,63 @@ def test_exceptions_of_a_dataset_come_out_as_themselves() -> None:
     skipping = fl.Loader(sources.from_python(Fails()), batch_size=8, image=[ops.Resize((8, 8))], on_damaged="skip")
     assert sum(batch.samples for batch in skipping) == 39
     assert [sample for sample, _, _ in skipping.quarantine().samples] == [17]
+
+
+def test_errors_of_a_dataset_that_is_read_by_number(tmp_path: Path) -> None:
+    class Own(Exception):
+        pass
+
+    class Fails:
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, index: int) -> dict[str, int]:
+            if index == 17:
+                raise Own("of mine")
+            return {"n": index}
+
+    dataset = sources.from_python(Fails())
+    for read, note in [
+        (lambda: dataset[17], "sample 17: Fails"),
+        (lambda: dataset.column("n"), "sample 17: Fails (n)"),
+        (lambda: fl.Loader(dataset, where=lambda column: column["n"] < 9), "sample 17: Fails (n)"),
+    ]:
+        with pytest.raises(Own, match="of mine") as caught:
+            read()
+        assert note in "\n".join(caught.value.__notes__)
+        assert "__getitem__" in [frame.name for frame in caught.traceback]
+
+    photos = tmp_path / "photos" / "cat"
+    photos.mkdir(parents=True)
+    (photos / "0.png").write_bytes(b"")
+    folder = fl.Dataset.open(tmp_path / "photos")
+    (photos / "0.png").unlink()
+    with pytest.raises(fl.ReadError, match=f"sample 0: {photos / '0.png'}: No such file") as missing:
+        folder[0]
+    assert isinstance(missing.value, OSError)
+    assert (missing.value.path, missing.value.sample) == (str(photos / "0.png"), 0)
+    with pytest.raises(fl.ReadError, match="No such file") as missing:
+        list(fl.Loader(folder, image=[ops.Resize((8, 8))]))
+    found = missing.value
+    assert (found.path, found.sample, found.field) == (str(photos / "0.png"), 0, "image")
+
+    index = tmp_path / "n.beton"
+    write([{"n": k} for k in range(9)], index, progress=None)
+    convert(index, f"{tmp_path}/n-{{0}}.tar", progress=None)
+    (shard,) = tmp_path.glob("n-*.tar")
+    tar = sources.open(shard)
+    os.truncate(shard, 2000)
+    with pytest.raises(fl.DecodeError) as damaged:
+        tar.column("cls")
+    found = damaged.value
+    assert (found.path, found.field) == (str(shard), "cls") and found.sample > 0 and found.offset >= 2000
+    assert str(found).startswith(f"sample {found.sample} (cls): {shard}: ")
+
+    names = tmp_path / "n.beton.classes.json"
+    names.write_text('{"fuseloop":"classes","version":9}', encoding="utf-8")
+    with pytest.raises(fl.DatasetError, match="class names of version 9.*repair it") as damaged:
+        _ = sources.open(index).classes
+    assert damaged.value.path == str(names)
 
 
 def test_values_that_do_not_fit_name_their_sample() -> None:

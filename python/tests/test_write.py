@@ -358,6 +358,50 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, what: str) -> None:
     assert left(work) == []
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fl.Dataset.open(src)",
+        "fl.sources.folder(src, links='follow')",
+        "write.folder(src, out, progress=None)",
+        "write.convert(src, out, progress=None)",
+        "write.recut(src, out, progress=None)",
+        "write.index(src, progress=None)",
+    ],
+)
+def test_ctrl_c_while_a_folder_is_listed(tmp_path: Path, call: str) -> None:
+    """The links of the folder make billions of paths."""
+    for n in range(30):
+        step = tmp_path / "src" / "class" / str(n)
+        step.mkdir(parents=True)
+        for name in ("x", "y"):
+            (step / name).symlink_to(f"../{n + 1}")
+    (tmp_path / "src" / "class" / "30").mkdir()
+    code = f"""
+        import os, signal, threading, time
+        from pathlib import Path
+        import fuseloop as fl
+        from fuseloop import write
+        def interrupt():
+            global sent
+            time.sleep(0.3)
+            sent = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+        src, out = {str(tmp_path / "src")!r}, {str(tmp_path / "out.beton")!r}
+        threading.Thread(target=interrupt).start()
+        try:
+            {call}
+        except KeyboardInterrupt:
+            waited = time.monotonic() - sent
+        time.sleep(0.1)
+        threads = [Path(f"/proc/self/task/{{task}}/comm").read_text() for task in os.listdir("/proc/self/task")]
+        print(waited < 2, any(name.startswith("fuseloop") for name in threads))
+    """
+    done = run_python(textwrap.dedent(code))
+    assert done.stdout.split() == ["True", "False"], done.stderr
+    assert left(tmp_path) == ["src"]
+
+
 # Folders and other datasets
 
 

@@ -75,6 +75,23 @@ pub enum DecodeError {
         /// The PNG decoder's message.
         reason: String,
     },
+    /// A JPEG whose pixels are to be read as [`ImageReadMode::Index`](super::ImageReadMode::Index).
+    #[error(
+        "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels"
+    )]
+    JpegIndex,
+    /// A pixel whose colour is not one number.
+    #[error(
+        "the pixel in row {row}, column {column} has the colour {pixel:?}: an index is one number, so red, green and blue must be equal"
+    )]
+    NoIndex {
+        /// The pixel's row in the window that is read.
+        row: u32,
+        /// The pixel's column in the window that is read.
+        column: u32,
+        /// Red, green and blue.
+        pixel: [u8; 3],
+    },
     /// The bytes end inside the headers.
     #[error("the JPEG ends at byte {len}, inside its headers")]
     HeaderTruncated {

@@ -1,7 +1,7 @@
-//! Decoding: from the bytes of a stored image and the window needed to RGB pixels.
+//! Decoding: from the bytes of a stored image and the window needed to pixels.
 //!
 //! ```text
-//! (EncodedImage, Window)  ->  u8 [rows, columns, 3], at least the window
+//! (EncodedImage, ImageReadMode, Window)  ->  u8 [rows, columns, channels], at least the window
 //! ```
 //!
 //! | stored as                             | what is decoded                            | copied                  |
@@ -13,8 +13,8 @@
 //! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //!
-//! Inside the window the pixels equal those of decoding the whole image, bit for bit. Gray becomes RGB;
-//! CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one, so pixels differ
+//! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says what
+//! they are read as: by default RGB, which gray becomes, too. CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one, so pixels differ
 //! from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased IDCT.
 //!
 //! Any bytes yield an image or a [`DecodeError`]. Sizes are checked against [`Limits`] and against the
@@ -25,6 +25,7 @@ mod jpeg;
 mod orientation;
 mod png;
 mod raw;
+mod read_mode;
 
 pub use error::DecodeError;
 #[doc(hidden)]
@@ -32,6 +33,7 @@ pub use jpeg::JpegBackend;
 #[cfg(feature = "write")]
 pub(crate) use jpeg::{ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments};
 pub use jpeg::{append_segment_index, tile_interval};
+pub use read_mode::ImageReadMode;
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -55,6 +57,8 @@ pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
     png: png::PngDecoder,
     raw: raw::RawDecoder,
+    /// The pixels of an image that is not read as it was decoded.
+    converted: Vec<u8>,
 }
 
 /// The headers of an image, read and checked.
@@ -63,7 +67,10 @@ enum ImageHeaders {
     Jpeg(jpeg::JpegHeaders),
     /// An image of a format whose size is all that decoding needs to know.
     Png(Size),
-    Raw(Size),
+    /// The size, and the bytes of a pixel.
+    Raw(Size, usize),
+    /// The size and the bytes of a pixel of an array, whose elements are the pixels.
+    Array(Size, usize),
 }
 
 impl ImageHeaders {
@@ -71,7 +78,7 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
-            Self::Png(size) | Self::Raw(size) => *size,
+            Self::Png(size) | Self::Raw(size, _) | Self::Array(size, _) => *size,
         }
     }
 }
@@ -82,6 +89,7 @@ pub struct Opened<'a> {
     decoder: &'a mut Decoder,
     bytes: &'a [u8],
     headers: ImageHeaders,
+    mode: ImageReadMode,
 }
 
 impl Opened<'_> {
@@ -91,6 +99,15 @@ impl Opened<'_> {
         self.headers.size()
     }
 
+    /// Returns the bytes of a decoded pixel.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        match self.headers {
+            ImageHeaders::Array(_, channels) => channels,
+            _ => self.mode.channels().into(),
+        }
+    }
+
     /// Decodes at least `wanted`; see the module's documentation.
     ///
     /// # Errors
@@ -98,7 +115,7 @@ impl Opened<'_> {
     /// If the window is empty or outside the image, or if the pixels are damaged or cut short. Another
     /// window can be decoded after any error.
     pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, DecodeError> {
-        self.decoder.decode_opened(self.bytes, &self.headers, wanted)
+        self.decoder.decode_opened(self.bytes, &self.headers, self.mode, wanted)
     }
 }
 
@@ -136,7 +153,8 @@ impl Decoder {
     #[must_use]
     pub fn with_backend(by: JpegBackend, options: DecodeOptions) -> Self {
         let jpeg = jpeg::JpegDecoder::new(options, by);
-        Self { jpeg, png: png::PngDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
+        let (png, raw) = (png::PngDecoder::new(options), raw::RawDecoder::new(options.limits));
+        Self { jpeg, png, raw, converted: vec![] }
     }
 
     /// Reads the headers of an image. Costs well under a microsecond; no pixel is decoded.
@@ -148,8 +166,43 @@ impl Decoder {
     ///
     /// If the headers are damaged, or the size is over the limits or not the table's.
     pub fn open<'a>(&'a mut self, image: &EncodedImage<'a>) -> Result<Opened<'a>, DecodeError> {
-        let headers = self.headers(image)?;
-        Ok(Opened { decoder: self, bytes: image.bytes, headers })
+        self.open_as(image, ImageReadMode::Rgb)
+    }
+
+    /// Like [`open`](Self::open), for pixels that are not RGB. A raw image may have the channels of `mode`.
+    ///
+    /// # Errors
+    ///
+    /// See [`open`](Self::open). A JPEG can't be read as an index.
+    pub fn open_as<'a>(
+        &'a mut self,
+        image: &EncodedImage<'a>,
+        mode: ImageReadMode,
+    ) -> Result<Opened<'a>, DecodeError> {
+        let headers = self.headers(image, mode)?;
+        Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
+    }
+
+    /// Opens an array of bytes, `[height, width, channels]`, whose elements are the pixels.
+    ///
+    /// # Errors
+    ///
+    /// If the array has another number of bytes, or no pixels.
+    pub fn open_array<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        size: Size,
+        channels: usize,
+    ) -> Result<Opened<'a>, DecodeError> {
+        let (expected, found) = (size.pixels() * channels as u64, bytes.len() as u64);
+        if size.pixels() == 0 {
+            return Err(DecodeError::Empty { size });
+        }
+        if found != expected {
+            return Err(DecodeError::RawLength { size, expected, found });
+        }
+        let (headers, mode) = (ImageHeaders::Array(size, channels), ImageReadMode::Rgb);
+        Ok(Opened { decoder: self, bytes, headers, mode })
     }
 
     /// Returns the size of an image alone; see [`open`](Self::open).
@@ -158,7 +211,7 @@ impl Decoder {
     ///
     /// See [`open`](Self::open).
     pub fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
-        Ok(self.headers(image)?.size())
+        Ok(self.headers(image, ImageReadMode::Rgb)?.size())
     }
 
     /// Opens an image and decodes at least `wanted`.
@@ -172,15 +225,23 @@ impl Decoder {
         image: &EncodedImage<'a>,
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
-        let headers = self.headers(image)?;
-        self.decode_opened(image.bytes, &headers, wanted)
+        let headers = self.headers(image, ImageReadMode::Rgb)?;
+        self.decode_opened(image.bytes, &headers, ImageReadMode::Rgb, wanted)
     }
 
-    fn headers(&self, image: &EncodedImage<'_>) -> Result<ImageHeaders, DecodeError> {
+    fn headers(
+        &self,
+        image: &EncodedImage<'_>,
+        mode: ImageReadMode,
+    ) -> Result<ImageHeaders, DecodeError> {
         Ok(match image.mode {
+            ImageMode::Jpeg if mode == ImageReadMode::Index => return Err(DecodeError::JpegIndex),
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
             ImageMode::Png => ImageHeaders::Png(self.png.size(image)?),
-            ImageMode::Raw => ImageHeaders::Raw(self.raw.size(image)?),
+            ImageMode::Raw => {
+                let (size, channels) = self.raw.size(image, mode)?;
+                ImageHeaders::Raw(size, channels)
+            }
         })
     }
 
@@ -188,14 +249,27 @@ impl Decoder {
         &'a mut self,
         bytes: &'a [u8],
         headers: &ImageHeaders,
+        mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
         check_window(wanted, headers.size())?;
-        match headers {
-            ImageHeaders::Jpeg(headers) => self.jpeg.decode(bytes, headers, wanted),
-            ImageHeaders::Png(size) => self.png.decode(bytes, *size, wanted),
-            ImageHeaders::Raw(size) => Ok(raw::view(bytes, *size)),
+        let decoded = match headers {
+            ImageHeaders::Jpeg(headers) => {
+                self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
+            }
+            ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
+            ImageHeaders::Raw(size, channels) => raw::view(bytes, *size, *channels),
+            ImageHeaders::Array(size, channels) => return Ok(raw::view(bytes, *size, *channels)),
+        };
+        if decoded.view.channels() == usize::from(mode.channels()) {
+            return Ok(decoded);
         }
+        let rgb = decoded.window(wanted).expect("the window was decoded");
+        mode.convert(&rgb, &mut self.converted)?;
+        let channels = mode.channels().into();
+        let view = ImageView::packed_channels(&self.converted, wanted.size(), channels);
+        let view = view.expect("every pixel was converted");
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
 }
 

@@ -16,7 +16,7 @@
 
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, RGB};
+use fuseloop_ops::internals::ImageView;
 
 /// The transformation from the stored image to the upright one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl Orientation {
                 let (row, column) = if self.transposed { (x, y) } else { (y, x) };
                 let row = if self.from_bottom { size.height - 1 - row } else { row };
                 let column = if self.from_right { size.width - 1 - column } else { column };
-                let at = column as usize * RGB;
-                upright.extend_from_slice(&stored.row(row)[at..at + RGB]);
+                let at = column as usize * stored.channels();
+                upright.extend_from_slice(&stored.row(row)[at..at + stored.channels()]);
             }
         }
     }

@@ -7,6 +7,9 @@
 //! | gray and alpha, RGB(A)   | alpha is dropped; samples of 16 bits keep their upper 8        |
 //! | palette                  | the palette's colours; transparency is dropped                 |
 //!
+//! That is [`ImageReadMode::Rgb`](super::ImageReadMode::Rgb). The other modes take gray, alpha and indices as they are
+//! stored: indices and gray levels that are read as an index are not scaled.
+//!
 //! Gamma, colour profiles and transparent colours are not applied, as in Pillow. An animated PNG yields
 //! its first image. Inflating knows no windows: all pixels are decoded before those of the window are
 //! copied. A whole image of 8-bit RGB is returned as it was inflated, without a copy.
@@ -14,7 +17,7 @@
 //! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
 //! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
 
-use super::{DecodeError, DecodeOptions, Decoded};
+use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -43,11 +46,20 @@ impl PngDecoder {
         Self { options, ..Self::default() }
     }
 
-    /// Decodes the image into `stored`; returns its colour type and depth.
-    fn inflate(&mut self, bytes: &[u8], size: Size) -> Result<(ColorType, BitDepth), DecodeError> {
+    /// Decodes the image into `stored`; returns its colour type and depth. Unless `mode` is an index, samples
+    /// have at least 8 bits.
+    fn inflate(
+        &mut self,
+        bytes: &[u8],
+        size: Size,
+        mode: ImageReadMode,
+    ) -> Result<(ColorType, BitDepth), DecodeError> {
         let damaged = |error: png::DecodingError| DecodeError::Png { reason: error.to_string() };
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
-        decoder.set_transformations(Transformations::EXPAND);
+        decoder.set_transformations(match mode {
+            ImageReadMode::Index => Transformations::IDENTITY,
+            _ => Transformations::EXPAND,
+        });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         let mut reader = decoder.read_info().map_err(damaged)?;
@@ -97,31 +109,86 @@ impl PngDecoder {
         &mut self,
         bytes: &[u8],
         size: Size,
+        mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let (color, depth) = self.inflate(bytes, size)?;
-        if wanted == size.full() && (color, depth) == (ColorType::Rgb, BitDepth::Eight) {
-            let view = ImageView::packed(&self.stored, size);
+        let (color, depth) = self.inflate(bytes, size, mode)?;
+        let channels = usize::from(mode.channels());
+        if wanted == size.full() && depth == BitDepth::Eight && is_stored_as(color, mode) {
             let bytes = self.stored.len();
+            let view = ImageView::packed_channels(&self.stored, size, channels);
             let view = view.ok_or(DecodeError::Memory { bytes })?;
             return Ok(Decoded { view, top: 0, left: 0 });
         }
-        let bytes = usize::try_from(wanted.size().pixels() * RGB as u64)
+        let bytes = usize::try_from(wanted.size().pixels() * channels as u64)
             .map_err(|_| DecodeError::Memory { bytes: usize::MAX })?;
         room(&mut self.pixels, bytes)?;
-        let channel = if depth == BitDepth::Sixteen { 2 } else { 1 };
-        let pixel = color.samples() * channel;
-        let rows = self.stored.chunks_exact(size.width as usize * pixel).skip(wanted.top as usize);
-        let out = self.pixels[..bytes].chunks_exact_mut(wanted.width as usize * RGB);
-        for (row, out) in rows.zip(out) {
-            let from = row[wanted.left as usize * pixel..].chunks_exact(pixel);
-            for (pixel, rgb) in from.zip(out.as_chunks_mut::<RGB>().0) {
-                *rgb = to_rgb(pixel, color, channel);
+        let stored = StoredPixels { color, depth };
+        let rows = self.stored.chunks_exact(stored.row(size.width)).skip(wanted.top as usize);
+        let out = self.pixels[..bytes].chunks_exact_mut(wanted.width as usize * channels);
+        for (y, (row, out)) in (wanted.top..).zip(rows.zip(out)) {
+            for (x, out) in (wanted.left..).zip(out.chunks_exact_mut(channels)) {
+                if let Some(pixel) = stored.read(row, x as usize, mode, out) {
+                    return Err(DecodeError::NoIndex { row: y, column: x, pixel });
+                }
             }
         }
-        let view = ImageView::packed(&self.pixels[..bytes], wanted.size());
+        let view = ImageView::packed_channels(&self.pixels[..bytes], wanted.size(), channels);
         let view = view.ok_or(DecodeError::Memory { bytes })?;
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+}
+
+/// Returns true if the file's own samples of 8 bits are the pixels.
+fn is_stored_as(color: ColorType, mode: ImageReadMode) -> bool {
+    matches!(
+        (color, mode),
+        (ColorType::Rgb, ImageReadMode::Rgb)
+            | (ColorType::Rgba, ImageReadMode::RgbAlpha)
+            | (ColorType::Grayscale, ImageReadMode::Gray | ImageReadMode::Index)
+            | (ColorType::Indexed, ImageReadMode::Index)
+    )
+}
+
+/// The form of inflated pixels.
+#[derive(Clone, Copy)]
+struct StoredPixels {
+    color: ColorType,
+    depth: BitDepth,
+}
+
+impl StoredPixels {
+    /// Returns the bytes of a row.
+    fn row(self, width: u32) -> usize {
+        (width as usize * self.color.samples() * self.depth as usize).div_ceil(8)
+    }
+
+    /// Writes pixel `x` of a row as `mode` reads it. Returns its colour if `mode` can't.
+    fn read(self, row: &[u8], x: usize, mode: ImageReadMode, out: &mut [u8]) -> Option<[u8; RGB]> {
+        let bits = self.depth as usize;
+        if bits < 8 {
+            // Only indices and gray levels have less, which are not expanded for an index.
+            let shift = 8 - bits - x * bits % 8;
+            out[0] = row[x * bits / 8] >> shift & ((1 << bits) - 1) as u8;
+            return None;
+        }
+        let (channel, pixel) = (bits / 8, self.color.samples() * bits / 8);
+        let pixel = &row[x * pixel..][..pixel];
+        match (self.color, mode) {
+            (ColorType::Indexed, ImageReadMode::Index) => out[0] = pixel[0],
+            (ColorType::Rgba | ColorType::GrayscaleAlpha, ImageReadMode::RgbAlpha) => {
+                out[..RGB].copy_from_slice(&to_rgb(pixel, self.color, channel));
+                out[RGB] = pixel[pixel.len() - channel];
+            }
+            (ColorType::Grayscale, ImageReadMode::Index) if channel == 2 && pixel[0] > 0 => {
+                return Some([u8::MAX; RGB]); // more than 8 bits
+            }
+            _ => {
+                let rgb = to_rgb(pixel, self.color, channel);
+                return (!mode.read(rgb, out)).then_some(rgb);
+            }
+        }
+        None
     }
 }
 

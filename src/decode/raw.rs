@@ -1,6 +1,6 @@
 //! Raw images: the file's own bytes are the pixels, and nothing is copied.
 
-use super::{DecodeError, Decoded};
+use super::{DecodeError, Decoded, ImageReadMode};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
@@ -17,8 +17,13 @@ impl RawDecoder {
         Self { limits }
     }
 
-    /// Returns the size in the sample table, checked against the limits and the number of bytes.
-    pub(super) fn size(&self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+    /// Returns the size in the sample table, checked against the limits and the number of bytes, and the
+    /// bytes of a pixel: 3, or the channels of `mode`.
+    pub(super) fn size(
+        &self,
+        image: &EncodedImage<'_>,
+        mode: ImageReadMode,
+    ) -> Result<(Size, usize), DecodeError> {
         let size = Size::new(image.height, image.width);
         if size.pixels() == 0 {
             return Err(DecodeError::Empty { size });
@@ -27,18 +32,20 @@ impl RawDecoder {
             return Err(DecodeError::Pixels { size, max: self.limits.max_pixels });
         }
         let found = image.bytes.len() as u64;
-        match size.pixels().checked_mul(RGB as u64) {
-            Some(expected) if expected == found => Ok(size),
-            expected => {
-                let expected = expected.unwrap_or(u64::MAX);
+        let bytes = |channels: usize| size.pixels().checked_mul(channels as u64);
+        let mut known = [RGB, mode.channels().into()].into_iter();
+        match known.find(|channels| bytes(*channels) == Some(found)) {
+            Some(channels) => Ok((size, channels)),
+            None => {
+                let expected = bytes(RGB).unwrap_or(u64::MAX);
                 Err(DecodeError::RawLength { size, expected, found })
             }
         }
     }
 }
 
-/// Returns a view of the bytes of a whole raw image of this size, which was checked.
-pub(super) fn view(bytes: &[u8], size: Size) -> Decoded<'_> {
-    let view = ImageView::packed(bytes, size).expect("the length was compared");
+/// Returns a view of the bytes of a whole raw image of this size and these channels, which were checked.
+pub(super) fn view(bytes: &[u8], size: Size, channels: usize) -> Decoded<'_> {
+    let view = ImageView::packed_channels(bytes, size, channels).expect("the length was compared");
     Decoded { view, top: 0, left: 0 }
 }

@@ -19,7 +19,8 @@ use crate::plan::block::{FusedOp, OpGroup, Reduction, nth_order, pixel_op, reduc
 use crate::plan::compose::{PassMap, compose};
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::{RowMix, Window};
+use fuseloop_ops::author::{LevelTable, RowMix, Window};
+use fuseloop_ops::internals::RGB;
 
 /// The words of a mixing op.
 pub(super) const MIX_WORDS: usize = 12;
@@ -235,8 +236,8 @@ impl Words<'_> {
                 shuffled += 1;
             }
             if let (FusedOp::Table { table, .. }, true) = (step.fused_ops[0], runs(step)) {
-                let mut values = Box::new([[0.0; 256]; 3]);
-                plan.table(&step.flat_ops, draws, &[[0; 256]; 3], &mut values);
+                let mut values: Vec<LevelTable> = vec![[0.0; 256]; RGB];
+                plan.table(&step.flat_ops, draws, &[[0; 256]; RGB], &mut values);
                 for (i, value) in values.iter().flatten().enumerate() {
                     self.set(layout.table(table) + i, value.to_bits());
                 }

@@ -6,9 +6,10 @@ use super::code::CodeModule;
 use super::compile::CompiledBody;
 use super::param_block::ParamBlock;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
-use fuseloop_ops::author::{Histogram, LevelTable};
 use fuseloop_ops::internals::area::AreaRows;
+use fuseloop_ops::internals::bilinear::BilinearRows;
 use fuseloop_ops::internals::rows::FilterRows;
+use fuseloop_ops::internals::{Histograms, LevelTables, MAX_CHANNELS};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -56,8 +57,8 @@ impl MemoryRegion {
 pub(super) struct States {
     /// The address of the row producer's state, and the bytes of a row.
     pub(super) maker: Option<(u64, u64)>,
-    /// The address of the state of the functions that count levels.
-    pub(super) levels: Option<u64>,
+    /// The address of the state of the functions that count levels, and the bytes of a pixel.
+    pub(super) levels: Option<(u64, u64)>,
 }
 
 /// Runs loop bodies: [`Native`], or an interpreter in tests of the compiler.
@@ -122,6 +123,8 @@ fn clear_upper_halves() {
 pub(super) enum RowFunctionKind<'a> {
     /// OpenCV's area resize.
     Area(AreaRows<'a>),
+    /// The antialiased bilinear resize of an image that is not RGB.
+    Bilinear(BilinearRows<'a>),
     /// Any other filter.
     Filter(FilterRows<'a>),
 }
@@ -130,6 +133,7 @@ impl RowFunctionKind<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
+            Self::Bilinear(rows) => fuseloop_kernels::bilinear_row(rows, y, out),
             Self::Filter(rows) => fuseloop_kernels::filter_row(rows, y, out),
         }
     }
@@ -183,10 +187,12 @@ pub(super) unsafe extern "C" fn make_row(state: *mut RowFunctionState<'_>, row: 
 pub(super) struct LevelsState<'a> {
     pub(super) plan: &'a ImagePlan,
     pub(super) draws: &'a Draws,
+    /// The bytes of a pixel: 1 to 4.
+    pub(super) channels: usize,
     /// The counts of four interleaved groups of pixels, so that equal neighbours don't wait for each
     /// other.
-    pub(super) counts: &'a mut [Histogram; 4],
-    pub(super) tables: &'a mut [LevelTable],
+    pub(super) counts: &'a mut [Histograms; 4],
+    pub(super) tables: &'a mut [LevelTables],
     /// For each table, the flat op that computes it.
     pub(super) leaves: &'a [usize],
     /// See [`RowFunctionState`].
@@ -195,15 +201,24 @@ pub(super) struct LevelsState<'a> {
 
 impl LevelsState<'_> {
     fn count(&mut self, row: &[u8]) {
-        let (quads, rest) = row.as_chunks::<12>();
+        match self.channels {
+            1 => self.count_pixels::<1>(row),
+            2 => self.count_pixels::<2>(row),
+            3 => self.count_pixels::<3>(row),
+            _ => self.count_pixels::<4>(row),
+        }
+    }
+
+    fn count_pixels<const C: usize>(&mut self, row: &[u8]) {
+        let (quads, rest) = row.as_chunks::<C>().0.as_chunks::<4>();
         for quad in quads {
-            for (pixel, counts) in quad.as_chunks::<3>().0.iter().zip(self.counts.iter_mut()) {
+            for (pixel, counts) in quad.iter().zip(self.counts.iter_mut()) {
                 for (value, counts) in pixel.iter().zip(counts) {
                     counts[usize::from(*value)] += 1;
                 }
             }
         }
-        for pixel in rest.as_chunks::<3>().0 {
+        for pixel in rest {
             for (value, counts) in pixel.iter().zip(&mut self.counts[0]) {
                 counts[usize::from(*value)] += 1;
             }
@@ -217,8 +232,9 @@ impl LevelsState<'_> {
                 *sum += std::mem::take(counts);
             }
         }
-        self.plan.table(&[self.leaves[table]], self.draws, levels, &mut self.tables[table]);
-        *levels = [[0; 256]; 3];
+        let tables = &mut self.tables[table][..self.channels];
+        self.plan.table(&[self.leaves[table]], self.draws, &levels[..self.channels], tables);
+        *levels = [[0; 256]; MAX_CHANNELS];
     }
 }
 
@@ -227,15 +243,17 @@ impl LevelsState<'_> {
 /// # Safety
 ///
 /// `state` must be a [`LevelsState`] that nothing else uses during the call, and `row` valid for reading
-/// `3 * columns` bytes.
+/// `columns` pixels.
 pub(super) unsafe extern "C" fn count_levels(
     state: *mut LevelsState<'_>,
     row: *const u8,
     columns: u64,
 ) {
     // SAFETY: the caller's promise.
-    let (state, row) =
-        unsafe { (&mut *state, std::slice::from_raw_parts(row, 3 * columns as usize)) };
+    let state = unsafe { &mut *state };
+    let bytes = state.channels * columns as usize;
+    // SAFETY: the caller's promise.
+    let row = unsafe { std::slice::from_raw_parts(row, bytes) };
     let counted = catch_unwind(AssertUnwindSafe(|| state.count(row)));
     state.panic = state.panic.take().or(counted.err());
 }

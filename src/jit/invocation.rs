@@ -19,13 +19,15 @@ use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
-use fuseloop_ops::author::{GeometryStep, Histogram, Layout, LevelTable, RowProducer};
+use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::bilinear::Taps;
+use fuseloop_ops::internals::bilinear::{BilinearRows, BilinearScratch, Taps};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::RowScratch;
-use fuseloop_ops::internals::{ImageView, geometry_step, memory};
-use fuseloop_ops::{DType, Size};
+use fuseloop_ops::internals::{
+    Histograms, ImageView, LevelTables, MAX_CHANNELS, channel_of, geometry_step, memory,
+};
+use fuseloop_ops::{DType, Interpolation, NumberRule, Size};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
@@ -52,9 +54,10 @@ pub(super) struct WorkerScratch {
     framed: Vec<u8>,
     area_tables: Option<AreaTables>,
     area: AreaScratch,
+    bilinear: BilinearScratch,
     filter: RowScratch,
-    tables: Vec<LevelTable>,
-    counts: Option<Box<[Histogram; 4]>>,
+    tables: Vec<LevelTables>,
+    counts: Option<Box<[Histograms; 4]>>,
     byte_row: Vec<u8>,
 }
 
@@ -113,7 +116,7 @@ pub(super) struct Invocation<'a, R> {
 pub(super) struct LoopBody<'a> {
     pub(super) links: &'a [FusedOp],
     pub(super) leaves: &'a [usize],
-    pub(super) fixed: &'a [(usize, Box<LevelTable>)],
+    pub(super) fixed: &'a [(usize, Box<LevelTables>)],
 }
 
 /// The reason why compiled code did not run. The contents of the output are undefined then.
@@ -180,7 +183,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
         let pixels = self.composed.output.pixels() as usize;
         let element = self.block.dtype.bytes();
-        assert_eq!(out.len(), bytes_of(self.composed.output, element), "bytes of the output");
+        let bytes = bytes_of(self.composed.output, self.block.channels * element);
+        assert_eq!(out.len(), bytes, "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
         let record = &mut memory.record;
         set(record, HeaderWord::Out, out.as_mut_ptr() as u64);
@@ -188,7 +192,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
             // Row functions store whole elements.
             assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
-            let values = 3 * self.composed.output.width as usize;
+            let values = self.block.channels * self.composed.output.width as usize;
             memory::resize(&mut memory.float_row, values, "a row of floats")?;
             set(record, HeaderWord::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
@@ -208,7 +212,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         if self.block.tables == 0 {
             return;
         }
-        memory.tables.resize(self.block.tables, [[0.0; 256]; 3]);
+        memory.tables.resize(self.block.tables, [[0.0; 256]; MAX_CHANNELS]);
         for (link, leaf) in self.body.links.iter().zip(self.body.leaves) {
             let FusedOp::Table { table, counted } = *link else { continue };
             let fixed = self.body.fixed.iter().find(|(of, _)| of == leaf);
@@ -221,8 +225,9 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
                 && !counted
                 && let Some(step) = self.block.groups.iter().find(|step| step.flat_ops[0] == *leaf)
             {
-                let none = &[[0; 256]; 3];
-                self.plan.table(&step.flat_ops, self.draws, none, &mut memory.tables[table]);
+                let none = &[[0; 256]; MAX_CHANNELS][..self.block.channels];
+                let tables = &mut memory.tables[table][..self.block.channels];
+                self.plan.table(&step.flat_ops, self.draws, none, tables);
             }
         }
     }
@@ -282,7 +287,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Result<(), NoMemory> {
         let wanted = union(&self.composed.passes);
         let stores_all = self.has_reductions();
-        let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
+        let row_bytes =
+            (wanted.size().width as usize).next_multiple_of(4) * self.block.channels + SLACK;
         let rows = if stores_all { wanted.size().height as usize } else { 1 };
         memory::resize(
             &mut memory.resized,
@@ -334,7 +340,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             self.source.view.crop(part)
         } else {
             self.copy_padded(&mut framed, stage.rows, stage.columns, stage.size)?;
-            ImageView::packed(&framed, stage.size)
+            ImageView::packed_channels(&framed, stage.size, self.block.channels)
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
@@ -403,11 +409,21 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let to = geometry_step::output(motion, view.size());
         let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
         let columns = inside(wanted.left)..inside(wanted.right);
-        let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
+        let lead = (i64::from(columns.start) - wanted.left) as usize * self.block.channels;
         let lead = if columns.is_empty() { 0 } else { lead };
-        let bytes = columns.len() * 3;
+        let bytes = columns.len() * self.block.channels;
         let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
+        let is_compiled_for_rgb = matches!(
+            motion,
+            GeometryStep::Resize { interpolation: Interpolation::BilinearAntialias, .. }
+        ) && self.plan.rule() != NumberRule::Exact;
         match geometry_step::row_filter(motion) {
+            _ if is_compiled_for_rgb => {
+                let mut scratch = std::mem::take(&mut memory.bilinear);
+                let rows = BilinearRows::new(view, to, columns, &mut scratch);
+                self.call_with(memory, window, RowFunctionKind::Bilinear(rows));
+                memory.bilinear = scratch;
+            }
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
                 let rows = filter.rows(view, columns, &mut scratch)?;
@@ -458,8 +474,11 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Result<usize, NoMemory> {
         let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
-        let stride = size.width as usize * 3;
-        memory::resize(to, bytes_of(size, 1), "a padded image")?;
+        let channels = self.block.channels;
+        let fill: [u8; MAX_CHANNELS] = std::array::from_fn(|c| channel_of(fill, c));
+        let fill = &fill[..channels];
+        let stride = size.width as usize * channels;
+        memory::resize(to, bytes_of(size, channels), "a padded image")?;
         // The columns of the copy whose pixels are visible and decoded, as one range.
         let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
         let (first, end) = if columns.sign == 1 {
@@ -474,12 +493,13 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             let is_shown =
                 from >= shown.top.max(pixels.top) && from < shown.bottom.min(pixels.bottom);
             let (first, end) = if is_shown && first < end { (first, end) } else { (0, 0) };
-            paint(&mut row[..3 * first], fill);
-            paint(&mut row[3 * end..], fill);
+            paint(&mut row[..channels * first], fill);
+            paint(&mut row[channels * end..], fill);
             if first < end {
                 let source = self.source.view.row((from - pixels.top) as u32);
                 let at = columns.sign * first as i64 + columns.offset - pixels.left;
-                copy_row(&mut row[3 * first..3 * end], source, at as usize, columns.sign == 1);
+                let row = &mut row[channels * first..channels * end];
+                copy_row(row, source, (at as usize, channels), columns.sign == 1);
             }
         }
         Ok(stride)
@@ -497,7 +517,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
         // An op may draw any size or offset: the products may not fit in 64 bits.
         let last_row = i128::from(rows_used - 1) * base.stride as i128;
-        let end = last_row + 3 * i128::from(reads.right - base.left);
+        let channels = self.block.channels;
+        let end = last_row + channels as i128 * i128::from(reads.right - base.left);
         assert!(
             reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
             "a pass would read outside its pixels: {reads:?}"
@@ -506,17 +527,19 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let mirrored = pass.columns.sign == -1;
         let row = (pass.rows.offset - base.top) * base.stride as i64;
         let group = if mirrored { i64::from(NARROWEST) - 1 } else { 0 };
-        let column = 3 * (pass.columns.offset - base.left - group);
+        let column = channels as i64 * (pass.columns.offset - base.left - group);
         let low = (base.pixels.as_ptr() as u64).wrapping_add_signed(row + column);
-        let (first, last) = if mirrored { (low + 8, low) } else { (low, low + 8) };
+        let high = low + if channels == 3 { 8 } else { 4 * channels as u64 };
+        let (first, last) = if mirrored { (high, low) } else { (low, high) };
+        let step = channels as i64 * pass.columns.sign;
         let words = [
             (PassWord::First, first),
             (PassWord::Last, last),
             (PassWord::RowStep, (pass.rows.sign * row_bytes) as u64),
-            (PassWord::PixelStep, if mirrored { -3i64 as u64 } else { 3 }),
+            (PassWord::PixelStep, step as u64),
             (PassWord::Rows, u64::from(pass.size.height)),
             (PassWord::LastGroup, u64::from(pass.size.width - NARROWEST)),
-            (PassWord::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
+            (PassWord::Shuffles, SHUFFLES[channels - 1][usize::from(mirrored)].0.as_ptr() as u64),
             (PassWord::Runs, u64::from(index == 0 || self.reading_runs(index - 1))),
         ];
         for (word, value) in words {
@@ -535,7 +558,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Runs the block on the parameter block, which has the block's layout, was zeroed and then filled
     /// by the functions above for one sample:
     ///
-    /// 1. `set_output` asserted that the output has rows x columns x 3 elements, and the
+    /// 1. `set_output` asserted that the output has rows x columns x channels elements, and the
     ///    passes count those rows and columns;
     /// 2. `set_pass` asserted that every pixel of a pass is in its base's slice, and groups access
     ///    no byte outside the pass, which is at least a group wide (`is_too_narrow`);
@@ -565,16 +588,18 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
                 leaves[*table] = self.body.leaves[*position];
             }
         }
-        let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; 3]; 4]));
+        let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; MAX_CHANNELS]; 4]));
         let (plan, draws) = (self.plan, self.draws);
         let leaves = &leaves;
-        let mut state = LevelsState { plan, draws, counts, tables, leaves, panic: None };
+        let channels = self.block.channels;
+        let mut state = LevelsState { plan, draws, channels, counts, tables, leaves, panic: None };
         let levels = std::ptr::from_mut(&mut state) as u64;
         if self.has_reductions() {
             set(record, HeaderWord::Levels, levels);
         }
         let Self { plan, block, compiled, body: LoopBody { links, .. }, .. } = *self;
-        let states = States { maker, levels: self.has_reductions().then_some(levels) };
+        let levels = self.has_reductions().then_some((levels, channels as u64));
+        let states = States { maker, levels };
         let call = BodyCall { plan, block, links, compiled, record, regions, states };
         // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block reads
         // and writes there, and the regions are those slices; the callers of this function borrow all of
@@ -591,7 +616,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     fn set_byte_row(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
         if self.has_reductions() {
             let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
-            let bytes = 3 * widest.unwrap_or(0) as usize;
+            let bytes = self.block.channels * widest.unwrap_or(0) as usize;
             memory::resize(&mut memory.byte_row, bytes, "a row of bytes")?;
             set(&mut memory.record, HeaderWord::ByteRow, memory.byte_row.as_mut_ptr() as u64);
         }
@@ -600,7 +625,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 
     /// Returns the slices that the parameter block's addresses point into.
     fn regions(&self, memory: &mut WorkerScratch, pixels: Range<*const u8>) -> Vec<MemoryRegion> {
-        let output = 3 * self.composed.output.pixels() * self.block.dtype.bytes() as u64;
+        let channels = self.block.channels;
+        let output = self.composed.output.pixels() * (channels * self.block.dtype.bytes()) as u64;
         let (address, end) = (pixels.start as u64, pixels.end as u64);
         let mut regions = vec![
             MemoryRegion { name: "pixels", address, bytes: end - address, writable: false },
@@ -612,8 +638,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             },
             MemoryRegion::write("record", memory.record.words()),
             MemoryRegion::read("constants", &self.compiled.constants),
-            MemoryRegion::read("shuffles", &SHUFFLES[0].0),
-            MemoryRegion::read("shuffles", &SHUFFLES[1].0),
+            MemoryRegion::read("shuffles", &SHUFFLES[channels - 1][0].0),
+            MemoryRegion::read("shuffles", &SHUFFLES[channels - 1][1].0),
             MemoryRegion::read("rows' taps", memory.rows.first()),
             MemoryRegion::read("rows' weights", memory.rows.weights()),
             MemoryRegion::read("columns' taps", memory.columns.first()),
@@ -633,10 +659,10 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 /// The panic message for an image that does not fit in the address space.
 const TOO_LARGE: &str = "an image does not fit in the address space";
 
-/// Returns the bytes of an image whose channels have `element` bytes each.
-fn bytes_of(size: Size, element: usize) -> usize {
+/// Returns the bytes of an image of `pixel` bytes a pixel.
+fn bytes_of(size: Size, pixel: usize) -> usize {
     let pixels = usize::try_from(size.pixels()).ok();
-    pixels.and_then(|pixels| pixels.checked_mul(3 * element)).expect(TOO_LARGE)
+    pixels.and_then(|pixels| pixels.checked_mul(pixel)).expect(TOO_LARGE)
 }
 
 fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
@@ -661,20 +687,33 @@ fn clamp_i32(value: i64) -> i32 {
     value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-fn paint(row: &mut [u8], fill: [u8; 3]) {
-    for pixel in row.as_chunks_mut::<3>().0 {
-        *pixel = fill;
+fn paint(row: &mut [u8], fill: &[u8]) {
+    match *fill {
+        [value] => row.fill(value),
+        [r, g, b] => row.as_chunks_mut::<3>().0.fill([r, g, b]),
+        _ => row.chunks_exact_mut(fill.len()).for_each(|pixel| pixel.copy_from_slice(fill)),
     }
 }
 
 /// Copies pixels of `source` from column `at` on, forwards or backwards.
-fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
+fn copy_row(to: &mut [u8], source: &[u8], (at, channels): (usize, usize), forwards: bool) {
     if forwards {
-        to.copy_from_slice(&source[3 * at..][..to.len()]);
+        to.copy_from_slice(&source[channels * at..][..to.len()]);
         return;
     }
-    let pixels = source[..3 * (at + 1)].as_chunks::<3>().0.iter().rev();
-    for (to, from) in to.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
+    let source = &source[..channels * (at + 1)];
+    match channels {
+        1 => copy_backwards::<1>(to, source),
+        2 => copy_backwards::<2>(to, source),
+        3 => copy_backwards::<3>(to, source),
+        _ => copy_backwards::<4>(to, source),
+    }
+}
+
+/// Copies pixels from the end of `source` on.
+fn copy_backwards<const C: usize>(to: &mut [u8], source: &[u8]) {
+    let pixels = source.as_chunks::<C>().0.iter().rev();
+    for (to, from) in to.as_chunks_mut::<C>().0.iter_mut().zip(pixels) {
         *to = *from;
     }
 }
@@ -683,12 +722,38 @@ fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
 #[repr(align(16))]
 struct Shuffles([[u8; 16]; shuffles::BYTES / 16]);
 
-/// The shuffles for a group in order, and for a mirrored group.
-static SHUFFLES: [Shuffles; 2] = [shuffles_of(false), shuffles_of(true)];
+/// The shuffles for a group in order, and for a mirrored group, of 1 to 4 channels.
+static SHUFFLES: [[Shuffles; 2]; MAX_CHANNELS] = [
+    [shuffles_of(1, false), shuffles_of(1, true)],
+    [shuffles_of(2, false), shuffles_of(2, true)],
+    [shuffles_of_rgb(false), shuffles_of_rgb(true)],
+    [shuffles_of(4, false), shuffles_of(4, true)],
+];
+
+/// Each half of a group is loaded by itself; in a mirrored group the halves swap and the pixels run
+/// backwards.
+const fn shuffles_of(channels: usize, mirrored: bool) -> Shuffles {
+    let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
+    let (interleaved, planar) = (shuffles::INTERLEAVED as usize, shuffles::PLANAR as usize);
+    let mut lane = 0;
+    while lane < 4 {
+        let pixel = if mirrored { 3 - lane } else { lane };
+        let mut c = 0;
+        while c < channels {
+            let from = (channels * pixel + c) as u8;
+            all[shuffles::unpack(channels, 0, c) as usize / 16][4 * lane] = from;
+            all[interleaved / 16][channels * lane + c] = from;
+            all[planar / 16][4 * c + lane] = from;
+            c += 1;
+        }
+        lane += 1;
+    }
+    with_masks(all)
+}
 
 /// A group's first half is loaded from its byte 0 and the second half from byte 8; in a mirrored group
 /// the halves swap and the pixels run backwards.
-const fn shuffles_of(mirrored: bool) -> Shuffles {
+const fn shuffles_of_rgb(mirrored: bool) -> Shuffles {
     let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
     let mut index = 0;
     while index < 6 {
@@ -717,6 +782,11 @@ const fn shuffles_of(mirrored: bool) -> Shuffles {
         }
         index += 1;
     }
+    with_masks(all)
+}
+
+/// Adds the masks of a group's pixels.
+const fn with_masks(mut all: [[u8; 16]; shuffles::BYTES / 16]) -> Shuffles {
     let ones = shuffles::ALL as usize / 16;
     (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
     (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);

@@ -34,8 +34,7 @@ use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::LevelTable;
-use fuseloop_ops::internals::{ImageView, SampleKey, memory};
+use fuseloop_ops::internals::{ImageView, LevelTables, MAX_CHANNELS, SampleKey, memory};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +49,7 @@ pub struct Kernel {
     /// The kernels of the chain steps of mixing ops, by the index of the flat op.
     steps: Vec<(usize, Self)>,
     /// Tables that are the same for every sample, by the first flat op of their group.
-    fixed: Vec<(usize, Box<LevelTable>)>,
+    fixed: Vec<(usize, Box<LevelTables>)>,
 }
 
 /// The memory of one worker, reused from sample to sample.
@@ -323,7 +322,9 @@ impl Kernel {
             let source = match stored {
                 None => source,
                 Some(size) => {
-                    DecodedPixels::whole(ImageView::packed(from, size).ok_or(NotRun::Evaluate)?)
+                    let channels = self.plan.blocks()[index].channels;
+                    let view = ImageView::packed_channels(from, size, channels);
+                    DecodedPixels::whole(view.ok_or(NotRun::Evaluate)?)
                 }
             };
             let block = &self.plan.blocks()[index];
@@ -337,7 +338,8 @@ impl Kernel {
                 return invocation.run(memory, out);
             }
             let mut output = invocation.output();
-            memory::resize(to, output.pixels() as usize * 3, "an image between two ops")?;
+            let bytes = output.pixels() as usize * block.channels;
+            memory::resize(to, bytes, "an image between two ops")?;
             invocation.run(memory, to)?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 output = self.plan.run_host_op(leaf, draws, output, to)?;
@@ -361,9 +363,10 @@ impl Kernel {
         let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else {
             return Ok(());
         };
+        let channels = usize::from(self.plan.input().channels);
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
-            match ImageView::packed(from, size) {
+            match ImageView::packed_channels(from, size, channels) {
                 Some(view) => {
                     kernel.run_any_size(&Native, scratch, DecodedPixels::whole(view), draws, to)
                 }
@@ -417,7 +420,7 @@ fn first_links(plan: &ImagePlan) -> Vec<Vec<FusedOp>> {
 }
 
 /// Computes the tables that no draw changes.
-fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTable>)> {
+fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTables>)> {
     let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.groups);
     let needs_none = |leaf: &usize| match &plan.flat_ops()[*leaf].kind {
         OpKind::Table { param_count, counted, .. } => *param_count == 0 && !counted,
@@ -428,10 +431,12 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTable>)> {
         matches!(step.fused_ops[0], FusedOp::Table { .. }) && step.flat_ops.iter().all(needs_none)
     };
     let table = |step: &crate::plan::block::OpGroup| {
-        let mut table = Box::new([[0.0; 256]; 3]);
+        let mut table = Box::new([[0.0; 256]; MAX_CHANNELS]);
+        let channels = usize::from(plan.input().channels);
         let mut draws = Draws::default();
         draws.params.resize(plan.param_count(), 0.0);
-        plan.table(&step.flat_ops, &draws, &[[0; 256]; 3], &mut table);
+        let none = &[[0; 256]; MAX_CHANNELS][..channels];
+        plan.table(&step.flat_ops, &draws, none, &mut table[..channels]);
         (step.flat_ops[0], table)
     };
     steps.filter(is_fixed).map(table).collect()
@@ -446,14 +451,16 @@ fn evaluate_part(
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }
-    let stride = source.whole.width as usize * 3;
+    let channels = source.view.channels();
+    let stride = source.whole.width as usize * channels;
     let mut whole = vec![];
     memory::resize(&mut whole, stride * source.whole.height as usize, "a picture")?;
     for y in 0..source.view.size().height {
         let row = source.view.row(y);
-        let at = (y + source.top) as usize * stride + source.left as usize * 3;
+        let at = (y + source.top) as usize * stride + source.left as usize * channels;
         whole[at..at + row.len()].copy_from_slice(row);
     }
-    let whole = ImageView::packed(&whole, source.whole).expect("made of this size");
+    let whole =
+        ImageView::packed_channels(&whole, source.whole, channels).expect("made of this size");
     try_evaluate_host(plan, &whole, draws)
 }

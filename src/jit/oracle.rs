@@ -9,7 +9,7 @@ use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind,
 use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, TableOp, clamp};
 use fuseloop_ops::internals::emit::grey_mean;
 use fuseloop_ops::internals::memory::NoMemory;
-use fuseloop_ops::internals::{ElementValue, FloatImage, ImageView, memory, to_u8};
+use fuseloop_ops::internals::{ElementValue, FloatImage, ImageView, MAX_CHANNELS, memory, to_u8};
 use fuseloop_ops::{DType, NumberRule};
 
 /// Computes the output of one sample from its whole decoded image.
@@ -69,7 +69,7 @@ pub struct EvaluatedStep {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
     /// `level = (value - offset) / factor`, for each channel; 1 and 0 until a `Normalize`.
-    Affine([[f32; 2]; 3]),
+    Affine([[f32; 2]; MAX_CHANNELS]),
     /// The mapping is unknown: the smallest value is shown as black and the largest as white.
     Stretch,
 }
@@ -84,27 +84,26 @@ impl EvaluatedStep {
     pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
         let affine = match self.scale {
             Scale::Affine(affine) => affine,
-            Scale::Stretch => [stretch(&self.picture); 3],
+            Scale::Stretch => [stretch(&self.picture); MAX_CHANNELS],
         };
-        let level = |pixel: &[f32; 3]| -> [u8; 3] {
-            std::array::from_fn(|c| to_u8((pixel[c] - affine[c][1]) / affine[c][0]))
-        };
-        let pixels = self.picture.pixels();
-        let mut levels = memory::with_capacity(3 * pixels.len(), "a picture")?;
-        levels.extend(pixels.iter().flat_map(level));
+        let mut levels = memory::with_capacity(self.picture.values().len(), "a picture")?;
+        for pixel in self.picture.pixels() {
+            let values = pixel.iter().zip(affine);
+            levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
+        }
         Ok(levels)
     }
 }
 
 /// Returns the factor and offset that map the levels 0..=255 to the image's range of values.
 fn stretch(picture: &FloatImage) -> [f32; 2] {
-    let values = || picture.pixels().iter().flatten().copied().filter(|v| v.is_finite());
+    let values = || picture.values().iter().copied().filter(|v| v.is_finite());
     let (low, high) = (values().fold(f32::MAX, f32::min), values().fold(f32::MIN, f32::max));
     if high > low { [(high - low) / 255.0, low] } else { [1.0, low] }
 }
 
 impl Scale {
-    const LEVELS: Self = Self::Affine([[1.0, 0.0]; 3]);
+    const LEVELS: Self = Self::Affine([[1.0, 0.0]; MAX_CHANNELS]);
 
     /// Returns the scale after a flat op that ran.
     fn after(self, leaf: &FlatOp, plan: &ImagePlan, draws: &Draws) -> Self {
@@ -119,9 +118,18 @@ impl Scale {
         }
         let params = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
         let cx = Eval::new(plan.rule(), params);
-        let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
+        let channels = usize::from(leaf.input.channels);
+        let at = |level: f32| {
+            let mut pixel = before.map(|[factor, offset]| level * factor + offset);
+            op.eval(&cx, &mut pixel[..channels]);
+            pixel
+        };
         let (black, white) = (at(0.0), at(255.0));
-        let affine = std::array::from_fn(|c| [(white[c] - black[c]) / 255.0, black[c]]);
+        let of_channel = |c| match c < channels {
+            true => [(white[c] - black[c]) / 255.0, black[c]],
+            false => before[c],
+        };
+        let affine = std::array::from_fn(of_channel);
         let is_known = affine.iter().flatten().all(|v: &f32| v.is_finite())
             && affine.iter().all(|[factor, _]| *factor != 0.0);
         if is_known { Self::Affine(affine) } else { Self::Stretch }
@@ -178,7 +186,7 @@ fn walk(
             None => picture = after(plan, index, leaf, draws, picture)?,
             Some((first, param)) if first == index => {
                 let matrix = &draws.params[param..param + 12];
-                picture.pixels_mut().iter_mut().for_each(|p| *p = multiplied(matrix, *p));
+                picture.pixels_mut().for_each(|pixel| multiply(matrix, pixel));
             }
             Some(_) => {}
         }
@@ -239,13 +247,15 @@ fn after(
         OpClass::Host(_) => {
             let mut pixels = picture.to_u8()?;
             let size = plan.run_host_op(index, draws, picture.size(), &mut pixels)?;
-            let view = ImageView::packed(&pixels, size).expect("3 bytes a pixel");
+            let view = ImageView::packed_channels(&pixels, size, picture.channels());
+            let view = view.expect("an op in plain Rust keeps the channels");
             picture = FloatImage::from_view(&view)?;
         }
         OpClass::Mix(_) => {
-            let size = picture.size();
+            let (size, channels) = (picture.size(), picture.channels());
             let step = |plan: &ImagePlan, draws: &Draws, from: &[u8], to: &mut Vec<u8>| {
-                let view = ImageView::packed(from, size).expect("3 bytes a pixel");
+                let view = ImageView::packed_channels(from, size, channels);
+                let view = view.expect("a step keeps the size and the channels");
                 *to = try_evaluate(plan, &view, draws)?;
                 Ok(())
             };
@@ -278,13 +288,13 @@ fn matrix_of(plan: &ImagePlan, leaf: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Multiplies a pixel by a matrix of three rows, each with the factors of red, green and blue and a
-/// constant, and clamps the result.
-pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|c| {
-        let row = &matrix[4 * c..4 * c + 4];
-        clamp((0..3).rev().fold(row[3], |sum, k| pixel[k].mul_add(row[k], sum)))
-    })
+/// Multiplies a pixel of red, green and blue by a matrix of three rows, each with the factors of the three
+/// and a constant, and clamps the result.
+fn multiply(matrix: &[f32], pixel: &mut [f32]) {
+    let [r, g, b] = *pixel else { return };
+    for (v, row) in pixel.iter_mut().zip(matrix.chunks_exact(4)) {
+        *v = clamp(r.mul_add(row[0], g.mul_add(row[1], b.mul_add(row[2], row[3]))));
+    }
 }
 
 /// Applies a pixel op whose parameters start at index `first_param`.
@@ -304,9 +314,9 @@ fn apply(
         *last = grey_mean(picture.pixels());
     }
     let width = picture.size().width as usize;
-    for (index, pixel) in picture.pixels_mut().iter_mut().enumerate() {
+    for (index, pixel) in picture.pixels_mut().enumerate() {
         let at = [index / width, index % width].map(|p| p as i32);
-        *pixel = op.eval(&Eval { rule, params: &numbers, at }, *pixel);
+        op.eval(&Eval { rule, params: &numbers, at }, pixel);
     }
 }
 
@@ -317,27 +327,31 @@ fn look_up(
     picture: &mut FloatImage,
     params: &[f32],
 ) {
-    let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
+    let channels = picture.channels();
+    let (mut levels, mut table) = (vec![[0; 256]; channels], vec![[0.0; 256]; channels]);
     if matches!(kind, OpKind::Table { counted: true, .. }) {
         for pixel in picture.pixels() {
-            (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
+            levels
+                .iter_mut()
+                .zip(pixel)
+                .for_each(|(counts, v)| counts[usize::from(to_u8(*v))] += 1);
         }
     }
     op.table(rule, params, &levels, &mut table);
     for pixel in picture.pixels_mut() {
-        *pixel = std::array::from_fn(|c| table[c][usize::from(to_u8(pixel[c]))]);
+        pixel.iter_mut().zip(&table).for_each(|(v, table)| *v = table[usize::from(to_u8(*v))]);
     }
 }
 
 /// Converts the image to bytes of the output's type and layout.
 fn store(picture: &FloatImage, dtype: DType, layout: Layout) -> Result<Vec<u8>, NoMemory> {
-    let pixels = picture.pixels();
-    let mut stored = memory::with_capacity(3 * pixels.len() * dtype.bytes(), "an output")?;
+    let mut stored = memory::with_capacity(picture.values().len() * dtype.bytes(), "an output")?;
     let mut store = |value: f32| stored.extend(ElementValue::from(value).converted(dtype).bytes());
     match layout {
-        Layout::ChannelsLast => pixels.iter().flatten().for_each(|&value| store(value)),
+        Layout::ChannelsLast => picture.values().iter().for_each(|&value| store(value)),
         Layout::ChannelsFirst => {
-            (0..3).for_each(|c| pixels.iter().for_each(|pixel| store(pixel[c])));
+            let channels = 0..picture.channels();
+            channels.for_each(|c| picture.pixels().for_each(|pixel| store(pixel[c])));
         }
     }
     Ok(stored)
@@ -376,7 +390,7 @@ mod tests {
     fn normalized_values_are_shown_as_the_levels_they_were() {
         let (steps, _, pixels) =
             steps(ops![Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst]);
-        assert!(steps[0].picture.pixels()[5][0] < 3.0, "normalized");
+        assert!(steps[0].picture.values()[15] < 3.0, "normalized");
         assert!(steps.iter().all(|step| step.levels().unwrap() == pixels));
     }
 }

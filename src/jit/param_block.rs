@@ -85,7 +85,7 @@ pub(crate) enum PassWord {
     Last,
     /// The bytes from one row to the next.
     RowStep,
-    /// The bytes from one pixel to the next: 3 or -3.
+    /// The bytes from one pixel to the next: the channels, negative if the image is mirrored.
     PixelStep,
     /// The number of rows.
     Rows,
@@ -106,18 +106,26 @@ pub(crate) const REGION: i32 = 16;
 
 /// The data at [`PassWord::Shuffles`], by offset: the shuffles of a group's two loads, and masks.
 pub(crate) mod shuffles {
-    /// Six shuffles that unpack channels to `i32`: of the first four pixels, then of the last four.
-    pub(crate) const UNPACK: i32 = 0;
-    /// Four shuffles that copy bytes, channels last: from both loads for the output's bytes 0..16, then
-    /// from both loads for its bytes 8..24.
+    /// The shuffles that unpack channels to `i32`. Those of RGB pixels are six: of the first four pixels,
+    /// then of the last four. Otherwise the loads do not overlap, and both use the same.
+    const UNPACK: i32 = 0;
+    /// For RGB pixels, four shuffles that copy bytes, channels last: from both loads for the output's bytes
+    /// 0..16, then from both loads for its bytes 8..24. Otherwise one, for either load.
     pub(crate) const INTERLEAVED: i32 = UNPACK + 6 * 16;
-    /// Four shuffles that copy bytes, channels first: from both loads for red and green, then for blue.
+    /// For RGB pixels, four shuffles that copy bytes, channels first: from both loads for red and green, then
+    /// for blue. Otherwise one, for either load: four bytes of each channel.
     pub(crate) const PLANAR: i32 = INTERLEAVED + 4 * 16;
     /// Eight lanes of all ones after eight lanes of zeros: a mask of a group's pixels. A load that
     /// starts `r` lanes earlier masks out the first `r` pixels.
     pub(crate) const ALL: i32 = PLANAR + 6 * 16;
     /// The bytes of all shuffles and masks.
     pub(crate) const BYTES: usize = ALL as usize + 32;
+
+    /// Returns the offset of the shuffle that unpacks channel `c` of a group's first or last four pixels.
+    pub(crate) const fn unpack(channels: usize, half: usize, c: usize) -> i32 {
+        let first = if channels == 3 { 3 * half } else { 0 };
+        UNPACK + 16 * (first + c) as i32
+    }
 }
 
 /// The layout of the parameter blocks of one block.

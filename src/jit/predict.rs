@@ -53,7 +53,7 @@ pub fn predict(plan: &ImagePlan, source: DecodedPixels<'_>, draws: &Draws) -> Co
         let pixel = if is_half { LOAD_AND_STORE_HALF } else { LOAD_AND_STORE };
         costs.load_and_store = pixel * pixels(size);
         costs.total = costs.load_and_store + costs.ops.iter().map(|(_, ns)| ns).sum::<f64>();
-        costs.bytes_out = pixels(size) * 3.0 * block.dtype.bytes() as f64;
+        costs.bytes_out = pixels(size) * (block.channels * block.dtype.bytes()) as f64;
         size = plan.after_host_ops(block.ops.clone(), draws, size);
         costs
     });

@@ -12,7 +12,7 @@ use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
-use crate::decode::DecodeOptions;
+use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks, Subset};
@@ -450,12 +450,28 @@ impl LoaderBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A mask is an RGB image here, with the class number of a pixel in all three channels: write it from a
-    /// gray PNG or from raw pixels, with `WriteMode::Mask`. A PNG with a
-    /// palette is decoded to the colours of the palette: convert such masks to gray ones first.
+    /// A mask has one channel, as [`ImageReadMode::Index`] reads it: the numbers of a PNG with a palette, the
+    /// levels of a gray PNG as they are stored, or raw pixels whose three channels are equal, as
+    /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel.
     #[must_use]
     pub fn mask(mut self, field: &str) -> Self {
         self.wanted.masks.push(field.to_owned());
+        self
+    }
+
+    /// Sets what the images of a field are read as: RGB by default, or for example gray, with one channel.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{ImageReadMode, Loader, ops::*};
+    /// let loader = Loader::open("digits/")?
+    ///     .read_mode("image", ImageReadMode::Gray)
+    ///     .pipeline("image", ops![Normalize::new([0.1307], [0.3081])?, ToChannelsFirst])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn read_mode(mut self, field: &str, mode: ImageReadMode) -> Self {
+        self.wanted.read_modes.push((field.to_owned(), mode));
         self
     }
 

@@ -300,8 +300,8 @@ impl Collated {
     /// if the finished batch is padded.
     pub(super) fn copy_image(&self, picture: &ImageView<'_>, row: &mut [u8]) {
         let Size { height, width } = picture.size();
-        let line = width as usize * 3;
-        let stride = if self.is_padded_here() { self.shape[1] * 3 } else { line };
+        let line = width as usize * picture.channels();
+        let stride = if self.is_padded_here() { self.shape[1] * picture.channels() } else { line };
         let (with_picture, below) = row.split_at_mut(height as usize * stride);
         for (y, to) in (0..height).zip(with_picture.chunks_exact_mut(stride)) {
             let (left, right) = to.split_at_mut(line);

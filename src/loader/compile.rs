@@ -10,7 +10,7 @@ use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
-use crate::decode::DecodeOptions;
+use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
@@ -18,6 +18,7 @@ use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::internals::MAX_CHANNELS;
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -223,13 +224,14 @@ fn plan_output(
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
-    let (field, draws) = (output.field, output.draws);
+    let OutputSpec { field, draws, read_mode, .. } = *output;
     let by_component = BTreeMap::new();
     Ok(OutputPlan {
         name,
         alias,
         field,
         draws,
+        read_mode,
         title,
         work,
         by_component,
@@ -256,28 +258,62 @@ fn plan_field(
         }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
-            let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
-            let image = new(ops, input, setup.rule).map_err(plan)?;
-            image.check_size(&setup.decode.limits).map_err(plan)?;
+            let input = input.with_channels(output.read_mode.channels());
             if output.is_mask {
-                image.check_mask().map_err(plan)?;
                 check_mask_files(source, output.field)?;
             }
-            let image = image.named(&output.name).for_batches_of(setup.batch_size);
-            let kernel = cache.compile(image);
-            let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
-            FieldPlan::Image(Arc::new(kernel))
+            plan_image(output, ops, input, staged, setup, cache)?
         }
         FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldPlan::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
         kind => match plan_copy(source, output.field, kind, setup)? {
             plain if device::only_moves(&ops) => plain,
             FieldPlan::Copied { dtype, shape } if is_array(kind, &shape) => {
-                FieldPlan::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
+                let array = ArrayPlan::new(ops.clone(), dtype, shape.clone());
+                match (array, array_of_pixels(dtype, &shape)) {
+                    (Err(_), Some(input)) => plan_image(output, ops, input, staged, setup, cache)?,
+                    (array, _) => FieldPlan::Array(array.map_err(plan)?),
+                }
             }
             _ => return Err(no_pipeline(spec)),
         },
     })
+}
+
+/// Plans and compiles a list of ops for images of type `input`.
+fn plan_image(
+    output: &OutputSpec,
+    ops: Ops,
+    input: ImageType,
+    staged: bool,
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<FieldPlan, LoadCause> {
+    let name = || output.name.clone();
+    let plan = |error| LoadCause::Plan { output: name(), error };
+    let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
+    let image = new(ops, input, setup.rule).map_err(plan)?;
+    image.check_size(&setup.decode.limits).map_err(plan)?;
+    if output.is_mask {
+        image.check_mask().map_err(plan)?;
+    }
+    let image = image.named(&output.name).for_batches_of(setup.batch_size);
+    let kernel = cache.compile(image);
+    let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
+    Ok(FieldPlan::Image(Arc::new(kernel)))
+}
+
+/// Returns the type of images that arrays of this shape are: bytes, `[height, width]` or `[height, width,
+/// channels]` with 1 to 4 channels.
+fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
+    let (height, width, channels) = match *shape {
+        [height, width] => (height, width, 1),
+        [height, width, channels @ 1..=MAX_CHANNELS] => (height, width, channels),
+        _ => return None,
+    };
+    let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
+    let size = Size::new(side(height)?, side(width)?);
+    (dtype == DType::U8).then(|| ImageType::from(size).with_channels(channels as u16))
 }
 
 /// Returns the error for a field that takes no ops.
@@ -325,7 +361,7 @@ fn plan_collated(
                     Size::new(image.height.max, image.width.max)
                 }
             };
-            vec![height as usize, width as usize, 3]
+            vec![height as usize, width as usize, output.read_mode.channels().into()]
         }
         (_, Some(max)) => vec![max],
         (_, None) => {
@@ -473,9 +509,10 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
 /// Returns a short fingerprint of each output, followed by those of its ops.
 pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     let mut prints = vec![];
-    for OutputPlan { name, field, draws, work, by_component, .. } in outputs {
+    for OutputPlan { name, field, draws, read_mode, work, by_component, .. } in outputs {
         let components: Vec<_> = by_component.iter().map(|(k, work)| (k, work.ops())).collect();
-        let text = format!("{name:?} {field} {draws:?} {components:?}");
+        let mode = mode_print(*read_mode);
+        let text = format!("{name:?} {field} {draws:?} {components:?}{mode}");
         prints.push(PlanPrint::new(format!("output {}", Escaped(name)), text));
         let ops = device::without_device_names(work.ops());
         prints.extend(ops.iter().enumerate().map(|(k, op)| {
@@ -486,17 +523,24 @@ pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     prints
 }
 
+/// Returns the part of a fingerprint that stands for a read mode: nothing for the default, so that states saved
+/// before there were others stay valid.
+fn mode_print(mode: ImageReadMode) -> String {
+    if mode == ImageReadMode::Rgb { String::new() } else { format!(" read as {mode:?}") }
+}
+
 /// Returns the fingerprint of everything that changes the numbers a plan produces.
 pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputPlan| {
-        let OutputPlan { name, field, draws, work, by_component, .. } = output;
+        let OutputPlan { name, field, draws, read_mode, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
         let ops = device::without_device_names(work.ops());
         let one =
             |(component, work): (&usize, &FieldPlan)| format!(" {component}: {:?}", work.ops());
         let by_component: String = by_component.iter().map(one).collect();
-        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}{by_component}", work.dtype())
+        let (dtype, mode) = (work.dtype(), mode_print(*read_mode));
+        format!("{name:?} {field} {draws:?} {dtype:?} {ops:?} {collated:?}{by_component}{mode}")
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }

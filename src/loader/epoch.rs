@@ -91,6 +91,12 @@ impl Batches {
         Ok(self.position.cursor()?)
     }
 
+    /// Moves the position back to the beginning of `batch`, the last that was taken:
+    /// [`Loader::renew`](super::Loader::renew) then continues with its samples.
+    pub(crate) fn take_back(&self, batch: &Batch) {
+        self.position.delivered(batch.index());
+    }
+
     /// Waits for the next batch, but at most `longest`: pending if it is not ready then. No batch is lost by
     /// that: it comes with the next call. A program can look at signals in between, or stop.
     ///

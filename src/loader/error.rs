@@ -193,6 +193,12 @@ pub enum LoadCause {
         /// The field.
         field: String,
     },
+    /// A field that is not an image can't be read in a mode.
+    #[error("field {}: only a field of images has a read mode", Escaped(field))]
+    ReadModeKind {
+        /// The field.
+        field: String,
+    },
     /// Masks are stored as JPEGs.
     #[error(
         "field {}: {jpegs} of its masks are JPEGs, which blend the class numbers of neighbours: write the masks as PNG files, or with `WriteMode::Mask`",
@@ -708,6 +714,7 @@ impl Cause for LoadCause {
             | Self::Compile { output, .. }
             | Self::NoElementType { field: output, .. }
             | Self::MaskKind { field: output }
+            | Self::ReadModeKind { field: output }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),

@@ -7,13 +7,14 @@ use super::Loader;
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::listed;
 use super::stage::LoaderStage;
-use crate::decode::Decoder;
+use super::work::open_image;
+use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::{DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate};
 use crate::order::Subset;
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{Buffer, EncodedImage, Escaped, Source, Upcoming, Value};
+use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
@@ -39,6 +40,7 @@ pub struct Inspector {
     kernel: Arc<Kernel>,
     output: usize,
     field: usize,
+    mode: ImageReadMode,
     epoch: Epoch,
     decoder: Decoder,
     scratch: Scratch,
@@ -56,6 +58,8 @@ pub struct Inspected {
     pub wanted: Window,
     /// The whole decoded image, packed.
     pub pixels: Vec<u8>,
+    /// The bytes of a pixel.
+    pub channels: usize,
     /// The sample's row of the batch.
     pub row: Vec<u8>,
     /// The compiled plan that the sample runs.
@@ -70,7 +74,8 @@ impl Inspected {
     /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
-        ImageView::packed(&self.pixels, self.draws.source).expect("decoded whole")
+        let view = ImageView::packed_channels(&self.pixels, self.draws.source, self.channels);
+        view.expect("decoded whole")
     }
 }
 
@@ -114,6 +119,7 @@ impl Loader {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
+        let mode = stage.read_mode(output);
         let pass = if self.stream.is_some() {
             self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
         } else {
@@ -126,6 +132,7 @@ impl Loader {
             kernel,
             output,
             field,
+            mode,
             epoch,
             scratch: Scratch::default(),
             buffer: Buffer::default(),
@@ -252,8 +259,9 @@ impl Inspector {
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
-        let mut opened = self.decoder.open(&image)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
+        let input = Some(kernel.plan().input());
+        let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -270,9 +278,11 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "an image")?;
+        let mut pixels =
+            memory::with_capacity(whole.view.channels() * size.pixels() as usize, "an image")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
-        Ok(Inspected { sample, draws, wanted, pixels, row, kernel })
+        let channels = whole.view.channels();
+        Ok(Inspected { sample, draws, wanted, pixels, channels, row, kernel })
     }
 
     fn phases(
@@ -284,8 +294,9 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
-        let image = image(&*source, sample, self.field, &mut self.buffer)?;
+        let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
+        let stored_bytes = image.stored_bytes();
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
@@ -293,7 +304,8 @@ impl Inspector {
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
-            let mut opened = self.decoder.open(&image)?;
+            let input = Some(plan.input());
+            let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
@@ -314,25 +326,14 @@ impl Inspector {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let decoded = self.decoder.decode(&image, plan.needed_window(&draws))?;
+        let mut opened = open_image(&mut self.decoder, image, self.mode, Some(plan.input()))?;
+        let decoded = opened.decode(plan.needed_window(&draws))?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         each(part, &draws);
         let [headers, draw, decode, compiled] = times.map(median);
-        let (stored_bytes, decoded) = (image.bytes.len(), decoded.view.size());
+        let decoded = decoded.view.size();
         Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
-    }
-}
-
-fn image<'a>(
-    source: &'a dyn Source,
-    sample: SampleId,
-    field: usize,
-    buffer: &'a mut Buffer,
-) -> Result<EncodedImage<'a>, SampleCause> {
-    match source.value(sample, field, buffer)? {
-        Value::Image(image) => Ok(image),
-        other => unreachable!("a field's kind does not change: {other:?}"),
     }
 }
 

@@ -12,6 +12,7 @@
 use super::collate::Collate;
 use super::error::LoadCause;
 use super::pipeline::Pipeline;
+use crate::decode::ImageReadMode;
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::Ops;
@@ -26,6 +27,8 @@ pub(super) struct OutputRequest {
     pub(super) without: Vec<String>,
     /// Image fields that hold masks.
     pub(super) masks: Vec<String>,
+    /// What the images of a field are read as.
+    pub(super) read_modes: Vec<(String, ImageReadMode)>,
     pub(super) extras: Vec<ExtraOutput>,
     /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
@@ -58,6 +61,8 @@ pub(super) struct OutputSpec {
     pub(super) component_ops: Vec<(usize, Pipeline)>,
     /// True for an image whose values are numbers of classes.
     pub(super) is_mask: bool,
+    /// What the field's images are read as.
+    pub(super) read_mode: ImageReadMode,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -157,7 +162,8 @@ impl OutputRequest {
 
     fn check_fields(&self, source: &dyn Source) -> Result<(), LoadCause> {
         let named = self.pipelines.iter().map(|(name, _)| name);
-        let mut named = named.chain(&self.without).chain(&self.masks);
+        let modes = self.read_modes.iter().map(|(name, _)| name);
+        let mut named = named.chain(&self.without).chain(&self.masks).chain(modes);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
         }
@@ -167,6 +173,10 @@ impl OutputRequest {
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
             return Err(LoadCause::MaskKind { field: field.clone() });
+        }
+        let mut modes = self.read_modes.iter();
+        if let Some((field, _)) = modes.find(|(name, _)| !is_image(name)) {
+            return Err(LoadCause::ReadModeKind { field: field.clone() });
         }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
@@ -187,6 +197,9 @@ impl OutputRequest {
             let name = source.field_name(field).to_owned();
             let steps =
                 given.map(|(_, list)| PipelineEdit { of: field, keep: 0, pipeline: list.clone() });
+            let is_mask = self.masks.iter().any(|name| is_its_own(name));
+            let read_mode = self.read_modes.iter().rfind(|(name, _)| is_its_own(name));
+            let of_masks = if is_mask { ImageReadMode::Index } else { ImageReadMode::Rgb };
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),
                 title: format!("field {}", Escaped(&name)),
@@ -195,7 +208,8 @@ impl OutputRequest {
                 draws: DrawsOf { field, view: 0 },
                 collate: None,
                 component_ops: vec![],
-                is_mask: self.masks.iter().any(|name| is_its_own(name)),
+                is_mask,
+                read_mode: read_mode.map_or(of_masks, |(_, mode)| *mode),
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -251,7 +265,7 @@ fn add(
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
-    let is_mask = outputs[parent].is_mask;
+    let OutputSpec { is_mask, read_mode, .. } = outputs[parent];
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
         None => (
@@ -278,6 +292,7 @@ fn add(
         collate,
         component_ops,
         is_mask,
+        read_mode,
         steps,
         own,
         is_branch,

@@ -8,9 +8,9 @@ use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
-use super::work::{FieldPlan, OutputPlan, tensors};
+use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
-use crate::decode::Decoder;
+use crate::decode::{Decoder, ImageReadMode};
 use crate::device::DeviceOutput;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
@@ -18,7 +18,7 @@ use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
-use crate::source::{Buffer, EncodedImage, FieldKind, Source, Value};
+use crate::source::{Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -231,6 +231,11 @@ impl LoaderStage {
         })
     }
 
+    /// Returns what the images of output `k` are read as.
+    pub(super) fn read_mode(&self, k: usize) -> ImageReadMode {
+        self.outputs[k].read_mode
+    }
+
     /// Returns the names of the outputs that are images.
     pub(super) fn images(&self) -> impl Iterator<Item = &str> {
         let images =
@@ -334,16 +339,22 @@ impl LoaderStage {
         let is_cached = cached.is_some();
         let value = cached.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
         let value = value.map_err(|error| of_field(error.into()))?;
-        if let Value::Image(image) = value {
+        if matches!(value, Value::Image(_)) {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
-            let filled = self.fill_images(pictures, keeper, key, &image, outputs, rows);
+            let filled = self.fill_images(pictures, keeper, key, value, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok() && !is_cached);
             return filled.map_err(of_field);
         }
         if let Some(keeper) = keeper {
             keeper.keep(*field, value);
         }
-        for &k in outputs {
+        let is_array = matches!(value, Value::NdArray(_));
+        let component = rows.component;
+        let is_image = |k: usize| is_array && self.outputs[k].kernel(k, component).is_some();
+        if outputs.iter().any(|&k| is_image(k)) {
+            self.fill_images(pictures, None, key, value, outputs, rows).map_err(of_field)?;
+        }
+        for &k in outputs.iter().filter(|k| !is_image(**k)) {
             let output = &self.outputs[k];
             let length = output
                 .fill((key, rows.component), value, rows.of(k))
@@ -372,17 +383,21 @@ impl LoaderStage {
         image_scratch: &mut ImageScratch,
         keeper: Option<(usize, &mut PendingEntry<'_>)>,
         key: SampleKey,
-        image: &EncodedImage<'_>,
+        value: Value<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
         let ImageScratch { watch, decoder, scratch, draws, .. } = image_scratch;
-        if image.mode.is_coded() {
+        let is_coded = matches!(value, Value::Image(image) if image.mode.is_coded());
+        if is_coded {
             watch.phase(Phase::Decode);
         }
-        let mut opened = decoder.open(image)?;
-        let (size, component) = (opened.size(), rows.component);
+        let component = rows.component;
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
+        let mode = outputs.first().map_or(ImageReadMode::Rgb, |&k| self.outputs[k].read_mode);
+        let input = kernels().next().map(|(_, kernel)| kernel.plan().input());
+        let mut opened = open_image(decoder, value, mode, input)?;
+        let size = opened.size();
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
@@ -398,9 +413,7 @@ impl LoaderStage {
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
         let decoded = match keeper {
-            Some((field, keeper)) => {
-                keeper.decode(field, &mut opened, image.mode.is_coded(), wanted)?
-            }
+            Some((field, keeper)) => keeper.decode(field, &mut opened, is_coded, wanted)?,
             None => opened.decode(wanted)?,
         };
         watch.phase(Phase::Kernel);

@@ -5,6 +5,7 @@ use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
 use super::outputs::DrawsOf;
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
+use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
 use crate::jit::Kernel;
 use crate::plan::batch_ops::{self, BatchStep};
@@ -12,9 +13,9 @@ use crate::plan::label::{LabelError, Scalar};
 use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
 use crate::source::Value;
-use fuseloop_ops::author::OpClass;
+use fuseloop_ops::author::{ImageType, OpClass};
 use fuseloop_ops::internals::{BatchKey, SampleKey};
-use fuseloop_ops::{DType, HostRows, Ops};
+use fuseloop_ops::{DType, HostRows, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -99,6 +100,8 @@ pub(super) struct OutputPlan {
     pub(super) alias: Option<String>,
     pub(super) field: usize,
     pub(super) draws: DrawsOf,
+    /// What the field's images are read as.
+    pub(super) read_mode: ImageReadMode,
     pub(super) title: String,
     pub(super) work: FieldPlan,
     /// The plans for the samples of some components of the dataset, instead of `work`.
@@ -241,6 +244,23 @@ impl OutputPlan {
             Some(DeviceOutput::OneHot(label)) => label.fill(plan, key, value, row),
             _ => plan.run(key, value, row),
         }
+    }
+}
+
+/// Opens a value whose pixels ops work on: an image, or an array of bytes of the type `input`.
+pub(super) fn open_image<'a>(
+    decoder: &'a mut Decoder,
+    value: Value<'a>,
+    mode: ImageReadMode,
+    input: Option<ImageType>,
+) -> Result<Opened<'a>, DecodeError> {
+    match (value, input) {
+        (Value::Image(image), _) => decoder.open_as(&image, mode),
+        (Value::NdArray(bytes), Some(input)) => {
+            let size = Size::new(input.height.max, input.width.max);
+            decoder.open_array(bytes, size, input.channels.into())
+        }
+        (other, _) => unreachable!("a field's kind does not change: {other:?}"),
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Block {
     /// The op that changes the stored image, in plain Rust or in loops of its own, if such an op ends
     /// the block.
     pub host: Option<usize>,
+    /// Channels of the images that the block reads and stores.
+    pub channels: usize,
     /// Type of the stored elements.
     pub dtype: DType,
     /// Layout of the stored image.
@@ -177,7 +179,7 @@ pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
 }
 
 impl Block {
-    fn new(first: usize, first_param: usize) -> Self {
+    fn new(first: usize, first_param: usize, channels: usize) -> Self {
         Self {
             ops: first..first,
             rows: None,
@@ -188,6 +190,7 @@ impl Block {
             tables: 0,
             params: first_param..first_param,
             host: None,
+            channels,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
             streams: false,
@@ -349,14 +352,15 @@ pub(super) fn split(
     rule: NumberRule,
     device: Option<usize>,
 ) -> Result<(Vec<Block>, usize), PlanError> {
-    let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
+    let channels = usize::from(output.channels);
+    let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0, channels), vec![]);
     for leaf in 0..leaves.len() {
         let maker = row_producer(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers));
         if block.host.is_some() || !fits {
             let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, channels);
             block.device = role;
         }
         if device == Some(leaf) {
@@ -364,7 +368,7 @@ pub(super) fn split(
             (block.ops.end, leaves[leaf].first_param) = (leaf + 1, block.params.end);
             block.device = BlockTarget::Staged;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end);
+            block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end, channels);
             block.device = BlockTarget::Device;
             continue;
         }
@@ -381,7 +385,7 @@ pub(super) fn split(
             && block.variants(leaves) > MAX_VARIANTS
         {
             blocks.push(before.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, channels);
             param = add(&mut block, leaves, leaf);
             block.ops.end = leaf + 1;
         }
@@ -392,7 +396,7 @@ pub(super) fn split(
     let param_count = last.params.end;
     blocks.push(last);
     if ends_on_host {
-        blocks.push(Block::new(leaves.len(), param_count)); // copies the output of the op in plain Rust
+        blocks.push(Block::new(leaves.len(), param_count, channels)); // copies the output of the op in plain Rust
     }
     // Between two blocks, images are u8 and channels last; the last block stores the output.
     let last = blocks.len() - 1;
@@ -412,11 +416,12 @@ fn stored_type(leaves: &[FlatOp], output: ImageType) -> DType {
 }
 
 /// Returns how the rows of a flat op are produced. Under the exact rule a resize equals torchvision's to
-/// the bit, which only a row function provides.
+/// the bit, which only a row function provides; and the compiled resize is for RGB images.
 fn row_producer(leaf: &FlatOp, rule: NumberRule) -> Option<RowProducer> {
-    match (leaf.kind.rows()?, rule) {
-        (RowProducer::Compiled, NumberRule::Exact) => Some(RowProducer::Called),
-        (maker, _) => Some(maker),
+    let is_compiled = rule != NumberRule::Exact && leaf.input.channels == 3;
+    match leaf.kind.rows()? {
+        RowProducer::Compiled if !is_compiled => Some(RowProducer::Called),
+        maker => Some(maker),
     }
 }
 

@@ -93,8 +93,11 @@ impl Draws {
                     &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                 (0..=255_u8).all(|level| {
                     let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), params) };
-                    let pixel = [level, 255 - level, level.wrapping_mul(7)].map(f32::from);
-                    op.eval(&cx, pixel) == pixel
+                    let values = [level, 255 - level, level.wrapping_mul(7), level ^ 85];
+                    let values = &values.map(f32::from)[..usize::from(leaf.input.channels)];
+                    let mut pixel = values.to_vec();
+                    op.eval(&cx, &mut pixel);
+                    pixel == values
                 })
             }
             _ => false,

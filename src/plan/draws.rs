@@ -10,7 +10,7 @@ use fuseloop_ops::author::{
     Eval, GeometryStep, Histogram, LevelTable, OpClass, RowProducer, Window,
 };
 use fuseloop_ops::internals::memory;
-use fuseloop_ops::internals::{Mixture, SampleKey, geometry_step, to_u8};
+use fuseloop_ops::internals::{MAX_CHANNELS, Mixture, SampleKey, geometry_step, to_u8};
 use fuseloop_ops::{HostSample, Size};
 use std::ops::Range;
 
@@ -151,18 +151,19 @@ impl ImagePlan {
         size: Size,
         pixels: &mut Vec<u8>,
     ) -> Result<Size, RunOpsError> {
-        let FlatOp { op, kind, stream, .. } = &self.flat_ops()[leaf];
+        let FlatOp { op, kind, stream, input, .. } = &self.flat_ops()[leaf];
         let OpClass::Host(host_op) = op.class() else { return Ok(size) };
         let rng = &mut draws.key.op(*stream);
         let (sample, epoch) = (draws.key.sample(), draws.key.epoch());
-        let host = HostSample { sample, epoch, size, rng };
+        let channels = usize::from(input.channels);
+        let host = HostSample { sample, epoch, size, channels, rng };
         let failed = FunctionError::of(&**op, epoch);
         let Some(to) = kind.host_size() else {
             host_op.apply(host, pixels).map_err(failed)?;
             return Ok(size);
         };
         let mut out = vec![];
-        memory::resize(&mut out, 3 * to.pixels() as usize, "an image of another size")?;
+        memory::resize(&mut out, channels * to.pixels() as usize, "an image of another size")?;
         host_op.apply_sized(host, pixels, &mut out).map_err(failed)?;
         *pixels = out;
         Ok(to)
@@ -175,35 +176,45 @@ impl ImagePlan {
         sizes.next().unwrap_or(size)
     }
 
-    /// Fills the table of a group for these draws: the values that its flat ops `leaves` turn each level
-    /// into.
-    pub fn table(&self, leaves: &[usize], draws: &Draws, levels: &Histogram, out: &mut LevelTable) {
-        let mut one = [[0.0; 256]; 3];
+    /// Fills the tables of a group for these draws, one for each channel: the values that its flat ops
+    /// `leaves` turn each level into. `levels` has as many histograms.
+    pub fn table(
+        &self,
+        leaves: &[usize],
+        draws: &Draws,
+        levels: &[Histogram],
+        out: &mut [LevelTable],
+    ) {
+        let mut one = [[0.0; 256]; MAX_CHANNELS];
+        let one = &mut one[..out.len()];
         for (position, &index) in leaves.iter().enumerate() {
             let leaf = &self.flat_ops()[index];
             match leaf.op.class() {
                 OpClass::Table(op) => {
                     let params =
                         &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
-                    op.table(self.rule(), params, levels, &mut one);
+                    op.table(self.rule(), params, levels, one);
                     if position == 0 {
-                        *out = one;
+                        out.copy_from_slice(one);
                     } else {
-                        for (values, table) in out.iter_mut().zip(&one) {
+                        for (values, table) in out.iter_mut().zip(one.iter()) {
                             values.iter_mut().for_each(|v| *v = table[usize::from(to_u8(*v))]);
                         }
                     }
                 }
                 OpClass::Pixel(op) => {
                     if position == 0 {
-                        *out = [std::array::from_fn(|level| level as f32); 3];
+                        out.fill(std::array::from_fn(|level| level as f32));
                     }
                     let params =
                         &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                     let cx = Eval::new(self.rule(), params);
-                    let [reds, greens, blues] = out;
-                    for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
-                        [*r, *g, *b] = op.eval(&cx, [*r, *g, *b]);
+                    let mut pixel = [0.0; MAX_CHANNELS];
+                    let pixel = &mut pixel[..out.len()];
+                    for level in 0..256 {
+                        pixel.iter_mut().zip(&*out).for_each(|(v, table)| *v = table[level]);
+                        op.eval(&cx, pixel);
+                        out.iter_mut().zip(&*pixel).for_each(|(table, v)| table[level] = *v);
                     }
                 }
                 _ => {}

@@ -103,7 +103,7 @@ impl FlatList {
         self.flat_ops.iter().position(|leaf| leaf.kind == OpKind::Device)
     }
 
-    /// Checks that a device gets what it can process: u8 images, all of one size.
+    /// Checks that a device gets what it can process: u8 images of three channels, all of one size.
     fn check_device(&self) -> Result<(), PlanError> {
         let Some(at) = self.to_device().filter(|at| has_sample_ops(&self.flat_ops[at + 1..]))
         else {
@@ -112,6 +112,8 @@ impl FlatList {
         let FlatOp { op, input, op_index, .. } = &self.flat_ops[at];
         let expected = if input.size().is_none() {
             "images of one size (put it after the crop or resize)"
+        } else if input.channels != 3 {
+            "an image of 3 channels (a device takes no other: leave it out)"
         } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
             "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"
         } else {

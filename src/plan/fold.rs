@@ -74,7 +74,8 @@ fn is_matrix(leaves: &[FlatOp], step: &OpGroup) -> bool {
         Some(OpKind::Pixel(kind)) => {
             let op = pixel_op(leaves, step.flat_ops[0], None);
             let is_matrix = op.is_some_and(|op| op.matrix(&vec![0.0; kind.param_count]).is_some());
-            is_matrix && !kind.needs_mean && !kind.may_skip
+            let is_rgb = leaves[step.flat_ops[0]].input.channels == 3;
+            is_rgb && is_matrix && !kind.needs_mean && !kind.may_skip
         }
         _ => false,
     }

@@ -11,7 +11,7 @@ pub struct FunctionError {
     pub op: &'static str,
     /// The epoch, from 0.
     pub epoch: u32,
-    /// What the op returned.
+    /// The error that the op returned.
     pub error: BoxError,
 }
 

@@ -8,6 +8,7 @@
 use fuseloop_ops::author::{ImageType, OpClass, PixelOp, RowProducer};
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
 use fuseloop_ops::{DType, NumberRule, Size};
+use std::fmt;
 
 /// Most parameters of one op for a sample. With the most flat ops of a list, parameter offsets stay
 /// below 2^26.
@@ -77,8 +78,8 @@ pub struct PixelKind {
     pub may_skip: bool,
     /// True if the op may become part of a table.
     pub is_per_channel: bool,
-    /// The factors with which a row function can normalize instead of the op.
-    pub normalizes: Option<[[f32; 4]; 3]>,
+    /// The factors of each channel with which a row function can normalize instead of the op.
+    pub normalizes: Option<Vec<[f32; 4]>>,
     /// The op's code.
     pub program: Program,
 }
@@ -91,7 +92,7 @@ pub(super) struct PixelCode<'a> {
     needs_mean: bool,
     uses_position: bool,
     /// The bits of the factors.
-    normalizes: Option<[[u32; 4]; 3]>,
+    normalizes: Option<Vec<[u32; 4]>>,
     program: &'a Program,
 }
 
@@ -123,6 +124,16 @@ pub enum OpError {
         /// The output that it declares.
         output: String,
     },
+    /// A colour of three numbers for an image that is not RGB.
+    #[error(
+        "it fills with the colour {color}, but the image has {channels} channel(s): use one number for all channels"
+    )]
+    Color {
+        /// The colour.
+        color: String,
+        /// The channels of the image.
+        channels: u16,
+    },
     /// Its code is refused.
     #[error("{0}")]
     Program(#[from] ProgramError),
@@ -141,11 +152,15 @@ impl OpKind {
     ) -> Result<Self, OpError> {
         Ok(match class {
             OpClass::Geometry(op) => {
-                Self::Geometry { rows: op.row_producer(), fills: op.fill_color(input) }
+                let fills = op.fill_color(input);
+                fills.map_or(Ok(()), |fill| check_color(fill, input))?;
+                Self::Geometry { rows: op.row_producer(), fills }
             }
-            OpClass::Pixel(op) => Self::Pixel(PixelKind::of(op, rule)?),
+            OpClass::Pixel(op) => Self::Pixel(PixelKind::of(op, rule, input.channels)?),
             OpClass::Shuffled(parts) => {
-                let parts = parts.iter().map(|part| PixelKind::of(part.as_ref(), rule));
+                let of_part =
+                    |part: &Box<dyn PixelOp>| PixelKind::of(part.as_ref(), rule, input.channels);
+                let parts = parts.iter().map(of_part);
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
                 if parts.iter().any(|part| part.uses_position) {
                     return Err(OpError::PlacedPart);
@@ -157,7 +172,11 @@ impl OpKind {
                 may_skip: op.may_skip(),
                 counted: op.needs_histogram(),
             },
-            OpClass::Region(op) => Self::Region { may_skip: op.may_skip(), fill: op.fill() },
+            OpClass::Region(op) => {
+                let fill = op.fill();
+                check_color(fill, input)?;
+                Self::Region { may_skip: op.may_skip(), fill }
+            }
             OpClass::Host(op) => Self::Host { size: op.output_size() },
             OpClass::Mix(_) => Self::Mix,
             OpClass::Cast(to) => Self::Cast(to),
@@ -229,30 +248,51 @@ impl OpKind {
 }
 
 impl PixelKind {
-    fn of(op: &dyn PixelOp, rule: NumberRule) -> Result<Self, OpError> {
+    fn of(op: &dyn PixelOp, rule: NumberRule, channels: u16) -> Result<Self, OpError> {
         let (param_count, needs_mean) = (granted(op.param_count())?, op.needs_mean());
         if needs_mean && param_count == 0 {
             return Err(OpError::NoParamForMean);
         }
         let uses_position = op.uses_position();
-        let grant = Grant { rule, param_count, uses_position };
+        let channels = usize::from(channels);
+        let grant = Grant { rule, param_count, uses_position, channels };
         Ok(Self {
             param_count,
             needs_mean,
             uses_position,
             may_skip: op.may_skip(),
             is_per_channel: op.is_per_channel(),
-            normalizes: op.normalizes(),
+            normalizes: op.normalizes().and_then(|numbers| for_channels(numbers, channels)),
             program: Program::record(grant, |e, pixels| op.emit(e, pixels))?,
         })
     }
 
     /// Returns everything that the op's code depends on: ops for which it is equal have equal code.
     pub(super) fn code(&self) -> PixelCode<'_> {
-        let normalizes = self.normalizes.map(|channels| channels.map(|row| row.map(f32::to_bits)));
+        let bits =
+            |channels: &Vec<[f32; 4]>| channels.iter().map(|row| row.map(f32::to_bits)).collect();
+        let normalizes = self.normalizes.as_ref().map(bits);
         let Self { param_count, needs_mean, uses_position, .. } = *self;
         PixelCode { param_count, needs_mean, uses_position, normalizes, program: &self.program }
     }
+}
+
+/// Returns the numbers of each channel, given those of each or one entry for all; `None` for another number
+/// of entries.
+fn for_channels(numbers: Vec<[f32; 4]>, channels: usize) -> Option<Vec<[f32; 4]>> {
+    match numbers[..] {
+        [one] => Some(vec![one; channels]),
+        _ => Some(numbers).filter(|numbers| numbers.len() == channels),
+    }
+}
+
+/// Refuses a colour whose numbers differ, for an image that is not RGB.
+fn check_color<T: PartialEq + fmt::Debug>(color: [T; 3], input: &ImageType) -> Result<(), OpError> {
+    let channels = input.channels;
+    if channels == 3 || color.iter().all(|number| *number == color[0]) {
+        return Ok(());
+    }
+    Err(OpError::Color { color: format!("{color:?}"), channels })
 }
 
 fn granted(count: usize) -> Result<usize, OpError> {

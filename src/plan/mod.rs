@@ -389,9 +389,10 @@ impl ImagePlan {
     pub fn shape(&self) -> Vec<usize> {
         let Size { height, width } = self.output_size();
         let (height, width) = (height as usize, width as usize);
+        let channels = usize::from(self.output().channels);
         match self.output().layout {
-            fuseloop_ops::author::Layout::ChannelsFirst => vec![3, height, width],
-            fuseloop_ops::author::Layout::ChannelsLast => vec![height, width, 3],
+            fuseloop_ops::author::Layout::ChannelsFirst => vec![channels, height, width],
+            fuseloop_ops::author::Layout::ChannelsLast => vec![height, width, channels],
         }
     }
 
@@ -438,8 +439,9 @@ impl ImagePlan {
     /// Returns the bytes that the host writes for a sample: the output's, or those that a device gets.
     #[must_use]
     pub fn host_bytes(&self) -> usize {
-        let staged = self.staged().and_then(|image| image.size());
-        staged.map_or_else(|| self.sample_bytes(), |size| 3 * size.pixels() as usize)
+        let bytes =
+            |image: ImageType| Some(usize::from(image.channels) * image.size()?.pixels() as usize);
+        self.staged().and_then(bytes).unwrap_or_else(|| self.sample_bytes())
     }
 
     /// Returns how many parameters are drawn for a sample, over all ops.

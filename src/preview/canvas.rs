@@ -51,10 +51,19 @@ impl Canvas {
         (top..top + side).for_each(|y| self.row(y, left, &row));
     }
 
-    /// Draws an image with its upper left corner at `top` and `left`.
+    /// Draws an image with its upper left corner at `top` and `left`. Images of one or two channels are drawn in
+    /// gray; alpha is not drawn.
     pub fn paste(&mut self, top: u32, left: u32, view: ImageView<'_>) {
+        let mut row = vec![];
         for y in 0..view.size().height {
-            self.row(top + y, left, view.row(y));
+            row.clear();
+            for pixel in view.row(y).chunks_exact(view.channels()) {
+                row.extend(match *pixel {
+                    [gray] | [gray, _] => [gray; 3],
+                    _ => [pixel[0], pixel[1], pixel[2]],
+                });
+            }
+            self.row(top + y, left, &row);
         }
     }
 
@@ -62,7 +71,7 @@ impl Canvas {
     pub fn paste_fitted(&mut self, top: u32, left: u32, side: u32, picture: ImageView<'_>) {
         let fitted = fitted(picture, side);
         let view = match &fitted {
-            Some((pixels, size)) => ImageView::packed(pixels, *size),
+            Some((pixels, size)) => ImageView::packed_channels(pixels, *size, picture.channels()),
             None => Some(picture),
         };
         if let Some(view) = view {

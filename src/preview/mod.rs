@@ -210,6 +210,7 @@ fn check_cells(rows: usize, columns: usize) -> Result<(), PreviewCause> {
 struct Cell {
     pixels: Vec<u8>,
     size: Size,
+    channels: usize,
     captions: Vec<String>,
 }
 
@@ -246,12 +247,14 @@ fn after(step: &EvaluatedStep, captions: Vec<String>) -> Result<Cell, NoMemory> 
 
 /// Creates a cell with the image at display size, because a sheet has many cells.
 fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
-    if let Some((pixels, size)) = ImageView::packed(pixels, size).and_then(|p| fitted(p, CELL)) {
-        return Ok(Cell { pixels, size, captions });
+    let channels = pixels.len() / (size.pixels() as usize).max(1);
+    let picture = ImageView::packed_channels(pixels, size, channels);
+    if let Some((pixels, size)) = picture.and_then(|picture| fitted(picture, CELL)) {
+        return Ok(Cell { pixels, size, channels, captions });
     }
     let mut copy = memory::with_capacity(pixels.len(), "an image")?;
     copy.extend_from_slice(pixels);
-    Ok(Cell { pixels: copy, size, captions })
+    Ok(Cell { pixels: copy, size, channels, captions })
 }
 
 /// Draws all cells.
@@ -275,7 +278,8 @@ fn drawn(rows: &[Vec<Cell>]) -> Result<Canvas, NoMemory> {
         for ((cell, lines), column) in row.iter().zip(lines).zip(0..) {
             let left = MARGIN + column * (CELL + GAP);
             canvas.square(top, left, CELL, CELL_COLOUR);
-            if let Some(view) = ImageView::packed(&cell.pixels, cell.size) {
+            let picture = ImageView::packed_channels(&cell.pixels, cell.size, cell.channels);
+            if let Some(view) = picture {
                 canvas.paste_fitted(top, left, CELL, view);
             }
             for (line, index) in lines.iter().zip(0..) {

@@ -22,6 +22,7 @@
 //! `classes.json` that does not begin like this belongs to another program and is ignored.
 
 use super::{BoxError, Escaped, Location};
+use crate::error::{Cause, Details, ErrorKind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -123,15 +124,15 @@ impl ClassTable {
     /// # Errors
     ///
     /// Fails if the file can't be read or is damaged.
-    pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
-        let wrong = |reason: String| {
-            let path = path.to_string_lossy();
-            format!("{}: {reason}; repair it, or delete it to use no class names", Escaped(&path))
-        };
-        match text_of_ours(path).map_err(|error| wrong(error.to_string()))? {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ClassFileError> {
+        let read = || match text_of_ours(path)? {
             None => Ok(None),
-            Some(text) => Self::parse(&text).map(Some).map_err(wrong),
-        }
+            Some(text) => {
+                let table = Self::parse(&text);
+                table.map(Some).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))
+            }
+        };
+        read().map_err(|error| ClassFileError { path: path.to_owned(), error })
     }
 
     fn parse(text: &[u8]) -> Result<Self, String> {
@@ -189,6 +190,25 @@ impl ClassTable {
         }
         text.push_str("\n]}\n");
         text.into_bytes()
+    }
+}
+
+/// Why a file of class names could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}; repair it, or delete it to use no class names", Escaped(&path.to_string_lossy()))]
+pub struct ClassFileError {
+    path: PathBuf,
+    /// The system's error; `InvalidData` is a damaged file.
+    error: io::Error,
+}
+
+impl Cause for ClassFileError {
+    fn details(&self) -> Details<'_> {
+        let details = match self.error.kind() {
+            io::ErrorKind::InvalidData => Details::of(ErrorKind::Format),
+            kind => Details::of_io(kind),
+        };
+        details.path(&self.path)
     }
 }
 
@@ -347,7 +367,7 @@ mod tests {
         let path = dir.path().join(FOLDER_FILE_NAME);
         let read = |text: &str| {
             fs::write(&path, text).unwrap();
-            ClassTable::read(&path)
+            ClassTable::read(&path).map_err(|error| error.to_string())
         };
         for stranger in ["", "{\"cat\": 0}", "[]", "{ \"fuseloop\":\"classes\"}"] {
             assert_eq!(read(stranger), Ok(None), "{stranger}");

@@ -9,7 +9,8 @@ use super::tar;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord;
 use super::{BoxError, open};
-use crate::error::Error;
+use crate::cancel::CancelFlag;
+use crate::error::{Error, ErrorKind};
 use crate::parallel;
 use crate::sample::Limits;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,9 +48,21 @@ pub fn index_shards(
     spec: &str,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<IndexReport, Error> {
+    index_until(spec, &CancelFlag::default(), progress)
+}
+
+/// [`index_shards`], which a flag ends before the next shard.
+pub fn index_until(
+    spec: &str,
+    cancel: &CancelFlag,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<IndexReport, Error> {
     let shards = Shards::open(spec)?;
     let (done, of) = (AtomicUsize::new(0), shards.all().len());
     let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
+        if cancel.is_cancelled() {
+            return Err(Error::boxed("indexing was cancelled".into(), ErrorKind::Cancelled).into());
+        }
         let (kind, index) = scan(shard)?;
         let bytes = save(shard, kind, &index)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);

@@ -24,7 +24,7 @@ mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-mod index_shards;
+pub(crate) mod index_shards;
 mod location;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
@@ -55,7 +55,7 @@ pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
 pub(crate) use classes::{ClassEntry, beside, is_class_file};
-pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
+pub(crate) use classes::{ClassFileError, ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;

@@ -23,6 +23,19 @@ pub enum Value<'a> {
     Custom(&'a [u8]),
 }
 
+impl Value<'_> {
+    /// Returns the number of bytes that the value is stored in; 0 for a number.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        match self {
+            Self::Float(_) | Self::Int(_) => 0,
+            Self::Image(image) => image.bytes.len(),
+            Self::Bytes(bytes) | Self::NdArray(bytes) | Self::Json(bytes) | Self::Custom(bytes) => {
+                bytes.len()
+            }
+        }
+    }
+}
+
 /// How an image's bytes are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageMode {

@@ -19,7 +19,7 @@ mod tests {
     use crate::write::parts::subset_beton;
     use crate::write::{
         ConvertOptions, FieldValue, OnUnreadable, ProgressFn, RecutOptions, WriteOptions, convert,
-        recut_beton, recut_folder, try_write_iter, write_iter,
+        recut_beton, recut_folder, try_write_iter, write_folder, write_iter,
     };
     use std::fs;
     use std::path::Path;
@@ -106,5 +106,23 @@ mod tests {
         let all: Vec<u64> = (0..20_000).collect();
         check("subset", subset_beton(&src, &all, dir.path().join("b.beton"), &options).map(drop));
         assert_eq!(names(dir.path()), ["copy", "pictures", "src.beton"]);
+    }
+
+    #[test]
+    fn a_folder_is_not_listed_to_its_end_by_a_write_that_is_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let pictures = dir.path().join("pictures");
+        fs::create_dir_all(pictures.join("a")).unwrap();
+        fs::write(pictures.join("a/1.jpg"), "").unwrap();
+        let cancel = CancelFlag::new();
+        cancel.cancel();
+        let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
+        let listed = "the listing was cancelled";
+        let error = write_folder(&pictures, dir.path().join("x.beton"), &options).unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
+        let options = RecutOptions { cancel, ..RecutOptions::default() };
+        let error = recut_folder(&pictures, dir.path().join("copy"), &options).unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Cancelled, listed));
+        assert_eq!(names(dir.path()), ["pictures"]);
     }
 }

@@ -151,7 +151,7 @@ fn copy_folder(
 ) -> Result<RecutFolderReport, RecutCause> {
     check_outside(src, dst)?;
     let threads = options.thread_count()?;
-    let tree = DirTree::of(src, options.links)?;
+    let tree = DirTree::of(src, options.links, &options.cancel)?;
     let dirs = make_dirs(src, dst, &tree)?;
     let staging = StagingDir::create(dst)?;
     let mirror = FolderCopy { dst, files: &tree.files, staging: &staging, options };

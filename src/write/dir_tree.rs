@@ -1,5 +1,6 @@
 //! Lists a folder, and creates the same directories elsewhere.
 
+use super::CancelFlag;
 use super::atomic_file::TargetError;
 use super::copy_folder::RecutCause;
 use crate::source::{FolderWalk, Ignored, LinkCounts, Links, ListError, PendingDir, Rules};
@@ -20,9 +21,9 @@ pub(super) struct DirTree {
 }
 
 impl DirTree {
-    pub(super) fn of(src: &Path, links: Links) -> Result<Self, ListError> {
+    pub(super) fn of(src: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, ListError> {
         let real = fs::canonicalize(src).map_err(ListError::io(src))?;
-        let rules = Rules::new(|_| None, links, vec![real.clone()]);
+        let rules = Rules::new(|_| None, links, vec![real.clone()]).cancel(cancel);
         let mut walk = FolderWalk::new(&rules);
         let (mut dirs, mut files, mut reals) = (Vec::new(), Vec::new(), BTreeSet::new());
         for found in walk.below(src, PendingDir::root(real))? {

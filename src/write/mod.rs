@@ -202,7 +202,8 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, Error> {
-    let list = ImageList::open(dir.as_ref(), options.links).map_err(WriteCause::from)?;
+    let list =
+        ImageList::open(dir.as_ref(), options.links, &options.cancel).map_err(WriteCause::from)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;

@@ -2,8 +2,8 @@
 
 use super::random_ops;
 use fuseloop::internals::plan::ImagePlan;
-use fuseloop_ops::author::{Dim, ImageType, Rng, Type};
-use fuseloop_ops::internals::DTYPES;
+use fuseloop_ops::author::{ImageType, Rng, Type};
+use fuseloop_ops::internals::{DTYPES, ImageView};
 use fuseloop_ops::*;
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub struct List {
 impl List {
     /// A random list of at most `most` named ops for images of `size`, and the ops' names.
     pub fn random(rng: &mut Rng, size: Size, most: u32) -> (Self, Vec<&'static str>) {
-        let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+        let channels = [1, 2, 3, 3, 3, 3, 4, 1][rng.below(8) as usize];
+        let input = ImageType::from(size).with_channels(channels);
         let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
         let rule = rules[rng.below(3) as usize];
         loop {
@@ -89,10 +90,17 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     (ops, names)
 }
 
-/// The pixels of an image: noise, or sometimes one value.
-pub fn noise(rng: &mut Rng, size: Size) -> Vec<u8> {
+/// The pixels of an image of `channels` bytes a pixel: noise, or sometimes one value.
+pub fn noise(rng: &mut Rng, size: Size, channels: u16) -> Vec<u8> {
     let flat = rng.coin(0.1).then(|| rng.below(256) as u8);
-    (0..size.pixels() * 3).map(|_| flat.unwrap_or_else(|| rng.below(256) as u8)).collect()
+    (0..size.pixels() * u64::from(channels))
+        .map(|_| flat.unwrap_or_else(|| rng.below(256) as u8))
+        .collect()
+}
+
+/// The view of the pixels that [`noise`] makes for a plan.
+pub fn view<'a>(plan: &ImagePlan, pixels: &'a [u8], size: Size) -> ImageView<'a> {
+    ImageView::packed_channels(pixels, size, plan.input().channels.into()).unwrap()
 }
 
 /// A description of the first difference between two outputs.

@@ -17,9 +17,10 @@ pub fn names() -> Vec<&'static str> {
 /// A closure that takes pixels from random positions.
 pub fn sized(size: Size) -> Lambda {
     let change = |host: HostSample<'_>, pixels: &[u8], out: &mut [u8]| {
-        for to in out.chunks_exact_mut(3) {
+        let channels = host.channels;
+        for to in out.chunks_exact_mut(channels) {
             let at = host.rng.below(host.size.pixels() as u32) as usize;
-            to.copy_from_slice(&pixels[3 * at..][..3]);
+            to.copy_from_slice(&pixels[channels * at..][..channels]);
         }
     };
     Lambda::sized(SIZED, size, change).unwrap()
@@ -115,17 +116,20 @@ impl PixelOp for Maths {
         true
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
         let [factor, summand, exponent] = [0, 1, 2].map(|k| cx.params[k]);
-        std::array::from_fn(|c| match self.of_bits {
-            false => clamp(self.eval_one(pixel[c].mul_add(factor, summand), exponent) * 50.0),
-            true => {
-                let [row, column] = cx.at;
-                let bits = row.wrapping_mul(SPREAD[c]) ^ column.wrapping_mul(SPREAD[(c + 1) % 3]);
-                let bits = bits ^ summand.to_bits() as i32;
-                self.eval_one(f32::from_bits(bits as u32), exponent)
-            }
-        })
+        for (c, v) in pixel.iter_mut().enumerate() {
+            *v = match self.of_bits {
+                false => clamp(self.eval_one(v.mul_add(factor, summand), exponent) * 50.0),
+                true => {
+                    let [row, column] = cx.at;
+                    let [one, other] = [c, c + 1].map(|c| SPREAD[c % 3]);
+                    let bits = row.wrapping_mul(one) ^ column.wrapping_mul(other);
+                    let bits = bits ^ summand.to_bits() as i32;
+                    self.eval_one(f32::from_bits(bits as u32), exponent)
+                }
+            };
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -133,7 +137,7 @@ impl PixelOp for Maths {
         e.each(pixels, |e, c, v| {
             let [factor, summand, exponent] = [0, 1, 2].map(|k| e.param(k));
             if self.of_bits {
-                let (one, other) = (e.splat_i32(SPREAD[c]), e.splat_i32(SPREAD[(c + 1) % 3]));
+                let [one, other] = [c, c + 1].map(|c| e.splat_i32(SPREAD[c % 3]));
                 let (row, column) = (e.mul_i32(row, one), e.mul_i32(column, other));
                 let (bits, drawn) = (e.xor_i32(row, column), e.param_bits(1));
                 let bits = e.xor_i32(bits, drawn);

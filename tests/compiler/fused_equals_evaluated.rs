@@ -7,7 +7,7 @@
 //! lists, and `FUSELOOP_SLICE=1/5` runs the second fifth of them.
 
 use crate::common::guarded::{Guard, Guarded};
-use crate::common::lists::{List, first_difference, noise};
+use crate::common::lists::{List, first_difference, noise, view};
 use crate::common::random_ops;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
@@ -91,7 +91,7 @@ impl Trial<'_> {
         let mut draws = Draws::default();
         let plan = self.kernel.plan();
         plan.draw(self.key, self.size, &mut draws);
-        let view = ImageView::packed(self.pixels, self.size).unwrap();
+        let view = view(plan, self.pixels, self.size);
         let want = jit::evaluate(plan, &view, &draws);
         let element = plan.dtype().bytes().max(plan.stored_dtype().bytes());
         let ways = Lies::ways(rng, element);
@@ -109,7 +109,8 @@ impl Trial<'_> {
         want: &[u8],
         lies: Lies,
     ) -> Option<String> {
-        let (row, rows) = (self.size.width as usize * 3, self.size.height as usize);
+        let channels = usize::from(self.kernel.plan().input().channels);
+        let (row, rows) = (self.size.width as usize * channels, self.size.height as usize);
         let stride = row + lies.gap;
         let mut source =
             Placed::filled(stride * (rows - 1) + row, 0x77, lies.guard, lies.distance[0]);
@@ -117,7 +118,7 @@ impl Trial<'_> {
             to[..row].copy_from_slice(from);
         }
         let mut out = Placed::filled(want.len(), lies.poison, lies.guard, lies.distance[1]);
-        let view = ImageView::new(source.inner(), self.size, stride).unwrap();
+        let view = ImageView::of_channels(source.inner(), self.size, channels, stride).unwrap();
         self.kernel.run(scratch, DecodedPixels::whole(view), draws, out.inner());
         if !out.is_alone() {
             return Some("bytes around the output were written".to_owned());
@@ -145,7 +146,7 @@ fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<
     };
     (0..3).find_map(|sample| {
         let mut rng = SampleKey::new(2027, number as u32, sample).op(0);
-        let pixels = noise(&mut rng, size);
+        let pixels = noise(&mut rng, size, list.input.channels);
         let key = SampleKey::new(1, number as u32, sample);
         let trial = Trial { kernel: &kernel, size, pixels: &pixels, key };
         trial.fails(scratch, &mut rng).map(|wrong| format!("sample {sample}: {wrong}"))
@@ -192,14 +193,14 @@ fn the_wanted_window_is_all_that_is_read() {
         let size = Size::new(20 + rng.below(90), 20 + rng.below(140));
         let (list, _) = List::random(&mut rng, size, 8);
         let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
-        let pixels = noise(&mut rng, size);
+        let pixels = noise(&mut rng, size, list.input.channels);
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
-        let whole = ImageView::packed(&pixels, size).unwrap();
+        let whole = view(kernel.plan(), &pixels, size);
         let want = jit::evaluate(kernel.plan(), &whole, &draws);
         let wanted = kernel.plan().needed_window(&draws);
         let cut: Vec<u8> =
             (0..wanted.height).flat_map(|y| whole.crop(wanted).unwrap().row(y).to_vec()).collect();
-        let view = ImageView::packed(&cut, wanted.size()).unwrap();
+        let view = view(kernel.plan(), &cut, wanted.size());
         let source = DecodedPixels { view, top: wanted.top, left: wanted.left, whole: size };
         let mut out = vec![0xAA; want.len()];
         kernel.run(&mut scratch, source, &draws, &mut out);

@@ -7,7 +7,7 @@
 //! fifth of both.
 
 use crate::common::interpreter::interpret;
-use crate::common::lists::{List, first_difference, noise};
+use crate::common::lists::{List, first_difference, noise, view};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
@@ -53,7 +53,7 @@ impl Case {
         let mut rng = SampleKey::new(31, 0, number).op(0);
         let size = Size::new(1 + rng.below(24), 1 + rng.below(48));
         let (list, _) = List::random(&mut rng, size, 6);
-        let pixels = noise(&mut rng, size);
+        let pixels = noise(&mut rng, size, list.input.channels);
         Self::new(list, size, pixels, number)
     }
 
@@ -61,7 +61,7 @@ impl Case {
         let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
-        let view = ImageView::packed(&pixels, size).unwrap();
+        let view = view(kernel.plan(), &pixels, size);
         let want = jit::evaluate(kernel.plan(), &view, &draws);
         Self { list, kernel, size, pixels, draws, want }
     }
@@ -70,7 +70,7 @@ impl Case {
         &self,
         change: impl FnMut(&mut BlockRun),
     ) -> (Result<(u64, u64), String>, Vec<u8>) {
-        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        let source = DecodedPixels::whole(view(self.kernel.plan(), &self.pixels, self.size));
         interpreted(&self.kernel, source, &self.draws, change)
     }
 
@@ -79,7 +79,7 @@ impl Case {
         let (seen, out) = self.interpreted(|_| {});
         let seen = seen?;
         let mut native = vec![0xAA; out.len()];
-        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        let source = DecodedPixels::whole(view(self.kernel.plan(), &self.pixels, self.size));
         self.kernel.run(&mut Scratch::default(), source, &self.draws, &mut native);
         if let Some(difference) = first_difference(self.kernel.plan(), &native, &out) {
             return Err(format!("native code is not what was interpreted: {difference}"));
@@ -278,7 +278,7 @@ fn other_settings_give_the_same_bits_or_no_code() {
         let enough = numbers.len() / 5;
         for number in numbers {
             let case = Case::random(number);
-            let source = DecodedPixels::whole(ImageView::packed(&case.pixels, case.size).unwrap());
+            let source = DecodedPixels::whole(view(case.kernel.plan(), &case.pixels, case.size));
             let mut out = vec![0xAA; case.want.len()];
             let ran = with_settings(settings, || {
                 let kernel = Kernel::compile(case.list.plan().unwrap())?;

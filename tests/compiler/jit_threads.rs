@@ -2,7 +2,7 @@
 //!
 //! `FUSELOOP_COMPILE_ROUNDS=1000` and `FUSELOOP_CALL_ROUNDS=1000` try more lists.
 
-use crate::common::lists::{List, first_difference, noise};
+use crate::common::lists::{List, first_difference, noise, view};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
@@ -30,7 +30,7 @@ impl Round {
         let mut rng = SampleKey::new(16, 0, number).op(0);
         let size = Size::new(8 + rng.below(24), 8 + rng.below(40));
         let (list, _) = List::random(&mut rng, size, 5);
-        let pixels = noise(&mut rng, size);
+        let pixels = noise(&mut rng, size, list.input.channels);
         let mut round = Self { list, size, pixels, want: vec![] };
         let plan = round.list.plan().unwrap();
         round.want = (0..SAMPLES)
@@ -44,7 +44,7 @@ impl Round {
     }
 
     fn view(&self) -> ImageView<'_> {
-        ImageView::packed(&self.pixels, self.size).unwrap()
+        view(&self.list.plan().unwrap(), &self.pixels, self.size)
     }
 
     /// Runs one sample, and compares the result.

@@ -5,7 +5,7 @@
 //! byte shorter than it claims: memcheck must detect that, which proves that the check works.
 
 use crate::common::guarded::plant_one_byte_more;
-use crate::common::lists::{List, first_difference, noise};
+use crate::common::lists::{List, first_difference, noise, view};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_counts::numbers;
@@ -20,12 +20,12 @@ fn lists_run_in_buffers_of_exactly_their_bytes() {
         let mut rng = SampleKey::new(4, 0, number).op(0);
         let size = Size::new(1 + rng.below(20), 1 + rng.below(40));
         let (list, _) = List::random(&mut rng, size, 6);
-        let pixels = noise(&mut rng, size).into_boxed_slice();
+        let pixels = noise(&mut rng, size, list.input.channels).into_boxed_slice();
         let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let mut out = vec![0xAA; kernel.plan().sample_bytes()].into_boxed_slice();
-        let view = ImageView::packed(&pixels, size).unwrap();
+        let view = view(kernel.plan(), &pixels, size);
         kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut out);
         let want = jit::evaluate(kernel.plan(), &view, &draws);
         let difference = first_difference(kernel.plan(), &out, &want);

@@ -155,8 +155,8 @@ impl PixelOp for Turncoat {
         self.lies(Method::IsPerChannel)
     }
 
-    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
-        (!self.lies(Method::Normalizes)).then_some([[0.0, 1.0, 0.0, 0.0]; 3])
+    fn normalizes(&self) -> Option<Vec<[f32; 4]>> {
+        (!self.lies(Method::Normalizes)).then(|| vec![[0.0, 1.0, 0.0, 0.0]; 3])
     }
 
     fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
@@ -164,9 +164,7 @@ impl PixelOp for Turncoat {
         false // the op may be skipped, which only `may_skip` permits
     }
 
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel
-    }
+    fn eval(&self, _: &Eval<'_>, _: &mut [f32]) {}
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         if self.lies(Method::Emit) {
@@ -236,9 +234,7 @@ impl PixelOp for Constant {
         self.needs_mean
     }
 
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel
-    }
+    fn eval(&self, _: &Eval<'_>, _: &mut [f32]) {}
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         (self.emits)(e, pixels)
@@ -469,8 +465,8 @@ mod alike {
     }
 
     impl<const N: u32> PixelOp for Gain<N> {
-        fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-            pixel.map(|v| clamp(v * N as f32))
+        fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+            pixel.iter_mut().for_each(|v| *v = clamp(*v * N as f32));
         }
 
         fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -506,8 +502,8 @@ mod alike {
                 }
 
                 impl PixelOp for Tone {
-                    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-                        pixel.map(|v| clamp($eval(v, 40.0)))
+                    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+                        pixel.iter_mut().for_each(|v| *v = clamp($eval(*v, 40.0)));
                     }
 
                     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -576,7 +572,7 @@ mod alike {
             self.op().is_identity(params)
         }
 
-        fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+        fn normalizes(&self) -> Option<Vec<[f32; 4]>> {
             self.op().normalizes()
         }
 
@@ -592,8 +588,8 @@ mod alike {
             self.op().matrix(params)
         }
 
-        fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-            self.op().eval(cx, pixel)
+        fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+            self.op().eval(cx, pixel);
         }
 
         fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {

@@ -103,7 +103,7 @@ fn a_function_that_fails_once_on_images_is_not_called_again() {
     assert_eq!((before, error.sample()), (0, Some(SampleId(0))));
 }
 
-/// What a function on batches saw: the samples, the epoch, the type, the shape and a number that it drew.
+/// The arguments of a function on batches: the samples, the epoch, the type, the shape and a number that it drew.
 type Seen = (Vec<u64>, u32, DType, Vec<usize>, u32);
 
 #[test]

@@ -5,7 +5,7 @@
 //! ```text
 //! sample < panicked < threads < error < cancel < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
 //!                          ├ recut: sample, source, decode; write uses it
-//!                          ├ write: sample, source, decode, recut; only lib uses it
+//!                          ├ write: sample, cancel, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
 //!                                                                 ├ spec: sample, order, loader
 //!                                                                 └ preview: plan, jit, loader; only lib uses it

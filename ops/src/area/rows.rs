@@ -7,10 +7,11 @@
 //! Every output column has the same number of taps, padded with weights of 0: adding a product with 0
 //! to a sum that is not negative changes no bit, and a loop of fixed length has no branch to
 //! mispredict. Two-tap rows go through the same loop: products of a byte and a weight of at most 2048
-//! are exact in f32. A pixel is read as four lanes; the fourth lane is the red of the next pixel, which
-//! overwrites it.
+//! are exact in f32. Each number of channels, `C`, has its own code. A pixel is computed in `L` lanes: one
+//! for one channel, and otherwise four; the lanes behind the pixel's are of the next pixel, which overwrites
+//! them.
 
-use super::{AreaError, Axis, RGB, Rule, block_mean, fixed_weights};
+use super::{AreaError, Axis, Rule, block_mean, fixed_weights};
 use crate::Size;
 use crate::shape::ImageView;
 use std::ops::Range;
@@ -192,43 +193,52 @@ impl<'a> AreaRows<'a> {
         Ok(Self { tables, source, columns: start as usize..end as usize, scratch })
     }
 
-    /// Writes the requested columns of output row `y`; `dst` is `3 * columns.len()` bytes long.
+    /// Writes the requested columns of output row `y`; `dst` is `channels * columns.len()` bytes long.
     ///
     /// # Panics
     ///
     /// If `y` is not below the output's height, or `dst` has another length.
     pub fn row(&mut self, y: u32, dst: &mut [u8]) {
+        match self.source.channels() {
+            1 => self.row_of::<1, 1>(y, dst),
+            2 => self.row_of::<2, 4>(y, dst),
+            3 => self.row_of::<3, 4>(y, dst),
+            _ => self.row_of::<4, 4>(y, dst),
+        }
+    }
+
+    fn row_of<const C: usize, const L: usize>(&mut self, y: u32, dst: &mut [u8]) {
         assert!(y < self.tables.out.height, "row {y} is outside the output of {}", self.tables.out);
-        assert_eq!(dst.len(), self.columns.len() * RGB, "bytes for {:?}", self.columns);
+        assert_eq!(dst.len(), self.columns.len() * C, "bytes for {:?}", self.columns);
         if dst.is_empty() {
             return;
         }
         match self.tables.rule {
             Rule::Copy => {
-                let bytes = self.columns.start * RGB..self.columns.end * RGB;
+                let bytes = self.columns.start * C..self.columns.end * C;
                 dst.copy_from_slice(&self.source.row(y)[bytes]);
             }
-            Rule::Block { kx: 2, ky: 2 } => self.halve(y, dst),
-            Rule::Block { kx, ky } => self.block(y, kx, ky, dst),
-            Rule::Area => self.area(y, dst),
-            Rule::TwoTaps => self.two_taps(y, dst),
+            Rule::Block { kx: 2, ky: 2 } => self.halve::<C>(y, dst),
+            Rule::Block { kx, ky } => self.block::<C>(y, kx, ky, dst),
+            Rule::Area => self.area::<C, L>(y, dst),
+            Rule::TwoTaps => self.two_taps::<C, L>(y, dst),
         }
     }
 
-    fn halve(&self, y: u32, dst: &mut [u8]) {
-        let bytes = self.columns.start * 2 * RGB..self.columns.end * 2 * RGB;
-        let top = self.source.row(2 * y)[bytes.clone()].as_chunks::<6>().0;
-        let bottom = self.source.row(2 * y + 1)[bytes].as_chunks::<6>().0;
-        for ((out, a), b) in dst.as_chunks_mut::<3>().0.iter_mut().zip(top).zip(bottom) {
-            for c in 0..RGB {
-                let sum = [a[c], a[c + RGB], b[c], b[c + RGB]].map(u16::from).iter().sum::<u16>();
+    fn halve<const C: usize>(&self, y: u32, dst: &mut [u8]) {
+        let bytes = self.columns.start * 2 * C..self.columns.end * 2 * C;
+        let top = self.source.row(2 * y)[bytes.clone()].as_chunks::<C>().0.as_chunks::<2>().0;
+        let bottom = self.source.row(2 * y + 1)[bytes].as_chunks::<C>().0.as_chunks::<2>().0;
+        for ((out, a), b) in dst.as_chunks_mut::<C>().0.iter_mut().zip(top).zip(bottom) {
+            for c in 0..C {
+                let sum = [a[0][c], a[1][c], b[0][c], b[1][c]].map(u16::from).iter().sum::<u16>();
                 out[c] = ((sum + 2) >> 2) as u8;
             }
         }
     }
 
-    fn block(&mut self, y: u32, kx: u32, ky: u32, dst: &mut [u8]) {
-        let side = kx as usize * RGB;
+    fn block<const C: usize>(&mut self, y: u32, kx: u32, ky: u32, dst: &mut [u8]) {
+        let side = kx as usize * C;
         let bytes = self.columns.start * side..self.columns.end * side;
         let totals = &mut self.scratch.totals;
         totals.clear();
@@ -238,10 +248,10 @@ impl<'a> AreaRows<'a> {
                 *total += u32::from(value); // fits: an overflow needs a block of more than 2^24 rows
             }
         }
-        for (out, block) in dst.as_chunks_mut::<3>().0.iter_mut().zip(totals.chunks_exact(side)) {
-            let mut sum = [0i64; RGB];
-            for pixel in block.as_chunks::<3>().0 {
-                for c in 0..RGB {
+        for (out, block) in dst.as_chunks_mut::<C>().0.iter_mut().zip(totals.chunks_exact(side)) {
+            let mut sum = [0i64; C];
+            for pixel in block.as_chunks::<C>().0 {
+                for c in 0..C {
                     sum[c] += i64::from(pixel[c]);
                 }
             }
@@ -249,24 +259,28 @@ impl<'a> AreaRows<'a> {
         }
     }
 
-    fn area(&mut self, y: u32, dst: &mut [u8]) {
+    fn area<const C: usize, const L: usize>(&mut self, y: u32, dst: &mut [u8]) {
         let mut taps = std::mem::take(&mut self.scratch.taps);
         taps.clear();
         Axis::new(self.tables.source.height, self.tables.out.height).area(y, &mut taps);
         match *taps.as_slice() {
-            [a] => self.blend([a], dst),
-            [a, b] => self.blend([a, b], dst),
-            [a, b, c] => self.blend([a, b, c], dst),
-            _ => self.blend_many(&taps, dst),
+            [a] => self.blend::<C, L, 1>([a], dst),
+            [a, b] => self.blend::<C, L, 2>([a, b], dst),
+            [a, b, c] => self.blend::<C, L, 3>([a, b, c], dst),
+            _ => self.blend_many::<C, L>(&taps, dst),
         }
         self.scratch.taps = taps;
     }
 
     /// Blends up to [`LINES`] lines of consecutive source rows.
-    fn blend<const N: usize>(&mut self, taps: [(u32, f32); N], dst: &mut [u8]) {
+    fn blend<const C: usize, const L: usize, const N: usize>(
+        &mut self,
+        taps: [(u32, f32); N],
+        dst: &mut [u8],
+    ) {
         const { assert!(N > 0 && N <= LINES) };
         for (row, _) in taps {
-            self.fill(row);
+            self.fill::<C, L>(row);
         }
         let lines = taps.map(|(row, _)| &self.scratch.lines[line_index(row)].area[..dst.len()]);
         for (i, out) in dst.iter_mut().enumerate() {
@@ -278,11 +292,11 @@ impl<'a> AreaRows<'a> {
         }
     }
 
-    fn blend_many(&mut self, taps: &[(u32, f32)], dst: &mut [u8]) {
+    fn blend_many<const C: usize, const L: usize>(&mut self, taps: &[(u32, f32)], dst: &mut [u8]) {
         self.scratch.sums.clear();
         self.scratch.sums.resize(dst.len(), 0.0);
         for &(row, weight) in taps {
-            self.fill(row);
+            self.fill::<C, L>(row);
             let AreaScratch { sums, lines, .. } = &mut *self.scratch;
             for (sum, value) in sums.iter_mut().zip(&lines[line_index(row)].area) {
                 *sum += weight * value;
@@ -293,13 +307,13 @@ impl<'a> AreaRows<'a> {
         }
     }
 
-    fn two_taps(&mut self, y: u32, dst: &mut [u8]) {
+    fn two_taps<const C: usize, const L: usize>(&mut self, y: u32, dst: &mut [u8]) {
         let axis = Axis::new(self.tables.source.height, self.tables.out.height);
         let (first, share) = axis.two_taps(y);
         let [b0, b1] = fixed_weights(share);
         let [top, bottom] = [first, first + 1].map(|row| row.min(axis.source - 1));
-        self.fill(top);
-        self.fill(bottom);
+        self.fill::<C, L>(top);
+        self.fill::<C, L>(bottom);
         let [top, bottom] =
             [top, bottom].map(|row| &self.scratch.lines[line_index(row)].fixed[..dst.len()]);
         for ((out, &t0), &t1) in dst.iter_mut().zip(top).zip(bottom) {
@@ -308,7 +322,7 @@ impl<'a> AreaRows<'a> {
     }
 
     /// Resizes source row `row` along x into its line buffer, unless the buffer already holds the row.
-    fn fill(&mut self, row: u32) {
+    fn fill<const C: usize, const L: usize>(&mut self, row: u32) {
         let AreaScratch { wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[line_index(row)];
         if line.row == Some(row) {
@@ -316,17 +330,17 @@ impl<'a> AreaRows<'a> {
         }
         let tables = self.tables;
         let (first, last) = (tables.first[self.columns.start], tables.first[self.columns.end - 1]);
-        let begin = first as usize * RGB;
+        let begin = first as usize * C;
         let bytes = &self.source.row(row)[begin..];
-        let needed = ((last - first) as usize + tables.taps) * RGB + 1;
+        let needed = ((last - first) as usize + tables.taps) * C + (L - C);
         widen(&bytes[..bytes.len().min(needed)], needed, wide);
 
         line.row = Some(row);
-        grow(&mut line.area, self.columns.len() * RGB + 1);
+        grow(&mut line.area, self.columns.len() * C + (L - C));
         let weights =
             &tables.weights[self.columns.start * tables.taps..self.columns.end * tables.taps];
         let firsts = &tables.first[self.columns.clone()];
-        gather(tables.taps, wide, firsts, weights, &mut line.area);
+        gather::<C, L>(tables.taps, wide, firsts, weights, &mut line.area);
         if tables.rule == Rule::TwoTaps {
             grow(&mut line.fixed, line.area.len());
             for (fixed, &value) in line.fixed.iter_mut().zip(&line.area) {
@@ -359,50 +373,62 @@ fn widen(bytes: &[u8], len: usize, wide: &mut Vec<f32>) {
 
 /// Resizes a row along x with `taps` weights per column; the first tap of column `x` is
 /// `firsts[x] - firsts[0]` pixels into `wide`.
-fn gather(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: &mut [f32]) {
+fn gather<const C: usize, const L: usize>(
+    taps: usize,
+    wide: &[f32],
+    firsts: &[u32],
+    weights: &[[f32; 4]],
+    out: &mut [f32],
+) {
     match taps {
-        1 => gather_fixed::<1>(wide, firsts, weights, out),
-        2 => gather_fixed::<2>(wide, firsts, weights, out),
-        3 => gather_fixed::<3>(wide, firsts, weights, out),
-        4 => gather_fixed::<4>(wide, firsts, weights, out),
-        5 => gather_fixed::<5>(wide, firsts, weights, out),
-        6 => gather_fixed::<6>(wide, firsts, weights, out),
-        7 => gather_fixed::<7>(wide, firsts, weights, out),
-        8 => gather_fixed::<8>(wide, firsts, weights, out),
-        _ => gather_any(taps, wide, firsts, weights, out),
+        1 => gather_fixed::<C, L, 1>(wide, firsts, weights, out),
+        2 => gather_fixed::<C, L, 2>(wide, firsts, weights, out),
+        3 => gather_fixed::<C, L, 3>(wide, firsts, weights, out),
+        4 => gather_fixed::<C, L, 4>(wide, firsts, weights, out),
+        5 => gather_fixed::<C, L, 5>(wide, firsts, weights, out),
+        6 => gather_fixed::<C, L, 6>(wide, firsts, weights, out),
+        7 => gather_fixed::<C, L, 7>(wide, firsts, weights, out),
+        8 => gather_fixed::<C, L, 8>(wide, firsts, weights, out),
+        _ => gather_any::<C, L>(taps, wide, firsts, weights, out),
     }
 }
 
-fn gather_fixed<const TAPS: usize>(
+fn gather_fixed<const C: usize, const L: usize, const TAPS: usize>(
     wide: &[f32],
     firsts: &[u32],
     weights: &[[f32; 4]],
     out: &mut [f32],
 ) {
     for (x, (&first, weights)) in firsts.iter().zip(weights.as_chunks::<TAPS>().0).enumerate() {
-        let at = (first - firsts[0]) as usize * RGB;
-        let pixels = &wide[at..at + TAPS * RGB + 1];
-        let mut sum = [0.0; 4];
+        let at = (first - firsts[0]) as usize * C;
+        let pixels = &wide[at..at + TAPS * C + (L - C)];
+        let mut sum = [0.0; L];
         for (tap, weight) in weights.iter().enumerate() {
-            for lane in 0..4 {
-                sum[lane] += pixels[tap * RGB + lane] * weight[lane];
+            for lane in 0..L {
+                sum[lane] += pixels[tap * C + lane] * weight[lane];
             }
         }
-        out[x * RGB..x * RGB + 4].copy_from_slice(&sum);
+        out[x * C..x * C + L].copy_from_slice(&sum);
     }
 }
 
-fn gather_any(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: &mut [f32]) {
+fn gather_any<const C: usize, const L: usize>(
+    taps: usize,
+    wide: &[f32],
+    firsts: &[u32],
+    weights: &[[f32; 4]],
+    out: &mut [f32],
+) {
     for (x, (&first, weights)) in firsts.iter().zip(weights.chunks_exact(taps)).enumerate() {
-        let at = (first - firsts[0]) as usize * RGB;
-        let pixels = &wide[at..at + taps * RGB + 1];
-        let mut sum = [0.0; 4];
-        for (pixel, weight) in pixels.windows(4).step_by(RGB).zip(weights) {
-            for lane in 0..4 {
+        let at = (first - firsts[0]) as usize * C;
+        let pixels = &wide[at..at + taps * C + (L - C)];
+        let mut sum = [0.0; L];
+        for (pixel, weight) in pixels.windows(L).step_by(C).zip(weights) {
+            for lane in 0..L {
                 sum[lane] += pixel[lane] * weight[lane];
             }
         }
-        out[x * RGB..x * RGB + 4].copy_from_slice(&sum);
+        out[x * C..x * C + L].copy_from_slice(&sum);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Compares the area resize with OpenCV's own results, and its two implementations with each other.
 
 use super::*;
+use crate::shape::{MAX_CHANNELS, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
@@ -48,8 +49,8 @@ fn pattern(size: Size, seed: u32) -> Vec<u8> {
     pixels
 }
 
-fn noise(size: Size, rng: &mut impl Rng) -> Vec<u8> {
-    let mut pixels = vec![0; size.pixels() as usize * RGB];
+fn noise(size: Size, channels: usize, rng: &mut impl Rng) -> Vec<u8> {
+    let mut pixels = vec![0; size.pixels() as usize * channels];
     rng.fill_bytes(&mut pixels);
     pixels
 }
@@ -57,8 +58,9 @@ fn noise(size: Size, rng: &mut impl Rng) -> Vec<u8> {
 fn by_rows(source: ImageView<'_>, out: Size, scratch: &mut AreaScratch) -> Vec<u8> {
     let tables = AreaTables::new(source.size(), out).unwrap();
     let mut rows = AreaRows::new(&tables, source, 0..out.width, scratch).unwrap();
-    let mut pixels = vec![0; out.pixels() as usize * RGB];
-    for (y, row) in pixels.chunks_exact_mut(out.width as usize * RGB).enumerate() {
+    let mut pixels = vec![0; out.pixels() as usize * source.channels()];
+    let len = out.width as usize * source.channels();
+    for (y, row) in pixels.chunks_exact_mut(len).enumerate() {
         rows.row(y as u32, row);
     }
     pixels
@@ -93,13 +95,16 @@ fn rows_equal_the_meaning_in_any_window_and_order() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut scratch = AreaScratch::default();
     let mut tables = AreaTables::new(Size::new(1, 1), Size::new(1, 1)).unwrap();
-    for case in 0..400 {
+    for case in 0..800 {
         let (size, out) = sizes(&mut rng);
         let parent_size = Size::new(size.height + 3, size.width + 5);
-        let parent = noise(parent_size, &mut rng);
-        let window =
-            crate::shape::Window { top: 2, left: 4, height: size.height, width: size.width };
-        let source = ImageView::packed(&parent, parent_size).unwrap().crop(window).unwrap();
+        let channels = 1 + case % MAX_CHANNELS;
+        let parent = noise(parent_size, channels, &mut rng);
+        // In half of the cases, the image's last pixel is the last one of the buffer.
+        let [top, left] = if (case / MAX_CHANNELS).is_multiple_of(2) { [2, 4] } else { [3, 5] };
+        let window = Window { top, left, height: size.height, width: size.width };
+        let parent = ImageView::packed_channels(&parent, parent_size, channels).unwrap();
+        let source = parent.crop(window).unwrap();
         let expected = resize(source, out).unwrap();
         assert_eq!(by_rows(source, out, &mut scratch), expected, "case {case}: {size} to {out}");
 
@@ -107,16 +112,33 @@ fn rows_equal_the_meaning_in_any_window_and_order() {
         let end = start + 1 + rng.next_u32() % (out.width - start);
         tables.rebuild(size, out).unwrap();
         let mut rows = AreaRows::new(&tables, source, start..end, &mut scratch).unwrap();
-        let mut row = vec![0; (end - start) as usize * RGB];
+        let mut row = vec![0; (end - start) as usize * channels];
         for visit in 0..2 * out.height {
-            let y = match case % 2 {
+            let y = match case / 16 % 2 {
                 0 => (2 * out.height - 1 - visit) % out.height, // upwards, twice
                 _ => rng.next_u32() % out.height,
             };
             rows.row(y, &mut row);
-            let line = &expected[(y * out.width) as usize * RGB..];
-            let (start, end) = (start as usize * RGB, end as usize * RGB);
+            let line = &expected[(y * out.width) as usize * channels..];
+            let (start, end) = (start as usize * channels, end as usize * channels);
             assert_eq!(row, line[start..end], "case {case}: {size} to {out}, row {y}");
+        }
+    }
+}
+
+#[test]
+fn each_channel_is_an_image_of_its_own() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    for case in 0..200 {
+        let ((size, out), channels) = (sizes(&mut rng), 2 + case % 3);
+        let pixels = noise(size, channels, &mut rng);
+        let source = ImageView::packed_channels(&pixels, size, channels).unwrap();
+        let resized = resize(source, out).unwrap();
+        for channel in 0..channels {
+            let plane: Vec<u8> = pixels.iter().skip(channel).step_by(channels).copied().collect();
+            let plane = ImageView::packed_channels(&plane, size, 1).unwrap();
+            let own = resized.iter().skip(channel).step_by(channels);
+            assert!(resize(plane, out).unwrap().iter().eq(own), "case {case}: {size} to {out}");
         }
     }
 }
@@ -128,10 +150,12 @@ fn a_large_reduction_and_a_long_thin_picture_are_the_same_in_both_forms() {
         [(700, 1001, 3, 2), (1, 3000, 1, 7), (2500, 1, 3, 1), (600, 2, 7, 5), (513, 512, 256, 256)]
     {
         let (size, out) = (Size::new(height, width), Size::new(out_height, out_width));
-        let pixels = noise(size, &mut rng);
-        let source = ImageView::packed(&pixels, size).unwrap();
-        let rows = by_rows(source, out, &mut AreaScratch::default());
-        assert_eq!(rows, resize(source, out).unwrap(), "{size} to {out}");
+        for channels in 1..=MAX_CHANNELS {
+            let pixels = noise(size, channels, &mut rng);
+            let source = ImageView::packed_channels(&pixels, size, channels).unwrap();
+            let rows = by_rows(source, out, &mut AreaScratch::default());
+            assert_eq!(rows, resize(source, out).unwrap(), "{size} to {out}");
+        }
     }
 }
 
@@ -140,10 +164,12 @@ fn white_stays_white() {
     let mut scratch = AreaScratch::default();
     for side in 1..80 {
         let (size, out) = (Size::new(side, 97), Size::new(33, 41));
-        let pixels = vec![255; size.pixels() as usize * RGB];
-        let source = ImageView::packed(&pixels, size).unwrap();
-        let out = by_rows(source, out, &mut scratch);
-        assert!(out.iter().all(|&value| value == 255), "from {size}");
+        for channels in 1..=MAX_CHANNELS {
+            let pixels = vec![255; size.pixels() as usize * channels];
+            let source = ImageView::packed_channels(&pixels, size, channels).unwrap();
+            let out = by_rows(source, out, &mut scratch);
+            assert!(out.iter().all(|&value| value == 255), "from {size}");
+        }
     }
 }
 

@@ -104,8 +104,8 @@ impl PixelOp for Tone {
         self.op.matrix(params)
     }
 
-    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        self.op.eval(cx, pixel)
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        self.op.eval(cx, pixel);
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {

@@ -12,7 +12,7 @@
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart                                    |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                        |
 //! | output | as the input                                                             |
 //! | random | nothing                                                                  |
 //! | cost   | a value: a multiplication and an addition for each weight of both kernels |

@@ -1,6 +1,6 @@
 //! Row filters: compute the rows of an image from another image.
 //!
-//! The compiled loop reads rows of u8 RGB pixels. An op that can't be folded into the addresses that the
+//! The compiled loop reads rows of u8 pixels. An op that can't be folded into the addresses that the
 //! loop reads from (a warp, a blur, a resize other than the compiled one) computes one row at a time from
 //! a whole image, right before the loop uses the row, so that no second image is ever written:
 //!
@@ -10,14 +10,19 @@
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart                             |
-//! | output | u8 `[h, w, 3]`; [`output`](RowFilter::output) returns its size     |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                 |
+//! | output | u8 `[h, w, C]`; [`output`](RowFilter::output) returns its size     |
 //! | random | nothing: drawn numbers are fields of the filter                   |
 //! | cost   | see each filter; lowest if rows are requested in sequence, upwards or downwards |
 //!
 //! [`RowFilter::eval`] is the definition, one value at a time. [`FilterRows`] returns the same
 //! bytes one row at a time, for any columns, in any order. Each filter has its own file with its
-//! formula. An image without pixels produces black.
+//! formula. An image without pixels produces black. Channels do not mix: each channel of the output is what
+//! the filter makes of the same channel of the input.
+//!
+//! The functions that compute a row have the number of channels as a constant, `C`. Some compute a pixel in
+//! `L` lanes: 1 for one channel, and otherwise 4, because vectors have four. The lanes behind the pixel's
+//! are of the next pixel, which overwrites them.
 //!
 //! The functions that compute a row are `inline(always)`, so that a caller compiled for the CPU's
 //! widest vectors compiles them for these vectors too: `filter_row` of `fuseloop-kernels` is such a
@@ -39,7 +44,7 @@ pub use resample::Resampling;
 pub use warp::{Warp, WarpInterpolation};
 
 use crate::memory::NoMemory;
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use crate::{Size, memory};
 use std::ops::Range;
 
@@ -95,11 +100,12 @@ impl RowFilter {
         }
     }
 
-    /// Returns the whole image, packed. This is the definition, one value at a time.
+    /// Returns the whole image, packed, with as many channels as the input. This is the definition,
+    /// one value at a time.
     #[must_use]
     pub fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
         if input.size().pixels() == 0 {
-            return vec![0; self.output(input.size()).pixels() as usize * RGB];
+            return vec![0; self.output(input.size()).pixels() as usize * input.channels()];
         }
         match *self {
             Self::Resample { size, interpolation } => resample::eval(input, size, interpolation),
@@ -133,13 +139,14 @@ impl RowFilter {
     ) -> Result<FilterRows<'a>, NoMemory> {
         let output = self.output(input.size());
         assert!(columns.start <= columns.end && columns.end <= output.width, "{columns:?}");
-        let width = columns.len();
+        let channels = input.channels();
+        let bytes = columns.len() * channels;
         let maker = if input.size().pixels() == 0 {
             FilterState::Black
         } else {
             self.maker(input, columns, scratch)?
         };
-        Ok(FilterRows { height: output.height, bytes: width * RGB, maker })
+        Ok(FilterRows { height: output.height, channels, bytes, maker })
     }
 
     fn maker<'a>(
@@ -200,6 +207,7 @@ pub struct RowScratch {
 #[derive(Debug)]
 pub struct FilterRows<'a> {
     height: u32,
+    channels: usize,
     /// The number of bytes of a row.
     bytes: usize,
     maker: FilterState<'a>,
@@ -218,13 +226,38 @@ enum FilterState<'a> {
 }
 
 impl FilterRows<'_> {
-    /// Writes the requested columns of output row `y`: `out` is `3 * columns.len()` bytes.
+    /// Returns the number of channels of the input and of the output.
+    #[must_use]
+    pub const fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Writes the requested columns of output row `y`: `out` is `channels * columns.len()` bytes.
     ///
     /// # Panics
     ///
     /// If `y` is not below the output's height, or `out` is of another length.
     #[inline(always)]
     pub fn row(&mut self, y: u32, out: &mut [u8]) {
+        match self.channels {
+            1 => self.row_of::<1, 1>(y, out),
+            2 => self.row_of::<2, 4>(y, out),
+            3 => self.row_of::<3, 4>(y, out),
+            _ => self.row_of::<4, 4>(y, out),
+        }
+    }
+
+    /// Does what [`row`](Self::row) does, for `C` [`channels`](Self::channels) in `L` lanes: 1 for one
+    /// channel, and otherwise 4. A caller that is compiled once for each `C` has smaller functions than
+    /// one that calls [`row`](Self::row).
+    ///
+    /// # Panics
+    ///
+    /// If `C` is another number, and in the cases of [`row`](Self::row).
+    #[inline(always)]
+    pub fn row_of<const C: usize, const L: usize>(&mut self, y: u32, out: &mut [u8]) {
+        const { assert!(L == if C == 1 { 1 } else { 4 }, "lanes of a pixel") };
+        assert_eq!(C, self.channels, "channels of the image");
         assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
         assert_eq!(out.len(), self.bytes, "bytes of a row");
         if out.is_empty() {
@@ -232,12 +265,12 @@ impl FilterRows<'_> {
         }
         match &mut self.maker {
             FilterState::Black => out.fill(0),
-            FilterState::Resample(rows) => rows.row(y, out),
-            FilterState::Warp(rows) => rows.row(y, out),
-            FilterState::Transpose(rows) => rows.row(y, out),
-            FilterState::Pad(rows) => rows.row(y, out),
-            FilterState::Sharpen(rows) => rows.row(y, out),
-            FilterState::Separable(rows) => rows.row(y, out),
+            FilterState::Resample(rows) => rows.row::<C, L>(y, out),
+            FilterState::Warp(rows) => rows.row::<C, L>(y, out),
+            FilterState::Transpose(rows) => rows.row::<C>(y, out),
+            FilterState::Pad(rows) => rows.row::<C>(y, out),
+            FilterState::Sharpen(rows) => rows.row::<C>(y, out),
+            FilterState::Separable(rows) => rows.row::<C>(y, out),
         }
     }
 }

@@ -15,13 +15,13 @@
 //!
 //! | | |
 //! |--------|---------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart             |
-//! | output | u8 `[top + H + bottom, left + W + right, 3]`      |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart |
+//! | output | u8 `[top + H + bottom, left + W + right, C]`      |
 //! | random | nothing                                           |
 //! | cost   | a copy of each row                                |
 
 use crate::Size;
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use std::ops::Range;
 
 /// The contents of a border.
@@ -86,11 +86,12 @@ impl Padding {
 
     pub(super) fn eval(self, input: &ImageView<'_>) -> Vec<u8> {
         let size = self.output(input.size());
-        let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+        let channels = input.channels();
+        let mut pixels = Vec::with_capacity(size.pixels() as usize * channels);
         for y in 0..size.height {
             for x in 0..size.width {
                 let (y, x) = self.source(input.size(), y, x);
-                pixels.extend_from_slice(&input.row(y)[x as usize * RGB..][..RGB]);
+                pixels.extend_from_slice(&input.row(y)[x as usize * channels..][..channels]);
             }
         }
         pixels
@@ -116,20 +117,20 @@ impl<'a> PadRows<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+    pub(super) fn row<const C: usize>(&self, y: u32, out: &mut [u8]) {
         let size = self.input.size();
         let row = self.input.row(self.padding.source(size, y, 0).0);
         let Range { start, end } = self.middle;
-        let (before, rest) = out.split_at_mut((start - self.columns.start) as usize * RGB);
-        let (middle, behind) = rest.split_at_mut((end - start) as usize * RGB);
+        let (before, rest) = out.split_at_mut((start - self.columns.start) as usize * C);
+        let (middle, behind) = rest.split_at_mut((end - start) as usize * C);
         if !middle.is_empty() {
-            let first = (start - self.padding.left) as usize * RGB;
+            let first = (start - self.padding.left) as usize * C;
             middle.copy_from_slice(&row[first..first + middle.len()]);
         }
         for (frame, first) in [(before, self.columns.start), (behind, end)] {
-            for (out, x) in frame.as_chunks_mut::<RGB>().0.iter_mut().zip(first..) {
+            for (out, x) in frame.as_chunks_mut::<C>().0.iter_mut().zip(first..) {
                 let x = self.padding.source(size, y, x).1;
-                out.copy_from_slice(&row[x as usize * RGB..][..RGB]);
+                out.copy_from_slice(&row[x as usize * C..][..C]);
             }
         }
     }

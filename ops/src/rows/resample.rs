@@ -34,15 +34,15 @@
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart                             |
-//! | output | u8 `[size.height, size.width, 3]`                                 |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                 |
+//! | output | u8 `[size.height, size.width, C]`                                 |
 //! | random | nothing                                                           |
 //! | cost   | each source row is resized along x once if rows are requested in sequence |
 
 use super::{grow, grow_kept};
 use crate::Size;
 use crate::memory::NoMemory;
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use std::ops::Range;
 
 /// The interpolation of a resize.
@@ -245,17 +245,17 @@ fn edge_taps<const N: usize>(n: u32, first: i64, taps: [f64; N], weights: &mut V
 
 /// Returns the resized image, computed one axis after the other.
 pub(super) fn eval(input: &ImageView<'_>, size: Size, interpolation: Resampling) -> Vec<u8> {
-    let from = input.size();
+    let (from, channels) = (input.size(), input.channels());
     let x_axis = Axis::new(from.width, size.width, interpolation);
     let y_axis = Axis::new(from.height, size.height, interpolation);
     let column = |y: u32, x: u32, c: usize| {
-        let at = |x: u32| input.row(y)[x as usize * RGB + c];
+        let at = |x: u32| input.row(y)[x as usize * channels + c];
         if from.width == size.width { at(x) } else { x_axis.eval(x, at) }
     };
-    let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+    let mut pixels = Vec::with_capacity(size.pixels() as usize * channels);
     for y in 0..size.height {
         for x in 0..size.width {
-            for c in 0..RGB {
+            for c in 0..channels {
                 let at = |y: u32| column(y, x, c);
                 pixels.push(if from.height == size.height { at(y) } else { y_axis.eval(y, at) });
             }
@@ -280,7 +280,7 @@ pub(super) struct ResampleScratch {
 struct Line {
     /// The source row of the line; `None` before the line is first filled.
     row: Option<u32>,
-    /// The bytes of the columns and one more, for the fourth lane of the last pixel.
+    /// The bytes of the columns and two more, for the lanes behind the last pixel.
     bytes: Vec<u8>,
 }
 
@@ -300,7 +300,7 @@ impl ResampleScratch {
         }
         for line in &mut self.lines {
             line.row = None; // the line is of another image
-            grow_kept(&mut line.bytes, columns.len() * RGB + 1)?;
+            grow_kept(&mut line.bytes, columns.len() * input.channels() + 2)?;
         }
         let columns = columns.start as usize..columns.end as usize;
         let (keeps_width, keeps_height) = (from.width == size.width, from.height == size.height);
@@ -322,31 +322,31 @@ pub(super) struct ResampleRows<'a> {
 
 impl ResampleRows<'_> {
     #[inline(always)]
-    pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
+    pub(super) fn row<const C: usize, const L: usize>(&mut self, y: u32, out: &mut [u8]) {
         if self.nearest {
-            self.copy_pixels(self.scratch.y.first[y as usize], out);
+            self.copy_pixels::<C>(self.scratch.y.first[y as usize], out);
         } else if self.keeps_height {
-            self.fill(y);
-            out.copy_from_slice(self.line(y, out.len()));
+            self.fill::<C, L>(y);
+            out.copy_from_slice(self.line::<C>(y, out.len()));
         } else {
-            self.blend(y as usize, out);
+            self.blend::<C, L>(y as usize, out);
         }
     }
 
     #[inline(always)]
-    fn copy_pixels(&self, row: u32, out: &mut [u8]) {
-        let pixels = self.input.row(row).as_chunks::<RGB>().0;
+    fn copy_pixels<const C: usize>(&self, row: u32, out: &mut [u8]) {
+        let pixels = self.input.row(row).as_chunks::<C>().0;
         let firsts = &self.scratch.x.first[self.columns.clone()];
-        for (out, &x) in out.as_chunks_mut::<RGB>().0.iter_mut().zip(firsts) {
+        for (out, &x) in out.as_chunks_mut::<C>().0.iter_mut().zip(firsts) {
             *out = pixels[x as usize];
         }
     }
 
     /// Returns a source row resized along x, which [`fill`](Self::fill) must have computed.
     #[inline(always)]
-    fn line(&self, row: u32, len: usize) -> &[u8] {
+    fn line<const C: usize>(&self, row: u32, len: usize) -> &[u8] {
         if self.keeps_width {
-            &self.input.row(row)[self.columns.start * RGB..][..len]
+            &self.input.row(row)[self.columns.start * C..][..len]
         } else {
             &self.scratch.lines[row as usize % self.scratch.y.taps].bytes[..len]
         }
@@ -354,7 +354,7 @@ impl ResampleRows<'_> {
 
     /// Computes the line of a source row, unless it is cached.
     #[inline(always)]
-    fn fill(&mut self, row: u32) {
+    fn fill<const C: usize, const L: usize>(&mut self, row: u32) {
         let ResampleScratch { x, y, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % y.taps];
         if self.keeps_width || line.row == Some(row) {
@@ -364,35 +364,36 @@ impl ResampleRows<'_> {
         let (firsts, last) = (&x.first[self.columns.clone()], self.columns.end - 1);
         let begin = firsts[0] as usize;
         let end = x.first[last] as usize + x.taps;
-        let bytes = &self.input.row(row)[begin * RGB..];
-        widen(&bytes[..bytes.len().min((end - begin) * RGB)], (end - begin) * RGB + 1, wide);
+        let bytes = &self.input.row(row)[begin * C..];
+        let len = (end - begin) * C;
+        widen(&bytes[..bytes.len().min(len)], len + (L - C), wide);
         let weights = &x.weights[self.columns.start * x.taps..self.columns.end * x.taps];
-        gather(x, wide, firsts, weights, &mut line.bytes);
+        gather::<C, L>(x, wide, firsts, weights, &mut line.bytes);
     }
 
     /// Blends the lines of output row `y`.
     #[inline(always)]
-    fn blend(&mut self, y: usize, out: &mut [u8]) {
+    fn blend<const C: usize, const L: usize>(&mut self, y: usize, out: &mut [u8]) {
         let (first, count) = (self.scratch.y.first[y], self.scratch.y.count[y]);
         for row in (first..).take(count) {
-            self.fill(row);
+            self.fill::<C, L>(row);
         }
         match count {
-            1 => self.blend_fixed::<1>(y, out),
-            2 => self.blend_fixed::<2>(y, out),
-            3 => self.blend_fixed::<3>(y, out),
-            4 => self.blend_fixed::<4>(y, out),
-            5 => self.blend_fixed::<5>(y, out),
-            6 => self.blend_fixed::<6>(y, out),
-            _ => self.blend_any(y, out),
+            1 => self.blend_fixed::<C, 1>(y, out),
+            2 => self.blend_fixed::<C, 2>(y, out),
+            3 => self.blend_fixed::<C, 3>(y, out),
+            4 => self.blend_fixed::<C, 4>(y, out),
+            5 => self.blend_fixed::<C, 5>(y, out),
+            6 => self.blend_fixed::<C, 6>(y, out),
+            _ => self.blend_any::<C>(y, out),
         }
     }
 
     #[inline(always)]
-    fn blend_fixed<const N: usize>(&self, y: usize, out: &mut [u8]) {
+    fn blend_fixed<const C: usize, const N: usize>(&self, y: usize, out: &mut [u8]) {
         let axis = &self.scratch.y;
         let lines: [&[u8]; N] =
-            std::array::from_fn(|n| self.line(axis.first[y] + n as u32, out.len()));
+            std::array::from_fn(|n| self.line::<C>(axis.first[y] + n as u32, out.len()));
         let weights: [i16; N] = std::array::from_fn(|n| axis.weights[y * axis.taps + n][0]);
         for (i, out) in out.iter_mut().enumerate() {
             let mut sum = axis.half();
@@ -404,13 +405,13 @@ impl ResampleRows<'_> {
     }
 
     #[inline(always)]
-    fn blend_any(&mut self, y: usize, out: &mut [u8]) {
+    fn blend_any<const C: usize>(&mut self, y: usize, out: &mut [u8]) {
         let mut sums = std::mem::take(&mut self.scratch.sums);
         let axis = &self.scratch.y;
         sums.clear();
         sums.resize(out.len(), axis.half());
         for (row, weight) in (axis.first[y]..).zip(axis.weights(y)) {
-            for (sum, &value) in sums.iter_mut().zip(self.line(row, out.len())) {
+            for (sum, &value) in sums.iter_mut().zip(self.line::<C>(row, out.len())) {
                 *sum += i32::from(weight) * i32::from(value);
             }
         }
@@ -433,34 +434,40 @@ fn widen(bytes: &[u8], len: usize, wide: &mut Vec<i16>) {
 
 /// Resizes a row along x: the first tap of a column is `firsts[x] - firsts[0]` pixels into `wide`.
 #[inline(always)]
-fn gather(axis: &Axis, wide: &[i16], firsts: &[u32], weights: &[[i16; 4]], out: &mut [u8]) {
-    match axis.taps {
-        1 => gather_fixed::<1>(axis, wide, firsts, weights, out),
-        2 => gather_fixed::<2>(axis, wide, firsts, weights, out),
-        3 => gather_fixed::<3>(axis, wide, firsts, weights, out),
-        4 => gather_fixed::<4>(axis, wide, firsts, weights, out),
-        5 => gather_fixed::<5>(axis, wide, firsts, weights, out),
-        6 => gather_fixed::<6>(axis, wide, firsts, weights, out),
-        7 => gather_fixed::<7>(axis, wide, firsts, weights, out),
-        8 => gather_fixed::<8>(axis, wide, firsts, weights, out),
-        taps => gather_chunks(axis, wide, firsts, weights.chunks_exact(taps), out),
-    }
-}
-
-#[inline(always)]
-fn gather_fixed<const TAPS: usize>(
+fn gather<const C: usize, const L: usize>(
     axis: &Axis,
     wide: &[i16],
     firsts: &[u32],
     weights: &[[i16; 4]],
     out: &mut [u8],
 ) {
-    gather_chunks(axis, wide, firsts, weights.as_chunks::<TAPS>().0.iter(), out);
+    match axis.taps {
+        1 => gather_fixed::<C, L, 1>(axis, wide, firsts, weights, out),
+        2 => gather_fixed::<C, L, 2>(axis, wide, firsts, weights, out),
+        3 => gather_fixed::<C, L, 3>(axis, wide, firsts, weights, out),
+        4 => gather_fixed::<C, L, 4>(axis, wide, firsts, weights, out),
+        5 => gather_fixed::<C, L, 5>(axis, wide, firsts, weights, out),
+        6 => gather_fixed::<C, L, 6>(axis, wide, firsts, weights, out),
+        7 => gather_fixed::<C, L, 7>(axis, wide, firsts, weights, out),
+        8 => gather_fixed::<C, L, 8>(axis, wide, firsts, weights, out),
+        taps => gather_chunks::<C, L, _>(axis, wide, firsts, weights.chunks_exact(taps), out),
+    }
+}
+
+#[inline(always)]
+fn gather_fixed<const C: usize, const L: usize, const TAPS: usize>(
+    axis: &Axis,
+    wide: &[i16],
+    firsts: &[u32],
+    weights: &[[i16; 4]],
+    out: &mut [u8],
+) {
+    gather_chunks::<C, L, _>(axis, wide, firsts, weights.as_chunks::<TAPS>().0.iter(), out);
 }
 
 /// Inlined into the callers above, where the length of a chunk is known.
 #[inline(always)]
-fn gather_chunks<'a, W: AsRef<[[i16; 4]]> + ?Sized + 'a>(
+fn gather_chunks<'a, const C: usize, const L: usize, W: AsRef<[[i16; 4]]> + ?Sized + 'a>(
     axis: &Axis,
     wide: &[i16],
     firsts: &[u32],
@@ -469,15 +476,15 @@ fn gather_chunks<'a, W: AsRef<[[i16; 4]]> + ?Sized + 'a>(
 ) {
     for (x, (&first, weights)) in firsts.iter().zip(weights).enumerate() {
         let weights = weights.as_ref();
-        let at = (first - firsts[0]) as usize * RGB;
-        let pixels = &wide[at..at + weights.len() * RGB + 1];
-        let mut sum = [axis.half(); 4];
+        let at = (first - firsts[0]) as usize * C;
+        let pixels = &wide[at..at + weights.len() * C + (L - C)];
+        let mut sum = [axis.half(); L];
         for (tap, weight) in weights.iter().enumerate() {
-            for lane in 0..4 {
-                sum[lane] += i32::from(pixels[tap * RGB + lane]) * i32::from(weight[lane]);
+            for lane in 0..L {
+                sum[lane] += i32::from(pixels[tap * C + lane]) * i32::from(weight[lane]);
             }
         }
-        out[x * RGB..x * RGB + 4].copy_from_slice(&sum.map(|sum| axis.finish(sum)));
+        out[x * C..x * C + L].copy_from_slice(&sum.map(|sum| axis.finish(sum)));
     }
 }
 

@@ -14,7 +14,7 @@
 use super::pad::PadMode;
 use super::{byte, grow, grow_kept};
 use crate::memory::NoMemory;
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use std::ops::Range;
 
 /// The weights, and the numbers that convert a sum to a value.
@@ -28,18 +28,18 @@ pub(super) struct Separable {
 
 impl Separable {
     pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
-        let size = input.size();
-        let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+        let (size, channels) = (input.size(), input.channels());
+        let mut pixels = Vec::with_capacity(size.pixels() as usize * channels);
         for y in 0..size.height {
             for x in 0..size.width {
-                for c in 0..RGB {
+                for c in 0..channels {
                     let mut sum = 0.0;
                     for (i, weight) in self.y.iter().enumerate() {
                         let row = input.row(tap(y, i, self.y.len(), size.height));
                         let mut line = 0.0;
                         for (j, weight) in self.x.iter().enumerate() {
                             let x = tap(x, j, self.x.len(), size.width) as usize;
-                            line += weight * f32::from(row[x * RGB + c]);
+                            line += weight * f32::from(row[x * channels + c]);
                         }
                         sum += weight * line;
                     }
@@ -94,7 +94,7 @@ impl SeparableScratch {
         }
         for line in &mut self.lines {
             line.row = None; // the line is of another image
-            grow_kept(&mut line.values, columns.len() * RGB)?;
+            grow_kept(&mut line.values, columns.len() * input.channels())?;
         }
         Ok(SeparableRows { input, columns, span, scratch: self })
     }
@@ -112,10 +112,10 @@ pub(super) struct SeparableRows<'a> {
 
 impl SeparableRows<'_> {
     #[inline(always)]
-    pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
+    pub(super) fn row<const C: usize>(&mut self, y: u32, out: &mut [u8]) {
         let (count, height) = (self.scratch.filter.y.len(), self.input.size().height);
         for i in 0..count {
-            self.fill(tap(y, i, count, height));
+            self.fill::<C>(tap(y, i, count, height));
         }
         let SeparableScratch { filter, lines, sums, .. } = &mut *self.scratch;
         let line =
@@ -138,16 +138,16 @@ impl SeparableRows<'_> {
 
     /// Computes the line of a source row, unless it is cached.
     #[inline(always)]
-    fn fill(&mut self, row: u32) {
+    fn fill<const C: usize>(&mut self, row: u32) {
         let SeparableScratch { filter, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % self.span];
         if line.row == Some(row) {
             return;
         }
         line.row = Some(row);
-        let len = self.columns.len() * RGB;
-        widen(self.input.row(row), &self.columns, filter.x.len(), wide);
-        let shifted = |j: usize| &wide[j * RGB..j * RGB + len];
+        let len = self.columns.len() * C;
+        widen::<C>(self.input.row(row), &self.columns, filter.x.len(), wide);
+        let shifted = |j: usize| &wide[j * C..j * C + len];
         let line = &mut line.values[..len];
         match *filter.x {
             [a] => weigh([a], [0].map(shifted), line, |sum| sum),
@@ -163,14 +163,14 @@ impl SeparableRows<'_> {
 /// Writes the columns of a row as f32, with the columns around them that a kernel of `count`
 /// weights reads.
 #[inline(always)]
-fn widen(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
-    let pixels = row.as_chunks::<RGB>().0;
+fn widen<const C: usize>(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
+    let pixels = row.as_chunks::<C>().0;
     let width = pixels.len() as u32;
-    grow(wide, (columns.len() + count - 1) * RGB);
+    grow(wide, (columns.len() + count - 1) * C);
     // The number of columns before the row, and the first column inside it.
     let before = (count / 2).saturating_sub(columns.start as usize);
     let first = columns.start as usize + before - count / 2;
-    let wide = &mut wide.as_chunks_mut::<RGB>().0[..columns.len() + count - 1];
+    let wide = &mut wide.as_chunks_mut::<C>().0[..columns.len() + count - 1];
     let inside = wide.len().saturating_sub(before).min(pixels.len() - first);
     let (left, rest) = wide.split_at_mut(before.min(wide.len()));
     let (middle, right) = rest.split_at_mut(inside);

@@ -10,7 +10,7 @@
 //!
 //! | | |
 //! |--------|----------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart              |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart  |
 //! | output | as the input                                       |
 //! | random | nothing                                            |
 //! | cost   | a pixel: 9 additions and 2 multiplications a channel |
@@ -19,17 +19,17 @@
 //! weight is split into two terms whose products with a difference are exact ([`SplitWeight`]).
 
 use super::{clamp, floor, grow, integer};
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use std::ops::Range;
 
 pub(super) fn eval(input: &ImageView<'_>, factor: f64) -> Vec<u8> {
-    let size = input.size();
+    let (size, channels) = (input.size(), input.channels());
     let weight = weight(factor);
-    let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+    let mut pixels = Vec::with_capacity(size.pixels() as usize * channels);
     for y in 0..size.height {
         for x in 0..size.width {
-            for c in 0..RGB {
-                let at = |y: u32, x: u32| input.row(y)[x as usize * RGB + c];
+            for c in 0..channels {
+                let at = |y: u32, x: u32| input.row(y)[x as usize * channels + c];
                 let here = at(y, x);
                 pixels.push(if y == 0 || x == 0 || y + 1 >= size.height || x + 1 >= size.width {
                     here
@@ -116,31 +116,33 @@ impl<'a> SharpenRows<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
+    pub(super) fn row<const C: usize>(&mut self, y: u32, out: &mut [u8]) {
         let (height, width) = (self.input.size().height, self.input.size().width as usize);
         let row = self.input.row(y);
-        out.copy_from_slice(&row[self.columns.start * RGB..self.columns.end * RGB]);
+        out.copy_from_slice(&row[self.columns.start * C..self.columns.end * C]);
         // The columns that have neighbours on both sides.
         let (first, end) = (self.columns.start.max(1), self.columns.end.min(width - 1));
         if y == 0 || y + 1 >= height || first >= end {
             return;
         }
-        let around = (first - 1) * RGB..(end + 1) * RGB;
+        let around = (first - 1) * C..(end + 1) * C;
         let [above, here, below] = [y - 1, y, y + 1].map(|y| &self.input.row(y)[around.clone()]);
         grow(self.sums, around.len());
         let sums = &mut self.sums[..around.len()];
         for (((sum, &a), &b), &c) in sums.iter_mut().zip(above).zip(here).zip(below) {
             *sum = u16::from(a) + u16::from(b) + u16::from(c);
         }
-        let out = &mut out[(first - self.columns.start) * RGB..(end - self.columns.start) * RGB];
-        let here = &here[RGB..];
+        let out = &mut out[(first - self.columns.start) * C..(end - self.columns.start) * C];
+        let here = &here[C..];
         match self.parts {
-            Some(parts) => sharpen(sums, here, out, |here, blurred| {
+            Some(parts) => sharpen::<C>(sums, here, out, |here, blurred| {
                 let (here, blurred) = (f32::from(here), f32::from(blurred));
                 let difference = blurred - here;
                 trunc((here + difference * parts.high) + difference * parts.low)
             }),
-            None => sharpen(sums, here, out, |here, blurred| blend(here, blurred, self.weight)),
+            None => {
+                sharpen::<C>(sums, here, out, |here, blurred| blend(here, blurred, self.weight));
+            }
         }
     }
 }
@@ -148,8 +150,13 @@ impl<'a> SharpenRows<'a> {
 /// Writes a row. `sums` are the sums of three rows, from one pixel before the row's first to one
 /// behind its last.
 #[inline(always)]
-fn sharpen(sums: &[u16], here: &[u8], out: &mut [u8], blend: impl Fn(u8, u8) -> u8) {
-    let (left, middle, right) = (sums, &sums[RGB..], &sums[2 * RGB..]);
+fn sharpen<const C: usize>(
+    sums: &[u16],
+    here: &[u8],
+    out: &mut [u8],
+    blend: impl Fn(u8, u8) -> u8,
+) {
+    let (left, middle, right) = (sums, &sums[C..], &sums[2 * C..]);
     let sums = left.iter().zip(middle).zip(right).map(|((a, b), c)| a + b + c);
     for ((out, &here), sum) in out.iter_mut().zip(here).zip(sums) {
         *out = blend(here, blurred(sum + 4 * u16::from(here)));
@@ -160,6 +167,7 @@ fn sharpen(sums: &[u16], here: &[u8], out: &mut [u8], blend: impl Fn(u8, u8) -> 
 mod tests {
     use super::*;
     use crate::Size;
+    use crate::shape::RGB;
 
     #[test]
     fn the_middle_of_nine_pixels_is_torchvisions() {

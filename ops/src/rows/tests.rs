@@ -1,7 +1,8 @@
-//! Compares the rows of every filter with its definition.
+//! Compares the rows of every filter with its definition, and the channels of an image with images of one
+//! channel.
 
 use super::*;
-use crate::shape::Window;
+use crate::shape::{MAX_CHANNELS, RGB, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -15,13 +16,21 @@ fn between(rng: &mut Dice, low: f64, high: f64) -> f64 {
     low + (high - low) * f64::from(rng.next_u32()) / 2f64.powi(32)
 }
 
+/// In one of four cases the sides are short: 1x1, 1xN, Nx1, and sides below 8.
 fn random_size(rng: &mut Dice) -> Size {
-    Size::new(1 + below(rng, 80), 1 + below(rng, 80))
+    let [height, width] = match below(rng, 16) {
+        0 => [1, 1],
+        1 => [1, 80],
+        2 => [80, 1],
+        3 => [7, 7],
+        _ => [80, 80],
+    };
+    Size::new(1 + below(rng, height), 1 + below(rng, width))
 }
 
 /// Noise, or large areas of one colour, where ties are common.
-fn picture(rng: &mut Dice, size: Size) -> Vec<u8> {
-    let mut pixels = vec![0; size.pixels() as usize * RGB];
+fn noise(rng: &mut Dice, len: usize) -> Vec<u8> {
+    let mut pixels = vec![0; len];
     rng.fill_bytes(&mut pixels);
     if below(rng, 3) == 0 {
         pixels.iter_mut().for_each(|value| *value = (*value >> 7) * 200);
@@ -29,38 +38,77 @@ fn picture(rng: &mut Dice, size: Size) -> Vec<u8> {
     pixels
 }
 
-/// Checks `filter` on a part of a larger image: all rows upwards and downwards, then random rows,
-/// with all columns and with some.
+/// Checks `filter` on images of each number of channels.
 fn assert_rows_are_the_meaning(
     rng: &mut Dice,
     size: Size,
     filter: &RowFilter,
     scratch: &mut RowScratch,
 ) {
+    for channels in 1..=MAX_CHANNELS {
+        assert_rows_of_channels(rng, size, channels, filter, scratch);
+    }
+}
+
+/// Checks `filter` on a part of a larger image: all rows upwards and downwards, then random rows,
+/// with all columns and with some.
+fn assert_rows_of_channels(
+    rng: &mut Dice,
+    size: Size,
+    channels: usize,
+    filter: &RowFilter,
+    scratch: &mut RowScratch,
+) {
     let parent_size = Size::new(size.height + below(rng, 3), size.width + below(rng, 3));
-    let parent = picture(rng, parent_size);
-    let parent = ImageView::packed(&parent, parent_size).unwrap();
-    // In many cases the image's last pixel is the last one of the buffer.
+    // In many cases the image's last pixel is the last one of the buffer, and rows have gaps.
+    let stride = parent_size.width as usize * channels + below(rng, 3) as usize * 5;
+    let needed = (parent_size.height as usize - 1) * stride + parent_size.width as usize * channels;
+    let parent = noise(rng, needed);
+    let parent = ImageView::of_channels(&parent, parent_size, channels, stride).unwrap();
     let top = below(rng, parent_size.height - size.height + 1);
     let left = below(rng, parent_size.width - size.width + 1);
     let window = Window { top, left, height: size.height, width: size.width };
     let input = parent.crop(window).unwrap();
     let (out, expected) = (filter.output(size), filter.eval(&input));
-    assert_eq!(expected.len(), out.pixels() as usize * RGB);
+    assert_eq!(expected.len(), out.pixels() as usize * channels);
+    if below(rng, 4) == 0 {
+        assert_channels_are_images(&input, filter, &expected);
+    }
 
     let start = below(rng, out.width);
     let some = start..start + 1 + below(rng, out.width - start);
     for columns in [0..out.width, some] {
-        let mut row = vec![0; columns.len() * RGB];
+        let mut row = vec![0; columns.len() * channels];
         let mut rows = filter.rows(input, columns.clone(), scratch).unwrap();
         let upwards = (0..out.height).rev();
         let any: Vec<u32> = (0..out.height).map(|_| below(rng, out.height)).collect();
         for y in (0..out.height).chain(upwards).chain(any) {
             rows.row(y, &mut row);
-            let line = &expected[(y * out.width) as usize * RGB..];
-            let line = &line[columns.start as usize * RGB..columns.end as usize * RGB];
-            assert_eq!(row, line, "{filter:?} of {size}, row {y}, columns {columns:?}");
+            let line = &expected[(y * out.width) as usize * channels..];
+            let line = &line[columns.start as usize * channels..columns.end as usize * channels];
+            assert_eq!(row, line, "{filter:?} of {size}x{channels}, row {y}, {columns:?}");
         }
+    }
+}
+
+/// Checks that each channel of `out`, which is `filter` of `input`, is what the filter makes of an image of
+/// this channel alone.
+fn assert_channels_are_images(input: &ImageView<'_>, filter: &RowFilter, out: &[u8]) {
+    let channels = input.channels();
+    for channel in 0..channels {
+        let rows = (0..input.size().height).map(|y| input.row(y));
+        let plane: Vec<u8> =
+            rows.flat_map(|row| row.iter().skip(channel).step_by(channels).copied()).collect();
+        let plane = ImageView::packed_channels(&plane, input.size(), 1).unwrap();
+        let filter = match *filter {
+            RowFilter::Warp(warp) => {
+                let fill = warp.fill.map(|fill| [fill[channel % RGB]; 3]);
+                RowFilter::Warp(Warp { fill, ..warp })
+            }
+            ref other => other.clone(),
+        };
+        let own = out.iter().skip(channel).step_by(channels);
+        assert!(filter.eval(&plane).iter().eq(own), "{filter:?}, channel {channel} of {channels}");
     }
 }
 

@@ -6,19 +6,20 @@
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart                              |
-//! | output | u8 `[W, H, 3]`                                                     |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                  |
+//! | output | u8 `[W, H, C]`                                                     |
 //! | random | nothing                                                            |
 //! | cost   | a copy of each pixel; successive rows read the same cache lines      |
 //!
 //! A transpose and a flip are a rotation by 90 or 270 degrees: a counter-clockwise quarter turn is
 //! a transpose, then a vertical flip.
 
-use crate::shape::{ImageView, RGB};
+use crate::shape::ImageView;
 use std::ops::Range;
 
 pub(super) fn eval(input: &ImageView<'_>) -> Vec<u8> {
-    let pixel = |y: u32, x: u32| &input.row(y)[x as usize * RGB..][..RGB];
+    let channels = input.channels();
+    let pixel = |y: u32, x: u32| &input.row(y)[x as usize * channels..][..channels];
     let size = input.size();
     (0..size.width).flat_map(|x| (0..size.height).flat_map(move |y| pixel(y, x))).copied().collect()
 }
@@ -36,11 +37,11 @@ impl<'a> TransposeRows<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
-        let first = self.columns.start as usize * self.input.stride() + y as usize * RGB;
+    pub(super) fn row<const C: usize>(&self, y: u32, out: &mut [u8]) {
+        let first = self.columns.start as usize * self.input.stride() + y as usize * C;
         let column = self.input.data()[first..].chunks(self.input.stride());
-        for (out, pixel) in out.as_chunks_mut::<RGB>().0.iter_mut().zip(column) {
-            out.copy_from_slice(&pixel[..RGB]);
+        for (out, pixel) in out.as_chunks_mut::<C>().0.iter_mut().zip(column) {
+            out.copy_from_slice(&pixel[..C]);
         }
     }
 }

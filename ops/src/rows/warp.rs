@@ -8,8 +8,8 @@
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------|
-//! | input  | u8 `[H, W, 3]`, rows any stride apart                           |
-//! | output | u8 `[size.height, size.width, 3]`                               |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart               |
+//! | output | u8 `[size.height, size.width, C]`                               |
 //! | random | nothing                                                         |
 //! | cost   | a pixel: its position, then 1, 4 or 16 pixels read              |
 //!
@@ -21,7 +21,7 @@
 use super::map::{BLOCK, Coordinates, Map};
 use super::{byte, floor, integer, whole};
 use crate::Size;
-use crate::shape::{ImageView, RGB};
+use crate::shape::{ImageView, MAX_CHANNELS};
 use std::ops::Range;
 
 /// How a warp computes a pixel from those around its source position.
@@ -70,36 +70,42 @@ pub struct Warp {
     pub map: Map,
     /// How the input is interpolated at these positions.
     pub interpolation: WarpInterpolation,
-    /// The colour outside the input; `None` is black without blending at the edge.
+    /// The colour outside the input; `None` is black without blending at the edge. Channel 3 has the fill of
+    /// channel 0: the planner guarantees that the three are equal if the image hasn't 3 channels.
     pub fill: Option<[u8; 3]>,
 }
-
-/// A pixel as four lanes, because vectors have four. The value of the last lane is unspecified.
-type Lanes = [f32; 4];
 
 impl Warp {
     /// Returns the warped image, computed one pixel at a time.
     pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
-        let mut pixels = Vec::with_capacity(self.size.pixels() as usize * RGB);
+        let channels = input.channels();
+        let mut pixels = Vec::with_capacity(self.size.pixels() as usize * channels);
         for y in 0..self.size.height {
             for x in 0..self.size.width {
                 let position = self.map.position(y, x);
-                pixels.extend(match self.interpolation {
+                let pixel: [u8; MAX_CHANNELS] = match self.interpolation {
                     WarpInterpolation::Nearest => self.nearest(input, position),
                     WarpInterpolation::Bilinear => self.bilinear(input, position),
                     WarpInterpolation::Bicubic => self.bicubic(input, position),
-                });
+                };
+                pixels.extend_from_slice(&pixel[..channels]);
             }
         }
         pixels
     }
 
-    fn nearest(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
-        let outside = self.fill.unwrap_or_default();
+    /// Returns the fill of each channel.
+    #[inline(always)]
+    fn fills(&self) -> Option<[u8; MAX_CHANNELS]> {
+        self.fill.map(|[r, g, b]| [r, g, b, r])
+    }
+
+    fn nearest(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; MAX_CHANNELS] {
+        let outside = self.fills().unwrap_or_default();
         pixel(input, y.round_ties_even(), x.round_ties_even()).unwrap_or(outside)
     }
 
-    fn bilinear(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
+    fn bilinear(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; MAX_CHANNELS] {
         let (x0, y0) = (x.floor(), y.floor());
         let weights = bilinear_weights(x - x0, y - y0);
         let positions = [(y0, x0), (y0, x0 + 1.0), (y0 + 1.0, x0), (y0 + 1.0, x0 + 1.0)];
@@ -111,12 +117,12 @@ impl Warp {
         })
     }
 
-    fn bicubic(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
+    fn bicubic(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; MAX_CHANNELS] {
         let (x0, y0) = (x.floor(), y.floor());
         let (across, down) = (cubic_weights(x - x0), cubic_weights(y - y0));
-        let (mut sum, mut cover) = ([0.0; RGB], 0.0);
+        let (mut sum, mut cover) = ([0.0; MAX_CHANNELS], 0.0);
         for (i, weight) in down.into_iter().enumerate() {
-            let (mut line, mut line_cover) = ([0.0; RGB], 0.0);
+            let (mut line, mut line_cover) = ([0.0; MAX_CHANNELS], 0.0);
             for (j, weight) in across.into_iter().enumerate() {
                 let tap = pixel(input, y0 + (i as f32 - 1.0), x0 + (j as f32 - 1.0));
                 line_cover += weight * if tap.is_some() { 1.0 } else { 0.0 };
@@ -134,21 +140,25 @@ impl Warp {
 
     /// Returns the byte of channel `c`, with the fill mixed in and rounded.
     fn blended(&self, value: f32, cover: f32, c: usize) -> u8 {
-        byte(match self.fill {
+        byte(match self.fills() {
             None => value,
             Some(fill) => mix(value, cover, f32::from(fill[c])),
         })
     }
 }
 
-/// Returns the pixel in row `y` and column `x`, which are whole numbers; `None` outside the image.
-fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
+/// Returns the pixel in row `y` and column `x`, which are whole numbers; `None` outside the image. Values
+/// behind those of the input's channels are 0.
+fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; MAX_CHANNELS]> {
     let Size { height, width } = input.size();
     // NaN is in no range.
     if !(0.0..height as f32).contains(&y) || !(0.0..width as f32).contains(&x) {
         return None;
     }
-    input.row(y as u32).as_chunks::<RGB>().0.get(x as usize).copied()
+    let channels = input.channels();
+    let mut pixel = [0; MAX_CHANNELS];
+    pixel[..channels].copy_from_slice(&input.row(y as u32)[x as usize * channels..][..channels]);
+    Some(pixel)
 }
 
 /// Returns the weights of the pixels NW, NE, SW, SE.
@@ -208,76 +218,76 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+    pub(super) fn row<const C: usize, const L: usize>(&self, y: u32, out: &mut [u8]) {
         let mut positions = [[0.0; BLOCK]; 2];
-        for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * RGB)) {
+        for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * C)) {
             self.warp.map.positions(y, first, &mut positions);
             match self.warp.interpolation {
-                WarpInterpolation::Nearest => self.nearest(&positions, out),
-                WarpInterpolation::Bilinear => self.bilinear(&positions, out),
-                WarpInterpolation::Bicubic => self.bicubic(&positions, out),
+                WarpInterpolation::Nearest => self.nearest::<C, L>(&positions, out),
+                WarpInterpolation::Bilinear => self.bilinear::<C, L>(&positions, out),
+                WarpInterpolation::Bicubic => self.bicubic::<C, L>(&positions, out),
             }
         }
     }
 
     #[inline(always)]
-    fn nearest(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
+    fn nearest<const C: usize, const L: usize>(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = ([0; BLOCK], [0; BLOCK]);
         integers(xs, &mut x);
         integers(ys, &mut y);
         let mut bytes = BYTES;
-        if self.reads_inside(reach(&x, 0, 0), reach(&y, 0, 0)) {
+        if self.reads_inside::<C, L>(reach(&x, 0, 0), reach(&y, 0, 0)) {
             for i in 0..BLOCK {
-                put(&mut bytes, i, self.lanes(y[i], x[i]));
+                put::<C, L>(&mut bytes, i, self.lanes::<C, L>(y[i], x[i]));
             }
         } else {
-            let [r, g, b] = self.warp.fill.unwrap_or_default();
+            let fill = first(self.warp.fills().unwrap_or_default());
             for i in 0..BLOCK {
-                put(&mut bytes, i, self.checked(y[i], x[i]).unwrap_or([r, g, b, 0]));
+                put::<C, L>(&mut bytes, i, self.checked::<C, L>(y[i], x[i]).unwrap_or(fill));
             }
         }
-        finish(&bytes, out);
+        finish::<C>(&bytes, out);
     }
 
     #[inline(always)]
-    fn bilinear(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
+    fn bilinear<const C: usize, const L: usize>(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = (Cells::default(), Cells::default());
         x.fill(xs);
         y.fill(ys);
         let mut weights = [[0.0; 4]; BLOCK];
         block_weights(&x.share, &y.share, &mut weights);
-        let mut values = [[0.0; 4]; BLOCK];
+        let mut values = [[0.0; L]; BLOCK];
         let mut covers = [0.0; BLOCK];
-        if self.reads_inside(reach(&x.first, 0, 1), reach(&y.first, 0, 1)) {
-            self.weigh_squares(&x.first, &y.first, &weights, &mut values);
+        if self.reads_inside::<C, L>(reach(&x.first, 0, 1), reach(&y.first, 0, 1)) {
+            self.weigh_squares::<C, L>(&x.first, &y.first, &weights, &mut values);
             total_weights(&weights, &mut covers);
         } else {
             for (i, value) in values.iter_mut().enumerate() {
-                let (taps, inside) = self.checked_square(y.first[i], x.first[i]);
+                let (taps, inside) = self.checked_square::<C, L>(y.first[i], x.first[i]);
                 *value = weigh(weights[i], taps);
                 covers[i] = covered(weights[i], inside);
             }
         }
         self.mix_fill(&mut values, &covers);
-        if round(&values, out) {
-            self.settle_ties(&values, &covers, &x, &y, out);
+        if round::<C, L>(&values, out) {
+            self.settle_ties::<C, L>(&values, &covers, &x, &y, out);
         }
     }
 
     /// Writes the weighted sums of a block whose pixels are all inside.
     #[inline(always)]
-    fn weigh_squares(
+    fn weigh_squares<const C: usize, const L: usize>(
         &self,
         x: &[i32; BLOCK],
         y: &[i32; BLOCK],
         weights: &[[f32; 4]; BLOCK],
-        values: &mut [Lanes; BLOCK],
+        values: &mut [[f32; L]; BLOCK],
     ) {
         // Reads all pixels first and weights them in a second loop, so that each loop does one kind
         // of work.
-        let mut taps = [[[0; 4]; BLOCK]; 4];
+        let mut taps = [[[0; L]; BLOCK]; 4];
         for i in 0..BLOCK {
-            let [nw, ne, sw, se] = self.square(y[i], x[i]);
+            let [nw, ne, sw, se] = self.square::<C, L>(y[i], x[i]);
             (taps[0][i], taps[1][i], taps[2][i], taps[3][i]) = (nw, ne, sw, se);
         }
         for i in 0..BLOCK {
@@ -287,20 +297,20 @@ impl<'a> WarpRows<'a> {
 
     /// Recomputes the pixels with a value near a tie, as [`Warp::bilinear`] does.
     #[cold]
-    fn settle_ties(
+    fn settle_ties<const C: usize, const L: usize>(
         &self,
-        values: &[Lanes; BLOCK],
+        values: &[[f32; L]; BLOCK],
         covers: &[f32; BLOCK],
         x: &Cells,
         y: &Cells,
         out: &mut [u8],
     ) {
-        for (i, out) in out.as_chunks_mut::<RGB>().0.iter_mut().enumerate() {
+        for (i, out) in out.as_chunks_mut::<C>().0.iter_mut().enumerate() {
             if !values[i].iter().any(|value| off(*value) > NEAR_TIE) {
                 continue;
             }
             let weights = bilinear_weights(x.share[i], y.share[i]);
-            let taps = self.checked_square(y.first[i], x.first[i]).0;
+            let taps = self.checked_square::<C, L>(y.first[i], x.first[i]).0;
             for (c, out) in out.iter_mut().enumerate() {
                 let sum = weigh_fused(weights, taps.map(|tap| tap[c]));
                 *out = self.warp.blended(sum, covers[i], c);
@@ -309,117 +319,128 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    fn bicubic(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
+    fn bicubic<const C: usize, const L: usize>(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = (Cells::default(), Cells::default());
         x.fill(xs);
         y.fill(ys);
-        let inside = self.reads_inside(reach(&x.first, -1, 2), reach(&y.first, -1, 2));
-        let mut values = [[0.0; 4]; BLOCK];
+        let inside = self.reads_inside::<C, L>(reach(&x.first, -1, 2), reach(&y.first, -1, 2));
+        let mut values = [[0.0; L]; BLOCK];
         let mut covers = [0.0; BLOCK];
         for i in 0..BLOCK {
             let (across, down) = (cubic_weights(x.share[i]), cubic_weights(y.share[i]));
             for (row, weight) in (y.first[i] - 1..).zip(down) {
                 let (taps, within) = if inside {
-                    (self.span(row, x.first[i] - 1), [true; 4])
+                    (self.span::<C, L>(row, x.first[i] - 1), [true; 4])
                 } else {
-                    self.checked_span(row, x.first[i] - 1)
+                    self.checked_span::<C, L>(row, x.first[i] - 1)
                 };
                 let line = weigh(across, taps);
-                for lane in 0..4 {
+                for lane in 0..L {
                     values[i][lane] += weight * line[lane];
                 }
                 covers[i] += weight * covered(across, within);
             }
         }
         self.mix_fill(&mut values, &covers);
-        round(&values, out);
+        round::<C, L>(&values, out);
     }
 
     #[inline(always)]
-    fn mix_fill(&self, values: &mut [Lanes; BLOCK], covers: &[f32; BLOCK]) {
-        let Some([r, g, b]) = self.warp.fill else { return };
-        let fill = [r, g, b, 0].map(f32::from);
+    fn mix_fill<const L: usize>(&self, values: &mut [[f32; L]; BLOCK], covers: &[f32; BLOCK]) {
+        let Some(fill) = self.warp.fills() else { return };
+        let fill = fill.map(f32::from);
         for (value, &cover) in values.iter_mut().zip(covers) {
-            for lane in 0..4 {
+            for lane in 0..L {
                 value[lane] = mix(value[lane], cover, fill[lane]);
             }
         }
     }
 
     /// Returns true if all pixels of these columns and rows (first and last index) are inside, and
-    /// the data has a byte behind the last pixel.
+    /// the data has all lanes of the last pixel, which may reach behind it.
     #[inline(always)]
-    fn reads_inside(&self, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> bool {
+    fn reads_inside<const C: usize, const L: usize>(
+        &self,
+        [left, right]: [i32; 2],
+        [top, bottom]: [i32; 2],
+    ) -> bool {
         let Size { height, width } = self.input.size();
         left >= 0
             && top >= 0
             && (right as u32) < width
             && (bottom as u32) < height
-            && self.offset(bottom, right) + RGB < self.input.data().len()
+            && self.offset::<C>(bottom, right) + L <= self.input.data().len()
     }
 
     /// Returns the offset in the input's bytes of the pixel `(y, x)`, which must be inside.
     #[inline(always)]
-    fn offset(&self, y: i32, x: i32) -> usize {
-        y as usize * self.input.stride() + x as usize * RGB
+    fn offset<const C: usize>(&self, y: i32, x: i32) -> usize {
+        y as usize * self.input.stride() + x as usize * C
     }
 
-    /// Returns the pixel `(y, x)`, which must be inside, and the byte behind it.
+    /// Returns the lanes of pixel `(y, x)`, which must be inside.
     #[inline(always)]
-    fn lanes(&self, y: i32, x: i32) -> [u8; 4] {
-        lanes(self.input.data(), self.offset(y, x))
+    fn lanes<const C: usize, const L: usize>(&self, y: i32, x: i32) -> [u8; L] {
+        lanes(self.input.data(), self.offset::<C>(y, x))
     }
 
     /// Returns the 2x2 pixels from `(y, x)` on, which must all be inside.
     #[inline(always)]
-    fn square(&self, y: i32, x: i32) -> Taps {
-        let (data, top) = (self.input.data(), self.offset(y, x));
+    fn square<const C: usize, const L: usize>(&self, y: i32, x: i32) -> Taps<L> {
+        let (data, top) = (self.input.data(), self.offset::<C>(y, x));
         let bottom = top + self.input.stride();
         // Each pixel is read separately, though the reads overlap: if they were slices of one
         // slice, the compiler would read the bytes of two pixels once and recombine them, which
         // takes longer.
-        [lanes(data, top), lanes(data, top + RGB), lanes(data, bottom), lanes(data, bottom + RGB)]
+        [lanes(data, top), lanes(data, top + C), lanes(data, bottom), lanes(data, bottom + C)]
     }
 
     /// Returns the four pixels from `(y, x)` to the right, which must all be inside.
     #[inline(always)]
-    fn span(&self, y: i32, x: i32) -> Taps {
-        let at = self.offset(y, x);
-        let bytes = &self.input.data()[at..at + 3 * RGB + 4];
-        [lanes(bytes, 0), lanes(bytes, RGB), lanes(bytes, 2 * RGB), lanes(bytes, 3 * RGB)]
+    fn span<const C: usize, const L: usize>(&self, y: i32, x: i32) -> Taps<L> {
+        let at = self.offset::<C>(y, x);
+        let bytes = &self.input.data()[at..at + 3 * C + L];
+        [lanes(bytes, 0), lanes(bytes, C), lanes(bytes, 2 * C), lanes(bytes, 3 * C)]
     }
 
     /// Returns the pixel `(y, x)`, if it is inside.
     #[inline(always)]
-    fn checked(&self, y: i32, x: i32) -> Option<[u8; 4]> {
+    fn checked<const C: usize, const L: usize>(&self, y: i32, x: i32) -> Option<[u8; L]> {
         let Size { height, width } = self.input.size();
         // A negative number becomes a large unsigned one.
         if (x as u32) >= width || (y as u32) >= height {
             return None;
         }
-        let bytes = &self.input.data()[self.offset(y, x)..];
-        Some([bytes[0], bytes[1], bytes[2], 0])
+        let bytes = &self.input.data()[self.offset::<C>(y, x)..][..C];
+        Some(std::array::from_fn(|lane| if lane < C { bytes[lane] } else { 0 }))
     }
 
     /// Returns the 2x2 pixels from `(y, x)` on, black outside the image, and which of them are
     /// inside.
     #[inline(always)]
-    fn checked_square(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
-        self.checked_taps([(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)])
+    fn checked_square<const C: usize, const L: usize>(
+        &self,
+        y: i32,
+        x: i32,
+    ) -> (Taps<L>, [bool; 4]) {
+        self.checked_taps::<C, L>([(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)])
     }
 
     /// Returns the four pixels from `(y, x)` to the right, black outside the image, and which of
     /// them are inside.
     #[inline(always)]
-    fn checked_span(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
-        self.checked_taps([(y, x), (y, x + 1), (y, x + 2), (y, x + 3)])
+    fn checked_span<const C: usize, const L: usize>(&self, y: i32, x: i32) -> (Taps<L>, [bool; 4]) {
+        self.checked_taps::<C, L>([(y, x), (y, x + 1), (y, x + 2), (y, x + 3)])
     }
 
     #[inline(always)]
-    fn checked_taps(&self, positions: [(i32, i32); 4]) -> (Taps, [bool; 4]) {
-        let (mut taps, mut inside) = ([[0; 4]; 4], [false; 4]);
+    fn checked_taps<const C: usize, const L: usize>(
+        &self,
+        positions: [(i32, i32); 4],
+    ) -> (Taps<L>, [bool; 4]) {
+        let (mut taps, mut inside) = ([[0; L]; 4], [false; 4]);
         for ((tap, inside), (y, x)) in taps.iter_mut().zip(&mut inside).zip(positions) {
-            if let Some(pixel) = self.checked(y, x) {
+            if let Some(pixel) = self.checked::<C, L>(y, x) {
                 (*tap, *inside) = (pixel, true);
             }
         }
@@ -427,29 +448,37 @@ impl<'a> WarpRows<'a> {
     }
 }
 
-/// Four pixels; the value of each fourth lane is unspecified.
-type Taps = [[u8; 4]; 4];
+/// Four pixels.
+type Taps<const L: usize> = [[u8; L]; 4];
 
+/// Returns the first `L` of a pixel's values.
 #[inline(always)]
-fn lanes(data: &[u8], at: usize) -> [u8; 4] {
-    let bytes = &data[at..at + 4];
-    [bytes[0], bytes[1], bytes[2], bytes[3]]
+fn first<const L: usize>(pixel: [u8; MAX_CHANNELS]) -> [u8; L] {
+    std::array::from_fn(|lane| pixel[lane])
 }
 
-/// An empty buffer of a block's bytes and one more for the last pixel's fourth lane.
-const BYTES: [u8; BLOCK * RGB + 1] = [0; BLOCK * RGB + 1];
-
-/// Writes pixel `i` of a block, and overwrites the first byte of the next pixel.
 #[inline(always)]
-fn put(bytes: &mut [u8; BLOCK * RGB + 1], i: usize, lanes: [u8; 4]) {
-    bytes[i * RGB..i * RGB + 4].copy_from_slice(&lanes);
+fn lanes<const L: usize>(data: &[u8], at: usize) -> [u8; L] {
+    let bytes = &data[at..at + L];
+    std::array::from_fn(|lane| bytes[lane])
+}
+
+/// The bytes of a block: of `BLOCK` pixels, and the lanes behind the last one.
+type Bytes = [u8; BLOCK * MAX_CHANNELS];
+
+const BYTES: Bytes = [0; BLOCK * MAX_CHANNELS];
+
+/// Writes the lanes of pixel `i` of a block, and overwrites bytes of the next pixel.
+#[inline(always)]
+fn put<const C: usize, const L: usize>(bytes: &mut Bytes, i: usize, lanes: [u8; L]) {
+    bytes[i * C..i * C + L].copy_from_slice(&lanes);
 }
 
 /// Copies the pixels of a block, or fewer at the end of a row, to `out`.
 #[inline(always)]
-fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
-    match out.first_chunk_mut::<{ BLOCK * RGB }>() {
-        Some(out) => out.copy_from_slice(&bytes[..BLOCK * RGB]),
+fn finish<const C: usize>(bytes: &Bytes, out: &mut [u8]) {
+    match out.as_chunks_mut::<C>().0.first_chunk_mut::<BLOCK>() {
+        Some(out) => out.as_flattened_mut().copy_from_slice(&bytes[..BLOCK * C]),
         None => finish_part(bytes, out),
     }
 }
@@ -457,7 +486,7 @@ fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
 /// Not inlined, because the compiler would otherwise merge both branches of [`finish`] into one
 /// call of `memcpy`: a copy of known length is three vectors.
 #[inline(never)]
-fn finish_part(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
+fn finish_part(bytes: &Bytes, out: &mut [u8]) {
     out.copy_from_slice(&bytes[..out.len()]);
 }
 
@@ -499,8 +528,8 @@ fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
 
 /// Writes a block's values as the nearest bytes. Returns true if one of them is near a tie.
 #[inline(always)]
-fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
-    let mut rounded = [[0; 4]; BLOCK];
+fn round<const C: usize, const L: usize>(values: &[[f32; L]; BLOCK], out: &mut [u8]) -> bool {
+    let mut rounded = [[0; L]; BLOCK];
     let mut near_tie = false;
     for (out, &value) in rounded.as_flattened_mut().iter_mut().zip(values.as_flattened()) {
         *out = byte(value);
@@ -508,9 +537,9 @@ fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
     }
     let mut bytes = BYTES;
     for (i, lanes) in rounded.into_iter().enumerate() {
-        put(&mut bytes, i, lanes);
+        put::<C, L>(&mut bytes, i, lanes);
     }
-    finish(&bytes, out);
+    finish::<C>(&bytes, out);
     near_tie
 }
 
@@ -522,10 +551,10 @@ fn off(value: f32) -> f32 {
 
 /// Returns the weighted sum, with one rounding for each product and each sum.
 #[inline(always)]
-fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
-    let mut sum = [0.0; 4];
+fn weigh<const L: usize>(weights: [f32; 4], taps: Taps<L>) -> [f32; L] {
+    let mut sum = [0.0; L];
     for (weight, tap) in weights.into_iter().zip(taps) {
-        for lane in 0..4 {
+        for lane in 0..L {
             sum[lane] += weight * f32::from(tap[lane]);
         }
     }
@@ -555,6 +584,7 @@ impl Cells {
 mod tests {
     use super::*;
     use crate::rows::{affine_matrix, perspective_coefficients, rotation_matrix};
+    use crate::shape::RGB;
     use WarpInterpolation::{Bilinear, Nearest};
 
     /// Nine grey pixels, three by three.

@@ -23,7 +23,7 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg};
 use super::orientation::Orientation;
-use super::{DecodeError, DecodeOptions, Decoded};
+use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -115,23 +115,25 @@ impl JpegDecoder {
         }
     }
 
-    /// Decodes at least `wanted`, a window of the upright image.
+    /// Decodes at least `wanted`, a window of the upright image: to luma alone if `gray` is set, else to RGB.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
         JpegHeaders { stored: headers, orientation }: &JpegHeaders,
+        gray: bool,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let stored = orientation.stored(wanted, headers.size);
+        let channels = if gray { 1 } else { RGB };
         if *orientation == Orientation::UPRIGHT {
-            return self.decode_window(bytes, headers, stored);
+            return self.decode_window(bytes, headers, channels, stored);
         }
         let mut turned = std::mem::take(&mut self.turned);
-        let outcome = self.decode_window(bytes, headers, stored).and_then(|decoded| {
+        let outcome = self.decode_window(bytes, headers, channels, stored).and_then(|decoded| {
             turned.clear();
             reserve(
                 &mut turned,
-                usize::try_from(3 * stored.size().pixels()).unwrap_or(usize::MAX),
+                usize::try_from(channels as u64 * stored.size().pixels()).unwrap_or(usize::MAX),
             )?;
             let window = decoded.window(stored).expect("the part holds the window");
             orientation.turn(window, &mut turned);
@@ -139,7 +141,7 @@ impl JpegDecoder {
         });
         self.turned = turned; // also after an error: the next image reuses the buffer
         outcome?;
-        let view = ImageView::packed(&self.turned, wanted.size());
+        let view = ImageView::packed_channels(&self.turned, wanted.size(), channels);
         let view = view.expect("turning keeps the number of pixels");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
@@ -149,14 +151,16 @@ impl JpegDecoder {
         &mut self,
         bytes: &[u8],
         headers: &Headers,
+        channels: usize,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let Self { backend, core, restarts, file, pixels, .. } = self;
         let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
         let mut shown = None;
         if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
-            let room = buffer(pixels, wanted.size(), false)?;
-            let done = core.decode(IndexedJpeg { bytes, headers, scan }, wanted, room);
+            let room = buffer(pixels, wanted.size(), channels, false)?;
+            let source = IndexedJpeg { bytes, headers, scan };
+            let done = core.decode(source, wanted, channels == 1, room);
             shown = done.map(|()| DecodedWindow { size: wanted.size(), part: wanted, lead: 0 });
         }
         let DecodedWindow { size, part, lead } = match shown {
@@ -170,10 +174,10 @@ impl JpegDecoder {
                 } else {
                     scans
                 };
-                decode_with_zune(bytes, headers, &scans, wanted, file, pixels)?
+                decode_with_zune(bytes, headers, (&scans, channels), wanted, file, pixels)?
             }
         };
-        let view = ImageView::packed(pixels, size)
+        let view = ImageView::packed_channels(pixels, size, channels)
             .and_then(|view| view.crop(Window { top: 0, left: lead, ..part }))
             .expect("the buffer was made for this part");
         Ok(Decoded { view, top: part.top, left: part.left })
@@ -194,7 +198,7 @@ struct DecodedWindow {
 fn decode_with_zune(
     bytes: &[u8],
     headers: &Headers,
-    scans: &Scans<'_>,
+    (scans, channels): (&Scans<'_>, usize),
     wanted: Window,
     file: &mut Vec<u8>,
     pixels: &mut Vec<u8>,
@@ -202,7 +206,7 @@ fn decode_with_zune(
     let Scans::Single(scan) = scans else {
         let size = headers.size;
         reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg stores all of them
-        decode_into(bytes, size, buffer(pixels, size, true)?)?;
+        decode_into(bytes, size, buffer(pixels, size, channels, true)?)?;
         return Ok(DecodedWindow { size, part: size.full(), lead: 0 });
     };
     let cut = WindowCut::plan(headers, wanted);
@@ -210,7 +214,7 @@ fn decode_with_zune(
     reserve(file, bytes.len().saturating_add(window_cut::MOST_ADDED))?;
     cut.write(bytes, headers, scan, file);
     let WindowCut { decoded: size, window: part, lead, .. } = cut;
-    decode_into(file, size, buffer(pixels, size, true)?)?;
+    decode_into(file, size, buffer(pixels, size, channels, true)?)?;
     Ok(DecodedWindow { size, part, lead })
 }
 
@@ -234,8 +238,13 @@ fn reserve(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
 
 /// Returns a buffer for an image of `size`. It holds pixels of an earlier image unless `cleared` is set:
 /// zune-jpeg may report success for a damaged image although it did not write every row.
-fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], DecodeError> {
-    let bytes = usize::try_from(size.pixels() * RGB as u64).unwrap_or(usize::MAX);
+fn buffer(
+    pixels: &mut Vec<u8>,
+    size: Size,
+    channels: usize,
+    cleared: bool,
+) -> Result<&mut [u8], DecodeError> {
+    let bytes = usize::try_from(size.pixels() * channels as u64).unwrap_or(usize::MAX);
     if pixels.len() < bytes {
         let memory = |_| DecodeError::Memory { bytes };
         pixels.try_reserve_exact(bytes - pixels.len()).map_err(memory)?;
@@ -248,7 +257,7 @@ fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], 
     Ok(pixels)
 }
 
-/// Decodes an image whose size is known to be `size`.
+/// Decodes an image whose size is known to be `size`: to RGB, or to gray if there is one byte a pixel.
 fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let damaged = |reason: &dyn ToString| DecodeError::Damaged { reason: reason.to_string() };
     // Without strict mode zune-jpeg decodes a truncated file without an error, to gray pixels.
@@ -262,5 +271,20 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     if decoder.dimensions() != Some((size.width as usize, size.height as usize)) {
         return Err(damaged(&"two decoders read different sizes from its header"));
     }
-    decoder.decode_into(pixels).map_err(|error| damaged(&error))
+    if pixels.len() as u64 != size.pixels() {
+        return decoder.decode_into(pixels).map_err(|error| damaged(&error));
+    }
+    let has_luma = matches!(decoder.input_colorspace(), Some(ColorSpace::YCbCr | ColorSpace::Luma));
+    if has_luma {
+        decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::Luma));
+        return decoder.decode_into(pixels).map_err(|error| damaged(&error));
+    }
+    let mut rgb = vec![];
+    reserve(&mut rgb, pixels.len().saturating_mul(RGB))?;
+    rgb.resize(RGB * pixels.len(), 0);
+    decoder.decode_into(&mut rgb).map_err(|error| damaged(&error))?;
+    for (level, rgb) in pixels.iter_mut().zip(rgb.as_chunks::<RGB>().0) {
+        ImageReadMode::Gray.read(*rgb, std::slice::from_mut(level));
+    }
+    Ok(())
 }

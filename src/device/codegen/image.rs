@@ -105,7 +105,10 @@ impl ImageCode<'_> {
         let Some(first) = self.means.first() else { return Ok(vec![]) };
         let name = format!("p{p}_grey");
         let frame = Translation::of(&name);
-        let grey = |e: &mut Emit, pixels| Pixels { channels: [e.grey(pixels); 3] };
+        let grey = |e: &mut Emit, pixels: Pixels| {
+            let grey = e.grey(pixels);
+            pixels.filled(grey)
+        };
         let refused = |reason| Untranslatable { leaf: first.leaf, reason };
         let grey = frame.record(self.plan.rule(), grey);
         to.text.push_str(&function(frame, &grey).map_err(refused)?.0);

@@ -69,7 +69,7 @@ impl ImageCode<'_> {
         let translated = match link {
             FusedOp::Value { leaf, part, .. } => {
                 let Some(op) = self.plan.flat_ops()[leaf].kind.pixel(part) else { return Ok(None) };
-                let constants = op.normalizes.map(|_| to.constants.len());
+                let constants = op.normalizes.as_ref().map(|_| to.constants.len());
                 function(Translation { mean: op.needs_mean, constants, ..frame }, &op.program)
             }
             FusedOp::Matrix { .. } => {

@@ -22,6 +22,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use fuseloop_ops::NumberRule;
 use fuseloop_ops::author::{Emit, Pixels};
+use fuseloop_ops::internals::RGB;
 use fuseloop_ops::internals::program::{Grant, Program};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -52,7 +53,8 @@ impl<'a> Translation<'a> {
         rule: NumberRule,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Program {
-        let grant = Grant { rule, param_count: self.param_count, uses_position: false };
+        let grant =
+            Grant { rule, param_count: self.param_count, uses_position: false, channels: RGB };
         Program::record(grant, emit).expect("the device's compiler reads only its own parameters")
     }
 }
@@ -118,7 +120,7 @@ fn ir(frame: Translation<'_>, program: &Program) -> (Function, Constants) {
         record: params[1],
         x86: false,
     };
-    let pixels = lower(&mut code, program, 0, [params[2], params[3], params[4]], position);
+    let pixels = lower(&mut code, program, 0, params[2..5].to_vec(), position);
     builder.ins().return_(&pixels);
     builder.seal_all_blocks();
     (function, constants)

@@ -30,9 +30,9 @@ pub(super) fn pass(
         links,
         |e, _| vec![e.header(HeaderWord::ByteRow)],
         |e, position, halves, row| {
-            let offset = e.times(position.x, 3);
+            let offset = e.times(position.x, spec.block.channels as i64);
             let to = e.plus(row[0], offset);
-            store::bytes_interleaved(e, to, halves);
+            store::bytes_interleaved(e, spec.block.channels, to, halves);
             row.to_vec()
         },
         |e, _, row| {
@@ -52,12 +52,12 @@ pub(super) fn look_up(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     table: usize,
-    pixels: [Value; 3],
-) -> [Value; 3] {
+    pixels: Vec<Value>,
+) -> Vec<Value> {
     let record = e.record;
     let address = e.load(I64, record, spec.layout.table(table));
-    [0, 1, 2].map(|c| {
-        let v = e.level(pixels[c]);
+    let look_up = |(c, pixel): (usize, Value)| {
+        let v = e.level(pixel);
         let levels = e.i32_of(v);
         // No look-up is outside the table, whatever value an op computed.
         let most = e.splat_i32(255);
@@ -66,7 +66,8 @@ pub(super) fn look_up(
         let first = e.builder.ins().scalar_to_vector(F32X4, found[0]);
         let rest = found[1..].iter().zip(1u8..);
         rest.fold(first, |vector, (value, lane)| e.builder.ins().insertlane(vector, *value, lane))
-    })
+    };
+    pixels.into_iter().enumerate().map(look_up).collect()
 }
 
 /// Looks a lane of `levels` up in channel `c` of the table at `address`.

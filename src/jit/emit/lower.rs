@@ -15,8 +15,8 @@ use fuseloop_ops::internals::program::{
 };
 
 /// Emits a program's code for four pixels. `param_count` is the offset of its first op parameter in the
-/// parameter block; `position` holds the row and the columns, if the program uses them. Returns red, green
-/// and blue.
+/// parameter block; `position` holds the row and the columns, if the program uses them. Returns the values
+/// of each channel.
 ///
 /// # Panics
 ///
@@ -25,10 +25,10 @@ pub(crate) fn lower(
     code: &mut BlockCode<'_, '_>,
     program: &Program,
     params: i32,
-    pixels: [Value; 3],
+    pixels: Vec<Value>,
     position: Option<[Value; 2]>,
-) -> [Value; 3] {
-    let mut values = pixels.to_vec();
+) -> Vec<Value> {
+    let mut values = pixels;
     if program.uses_position() {
         values.extend(position.expect("a map was planned for an op that uses its position"));
     }
@@ -36,7 +36,7 @@ pub(crate) fn lower(
     for instruction in program.instructions() {
         step(code, *instruction, params, &mut values, &mut open);
     }
-    program.outputs().map(|value| values[value as usize])
+    program.outputs().iter().map(|value| values[*value as usize]).collect()
 }
 
 /// Lowers code of the block compiler itself that is written with the ops' [`Emit`].
@@ -44,17 +44,17 @@ pub(super) fn lower_own(
     code: &mut BlockCode<'_, '_>,
     grant: Grant,
     params: i32,
-    pixels: [Value; 3],
+    pixels: Vec<Value>,
     emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
-) -> [Value; 3] {
+) -> Vec<Value> {
     let program =
         Program::record(grant, emit).expect("the block compiler reads only its own parameters");
     lower(code, &program, params, pixels, None)
 }
 
-/// The grant of code that reads only the pixels.
-pub(super) const fn no_params(rule: NumberRule) -> Grant {
-    Grant { rule, param_count: 0, uses_position: false }
+/// The grant of code that reads only pixels of `channels` values.
+pub(super) const fn no_params(rule: NumberRule, channels: usize) -> Grant {
+    Grant { rule, param_count: 0, uses_position: false, channels }
 }
 
 /// Lowers one instruction. `open` holds, for each `Begin` that has not ended, the block after its end
@@ -64,7 +64,7 @@ fn step(
     instruction: Instruction,
     params: i32,
     values: &mut Vec<Value>,
-    open: &mut Vec<(Block, [Value; 3])>,
+    open: &mut Vec<(Block, Vec<Value>)>,
 ) {
     let value = |number: u32| values[number as usize];
     let result = match instruction {
@@ -89,11 +89,12 @@ fn step(
             code.builder.ins().ushr_imm_u(value(a), i64::from(bits))
         }
         Instruction::Begin { mask, otherwise } => {
-            open.push(begin(code, value(mask), otherwise.map(value)));
+            let otherwise: Vec<Value> = otherwise.iter().map(|number| value(*number)).collect();
+            open.push(begin(code, value(mask), &otherwise));
             return;
         }
         Instruction::End { changed } => {
-            let changed = changed.map(|number| value(number).into());
+            let changed: Vec<_> = changed.iter().map(|number| value(*number).into()).collect();
             let (done, results) = open.pop().expect("the program was checked");
             code.builder.ins().jump(done, &changed);
             code.builder.switch_to_block(done);
@@ -106,11 +107,11 @@ fn step(
 
 /// Begins code that is skipped where `mask` is true in no lane. Returns the block after the code, and
 /// that block's parameters.
-fn begin(code: &mut BlockCode<'_, '_>, mask: Value, otherwise: [Value; 3]) -> (Block, [Value; 3]) {
+fn begin(code: &mut BlockCode<'_, '_>, mask: Value, otherwise: &[Value]) -> (Block, Vec<Value>) {
     let (run, done) = (code.builder.create_block(), code.builder.create_block());
-    let results = [0; 3].map(|_| code.builder.append_block_param(done, F32X4));
+    let results = otherwise.iter().map(|_| code.builder.append_block_param(done, F32X4)).collect();
     let any = code.builder.ins().vany_true(mask);
-    let unchanged = otherwise.map(Into::into);
+    let unchanged: Vec<_> = otherwise.iter().map(|value| (*value).into()).collect();
     code.builder.ins().brif(any, run, &[], done, &unchanged);
     code.builder.switch_to_block(run);
     (done, results)

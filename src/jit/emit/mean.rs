@@ -12,7 +12,6 @@ use super::pass::{GROUP, GroupPosition, Halves, rows};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::author::Pixels;
 
 /// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `param`, if
 /// this sample needs it.
@@ -70,10 +69,12 @@ fn add_greys(
     let mut out = vec![];
     for (half, sum) in (0i32..).zip(sums) {
         let pixels = halves(e, half as usize);
-        let [grey, ..] = lower_own(e, no_params(spec.rule), 0, pixels, |e, pixels| Pixels {
-            channels: [e.grey(pixels); 3],
+        let grant = no_params(spec.rule, pixels.len());
+        let grey = lower_own(e, grant, 0, pixels, |e, pixels| {
+            let grey = e.grey(pixels);
+            pixels.filled(grey)
         });
-        let grey = e.i32_of(grey);
+        let grey = e.i32_of(grey[0]);
         let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));

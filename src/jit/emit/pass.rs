@@ -1,8 +1,9 @@
 //! Emits the loop over rows and groups: converts eight pixels at a time from bytes to vectors of `f32`
 //! and applies the fused ops.
 //!
-//! A group is 24 bytes of source, read by two loads of 16 bytes that overlap in the middle, so that no
-//! byte after the group is read. Three shuffles of each load yield the channels of four pixels as `i32`.
+//! A group of RGB pixels is 24 bytes of source, read by two loads of 16 bytes that overlap in the middle, so
+//! that no byte after the group is read. With 1, 2 or 4 channels, each load is of the bytes of four pixels. A
+//! shuffle of a load for each channel yields the channel of four pixels as `i32`.
 //! An image mirrored left to right runs the same code: its shuffles are mirrored, its two loads are
 //! swapped and its step is negative. The last group of a row is moved back to end with the row.
 
@@ -12,9 +13,10 @@ use super::lower::{lower, lower_own, no_params};
 use super::{BodySpec, Imports, levels, store};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
+use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::{Emit, Pixels};
+use fuseloop_ops::internals::channel_of;
 use fuseloop_ops::internals::program::Grant;
 
 /// The number of pixels of a group.
@@ -56,9 +58,9 @@ pub(super) struct GroupPosition {
 }
 
 /// Emits the code of a group's first (0) or last (1) four pixels up to the last fused op, and returns
-/// their values. Where possible, one half is used up before the other is requested: with three live
-/// vectors, registers are left for constants.
-pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut BlockCode<'_, '_>, usize) -> [Value; 3];
+/// the values of each channel. Where possible, one half is used up before the other is requested: with three
+/// live vectors, registers are left for constants.
+pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut BlockCode<'_, '_>, usize) -> Vec<Value>;
 
 /// Emits the loops of a pass: `each_row` before a row's groups, then `each_group`, then `after_row`.
 /// Values are carried along a row.
@@ -83,7 +85,7 @@ pub(super) fn rows(
             let offset = e.builder.ins().imul(x, step);
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
             let mut half = |e: &mut BlockCode<'_, '_>, half: usize| {
-                let pixels = load_half(e, at, half, from[half]);
+                let pixels = load_half(e, spec.block.channels, at, half, from[half]);
                 apply_links(e, spec, links, &state, (x, half), pixels)
             };
             each_group(e, GroupPosition { x, fresh, from }, &mut half, carried)
@@ -125,15 +127,34 @@ pub(super) fn store(
 }
 
 /// Loads the values of four pixels of the source.
-fn load_half(e: &mut BlockCode<'_, '_>, pass: i32, half: usize, from: Value) -> [Value; 3] {
+fn load_half(
+    e: &mut BlockCode<'_, '_>,
+    channels: usize,
+    pass: i32,
+    half: usize,
+    from: Value,
+) -> Vec<Value> {
     let address = e.pass_word(pass, PassWord::Shuffles);
-    let bytes = e.load(I8X16, from, 0);
-    [0, 1, 2].map(|c| {
-        let mask = e.load_mask(address, shuffles::UNPACK + 16 * (3 * half as i32 + c));
+    let bytes = load_bytes(e, channels, from);
+    let unpack = |c: usize| {
+        let mask = e.load_mask(address, shuffles::unpack(channels, half, c));
         let lanes = e.pshufb(bytes, mask);
         let lanes = e.cast(I32X4, lanes);
         e.builder.ins().fcvt_from_sint(F32X4, lanes)
-    })
+    };
+    (0..channels).map(unpack).collect()
+}
+
+/// Loads the bytes of four pixels: of RGB pixels, 16 bytes with those of a fifth.
+pub(super) fn load_bytes(e: &mut BlockCode<'_, '_>, channels: usize, from: Value) -> Value {
+    let (element, vector) = match channels {
+        1 => (I32, I32X4),
+        2 => (I64, I64X2),
+        _ => return e.load(I8X16, from, 0),
+    };
+    let bytes = e.load(element, from, 0);
+    let bytes = e.builder.ins().scalar_to_vector(vector, bytes);
+    e.cast(I8X16, bytes)
 }
 
 /// Computes the row's share of the rectangles that `links` paint, and of the maps that `links` use.
@@ -194,8 +215,8 @@ fn apply_links(
     links: &[FusedOp],
     state: &RowState,
     at: (Value, usize),
-    mut pixels: [Value; 3],
-) -> [Value; 3] {
+    mut pixels: Vec<Value>,
+) -> Vec<Value> {
     for link in links {
         match *link {
             FusedOp::Value { leaf, part, param, map } => {
@@ -207,10 +228,10 @@ fn apply_links(
             }
             FusedOp::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
             FusedOp::Matrix { param } => {
-                let grant = Grant { param_count: MATRIX, ..no_params(spec.rule) };
+                let grant = Grant { param_count: MATRIX, ..no_params(spec.rule, pixels.len()) };
                 pixels = lower_own(e, grant, spec.param(param), pixels, multiply);
             }
-            FusedOp::Round => pixels = pixels.map(|v| e.level(v)),
+            FusedOp::Round => pixels = pixels.into_iter().map(|v| e.level(v)).collect(),
             FusedOp::Paint { region } => {
                 if let Some(span) = &state.spans[region] {
                     pixels = paint(e, spec, region, span, at, pixels);
@@ -222,13 +243,13 @@ fn apply_links(
 }
 
 /// Multiplies by the matrix in twelve op parameters, whose rows hold the factors of red, green and blue
-/// and a constant, and clamps, as [`multiplied`](super::super::oracle::multiplied) does.
+/// and a constant, and clamps, as [`multiply`](super::super::oracle::multiply) does.
 pub(crate) fn multiply(e: &mut Emit, pixels: Pixels) -> Pixels {
     e.each(pixels, |e, c, _| {
         let mut sum = e.param(4 * c + 3);
         for k in [2, 1, 0] {
             let factor = e.param(4 * c + k);
-            sum = e.fma(pixels.channels[k], factor, sum);
+            sum = e.fma(pixels.channels()[k], factor, sum);
         }
         e.clamp(sum)
     })
@@ -240,16 +261,17 @@ fn paint(
     region: usize,
     span: &RowSpan,
     (x, half): (Value, usize),
-    pixels: [Value; 3],
-) -> [Value; 3] {
+    pixels: Vec<Value>,
+) -> Vec<Value> {
     let region = spec.block.regions[region];
     let fill = region.fill;
     let lanes = columns(e, x, half);
     let inside = within(e, lanes, span);
-    [0, 1, 2].map(|c| {
-        let (v, fill) = (pixels[c], e.splat_bits(fill[c].to_bits()));
+    let paint = |(c, v): (usize, Value)| {
+        let fill = e.splat_bits(channel_of(fill, c).to_bits());
         if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }
-    })
+    };
+    pixels.into_iter().enumerate().map(paint).collect()
 }
 
 /// Returns the columns of the four pixels of a half of the group at `x`.

@@ -2,8 +2,8 @@
 //!
 //! | type | channels first | channels last |
 //! |---|---|---|
-//! | f32 | three planes, 32 bytes each a group | interleaved by shuffles, 96 bytes |
-//! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
+//! | f32 | planes, 32 bytes each a group | interleaved by shuffles, 32 bytes a channel |
+//! | u8 | planes, 8 bytes each | interleaved by shuffles, 8 bytes a channel |
 //! | any other type, or streamed | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
 //! | bytes normalized to f16, bf16 | as u8 into one row, then a row function for each plane | as u8 into one row, then one call |
 //!
@@ -13,54 +13,58 @@
 
 use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
 use super::ir::BlockCode;
-use super::pass::{GroupPosition, Halves, output_columns, output_row};
+use super::pass::{GroupPosition, Halves, load_bytes, output_columns, output_row};
 use super::{BodySpec, Imports};
 use crate::plan::FusedOp;
-use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
+use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::author::Layout;
 
 /// Where and how a block's output is stored.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Sink {
+    channels: usize,
     dtype: DType,
     planar: bool,
     stored: StoreFormat,
 }
 
 /// The format in which groups are stored.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum StoreFormat {
     /// The output's own format, directly to the output.
     Output,
     /// `f32` into a row, which a row function converts.
     Floats,
     /// Bytes into a row, which a row function normalizes and converts.
-    Bytes([Numbers; 3]),
+    Bytes(Vec<Numbers>),
 }
 
 /// Returns the row function that stores a block's rows, if one does.
 pub(crate) fn row_function(spec: BodySpec<'_>) -> Option<&'static RowFunction> {
     let sink = Sink::new(spec);
-    let source = match (sink.stored, sink.planar) {
-        (StoreFormat::Output, _) => return None,
-        (StoreFormat::Floats, _) => "floats",
-        (StoreFormat::Bytes(_), true) => "plane",
-        (StoreFormat::Bytes(_), false) => "pixels",
+    let source = match sink.stored {
+        StoreFormat::Output => return None,
+        StoreFormat::Floats => "floats",
+        StoreFormat::Bytes(_) if sink.has_planes() => "plane",
+        StoreFormat::Bytes(_) => "pixels",
     };
     let streamed = if spec.block.streams { "_streamed" } else { "" };
     let name = format!("{source}_{}{streamed}", sink.dtype);
     Some(RowFunction::named(&name).expect("there is one for every source and type"))
 }
 
-/// Returns the numbers that a block's bytes are normalized by, if normalization is the only op and the
-/// output's type has a row function for it.
-fn normalized(spec: BodySpec<'_>) -> Option<[Numbers; 3]> {
+/// Returns the numbers that a block's bytes are normalized by, if normalization is the only op and there is a
+/// row function for it: for pixels of three channels or for planes, and the output's type.
+fn normalized(spec: BodySpec<'_>) -> Option<Vec<Numbers>> {
     let &[FusedOp::Value { leaf, part, .. }] = spec.links else { return None };
-    let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes?;
-    matches!(spec.block.dtype, DType::F16 | DType::Bf16).then_some(numbers)
+    let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes.clone()?;
+    let is_half = matches!(spec.block.dtype, DType::F16 | DType::Bf16);
+    let has_row_function =
+        spec.block.layout == Layout::ChannelsFirst || matches!(spec.block.channels, 1 | 3);
+    (is_half && has_row_function).then_some(numbers)
 }
 
 impl Sink {
@@ -72,16 +76,21 @@ impl Sink {
             None if is_direct => StoreFormat::Output,
             None => StoreFormat::Floats,
         };
-        Self { dtype, planar, stored }
+        Self { channels: spec.block.channels, dtype, planar, stored }
     }
 
     /// Returns true if groups are stored into a row first.
-    fn by_row(self) -> bool {
+    fn by_row(&self) -> bool {
         !matches!(self.stored, StoreFormat::Output)
     }
 
+    /// Returns true if each channel is stored by itself. One channel is a plane in both layouts.
+    fn has_planes(&self) -> bool {
+        self.planar || self.channels == 1
+    }
+
     /// Returns the bytes of an element as groups store it.
-    fn element_bytes(self) -> i64 {
+    fn element_bytes(&self) -> i64 {
         match self.stored {
             StoreFormat::Output => self.dtype.bytes() as i64,
             StoreFormat::Floats => 4,
@@ -89,13 +98,14 @@ impl Sink {
         }
     }
 
-    /// Returns the bytes of a pixel as groups store it; within one plane if planar.
-    fn pixel_bytes(self) -> i64 {
-        if self.planar { self.element_bytes() } else { 3 * self.element_bytes() }
+    /// Returns the bytes of a pixel as groups store it; within one plane if there are planes.
+    fn pixel_bytes(&self) -> i64 {
+        let channels = if self.has_planes() { 1 } else { self.channels as i64 };
+        channels * self.element_bytes()
     }
 
     /// Returns the address that row `y`'s groups are stored to.
-    pub(super) fn row_start(self, e: &mut BlockCode<'_, '_>, y: Value) -> Value {
+    pub(super) fn row_start(&self, e: &mut BlockCode<'_, '_>, y: Value) -> Value {
         if self.by_row() {
             return e.header(HeaderWord::FloatRow);
         }
@@ -103,7 +113,7 @@ impl Sink {
     }
 
     /// Returns the bytes between the planes that groups are stored to.
-    fn plane(self, e: &mut BlockCode<'_, '_>) -> Value {
+    fn plane(&self, e: &mut BlockCode<'_, '_>) -> Value {
         if self.by_row() {
             let columns = output_columns(e, 0);
             return e.times(columns, self.element_bytes());
@@ -111,19 +121,25 @@ impl Sink {
         e.header(HeaderWord::Plane)
     }
 
-    pub(super) fn group(self, e: &mut BlockCode<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
+    pub(super) fn group(
+        &self,
+        e: &mut BlockCode<'_, '_>,
+        row: Value,
+        x: Value,
+        halves: Halves<'_>,
+    ) {
         let offset = e.times(x, self.pixel_bytes());
         let to = e.plus(row, offset);
-        match (self.dtype, self.planar) {
+        match (self.dtype, self.has_planes()) {
             (DType::U8, true) => self.bytes_planar(e, to, halves),
-            (DType::U8, false) => bytes_interleaved(e, to, halves),
+            (DType::U8, false) => bytes_interleaved(e, self.channels, to, halves),
             (_, true) => self.floats_planar(e, to, halves),
             (_, false) => floats_interleaved(e, to, halves),
         }
     }
 
     /// Returns true if groups store the source's own bytes, shuffled.
-    pub(super) fn passes_bytes_on(self, links: &[FusedOp]) -> bool {
+    pub(super) fn passes_bytes_on(&self, links: &[FusedOp]) -> bool {
         match self.stored {
             StoreFormat::Output => self.dtype == DType::U8 && links.is_empty(),
             StoreFormat::Floats => false,
@@ -132,11 +148,15 @@ impl Sink {
     }
 
     /// Copies a group's bytes.
-    pub(super) fn bytes(self, e: &mut BlockCode<'_, '_>, row: Value, position: GroupPosition) {
+    pub(super) fn bytes(&self, e: &mut BlockCode<'_, '_>, row: Value, position: GroupPosition) {
         let offset = e.times(position.x, self.pixel_bytes());
         let to = e.plus(row, offset);
         let address = e.pass_word(HEADER, PassWord::Shuffles);
-        let first = if self.planar { shuffles::PLANAR } else { shuffles::INTERLEAVED };
+        let first = if self.has_planes() { shuffles::PLANAR } else { shuffles::INTERLEAVED };
+        if self.channels != 3 {
+            self.halves_of_bytes(e, to, address, first, position);
+            return;
+        }
         let loads = position.from.map(|from| e.load(I8X16, from, 0));
         let [low, high] = [0, 2].map(|vector| {
             let masks = [0, 16].map(|mask| e.load_mask(address, first + 16 * vector + mask));
@@ -144,30 +164,65 @@ impl Sink {
             e.builder.ins().bor(parts[0], parts[1])
         });
         if self.planar {
-            self.store_planes(e, to, low, high);
+            self.store_planes(e, to, &[low, high]);
         } else {
             e.store(low, to, 0);
             e.store(high, to, 8);
         }
     }
 
+    /// Copies a group's bytes, half by half: four pixels of 1, 2 or 4 channels fit in a vector.
+    fn halves_of_bytes(
+        &self,
+        e: &mut BlockCode<'_, '_>,
+        to: Value,
+        shuffles: Value,
+        first: i32,
+        position: GroupPosition,
+    ) {
+        let mask = e.load_mask(shuffles, first);
+        for (half, from) in (0..).zip(position.from) {
+            let bytes = load_bytes(e, self.channels, from);
+            let bytes = e.pshufb(bytes, mask);
+            if self.has_planes() {
+                let words = e.cast(I32X4, bytes);
+                let mut to = to;
+                for c in 0..self.channels {
+                    if c > 0 {
+                        let plane = self.plane(e);
+                        to = e.plus(to, plane);
+                    }
+                    let four = e.builder.ins().extractlane(words, c as u8);
+                    e.store(four, to, 4 * half);
+                }
+            } else if self.channels == 2 {
+                let words = e.cast(I64X2, bytes);
+                let eight = e.builder.ins().extractlane(words, 0);
+                e.store(eight, to, 8 * half);
+            } else {
+                e.store(bytes, to, 16 * half);
+            }
+        }
+    }
+
     /// Calls the row function, if groups were stored to a row.
-    pub(super) fn row_end(self, e: &mut BlockCode<'_, '_>, y: Value, imports: Imports) {
+    pub(super) fn row_end(&self, e: &mut BlockCode<'_, '_>, y: Value, imports: Imports) {
         let Some(store) = imports.store else { return };
         let element = self.dtype.bytes() as i64;
         let from = e.header(HeaderWord::FloatRow);
         let columns = output_columns(e, 0);
         let numbers = self.numbers(e);
-        if !self.planar {
-            let count = e.times(columns, 3);
-            let to = output_row(e, y, 3 * element);
+        if !self.has_planes() {
+            let channels = self.channels as i64;
+            let count = e.times(columns, channels);
+            let to = output_row(e, y, channels * element);
             e.builder.ins().call(store, &[from, to, count, numbers]);
             return;
         }
         let (from_plane, to_plane) = (self.plane(e), e.header(HeaderWord::Plane));
         let (mut from, mut to) = (from, output_row(e, y, element));
-        for channel in 0..3 {
-            let numbers = e.offset(numbers, channel * size_of::<Numbers>() as i64);
+        for channel in 0..self.channels {
+            let numbers = e.offset(numbers, (channel * size_of::<Numbers>()) as i64);
             e.builder.ins().call(store, &[from, to, columns, numbers]);
             (from, to) = (e.plus(from, from_plane), e.plus(to, to_plane));
         }
@@ -175,89 +230,144 @@ impl Sink {
 
     /// Returns the address of the numbers that the row function normalizes by; 0 if it does not
     /// normalize.
-    fn numbers(self, e: &mut BlockCode<'_, '_>) -> Value {
-        let StoreFormat::Bytes(numbers) = self.stored else { return e.int(0) };
-        let bytes = numbers.map(|channel| {
+    fn numbers(&self, e: &mut BlockCode<'_, '_>) -> Value {
+        let StoreFormat::Bytes(numbers) = &self.stored else { return e.int(0) };
+        let bytes = |channel: &Numbers| {
             let [m1, s1, s0, bias] = channel.map(f32::to_ne_bytes);
             [m1, s1, s0, bias].concat().try_into().expect("four floats are sixteen bytes")
-        });
+        };
+        let bytes: Vec<[u8; 16]> = numbers.iter().map(bytes).collect();
         e.constants_at(&bytes)
     }
 
-    fn floats_planar(self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
-        let plane = self.plane(e);
-        let second = e.plus(to, plane);
-        let planes = [to, second, e.plus(second, plane)];
+    fn floats_planar(&self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
+        let mut planes = vec![to];
+        if self.channels > 1 {
+            let plane = self.plane(e);
+            for c in 1..self.channels {
+                planes.push(e.plus(planes[c - 1], plane));
+            }
+        }
         for half in 0..2 {
             let pixels = halves(e, half);
-            for (c, to) in planes.into_iter().enumerate() {
-                e.store(pixels[c], to, 16 * half as i32);
+            for (pixel, to) in pixels.into_iter().zip(&planes) {
+                e.store(pixel, *to, 16 * half as i32);
             }
         }
     }
 
-    fn bytes_planar(self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
-        let [r, g, b] = words(e, halves);
-        let rg = e.builder.ins().unarrow(r, g);
-        let bb = e.builder.ins().unarrow(b, b);
-        self.store_planes(e, to, rg, bb);
+    fn bytes_planar(&self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
+        let pairs = byte_pairs(e, halves);
+        self.store_planes(e, to, &pairs);
     }
 
-    /// Stores three planes from two vectors: eight bytes of red, then green, and eight bytes of blue.
-    fn store_planes(self, e: &mut BlockCode<'_, '_>, to: Value, rg: Value, bb: Value) {
-        let plane = self.plane(e);
-        let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
+    /// Stores planes from vectors of eight bytes of one channel, then eight bytes of the next.
+    fn store_planes(&self, e: &mut BlockCode<'_, '_>, to: Value, pairs: &[Value]) {
+        let plane = (self.channels > 1).then(|| self.plane(e));
+        let pairs: Vec<Value> = pairs.iter().map(|pair| e.cast(I64X2, *pair)).collect();
         let mut to = to;
-        for (pair, lane) in [(rg, 0), (rg, 1), (bb, 0)] {
-            let eight = e.builder.ins().extractlane(pair, lane);
+        for c in 0..self.channels {
+            let eight = e.builder.ins().extractlane(pairs[c / 2], (c % 2) as u8);
             e.store(eight, to, 0);
-            to = e.plus(to, plane);
+            if let Some(plane) = plane {
+                to = e.plus(to, plane);
+            }
         }
     }
 }
 
-/// Returns eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
-fn words(e: &mut BlockCode<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
+/// Returns vectors of eight bytes of one channel, then eight bytes of the next: clamped to 0..=255 and rounded
+/// half to even. The last channel of an odd number takes both places.
+fn byte_pairs(e: &mut BlockCode<'_, '_>, halves: Halves<'_>) -> Vec<Value> {
     let [low, high] = [0, 1].map(|half| {
-        let pixels = halves(e, half);
-        pixels.map(|v| {
+        let pixels = halves(e, half).into_iter();
+        let words = |v| {
             let v = e.level(v);
             e.i32_of(v)
-        })
+        };
+        pixels.map(words).collect::<Vec<Value>>()
     });
-    [0, 1, 2].map(|c| {
-        let words = e.builder.ins().snarrow(low[c], high[c]);
+    let narrow = |(low, high): (&Value, &Value)| {
+        let words = e.builder.ins().snarrow(*low, *high);
         debug_assert_eq!(e.builder.func.dfg.value_type(words), I16X8);
         words
+    };
+    let words: Vec<Value> = low.iter().zip(&high).map(narrow).collect();
+    words.chunks(2).map(|pair| e.builder.ins().unarrow(pair[0], pair[pair.len() - 1])).collect()
+}
+
+/// Stores the bytes of eight pixels, channels last. The 24 bytes of RGB pixels are stored as the first 16 and
+/// the last 16.
+pub(super) fn bytes_interleaved(
+    e: &mut BlockCode<'_, '_>,
+    channels: usize,
+    to: Value,
+    halves: Halves<'_>,
+) {
+    let pairs = byte_pairs(e, halves);
+    let first = pairs[0];
+    let last = pairs[pairs.len() - 1];
+    // The place of a pixel's channel: eight bytes of each channel follow each other in both vectors.
+    let byte = |i: usize| (i / channels + 8 * (i % channels)) as u8;
+    match channels {
+        1 => {
+            let words = e.cast(I64X2, first);
+            let eight = e.builder.ins().extractlane(words, 0);
+            e.store(eight, to, 0);
+        }
+        2 => {
+            let all = e.shuffle(first, first, std::array::from_fn(byte));
+            e.store(all, to, 0);
+        }
+        _ => {
+            let second = 8 * (channels - 2);
+            let low = e.shuffle(first, last, std::array::from_fn(byte));
+            let high = e.shuffle(first, last, std::array::from_fn(|i| byte(second + i)));
+            debug_assert_eq!(e.builder.func.dfg.value_type(low), I8X16);
+            e.store(low, to, 0);
+            e.store(high, to, second as i32);
+        }
+    }
+}
+
+/// Stores the values of eight pixels, channels last: of RGB pixels, `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`,
+/// twice.
+fn floats_interleaved(e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
+    for half in 0..2 {
+        let pixels = halves(e, half);
+        let vectors = match pixels[..] {
+            [r, g, b] => vec![
+                pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
+                pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),
+                pick(e, [r, g, b], [(2, 2), (0, 3), (1, 3), (2, 3)]),
+            ],
+            [a, b] => in_turn(e, a, b).to_vec(),
+            [a, b, c, d] => {
+                let (ab, cd) = (in_turn(e, a, b), in_turn(e, c, d));
+                let quads = [(0, 0), (0, 8), (1, 0), (1, 8)];
+                quads.map(|(from, first)| joined(e, ab[from], cd[from], first)).to_vec()
+            }
+            _ => pixels,
+        };
+        let bytes = 16 * vectors.len() * half;
+        for (k, vector) in vectors.into_iter().enumerate() {
+            e.store(vector, to, (bytes + 16 * k) as i32);
+        }
+    }
+}
+
+/// Returns `a0 b0 a1 b1` and `a2 b2 a3 b3`.
+fn in_turn(e: &mut BlockCode<'_, '_>, a: Value, b: Value) -> [Value; 2] {
+    [0, 8].map(|first| {
+        let lane = |i: usize| first + 4 * (i / 8) + i % 4 + if i % 8 < 4 { 0 } else { 16 };
+        e.shuffle(a, b, std::array::from_fn(|i| lane(i) as u8))
     })
 }
 
-/// Stores `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as the first 16 and the last 16.
-pub(super) fn bytes_interleaved(e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
-    let [r, g, b] = words(e, halves);
-    let rg = e.builder.ins().unarrow(r, g);
-    let bb = e.builder.ins().unarrow(b, b);
-    let byte = |i: u8| i / 3 + [0, 8, 16][usize::from(i % 3)];
-    let low = e.shuffle(rg, bb, std::array::from_fn(|i| byte(i as u8)));
-    let high = e.shuffle(rg, bb, std::array::from_fn(|i| byte(8 + i as u8)));
-    debug_assert_eq!(e.builder.func.dfg.value_type(low), I8X16);
-    e.store(low, to, 0);
-    e.store(high, to, 8);
-}
-
-/// Stores `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
-fn floats_interleaved(e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
-    for half in 0..2 {
-        let [r, g, b] = halves(e, half);
-        let vectors = [
-            pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
-            pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),
-            pick(e, [r, g, b], [(2, 2), (0, 3), (1, 3), (2, 3)]),
-        ];
-        for (k, vector) in vectors.into_iter().enumerate() {
-            e.store(vector, to, 48 * half as i32 + 16 * k as i32);
-        }
-    }
+/// Returns eight bytes of `a` and eight of `b`, both from byte `first` on.
+fn joined(e: &mut BlockCode<'_, '_>, a: Value, b: Value, first: usize) -> Value {
+    let byte = |i: usize| first + i % 8 + if i < 8 { 0 } else { 16 };
+    e.shuffle(a, b, std::array::from_fn(|i| byte(i) as u8))
 }
 
 /// Combines four lanes of three vectors: `(vector, lane)` each.

@@ -45,17 +45,6 @@ impl CachedField {
     }
 }
 
-/// Returns the number of bytes of a value; 0 for a number.
-pub(super) fn stored_bytes(value: &Value<'_>) -> u64 {
-    match value {
-        Value::Float(_) | Value::Int(_) => 0,
-        Value::Image(image) => image.bytes.len() as u64,
-        Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Json(bytes) | Value::Custom(bytes) => {
-            bytes.len() as u64
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +66,7 @@ mod tests {
             let mut cached = CachedField::held(3, value.clone());
             let bytes = cached.bytes_mut().map(std::mem::take).unwrap_or_default();
             assert_eq!(cached.with_bytes(&bytes), value.borrowed());
-            assert_eq!(stored_bytes(&value.borrowed()), bytes.len() as u64);
+            assert_eq!(value.borrowed().stored_bytes(), bytes.len());
         }
     }
 }

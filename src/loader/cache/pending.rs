@@ -2,14 +2,14 @@
 //! stores them at the end, if all were read and there is room for all.
 
 use super::SampleCache;
-use super::cached_field::{CachedField, stored_bytes};
+use super::cached_field::CachedField;
 use super::disk::CacheFile;
 use super::table::{SAMPLE, VALUE, allocated};
 use crate::decode::{DecodeError, Decoded, Opened};
 use crate::sample::SampleId;
 use crate::source::{EncodedImage, OwnedImage, OwnedValue, Value};
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, RGB};
+use fuseloop_ops::internals::ImageView;
 use std::sync::Arc;
 
 /// See the top of the module. Dropping the entry before it is stored, as when a field can't be read,
@@ -48,10 +48,12 @@ impl<'a> PendingEntry<'a> {
         if !self.keep_picture(field, image, is_coded) {
             return image.decode(wanted);
         }
+        let channels = image.channels();
         let last = self.fields.last().map(|cached| &cached.value);
         match last.map(OwnedValue::borrowed) {
             Some(Value::Image(EncodedImage { bytes, .. })) => {
-                let view = ImageView::packed(bytes, size).expect("it was copied from such a view");
+                let view = ImageView::packed_channels(bytes, size, channels);
+                let view = view.expect("it was copied from such a view");
                 Ok(Decoded { view, top: 0, left: 0 })
             }
             _ => unreachable!("a picture was added last"),
@@ -63,13 +65,14 @@ impl<'a> PendingEntry<'a> {
     fn keep_picture(&mut self, field: usize, image: &mut Opened<'_>, is_coded: bool) -> bool {
         let size = image.size();
         let is_worth_it = self.cache.keeps_all || is_coded;
-        if !is_worth_it || !self.reserve(size.pixels().saturating_mul(RGB as u64)) {
+        let bytes = size.pixels().saturating_mul(image.channels() as u64);
+        if !is_worth_it || !self.reserve(bytes) {
             return false;
         }
         let decoded = image.decode(size.full()).ok();
         match decoded.and_then(|decoded| copied(decoded.view)) {
             Some(bytes) => {
-                let image = OwnedImage::rgb(size, bytes);
+                let image = OwnedImage::rgb(size, bytes); // with the channels of the field's read mode
                 self.fields.push(CachedField::held(field, OwnedValue::Image(image)));
                 true
             }
@@ -82,7 +85,7 @@ impl<'a> PendingEntry<'a> {
 
     /// Keeps a field's value that is not an image, if such values are cached.
     pub(in crate::loader) fn keep(&mut self, field: usize, value: Value<'_>) {
-        if self.cache.keeps_all && self.reserve(stored_bytes(&value)) {
+        if self.cache.keeps_all && self.reserve(value.stored_bytes() as u64) {
             self.fields.push(CachedField::held(field, value.into()));
         }
     }
@@ -151,7 +154,7 @@ fn move_to(disk: &CacheFile, cached: &mut CachedField) -> bool {
 /// Returns an image's pixels, packed; `None` if there is not enough memory.
 fn copied(view: ImageView<'_>) -> Option<Vec<u8>> {
     let size = view.size();
-    let row = size.width as usize * RGB;
+    let row = size.width as usize * view.channels();
     let mut bytes = vec![];
     bytes.try_reserve_exact(row.checked_mul(size.height as usize)?).ok()?;
     (0..size.height).for_each(|y| bytes.extend_from_slice(&view.row(y)[..row]));

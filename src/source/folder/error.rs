@@ -2,7 +2,7 @@
 
 use super::links::LinkCounts;
 use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{Escaped, LocationError};
+use crate::source::{ClassFileError, Escaped, LocationError};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,9 @@ pub enum ListError {
     /// The threads that read the folders can't be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
+    /// The listing was cancelled.
+    #[error("the listing was cancelled")]
+    Cancelled,
     /// No image was found.
     #[error("{path:?}: no .jpg, .jpeg or .png file found ({ignored} other names{})", and(links))]
     Empty {
@@ -69,7 +72,10 @@ pub enum ListError {
         /// The problem.
         reason: String,
     },
-    /// A `classes.json` is damaged, or lacks a class that has samples.
+    /// A `classes.json` can't be read or is damaged.
+    #[error(transparent)]
+    ClassFile(#[from] ClassFileError),
+    /// A `classes.json` lacks a class that has samples.
     #[error("{reason}")]
     Classes {
         /// The file, and the problem with it.
@@ -150,6 +156,8 @@ impl Cause for ListError {
             | Self::Columns { path, .. }
             | Self::Table { path, .. }
             | Self::Saved { path, .. } => format.path(path),
+            Self::ClassFile(error) => error.details(),
+            Self::Cancelled => Details::of(ErrorKind::Cancelled),
             Self::Classes { .. } => format,
             Self::Limit { path, .. } | Self::Many { path } => {
                 Details::of(ErrorKind::Memory).path(path)

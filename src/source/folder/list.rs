@@ -21,6 +21,7 @@ use super::links::{LinkCounts, Links};
 use super::numbers::ClassNumbers;
 use super::table;
 use super::walk::Rules;
+use crate::cancel::CancelFlag;
 use crate::source::ClassNames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -86,9 +87,9 @@ impl ImageList {
     /// # Errors
     ///
     /// See [`ListError`].
-    pub(crate) fn open(path: &Path, links: Links) -> Result<Self, ListError> {
+    pub(crate) fn open(path: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, ListError> {
         let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
-        if is_dir { Self::from_folder(path, links) } else { Self::from_table(path) }
+        if is_dir { Self::from_folder(path, links, cancel) } else { Self::from_table(path) }
     }
 
     /// Lists the images of a folder, in the order of [`Folder`](super::Folder).
@@ -97,9 +98,13 @@ impl ImageList {
     ///
     /// Fails if the folder or one below it can't be listed, if there is no image, or if a name has no
     /// class.
-    pub(crate) fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
+    pub(crate) fn from_folder(
+        dir: &Path,
+        links: Links,
+        cancel: &CancelFlag,
+    ) -> Result<Self, ListError> {
         let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
-        let rules = Rules::new(other_than_image, links, vec![real]);
+        let rules = Rules::new(other_than_image, links, vec![real]).cancel(cancel);
         let ListedFiles { names, mut labels, classes, ignored, links } =
             layout::of_folder(dir, &rules)?;
         let numbered = ClassNumbers::in_folder(dir, &classes, &labels)?;
@@ -199,7 +204,8 @@ mod tests {
             "stray.jpg",
         ]);
         fs::create_dir(dir.path().join("aa")).unwrap();
-        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
+        let list =
+            ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default()).unwrap();
         assert_eq!(list.classes, ["B", "a", "aa", "b"]);
         let want = [
             row("B/x.Jpg", 0),
@@ -223,7 +229,8 @@ mod tests {
     #[test]
     fn a_flat_folder_takes_the_class_before_the_first_underscore() {
         let dir = tree(&["n02_b_c.JPEG", "n01_z.jpg", "n01_a.jpg", "n010_a.jpg"]);
-        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
+        let list =
+            ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default()).unwrap();
         assert_eq!(list.classes, ["n01", "n010", "n02"]);
         let want = [
             row("n01_a.jpg", 0),
@@ -234,17 +241,21 @@ mod tests {
         assert_eq!(rows(&list, dir.path()), want);
 
         let dir = tree(&["nothing.jpg"]);
-        let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
+        let error = ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("nothing.jpg\": no class"), "{error}");
     }
 
     #[test]
     fn a_folder_without_images_is_refused() {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
-        let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
+        let error = ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.ends_with("no .jpg, .jpeg or .png file found (2 other names)"), "{error}");
         assert!(matches!(
-            ImageList::open(&dir.path().join("no"), Links::Follow),
+            ImageList::open(&dir.path().join("no"), Links::Follow, &CancelFlag::default()),
             Err(ListError::Io { .. })
         ));
     }
@@ -260,7 +271,8 @@ mod tests {
         symlink(at("nowhere"), at("a/3.jpg")).unwrap();
         let other = tree(&["x.jpg"]);
         symlink(other.path(), at("b")).unwrap();
-        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
+        let list =
+            ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default()).unwrap();
         assert_eq!(
             rows(&list, dir.path()),
             [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
@@ -275,7 +287,7 @@ mod tests {
         let read = |name: &str, text: &str| {
             let path = dir.path().join(name);
             fs::write(&path, text).unwrap();
-            ImageList::open(&path, Links::Follow)
+            ImageList::open(&path, Links::Follow, &CancelFlag::default())
         };
         let list = read("t.csv", "path,label\na.jpg,7\n\"b,c.jpg\", -1\n").unwrap();
         assert_eq!(rows(&list, dir.path()), [row("a.jpg", 7), row("b,c.jpg", -1)]);
@@ -295,7 +307,7 @@ mod tests {
         assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::EmptyTable { .. })));
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
         assert!(matches!(
-            ImageList::open(&dir.path().join("bad.csv"), Links::Follow),
+            ImageList::open(&dir.path().join("bad.csv"), Links::Follow, &CancelFlag::default()),
             Err(ListError::Csv { .. })
         ));
     }

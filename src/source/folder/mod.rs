@@ -42,6 +42,7 @@ use super::{
     FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
     Source, Value, atomic_file, refuse_cut,
 };
+use crate::cancel::CancelFlag;
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
 use layout::ListedFiles;
@@ -63,6 +64,7 @@ pub struct FolderOptions {
     links: Links,
     listing: Option<PathBuf>,
     limits: Limits,
+    cancel: CancelFlag,
 }
 
 impl FolderOptions {
@@ -86,6 +88,12 @@ impl FolderOptions {
     /// Sets the path of a saved listing, unless one is set.
     pub(super) fn listing_or(mut self, path: PathBuf) -> Self {
         self.listing.get_or_insert(path);
+        self
+    }
+
+    /// Sets a flag that ends the search of a folder.
+    pub(crate) fn cancel(mut self, cancel: CancelFlag) -> Self {
+        self.cancel = cancel;
         self
     }
 
@@ -186,6 +194,7 @@ impl Folder {
             Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
             _ => {
                 let rules = Rules::new(other_than_image, options.links, vec![real]);
+                let rules = rules.cancel(&options.cancel);
                 (layout::of_folder(path, &rules)?, begun)
             }
         };
@@ -215,8 +224,7 @@ impl Folder {
         let mut table = PathTable::read(path, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
         if table.classes.names.is_none() {
-            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME));
-            let names = names.map_err(|reason| ListError::Classes { reason })?;
+            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME))?;
             table.classes.names = names.map(|table| table.names());
         }
         Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
@@ -314,8 +322,9 @@ impl Folder {
     /// Reads a sample's image file.
     fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
         let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
-        read_file(&path, self.limits.max_sample_bytes, bytes)
-            .map_err(|error| format!("{}: {error}", Escaped(&path.to_string_lossy())).into())
+        let read = read_file(&path, self.limits.max_sample_bytes, bytes);
+        let file = || Escaped(&path.to_string_lossy()).to_string();
+        Ok(read.map_err(|error| Error::from(FileError { file: file(), error }))?)
     }
 
     /// Returns a value of a field that is not the image.

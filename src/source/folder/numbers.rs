@@ -42,7 +42,7 @@ impl ClassNumbers {
         labels: &[i64],
     ) -> Result<Self, ListError> {
         let path = root.join(FOLDER_FILE_NAME);
-        let table = ClassTable::read(&path).map_err(|reason| ListError::Classes { reason })?;
+        let table = ClassTable::read(&path)?;
         let Some(mut table) = table else { return Ok(Self::by_order(classes)) };
         let folders = table.folders();
         let numbers = classes.iter().map(|class| folders.get(&**class).copied());

@@ -1,6 +1,7 @@
 //! Tests of which files of a folder are samples, and which are not.
 
 use super::*;
+use crate::error::ErrorKind;
 use std::collections::BTreeSet;
 
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xd9];
@@ -184,7 +185,7 @@ mod unix {
         let folder = open(dir.path()).unwrap();
         let want = [("a/w/1.jpg", 0), ("a/x/1.jpg", 0), ("b/2.jpg", 1), ("b/z/1.jpg", 1)];
         assert_eq!(rows(&folder), want.map(|(path, label)| row(path, label)));
-        let list = ImageList::open(dir.path(), Links::Follow).unwrap();
+        let list = ImageList::open(dir.path(), Links::Follow, &CancelFlag::default()).unwrap();
         let paths = list.images.iter().map(|image| image.path.strip_prefix(dir.path()).unwrap());
         assert!(paths.eq(want.map(|(path, _)| Path::new(path))), "written in the same order");
     }
@@ -226,6 +227,31 @@ mod unix {
         rules.most_linked = 1000;
         let error = layout::of_folder(dir.path(), &rules).err().unwrap().to_string();
         assert!(error.ends_with("more directories behind links, the limit is 1000"), "{error}");
+    }
+
+    /// The links of the folder make billions of paths: without the flag, the search would last minutes.
+    #[test]
+    fn a_search_can_be_cancelled() {
+        let dir = tree(&["a/0/1.jpg"]);
+        for n in 1..30 {
+            let next = dir.path().join(format!("a/{n}"));
+            fs::create_dir_all(&next).unwrap();
+            for name in ["x", "y"] {
+                symlink(format!("../{}", n + 1), next.join(name)).unwrap();
+            }
+        }
+        fs::create_dir(dir.path().join("a/30")).unwrap();
+        let cancel = CancelFlag::new();
+        let options = FolderOptions::default().cancel(cancel.clone());
+        let searched = std::thread::spawn(move || Folder::open(dir.path(), &options).map(drop));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!searched.is_finished());
+        cancel.cancel();
+        let error = searched.join().unwrap().unwrap_err();
+        assert_eq!(
+            (error.kind(), &*error.to_string()),
+            (ErrorKind::Cancelled, "the listing was cancelled")
+        );
     }
 
     /// A folder that is a link is the folder it leads to.

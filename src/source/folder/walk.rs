@@ -19,6 +19,7 @@
 use super::error::ListError;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
+use crate::cancel::CancelFlag;
 use std::ffi::OsString;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub(crate) struct Rules {
     pub(super) roots: Vec<PathBuf>,
     /// The most directories that are read through links.
     pub(super) most_linked: u64,
+    /// Ends the walk.
+    pub(crate) cancel: CancelFlag,
 }
 
 impl Rules {
@@ -48,7 +51,19 @@ impl Rules {
         links: Links,
         roots: Vec<PathBuf>,
     ) -> Self {
-        Self { refuses, links, roots, most_linked: MOST_LINKED }
+        Self { refuses, links, roots, most_linked: MOST_LINKED, cancel: CancelFlag::default() }
+    }
+
+    /// Sets the flag that ends the walk.
+    pub(crate) fn cancel(self, cancel: &CancelFlag) -> Self {
+        Self { cancel: cancel.clone(), ..self }
+    }
+
+    /// # Errors
+    ///
+    /// If the walk was cancelled.
+    fn check(&self) -> Result<(), ListError> {
+        if self.cancel.is_cancelled() { Err(ListError::Cancelled) } else { Ok(()) }
     }
 }
 
@@ -161,11 +176,13 @@ impl<'r> FolderWalk<'r> {
         };
         let mut entries = Vec::new();
         for entry in fs::read_dir(&path).map_err(ListError::io(&path))? {
+            self.rules.check()?;
             let entry = entry.map_err(ListError::io(&path))?;
             entries.push((entry.file_name(), entry.file_type().ok()));
         }
         entries.sort_by(|(a, _), (b, _)| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
         for (name, kind) in entries {
+            self.rules.check()?;
             if let Err(reason) = self.take(&path, dir, &name, kind, &mut listing) {
                 self.ignored.add(path.join(name), reason);
             }

@@ -11,6 +11,7 @@
 
 use super::pass_cursor::PassCursor;
 use super::{ENDLESS, Item, Pass, Stream, StreamEnd, Streamed};
+use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{
@@ -60,7 +61,16 @@ impl Stream {
     /// # Errors
     ///
     /// If the items can't be counted, the stream never ends, or its items differ from pass to pass.
-    pub fn counted(self, mut progress: impl FnMut(u64)) -> Result<SequentialSource, Error> {
+    pub fn counted(self, progress: impl FnMut(u64)) -> Result<SequentialSource, Error> {
+        self.counted_until(&CancelFlag::default(), progress)
+    }
+
+    /// [`counted`](Self::counted), which a flag can end.
+    pub(crate) fn counted_until(
+        self,
+        cancel: &CancelFlag,
+        mut progress: impl FnMut(u64),
+    ) -> Result<SequentialSource, Error> {
         if !self.is_exact() {
             let what = "items differ from pass to pass, so they can't be numbered";
             return Err(unsupported(format!("{}: {what}", self.name())));
@@ -76,6 +86,10 @@ impl Stream {
                     let passed = items.skip(STEP)?;
                     len += passed;
                     progress(len);
+                    if cancel.is_cancelled() {
+                        let reason = format!("{}: the count was cancelled", self.name());
+                        return Err(Error::boxed(reason.into(), ErrorKind::Cancelled));
+                    }
                     if passed < STEP {
                         break len;
                     }
@@ -278,6 +292,19 @@ mod tests {
         let location = SampleLocation::of_key(format!("number {n}"));
         assert_eq!(source.locate(SampleId(n), 0), Some(location));
         assert_eq!(source.read(SampleId(n)).unwrap(), [OwnedValue::Int(n.cast_signed())]);
+    }
+
+    #[test]
+    fn a_count_can_be_cancelled() {
+        let (cancel, mut reported) = (CancelFlag::new(), vec![]);
+        let count = numbers([5003; 2]).0.counted_until(&cancel, |n| {
+            reported.push(n);
+            if n == 2000 {
+                cancel.cancel();
+            }
+        });
+        assert_eq!(count.err().map(|error| error.kind()), Some(ErrorKind::Cancelled));
+        assert_eq!(reported, [1000, 2000]);
     }
 
     #[test]

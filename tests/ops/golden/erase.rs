@@ -28,8 +28,8 @@ impl Op for ToShares {
 }
 
 impl PixelOp for ToShares {
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| v * SHARE)
+    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+        pixel.iter_mut().for_each(|v| *v *= SHARE);
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {

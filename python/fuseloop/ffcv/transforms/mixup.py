@@ -22,13 +22,8 @@ def _shares(alpha: float, same_lambda: bool, indices: np.ndarray) -> np.ndarray:
     return np.broadcast_to(drawn, len(indices))
 
 
-class ImageMixup(BuiltIn):
-    """Makes each image a weighted sum of itself and the one before it in the batch.
-
-    Args:
-        alpha: Shares are drawn from Beta(alpha, alpha).
-        same_lambda: One share for the batch; if false, each image has its own.
-    """
+class _Mixup(BuiltIn):
+    """What both kinds of mixup have in common: their arguments, and the op of the compiled loop."""
 
     def __init__(self, alpha: float, same_lambda: bool) -> None:
         super().__init__()
@@ -37,6 +32,15 @@ class ImageMixup(BuiltIn):
 
     def _fused(self, state: State) -> list[Any] | None:
         return [ops.MixUp(float(self.alpha), per_sample=not self.same_lambda)]
+
+
+class ImageMixup(_Mixup):
+    """Makes each image a weighted sum of itself and the one before it in the batch.
+
+    Args:
+        alpha: Shares are drawn from Beta(alpha, alpha).
+        same_lambda: One share for the batch; if false, each image has its own.
+    """
 
     def generate_code(self) -> Callable[..., Any]:
         def mix(images: Any, _: Any, indices: Any) -> Any:
@@ -51,17 +55,9 @@ class ImageMixup(BuiltIn):
         return previous_state, None
 
 
-class LabelMixup(BuiltIn):
+class LabelMixup(_Mixup):
     """Turns labels into (own label, label of the sample before it, own share), with the shares of an
     :class:`ImageMixup` of the same arguments."""
-
-    def __init__(self, alpha: float, same_lambda: bool) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.same_lambda = same_lambda
-
-    def _fused(self, state: State) -> list[Any] | None:
-        return [ops.MixUp(float(self.alpha), per_sample=not self.same_lambda)]
 
     def generate_code(self) -> Callable[..., Any]:
         def mix(labels: Any, _: Any, indices: Any) -> Any:

@@ -36,6 +36,8 @@ pub(super) struct McuReader<'a> {
     /// The blocks of an MCU, in the file's order.
     blocks: [McuBlock<'a>; BLOCKS],
     count: usize,
+    /// How many of the components are decoded; the blocks of the others are skipped.
+    decoded: usize,
     segment: &'a mut Vec<u8>,
     /// The current segment's bounds in MCUs: the next one to read and the end; both 0 before the first
     /// segment.
@@ -49,7 +51,7 @@ impl<'a> McuReader<'a> {
     /// Returns a reader at the beginning; `None` if a component has no tables.
     pub(super) fn new(
         source: IndexedJpeg<'a>,
-        frame: &'a FrameComponents,
+        (frame, decoded): (&'a FrameComponents, usize),
         tables: &'a Tables,
         part: &'a DecodeRegion,
         segment: &'a mut Vec<u8>,
@@ -68,7 +70,8 @@ impl<'a> McuReader<'a> {
             }
         }
         let (bit_position, dc) = (BitPosition::default(), [0; 3]);
-        Some(Self { source, part, blocks, count, segment, next: 0, end: 0, bit_position, dc })
+        let (next, end) = (0, 0);
+        Some(Self { source, part, blocks, count, decoded, segment, next, end, bit_position, dc })
     }
 
     /// Reads a row of the region's MCUs into `mcu_row`.
@@ -141,6 +144,10 @@ impl<'a> McuReader<'a> {
         let blocks = &self.blocks[..self.count];
         for (nth, _) in (self.next..mcu).enumerate() {
             for &McuBlock { channel, steps, position, codes } in blocks {
+                if channel >= self.decoded {
+                    codes.skip(&mut bits, &mut dc[channel])?;
+                    continue;
+                }
                 let mut block = [0; 64];
                 let length = codes.read(&mut bits, &mut dc[channel], &mut block)?;
                 // A product that no valid image has would wrap, and the short path would then differ

@@ -40,6 +40,8 @@ struct Plane {
 pub(super) struct McuRow {
     planes: [Plane; 3],
     channels: usize,
+    /// The bytes of a pixel that is written.
+    pixel: usize,
     /// For each chroma component, an interpolated row, and one with as many columns as luma has.
     scratch: [[Vec<u8>; 2]; 2],
 }
@@ -64,8 +66,10 @@ impl Plane {
 }
 
 impl McuRow {
-    /// Sizes the buffers for the rows of a region.
-    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[CoreComponent]) {
+    /// Sizes the buffers for the rows of a region. `channels` are the components that are decoded; if `gray` is
+    /// set, pixels of one byte are written.
+    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[CoreComponent], gray: bool) {
+        self.pixel = if gray { 1 } else { RGB };
         let mcus = (part.columns.end - part.columns.start) as usize;
         self.channels = channels.len();
         for (plane, channel) in self.planes.iter_mut().zip(channels) {
@@ -106,7 +110,7 @@ impl McuRow {
         let late = u64::from(self.channels == 3 && mcu > 8);
         let end = (row + 1) * mcu - if row + 1 == grid.rows { 0 } else { late };
         let end = end.min((wanted.top + wanted.height).into());
-        let width = wanted.width as usize * RGB;
+        let width = wanted.width as usize * self.pixel;
         for y in (row * mcu).saturating_sub(late).max(wanted.top.into())..end {
             let at = (y - u64::from(wanted.top)) as usize * width;
             self.write_row(part, row, y, &mut pixels[at..at + width]);
@@ -119,11 +123,14 @@ impl McuRow {
 
     #[inline(always)]
     fn write_row(&mut self, part: &DecodeRegion, row: u64, y: u64, out: &mut [u8]) {
-        let Self { planes: [luma, chroma @ ..], channels, scratch } = self;
+        let Self { planes: [luma, chroma @ ..], channels, pixel, scratch } = self;
         let left = part.columns.start * u64::from(part.grid.mcu_width);
         let left = (u64::from(part.wanted.left) - left) as usize;
         let columns = left..left + part.wanted.width as usize;
         let luma_row = luma.row((y + 1 - row * u64::from(part.grid.mcu_height)) as usize);
+        if *pixel == 1 {
+            return out.copy_from_slice(&luma_row[columns]);
+        }
         if *channels == 1 {
             return gray_row(&luma_row[columns], out);
         }

@@ -54,7 +54,8 @@ pub(super) struct IndexedJpeg<'a> {
 }
 
 impl Core {
-    /// Writes the pixels of `wanted`, a window inside the image, to `pixels`, packed.
+    /// Writes the pixels of `wanted`, a window inside the image, to `pixels`, packed: luma alone if `gray` is
+    /// set, else RGB.
     ///
     /// Returns `None` if the image is not one of those decoded here, or is damaged. The contents of
     /// `pixels` are unspecified in that case.
@@ -62,13 +63,15 @@ impl Core {
         &mut self,
         source: IndexedJpeg<'_>,
         wanted: Window,
+        gray: bool,
         pixels: &mut [u8],
     ) -> Option<()> {
         let frame = self.tables.read(source.bytes, source.headers)?;
         let part = DecodeRegion::holding(wanted, source.headers);
-        self.stripe.begin(&part, frame.channels());
+        let decoded = if gray { 1 } else { frame.channels().len() };
+        self.stripe.begin(&part, &frame.channels()[..decoded], gray);
         let Self { tables, segment, stripe } = self;
-        let reader = McuReader::new(source, &frame, tables, &part, segment)?;
+        let reader = McuReader::new(source, (&frame, decoded), tables, &part, segment)?;
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
     }
 }

@@ -49,7 +49,7 @@ fn the_text_of_normalize_is_the_same_for_all_numbers() {
 fn what_runs_in_few_places_is_jumped_over() {
     let (text, _) = translated(FRAME, |e, pixels| {
         let zero = e.splat(0.0);
-        let mask = e.less(pixels.channels[0], zero);
+        let mask = e.less(pixels.channels()[0], zero);
         e.where_any(mask, pixels, |e, pixels| e.each(pixels, |e, _, v| e.sqrt(v)))
     })
     .unwrap();

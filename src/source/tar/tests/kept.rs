@@ -2,7 +2,10 @@
 
 use super::build::{Archive, usual};
 use super::*;
+use crate::cancel::CancelFlag;
+use crate::error::ErrorKind;
 use crate::source::index_shards;
+use crate::source::index_shards::index_until;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,6 +36,24 @@ fn an_index_file_stands_for_the_headers() {
     let message = Tar::open_shards(spec, &small()).map(drop).unwrap_err().to_string();
     let expected = "1.tar.fidx: the index belongs to another file: run `fuseloop index` again";
     assert!(message.ends_with(expected), "{message}");
+}
+
+#[test]
+fn indexing_ends_before_the_next_shard_when_it_is_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    for shard in 0..200 {
+        fs::write(dir.path().join(format!("{shard}.tar")), usual()).unwrap();
+    }
+    let spec = dir.path().join("*.tar");
+    let (cancel, calls) = (CancelFlag::new(), AtomicUsize::new(0));
+    let error = index_until(spec.to_str().unwrap(), &cancel, &|_, _| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        cancel.cancel();
+    });
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Cancelled);
+    // Shards that were being read are finished.
+    let indexes = fs::read_dir(dir.path()).unwrap().count() - 200;
+    assert!(indexes == calls.into_inner() && indexes < 200, "{indexes}");
 }
 
 #[test]

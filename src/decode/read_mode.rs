@@ -1,0 +1,111 @@
+//! What the pixels of an image are read as: colours, gray, colours with alpha, or numbers of classes.
+
+use super::DecodeError;
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::{ImageView, RGB};
+
+/// What the pixels of a field's images are read as. The names are those of torchvision's `ImageReadMode`.
+///
+/// | mode | channels | JPEG | PNG, and raw RGB pixels |
+/// |---|---|---|---|
+/// | [`Rgb`](Self::Rgb) | 3 | RGB; gray is R = G = B | RGB; alpha is dropped |
+/// | [`Gray`](Self::Gray) | 1 | the luma that the file stores; chroma is not decoded | gray as stored; RGB by Pillow's `convert("L")` |
+/// | [`RgbAlpha`](Self::RgbAlpha) | 4 | RGB, and an alpha of 255 | RGB and alpha; 255 where the file has none |
+/// | [`Index`](Self::Index) | 1 | refused | the index into the palette, or the gray level as stored |
+///
+/// `Index` is for masks: a value is the number of a class. RGB pixels are accepted where red, green and blue
+/// are the same number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageReadMode {
+    /// Red, green and blue.
+    #[default]
+    Rgb,
+    /// One channel of gray levels.
+    Gray,
+    /// Red, green, blue and alpha.
+    RgbAlpha,
+    /// One channel of numbers: indices into a palette, or gray levels as stored.
+    Index,
+}
+
+impl ImageReadMode {
+    /// Returns the number of channels: 1, 3 or 4.
+    #[must_use]
+    pub const fn channels(self) -> u16 {
+        match self {
+            Self::Rgb => 3,
+            Self::Gray | Self::Index => 1,
+            Self::RgbAlpha => 4,
+        }
+    }
+
+    /// Writes the pixel that an RGB pixel is read as. Returns false if there is none.
+    pub(super) fn read(self, [r, g, b]: [u8; RGB], out: &mut [u8]) -> bool {
+        match self {
+            Self::Rgb => out.copy_from_slice(&[r, g, b]),
+            Self::Gray => out[0] = gray([r, g, b]),
+            Self::RgbAlpha => out.copy_from_slice(&[r, g, b, u8::MAX]),
+            Self::Index => out[0] = r,
+        }
+        self != Self::Index || (r == g && g == b)
+    }
+
+    /// Writes what an image of RGB pixels is read as to `out`, packed.
+    pub(super) fn convert(self, rgb: &ImageView<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let (size, channels) = (rgb.size(), usize::from(self.channels()));
+        room(out, size, channels)?;
+        let rows = out.chunks_exact_mut((size.width as usize * channels).max(1));
+        for (y, row) in (0..size.height).zip(rows) {
+            let pixels = rgb.row(y).as_chunks::<RGB>().0.iter().zip(row.chunks_exact_mut(channels));
+            for (x, (pixel, out)) in pixels.enumerate() {
+                if !self.read(*pixel, out) {
+                    return Err(DecodeError::NoIndex { row: y, column: x as u32, pixel: *pixel });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.
+fn gray([r, g, b]: [u8; RGB]) -> u8 {
+    let [r, g, b] = [r, g, b].map(u32::from);
+    ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8
+}
+
+/// Sizes a buffer for an image.
+pub(super) fn room(buffer: &mut Vec<u8>, size: Size, channels: usize) -> Result<(), DecodeError> {
+    let bytes = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(channels));
+    let bytes = bytes.ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+    let more = bytes.saturating_sub(buffer.len());
+    buffer.try_reserve_exact(more).map_err(|_| DecodeError::Memory { bytes })?;
+    buffer.resize(bytes, 0);
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+
+    /// Values of Pillow 12.1: `Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0))`.
+    #[test]
+    fn gray_is_pillows() {
+        let pixels = [([255, 0, 0], 76), ([0, 255, 0], 150), ([0, 0, 255], 29), ([1, 2, 3], 2)];
+        for (pixel, level) in pixels {
+            assert_eq!(gray(pixel), level, "{pixel:?}");
+        }
+        assert!((0..=255).all(|level| gray([level; 3]) == level));
+    }
+
+    #[test]
+    fn only_equal_numbers_are_an_index() {
+        let view = |pixels: &'static [u8; 6]| ImageView::packed(pixels, Size::new(1, 2)).unwrap();
+        let mut out = vec![];
+        ImageReadMode::Index.convert(&view(&[7, 7, 7, 0, 0, 0]), &mut out).unwrap();
+        assert_eq!(out, [7, 0]);
+        let refused = ImageReadMode::Index.convert(&view(&[7, 7, 7, 7, 7, 8]), &mut out);
+        assert_eq!(refused, Err(DecodeError::NoIndex { row: 0, column: 1, pixel: [7, 7, 8] }));
+    }
+}
