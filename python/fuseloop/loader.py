@@ -11,7 +11,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -363,7 +363,8 @@ class Loader:
     bit for bit, whatever the number of workers.
 
     Args:
-        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``.
+        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``. Several
+            files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
@@ -414,7 +415,7 @@ class Loader:
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str] | Dataset,
+        dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
         /,
         batch_size: int = 64,
         *,
@@ -492,7 +493,7 @@ class Loader:
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
-        if isinstance(dataset, (str, os.PathLike)):
+        if isinstance(dataset, (str, os.PathLike, list, tuple)):
             dataset = opened(dataset)
         if not isinstance(dataset, Dataset):
             raise ConfigError(

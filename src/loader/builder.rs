@@ -215,7 +215,8 @@ impl LoaderBuilder {
 
     /// Reads whole pages of the file ahead of use, by separate threads, and caches them up to a budget:
     /// for a file that does not fit in memory, or storage with high latency. Combine with
-    /// [`Order::QuasiRandom`], which needs few pages at a time.
+    /// [`Order::QuasiRandom`], which needs few pages at a time. Of several files with one name, only all joined to
+    /// one have such pages.
     #[must_use]
     pub fn process_cache(mut self, options: ProcessCache) -> Self {
         self.process_cache = Some(options);

@@ -389,7 +389,10 @@ pub enum LoadCause {
     #[error(transparent)]
     Cursor(#[from] CursorError),
     /// A process cache was set for a source without pages.
-    #[error("{}: only a .beton file has pages for a process cache", Escaped(dataset))]
+    #[error(
+        "{}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`",
+        Escaped(dataset)
+    )]
     NoPages {
         /// The dataset.
         dataset: String,
