@@ -1,19 +1,20 @@
-//! Cancels a call from another thread.
+//! Cancels a long call from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that ends a write early, or none. Clones share the flag.
+/// A flag that ends a long call early, or none: a field of the options of the call. Clones share the flag.
 ///
-/// A write that is cancelled returns an error of the kind [`Cancelled`](crate::ErrorKind::Cancelled) as soon as
-/// the samples in flight are encoded, or at the next entry of a folder that it lists. It leaves nothing behind that a write which fails would not leave.
+/// A call that is cancelled returns an error of the kind [`Cancelled`](crate::ErrorKind::Cancelled) as soon as
+/// the samples in flight are done. A write leaves nothing behind that a write which fails would not leave.
 ///
 /// ```
-/// use fuseloop::write::{CancelFlag, WriteOptions};
+/// use fuseloop::CancelFlag;
+/// use fuseloop::verify::VerifyOptions;
 ///
 /// let cancel = CancelFlag::new();
-/// let options = WriteOptions { cancel: cancel.clone(), ..WriteOptions::default() };
-/// // Another thread, while the write runs:
+/// let options = VerifyOptions { cancel: cancel.clone(), ..VerifyOptions::default() };
+/// // Another thread, while the call runs:
 /// cancel.cancel();
 /// # let _ = options;
 /// ```
@@ -48,5 +49,21 @@ impl PartialEq for CancelFlag {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (own, other) => own.is_none() && other.is_none(),
         }
+    }
+}
+
+impl Eq for CancelFlag {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_equal_only_to_themselves() {
+        let (one, none) = (CancelFlag::new(), CancelFlag::default());
+        assert!(one == one.clone() && none == CancelFlag::default());
+        assert!(one != none && one != CancelFlag::new());
+        none.cancel();
+        assert!(!none.is_cancelled());
     }
 }

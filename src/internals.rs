@@ -57,6 +57,8 @@ pub mod loader {
 
     pub trait LoaderExt {
         fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error>;
+        fn image_output(&self, asked: Option<&str>) -> Result<String, Error>;
+        fn labels(&self, sample: u64) -> Vec<String>;
         fn compile_time(&self) -> Duration;
         fn decoded(&self) -> u64;
         fn page_stats(&self) -> Option<PageStats>;
@@ -69,6 +71,14 @@ pub mod loader {
     impl LoaderExt for Loader {
         fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
             self.inspect(field, epoch)
+        }
+
+        fn image_output(&self, asked: Option<&str>) -> Result<String, Error> {
+            Ok(self.image_output(asked)?)
+        }
+
+        fn labels(&self, sample: u64) -> Vec<String> {
+            self.labels(sample)
         }
 
         fn compile_time(&self) -> Duration {
@@ -148,6 +158,16 @@ pub mod order {
 
 pub mod plan {
     pub use crate::plan::*;
+}
+
+pub mod preview {
+    pub use crate::preview::canvas::Canvas;
+    pub use crate::preview::error::PreviewCause;
+
+    /// Encoders of packed RGB pixels.
+    pub mod encode {
+        pub use crate::preview::encode::*;
+    }
 }
 
 pub mod run {

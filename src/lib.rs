@@ -49,6 +49,7 @@
 //! | skip or replace damaged samples | [`LoaderBuilder::on_damaged`], [`Loader::quarantine`], [`mod@verify`] |
 //! | cache, read ahead, bound the memory | [`LoaderBuilder::cache`], [`LoaderBuilder::process_cache`], [`LoaderBuilder::memory_limit`] |
 //! | find out why it is slow | [`Loader::stats`], [`Loader::explain`] |
+//! | see what the ops make of samples | [`Loader::preview`] |
 //! | run ops on a GPU | [`ops::ToDevice`], [`device`] |
 //! | write an op | [`ops::author`], [`check_ops`]; [`ops::Lambda`] for a closure |
 //! | keep a pipeline in a file | [`spec`], with the feature `spec` |
@@ -79,7 +80,6 @@
 //! an error that names the feature.
 
 pub mod batch;
-#[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only writes can be cancelled"))]
 mod cancel;
 mod check_ops;
 mod decode;
@@ -95,6 +95,7 @@ pub mod loader;
 pub mod order;
 mod parallel;
 mod plan;
+pub mod preview;
 #[cfg(feature = "write")]
 pub mod recut;
 pub mod source;
@@ -110,6 +111,7 @@ pub use fuseloop_engine::sample;
 use fuseloop_engine::{panicked, run, threads};
 
 pub use batch::Batch;
+pub use cancel::CancelFlag;
 pub use check_ops::check_ops;
 pub use decode::ImageReadMode;
 pub use error::{Error, ErrorKind, Result};

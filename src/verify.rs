@@ -20,6 +20,7 @@ mod value;
 
 pub use report::{DamageKind, DamagedValue, VerifyReport};
 
+use crate::cancel::CancelFlag;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -35,7 +36,7 @@ use value::Checker;
 const GROUP: u64 = IntactSamples::BITS;
 
 /// Options for checking a dataset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The number of checking threads, at most 1024; one a core by default.
     pub jobs: Option<NonZeroUsize>,
@@ -43,9 +44,11 @@ pub struct VerifyOptions {
     pub limit: Option<u64>,
     /// Limits on what an image may ask for.
     pub limits: Limits,
+    /// Ends the check from another thread, with an error.
+    pub cancel: CancelFlag,
 }
 
-/// Why a dataset could not be checked at all: for lack of threads or of memory.
+/// Why a dataset could not be checked: for lack of threads or of memory, or because the check was cancelled.
 #[derive(Debug, thiserror::Error)]
 enum VerifyError {
     /// Too many threads were asked for, or the system starts none.
@@ -57,6 +60,9 @@ enum VerifyError {
         /// The number of samples.
         samples: u64,
     },
+    /// Another thread has cancelled the check.
+    #[error("the check was cancelled")]
+    Cancelled,
 }
 
 impl Cause for VerifyError {
@@ -64,6 +70,7 @@ impl Cause for VerifyError {
         match self {
             Self::Threads(error) => error.details(),
             Self::Memory { .. } => Details::of(ErrorKind::Memory),
+            Self::Cancelled => Details::of(ErrorKind::Cancelled),
         }
     }
 }
@@ -90,8 +97,8 @@ impl Cause for VerifyError {
 ///
 /// # Errors
 ///
-/// If too many threads are asked for, the system starts none, or there is no memory for a bit for each
-/// sample. Damage is not an error: it is in the report.
+/// If too many threads are asked for, the system starts none, there is no memory for a bit for each sample, or
+/// the check is cancelled. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
     options: &VerifyOptions,
@@ -114,6 +121,9 @@ fn check(
         let last = samples.min(first + GROUP);
         let mut tally = Tally::default();
         for sample in (first..last).map(SampleId) {
+            if options.cancel.is_cancelled() {
+                return tally;
+            }
             if checker.sample(sample, &mut tally) {
                 good.insert(sample);
             }
@@ -126,6 +136,9 @@ fn check(
             (0..groups).into_par_iter().map_init(|| Checker::new(source, options.limits), check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });
+    if options.cancel.is_cancelled() {
+        return Err(VerifyError::Cancelled);
+    }
     Ok(VerifyReport::new(samples, tally, good))
 }
 

@@ -4,13 +4,11 @@
 //! the data or the run failed, and 2 if the command was not understood.
 
 mod bench;
-mod canvas;
 mod convert;
 mod demo;
 mod dump;
 mod explain;
 mod folder;
-mod font;
 mod gpu;
 mod index;
 mod info;
@@ -20,6 +18,7 @@ mod ops;
 mod output;
 mod parts;
 mod pick;
+mod picture;
 mod preview;
 mod print;
 mod problem;

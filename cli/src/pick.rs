@@ -1,10 +1,10 @@
 //! Chooses the samples and fields that are shown.
 
 use super::problem::Problem;
+use fuseloop::Loader;
 use fuseloop::internals::loader::LoadCause;
 use fuseloop::internals::source::Escaped;
-use fuseloop::source::{Buffer, FieldKind, Value};
-use fuseloop::{Loader, SampleId};
+use fuseloop::source::FieldKind;
 use std::path::Path;
 
 /// Returns at most `count` samples, spread over a file of `all` samples, because neighbours are often of
@@ -50,21 +50,6 @@ pub(super) fn image_field(
 fn known(loader: &Loader) -> String {
     let fields = loader.source().fields().iter();
     fields.map(|field| Escaped(&field.name).to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the numbers stored with a sample, such as `label 3`.
-pub(super) fn labels(loader: &Loader, sample: u64) -> Vec<String> {
-    let source = loader.source();
-    let fields = source.fields().iter().enumerate();
-    let label = |(index, _): (usize, &fuseloop::source::FieldSpec)| {
-        let name = Escaped(source.field_name(index));
-        match source.value(SampleId(sample), index, &mut Buffer::default()).ok()? {
-            Value::Int(label) => Some(format!("{name} {label}")),
-            Value::Float(number) => Some(format!("{name} {number}")),
-            _ => None,
-        }
-    };
-    fields.filter_map(label).collect()
 }
 
 #[cfg(test)]

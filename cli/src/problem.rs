@@ -6,6 +6,7 @@ use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::jit::CompileError;
 use fuseloop::internals::loader::{LoadCause, LoadSampleError, SampleCause};
 use fuseloop::internals::plan::{PlanError, RunOpsError};
+use fuseloop::internals::preview::PreviewCause;
 use fuseloop::internals::run::RunError;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::ListError;
@@ -77,8 +78,6 @@ pub(super) enum Problem {
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
-    #[error("a sheet of {cells} images, the limit is {most}")]
-    Sheet { cells: usize, most: usize },
     /// The reader of the output has closed it, or the disk of the output is full.
     #[error("cannot write to the output: {0}")]
     Stdout(io::Error),
@@ -121,9 +120,6 @@ impl Problem {
             Self::Damaged { has_list: false, .. } => Some(
                 "`--write-indices good.txt` lists the samples that are whole; `fuseloop write` with `--verify --damaged skip` leaves damaged ones out",
             ),
-            Self::Sheet { .. } => {
-                Some("`-n 1` shows one sample; `fuseloop replay` saves a file an op")
-            }
             Self::Compile(_) => Some("this is a bug: please report it with the file's `info`"),
             Self::Io { error, .. } => io_help(error),
             _ => None,
@@ -160,6 +156,9 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
 }
 
 fn library_help(error: &Error) -> Option<&'static str> {
+    if let Some(PreviewCause::Cells { .. }) = error.cause() {
+        return Some("`-n 1` shows one sample; `fuseloop replay` saves a file an op");
+    }
     let library = error.cause().map(load_help);
     let opened = library.or_else(|| error.cause().map(source_help));
     let written = opened.or_else(|| error.cause().map(write_help));
@@ -177,6 +176,7 @@ fn load_help(error: &LoadCause) -> Option<&'static str> {
         LoadCause::Other(error) => library_help(error),
         LoadCause::Source(error) => source_help(error),
         LoadCause::Plan { error, .. } => plan_help(error),
+        LoadCause::Sample { error, .. } => sample_help(&error.cause),
         LoadCause::BatchSize => Some("`--batch-size 64` is usual"),
         LoadCause::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
         LoadCause::Workers => Some("without `--workers` there is one for each core"),

@@ -1,15 +1,15 @@
 //! `fuseloop replay`: reproduces one sample of one epoch, bit for bit, and shows how it was computed.
 
-use super::canvas::save_png;
 use super::dump::plain_name;
 use super::npy;
 use super::output::{self, Existing};
-use super::pick::{image_fields, labels};
+use super::pick::image_fields;
+use super::picture::save_png;
 use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::internals::jit::{EvaluatedStep, evaluate, evaluate_steps, unsupported};
+use fuseloop::internals::jit::{EvaluatedStep, evaluate, unsupported};
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, Inspector};
 use fuseloop::internals::plan::ImagePlan;
@@ -75,12 +75,13 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     for field in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&field, args.epoch)? else { continue };
         let replayed = replay(&loader, &mut inspector, &field, args.sample)?;
-        let plan = inspector.kernel().plan();
+        let plan = replayed.inspected.kernel.clone();
+        let plan = plan.plan();
         let _ = writeln!(text, "field {}:", Escaped(&field));
         describe(&mut text, plan, &replayed);
         files.extend(all_files(plan, replayed)?);
     }
-    for label in labels(&loader, args.sample) {
+    for label in loader.labels(args.sample) {
         let _ = writeln!(text, "stored {label}");
     }
     if let Some(out) = &args.out {
@@ -99,8 +100,7 @@ fn replay(
     sample: u64,
 ) -> Result<Replayed, Problem> {
     let inspected = inspector.sample(sample)?;
-    let plan = inspector.kernel().plan();
-    let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws)?;
+    let steps = inspector.steps(&inspected)?;
     let index = loader.source().field_index(field).unwrap_or(0);
     Ok(Replayed { name: plain_name(index, field), inspected, steps })
 }

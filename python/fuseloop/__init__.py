@@ -8,7 +8,9 @@
 """
 
 from . import errors, ops
+from ._checks import ClassInfo, DamagedValue, DatasetInfo, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
+from ._preview import DrawnOp, Inspected, Sheet
 from .errors import *  # noqa: F403
 from .loader import (
     Cache,
@@ -34,9 +36,15 @@ __all__ = [
     "Batch",
     "Cache",
     "ClassBalanced",
+    "ClassInfo",
     "Collate",
+    "DamagedValue",
     "Dataset",
+    "DatasetInfo",
+    "DrawnOp",
     "Epoch",
+    "FieldInfo",
+    "Inspected",
     "Loader",
     "Plan",
     "ProcessCache",
@@ -45,9 +53,11 @@ __all__ = [
     "RaggedTensor",
     "Ranks",
     "RepeatedAugment",
+    "Sheet",
     "Stats",
     "Tensor",
     "TensorSpec",
+    "VerifyReport",
     "View",
     "Weighted",
     "errors",

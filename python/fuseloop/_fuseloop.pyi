@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from typing_extensions import disjoint_base
+
+from ._checks import DatasetInfo, VerifyReport
 
 __all__ = [
     "Batch",
@@ -15,26 +17,31 @@ __all__ = [
     "Function",
     "Loader",
     "RaggedTensor",
+    "Sheet",
     "Tensor",
     "Writer",
     "_panic",
     "check_op",
     "concat",
     "convert",
+    "dataset_info",
     "end_functions",
     "generated_dataset",
     "index",
+    "inspect",
     "join",
     "open_beton",
     "open_folder",
     "open_tar",
     "open_tfrecord",
+    "preview",
     "python_dataset",
     "recut",
     "registry",
     "split",
     "stream",
     "subset",
+    "verify",
     "write_folder",
 ]
 
@@ -63,6 +70,20 @@ def python_dataset(
 def generated_dataset(
     row: Callable[[int, int], tuple[Any, ...]], fields: _Fields, samples: int, threads: tuple[int, int], name: str
 ) -> Dataset: ...
+def preview(
+    loader: Loader,
+    samples: int,
+    epoch: int,
+    epochs: int,
+    each_op: bool,
+    output: str | None,
+    lists: list[dict[str, Any]],
+) -> Sheet: ...
+def inspect(
+    loader: Loader, sample: int, epoch: int, output: str | None, lists: dict[str, Any]
+) -> dict[str, Any]: ...
+def dataset_info(dataset: Dataset) -> dict[str, Any]: ...
+def verify(dataset: Dataset, limit: int | None, threads: int | None, progress: _Progress) -> dict[str, Any]: ...
 def write_folder(dir: _Path, out: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def convert(dataset: Dataset, dst: _Path, options: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
 def recut(
@@ -98,6 +119,16 @@ class Function:
     ) -> Function: ...
 
 @final
+class Sheet:
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    def png(self) -> bytes: ...
+    def jpeg(self) -> bytes: ...
+    def rgb(self) -> bytes: ...
+
+@final
 class Writer:
     def __new__(cls, out: _Path, fields: _Fields, options: dict[str, Any], total: int | None) -> Writer: ...
     def push(self, given: list[tuple[Any, ...] | str], progress: _Progress) -> bool: ...
@@ -122,6 +153,14 @@ class Dataset:
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> dict[str, Any]: ...
     def column(self, field: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray: ...
+    def info(self) -> DatasetInfo: ...
+    def verify(
+        self,
+        *,
+        limit: int | None = None,
+        threads: int | None = None,
+        progress: Literal["auto"] | bool | Callable[[int, int | None], object] | None = "auto",
+    ) -> VerifyReport: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final

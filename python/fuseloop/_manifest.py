@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ def is_manifest(name: Any) -> bool:
     return isinstance(name, (str, os.PathLike)) and os.fspath(name).endswith(".json") and "://" not in os.fspath(name)
 
 
-def opened(name: str | os.PathLike[str]) -> Dataset:
-    """Opens a dataset by its name, which may be that of a manifest."""
+def opened(name: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Dataset]) -> Dataset:
+    """Opens a dataset by its name, which may be that of a manifest; or several, which become one."""
+    if not isinstance(name, (str, os.PathLike)):
+        from . import sources
+
+        return sources.concat(name)
     return open_manifest(name) if is_manifest(name) else Dataset.open(name)
 
 

@@ -11,7 +11,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from . import _fuseloop
 from ._fuseloop import Batch, Dataset
 from ._manifest import opened
 from ._op import Compose, Op, OpList
+from ._preview import Inspected, Sheet, inspected
 from .errors import ConfigError, FuseloopError, StateError
 
 if TYPE_CHECKING:
@@ -362,7 +363,8 @@ class Loader:
     bit for bit, whatever the number of workers.
 
     Args:
-        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``.
+        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``. Several
+            files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
@@ -370,7 +372,9 @@ class Loader:
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
         parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
-        masks: Fields whose images are masks: numbers of classes, not colours.
+        masks: Fields whose images are masks: numbers of classes, not colours. They have one channel.
+        read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
+            ``"rgb_alpha"`` or ``"index"`` (one channel: indices of a palette, or gray levels as stored).
         order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
             ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
             ``set_epoch`` if it is random.
@@ -411,7 +415,7 @@ class Loader:
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str] | Dataset,
+        dataset: str | os.PathLike[str] | Dataset | Sequence[str | os.PathLike[str] | Dataset],
         /,
         batch_size: int = 64,
         *,
@@ -421,6 +425,7 @@ class Loader:
         parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
+        read_mode: Mapping[str, Literal["rgb", "gray", "rgb_alpha", "index"]] | None = None,
         order: Any = "sequential",
         seed: int = 0,
         indices: Any = None,
@@ -469,6 +474,7 @@ class Loader:
             "indices": indices,
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
+            "read_mode": list((read_mode or {}).items()),
             "share_draws": list((share_draws or {}).items()),
             "views": [],
             "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
@@ -487,7 +493,7 @@ class Loader:
         self._build()
 
     def _begin(self, dataset: Any, arguments: dict[str, Any], pipeline: str | None) -> None:
-        if isinstance(dataset, (str, os.PathLike)):
+        if isinstance(dataset, (str, os.PathLike, list, tuple)):
             dataset = opened(dataset)
         if not isinstance(dataset, Dataset):
             raise ConfigError(
@@ -683,6 +689,34 @@ class Loader:
         """Returns any samples as one batch: the rows that they have in this epoch."""
         epoch = _whole("epoch", epoch)
         return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
+
+    def preview(
+        self, n: int = 8, *, epochs: int = 1, epoch: int = 0, each_op: bool = False, field: str | None = None
+    ) -> Sheet:
+        """Draws what the ops make of some samples, with what was drawn under each picture. A notebook shows the sheet.
+
+        Args:
+            n: The number of samples, spread over those of the loader.
+            epochs: The number of epochs of each sample, one picture each.
+            epoch: The first epoch.
+            each_op: Shows the picture after every op instead, in one epoch.
+            field: The output with the pictures; by default the first one.
+        """
+        n, epochs, epoch = _whole("n", n, 1), _whole("epochs", epochs, 1), _whole("epoch", epoch)
+        # More epochs than a sheet has room for are refused there.
+        lists = [self._lists_of(number) for number in range(epoch, epoch + min(epochs, 2000))]
+        return Sheet(_fuseloop.preview(self._core(), n, epoch, epochs, each_op, field, lists))
+
+    def inspect(self, sample: int, epoch: int = 0, *, field: str | None = None) -> Inspected:
+        """Tells what is drawn for a sample in an epoch: the words of ``fuseloop replay``, and the stored image.
+
+        Args:
+            sample: The number of the sample in the dataset.
+            epoch: The epoch.
+            field: The output; by default the first one with images.
+        """
+        sample, epoch = _whole("sample", sample), _whole("epoch", epoch)
+        return inspected(self._core(), sample, epoch, field, self._lists_of(epoch))
 
     def explain(self) -> Plan:
         """Describes how the pipelines were planned and compiled."""

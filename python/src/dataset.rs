@@ -23,8 +23,8 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "fuseloop", weakref, subclass)]
 pub(crate) struct Dataset {
     pub(crate) dataset: DetachedDrop<source::Dataset>,
-    name: String,
-    fields: Vec<FieldSpec>,
+    pub(crate) name: String,
+    pub(crate) fields: Vec<FieldSpec>,
     /// The name that it was opened by, if there are no options.
     opened: Option<String>,
     /// The function and the arguments that make it anew, if it was made by options.
@@ -42,7 +42,7 @@ impl Dataset {
         Self { dataset, name, fields, opened: None, recipe: None }
     }
 
-    fn source(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
+    pub(crate) fn source(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
         self.dataset.source().ok_or_else(|| {
             let text =
                 format!("{}: a stream has no samples by number: iterate over a loader", self.name);
@@ -186,6 +186,27 @@ impl Dataset {
         if is_float { words.call_method1("view", ("float64",)) } else { Ok(words) }
     }
 
+    /// Tells what the dataset holds, from its tables alone: the fields, the classes, and of a ``.beton`` file the sizes
+    /// of images and the ranges of numbers. Its text is readable.
+    fn info<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("fuseloop._checks")?.call_method1("info", (slf,))
+    }
+
+    /// Reads every value, decodes every image to its last row, and reports what is damaged.
+    ///
+    /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``progress`` is
+    /// that of ``fuseloop.write``. Ctrl-C ends the check.
+    #[pyo3(
+        signature = (**options),
+        text_signature = "($self, *, limit=None, threads=None, progress='auto')"
+    )]
+    fn verify<'py>(
+        slf: &Bound<'py, Self>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("fuseloop._checks")?.call_method("verify", (slf,), options)
+    }
+
     /// A dataset is pickled as the name that it was opened by.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
@@ -227,7 +248,7 @@ pub(crate) fn class_names<'py>(
 }
 
 /// Describes the kind of a field.
-fn kind(kind: &FieldKind) -> String {
+pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Float => "float".to_owned(),
         FieldKind::Int => "int".to_owned(),

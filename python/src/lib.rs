@@ -10,11 +10,13 @@
 
 mod batch;
 mod call;
+mod check;
 mod dataset;
 mod epoch;
 mod errors;
 mod lambda;
 mod loader;
+mod preview;
 mod registry;
 mod rows;
 mod settings;
@@ -32,6 +34,8 @@ mod _fuseloop {
     #[pymodule_export]
     use super::call::end_functions;
     #[pymodule_export]
+    use super::check::{dataset_info, verify};
+    #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::epoch::Epoch;
@@ -39,6 +43,8 @@ mod _fuseloop {
     use super::lambda::Function;
     #[pymodule_export]
     use super::loader::Loader;
+    #[pymodule_export]
+    use super::preview::{Sheet, inspect, preview};
     #[pymodule_export]
     use super::registry::{_panic, check_op, registry};
     #[pymodule_export]

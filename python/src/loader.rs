@@ -23,12 +23,12 @@ type Quarantine = (Vec<(u64, u32, String)>, u64, bool);
 pub(crate) struct Loader {
     /// `None` when it was closed.
     loader: Mutex<Option<Arc<fuseloop::Loader>>>,
-    lists: EpochLists,
+    pub(crate) lists: EpochLists,
     owner: Owner,
 }
 
 impl Loader {
-    fn get(&self, py: Python<'_>) -> PyResult<Arc<fuseloop::Loader>> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<fuseloop::Loader>> {
         if self.owner.is_forked() {
             return Err(errors::forked(py, "loader"));
         }

@@ -8,13 +8,13 @@ use fuseloop::ops::{DType, NumberRule, Ops};
 use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{BoxError, ProcessCache};
-use fuseloop::{LoaderBuilder, SampleId};
+use fuseloop::{ImageReadMode, LoaderBuilder, SampleId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The lists by epoch: what Python's functions returned for the epoch that is being started.
@@ -22,16 +22,45 @@ use std::time::Duration;
 /// The functions are called before the library is, on the caller's thread: their exceptions come out as they
 /// are, and no lock is held while they run.
 #[derive(Clone, Default)]
-pub(crate) struct EpochLists(Arc<Mutex<HashMap<String, Ops>>>);
+pub(crate) struct EpochLists(Arc<Mutex<Lists>>);
+
+#[derive(Default)]
+struct Lists {
+    /// By output.
+    next: HashMap<String, Ops>,
+    /// By epoch and output, while a call takes several epochs.
+    ahead: HashMap<(u32, String), Ops>,
+}
 
 impl EpochLists {
     /// Sets the lists of the epoch that is started next.
     pub(crate) fn set(&self, lists: &Bound<'_, PyDict>) -> PyResult<()> {
         for (output, list) in lists.iter() {
             let (output, ops) = (output.extract::<String>()?, values::ops(&list)?);
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(output, ops);
+            self.lock().next.insert(output, ops);
         }
         Ok(())
+    }
+
+    /// Sets the lists of each epoch from `first` on, for a call that takes all of them, until the guard is
+    /// dropped.
+    pub(crate) fn set_ahead(
+        &self,
+        first: u32,
+        epochs: &[Bound<'_, PyDict>],
+    ) -> PyResult<AheadGuard> {
+        let guard = AheadGuard(self.clone());
+        for (epoch, lists) in (first..=u32::MAX).zip(epochs) {
+            for (output, list) in lists.iter() {
+                let (output, ops) = (output.extract::<String>()?, values::ops(&list)?);
+                self.lock().ahead.insert((epoch, output), ops);
+            }
+        }
+        Ok(guard)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the pipeline of an output: the list given, or that of the epoch where it is None.
@@ -40,10 +69,23 @@ impl EpochLists {
             return Ok(values::ops(list)?.into());
         }
         let (lists, output) = (self.clone(), output.to_owned());
-        Ok(Pipeline::by_epoch(move |_| -> Result<Ops, BoxError> {
-            let lists = lists.0.lock().unwrap_or_else(PoisonError::into_inner);
-            lists.get(&output).cloned().ok_or_else(|| format!("no list for output {output}").into())
+        Ok(Pipeline::by_epoch(move |epoch: Epoch| -> Result<Ops, BoxError> {
+            let lists = lists.lock();
+            let ahead = lists.ahead.get(&(epoch.index(), output.clone()));
+            ahead
+                .or(lists.next.get(&output))
+                .cloned()
+                .ok_or_else(|| format!("no list for output {output}").into())
         }))
+    }
+}
+
+/// Removes the lists that were set ahead.
+pub(crate) struct AheadGuard(EpochLists);
+
+impl Drop for AheadGuard {
+    fn drop(&mut self) {
+        self.0.lock().ahead.clear();
     }
 }
 
@@ -131,6 +173,14 @@ pub(crate) fn word<T: Copy>(
     })
 }
 
+/// The words for what images are read as.
+const READ_MODES: [(&str, ImageReadMode); 4] = [
+    ("rgb", ImageReadMode::Rgb),
+    ("gray", ImageReadMode::Gray),
+    ("rgb_alpha", ImageReadMode::RgbAlpha),
+    ("index", ImageReadMode::Index),
+];
+
 /// Applies the settings to a builder.
 pub(crate) fn apply(
     mut builder: LoaderBuilder,
@@ -196,6 +246,9 @@ pub(crate) fn apply(
     }
     for name in get::<Vec<String>>(settings, "without")?.unwrap_or_default() {
         builder = builder.without(&name);
+    }
+    for (field, mode) in get::<Vec<(String, String)>>(settings, "read_mode")?.unwrap_or_default() {
+        builder = builder.read_mode(&field, word(py, "read_mode", &mode, &READ_MODES)?);
     }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
         builder = builder.mask(&name);

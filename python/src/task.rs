@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Task<T> {
     outcome: Receiver<Result<Result<T, fuseloop::Error>, String>>,
     cancel: CancelFlag,
+    patience: Duration,
 }
 
 impl<T: Send + 'static> Task<T> {
@@ -33,7 +34,13 @@ impl<T: Send + 'static> Task<T> {
             let _ = sender.send(caught(work));
         };
         thread::Builder::new().name("fuseloop-call".to_owned()).spawn(work)?;
-        Ok(Self { outcome, cancel })
+        Ok(Self { outcome, cancel, patience: PATIENCE })
+    }
+
+    /// Leaves the call behind when it is cancelled: it changes nothing, and ends by itself after its sample.
+    pub(crate) fn left_behind(mut self) -> Self {
+        self.patience = STEP;
+        self
     }
 
     /// Waits for the result. Between steps, signals are handled and `each_step` is called: an exception of either
@@ -64,9 +71,9 @@ impl<T: Send + 'static> Task<T> {
     /// Cancels the call and waits for its end.
     pub(crate) fn abort(mut self, py: Python<'_>) {
         self.cancel.cancel();
-        let outcome = &mut self.outcome;
+        let (outcome, patience) = (&mut self.outcome, self.patience);
         // Its error is that it was cancelled.
-        let _ = py.detach(move || outcome.recv_timeout(PATIENCE));
+        let _ = py.detach(move || outcome.recv_timeout(patience));
     }
 }
 

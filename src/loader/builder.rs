@@ -215,7 +215,8 @@ impl LoaderBuilder {
 
     /// Reads whole pages of the file ahead of use, by separate threads, and caches them up to a budget:
     /// for a file that does not fit in memory, or storage with high latency. Combine with
-    /// [`Order::QuasiRandom`], which needs few pages at a time.
+    /// [`Order::QuasiRandom`], which needs few pages at a time. Of several files with one name, only all joined to
+    /// one have such pages.
     #[must_use]
     pub fn process_cache(mut self, options: ProcessCache) -> Self {
         self.process_cache = Some(options);
@@ -451,7 +452,7 @@ impl LoaderBuilder {
     ///
     /// A mask has one channel, as [`ImageReadMode::Index`] reads it: the numbers of a PNG with a palette, the
     /// levels of a gray PNG as they are stored, or raw pixels whose three channels are equal, as
-    /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel.
+    /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel: `[batch, H, W]`.
     #[must_use]
     pub fn mask(mut self, field: &str) -> Self {
         self.wanted.masks.push(field.to_owned());

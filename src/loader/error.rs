@@ -56,6 +56,20 @@ pub enum LoadCause {
         /// The names of all outputs.
         known: String,
     },
+    /// An image output was asked for, and this one has other values.
+    #[error("output {} has no images; available: {known}", Escaped(name))]
+    NotAnImage {
+        /// The name given.
+        name: String,
+        /// The names of the outputs with images.
+        known: String,
+    },
+    /// An image output was asked for, and there is none.
+    #[error("no output has images; the outputs are {known}")]
+    NoImageOutput {
+        /// The names of all outputs.
+        known: String,
+    },
     /// Two outputs have the same name.
     #[error("output {}: a field or another output has this name", Escaped(name))]
     NameTaken {
@@ -360,6 +374,14 @@ pub enum LoadCause {
         /// The field and the reason.
         error: Box<LoadSampleError>,
     },
+    /// A sample that was asked for by its number can't be loaded.
+    #[error("sample {sample}: {error}")]
+    Sample {
+        /// The sample.
+        sample: SampleId,
+        /// The reason.
+        error: Box<LoadSampleError>,
+    },
     /// The order could not be prepared.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -367,7 +389,10 @@ pub enum LoadCause {
     #[error(transparent)]
     Cursor(#[from] CursorError),
     /// A process cache was set for a source without pages.
-    #[error("{}: only a .beton file has pages for a process cache", Escaped(dataset))]
+    #[error(
+        "{}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`",
+        Escaped(dataset)
+    )]
     NoPages {
         /// The dataset.
         dataset: String,
@@ -478,6 +503,12 @@ impl LoadCause {
         }
     }
 
+    /// Returns the error of a sample that was asked for by its number.
+    #[must_use]
+    pub fn sample(sample: u64, error: LoadSampleError) -> Self {
+        Self::Sample { sample: SampleId(sample), error: Box::new(error) }
+    }
+
     /// Returns true if a device is not available or can't run the lists: a CPU could.
     pub(super) fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::OnDevice { .. })
@@ -524,6 +555,11 @@ impl fmt::Display for LoadSampleError {
 }
 
 impl LoadSampleError {
+    /// Returns true if the sample lies beyond the end of its stream.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self.cause, SampleCause::Halt(StreamEnd::End { .. }))
+    }
+
     /// Creates the error of a field of a sample; the name is that of the field or of its output.
     pub(super) fn of(
         source: &dyn Source,
@@ -652,13 +688,17 @@ impl Cause for LoadCause {
             Self::Device(error) => error.details(),
             Self::Threads(error) => error.details(),
             Self::Run(error) => run_details(error),
-            Self::Filter { sample, error } => error.details().sample(*sample),
+            Self::Filter { sample, error } | Self::Sample { sample, error } => {
+                error.details().sample(*sample)
+            }
             Self::Cursor(_) => Details::of(ErrorKind::Cursor),
             Self::Cache(CacheError { folder, error }) => Details::of_io(error.kind()).path(folder),
             Self::NoSuchField { name, .. }
             | Self::OneField { first: name, .. }
             | Self::NoSuchOutput { name, .. }
+            | Self::NotAnImage { name, .. }
             | Self::NameTaken { name } => field.field(name),
+            Self::NoImageOutput { .. } => field,
             Self::Recompile { output } | Self::Collate { output, .. } => parameter.field(output),
             Self::ByEpoch { output, error, .. } if error.is::<ParamError>() => {
                 parameter.field(output)

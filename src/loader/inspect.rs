@@ -4,15 +4,17 @@
 //! be reproduced, bit for bit, without the samples before it.
 
 use super::Loader;
-use super::error::{LoadSampleError, SampleCause};
+use super::error::{LoadCause, LoadSampleError, SampleCause};
+use super::outputs::listed;
 use super::stage::LoaderStage;
 use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
-use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
+use crate::jit::{DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate};
+use crate::order::Subset;
 use crate::plan::Draws;
-use crate::sample::{Epoch, SampleId};
-use crate::source::{Buffer, Source, Upcoming};
+use crate::sample::{Epoch, SampleId, UNKNOWN};
+use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
@@ -46,8 +48,10 @@ pub struct Inspector {
 }
 
 /// One inspected sample.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Inspected {
+    /// The sample.
+    pub sample: SampleId,
     /// The draws of the sample.
     pub draws: Draws,
     /// The window of the image that is decoded for these draws.
@@ -58,6 +62,8 @@ pub struct Inspected {
     pub channels: usize,
     /// The sample's row of the batch.
     pub row: Vec<u8>,
+    /// The compiled plan that the sample runs.
+    pub kernel: Arc<Kernel>,
 }
 
 impl Inspected {
@@ -134,6 +140,50 @@ impl Loader {
     }
 }
 
+/// The image outputs of a loader, and what is shown beside a sample.
+impl Loader {
+    /// Returns the name of the image output that is asked for, or of the first one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such output, or it has no images.
+    pub(crate) fn image_output(&self, asked: Option<&str>) -> Result<String, LoadCause> {
+        let stage = Arc::clone(&self.compiled().stage);
+        let Some(name) = asked else {
+            let known = || listed(stage.names());
+            let first = stage.images().next().map(str::to_owned);
+            return first.ok_or_else(|| LoadCause::NoImageOutput { known: known() });
+        };
+        if stage.image(name).is_some() {
+            return Ok(name.to_owned());
+        }
+        let (name, known) = (name.to_owned(), listed(stage.images()));
+        Err(match stage.names().any(|other| *other == *name) {
+            true => LoadCause::NotAnImage { name, known },
+            false => LoadCause::NoSuchOutput { name, known },
+        })
+    }
+
+    /// Returns the samples that an epoch chooses from; `None` for a stream of unknown length.
+    pub(crate) fn chosen(&self) -> Option<&Subset> {
+        Some(self.order.subset()).filter(|chosen| chosen.len() != UNKNOWN)
+    }
+
+    /// Returns the numbers stored with a sample, such as `label 3`.
+    pub(crate) fn labels(&self, sample: u64) -> Vec<String> {
+        let source = &self.source;
+        let label = |(index, _)| {
+            let name = Escaped(source.field_name(index));
+            match source.value(SampleId(sample), index, &mut Buffer::default()).ok()? {
+                Value::Int(label) => Some(format!("{name} {label}")),
+                Value::Float(number) => Some(format!("{name} {number}")),
+                _ => None,
+            }
+        };
+        source.fields().iter().enumerate().filter_map(label).collect()
+    }
+}
+
 impl Inspector {
     /// Returns the compiled plan; if components of the dataset have their own, the output's own plan.
     #[must_use]
@@ -148,6 +198,30 @@ impl Inspector {
     /// If there is no such sample, or the sample is damaged.
     pub fn sample(&mut self, sample: u64) -> Result<Inspected, LoadSampleError> {
         self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
+    }
+
+    /// Returns the image of an inspected sample after each op.
+    ///
+    /// # Errors
+    ///
+    /// If an op returns an error, or the system has no memory for the images.
+    pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, LoadSampleError> {
+        let plan = inspected.kernel.plan();
+        let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws);
+        steps.map_err(|error| self.error(inspected.sample.0, error.into()))
+    }
+
+    /// Returns true if the row of an inspected sample is the one that its ops give, evaluated one by one.
+    ///
+    /// # Errors
+    ///
+    /// See [`steps`](Self::steps).
+    pub fn agrees(&self, inspected: &Inspected) -> Result<bool, LoadSampleError> {
+        let plan = inspected.kernel.plan();
+        match try_evaluate(plan, &inspected.picture(), &inspected.draws) {
+            Ok(row) => Ok(row == inspected.row),
+            Err(error) => Err(self.error(inspected.sample.0, error.into())),
+        }
     }
 
     /// Runs a sample `rounds` times and returns the median of each phase; the sample is only read once.
@@ -208,7 +282,7 @@ impl Inspector {
             memory::with_capacity(whole.view.channels() * size.pixels() as usize, "an image")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
         let channels = whole.view.channels();
-        Ok(Inspected { draws, wanted, pixels, channels, row })
+        Ok(Inspected { sample, draws, wanted, pixels, channels, row, kernel })
     }
 
     fn phases(

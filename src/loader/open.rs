@@ -4,7 +4,7 @@ use super::Loader;
 use super::builder::LoaderBuilder;
 use crate::decode::DecodeOptions;
 use crate::error::Error;
-use crate::source::{Beton, Dataset, OpenOptions, Source, Stream};
+use crate::source::{Dataset, Source, Stream, open_in_memory};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ impl Loader {
     /// # use fuseloop::{Error, Loader};
     /// Loader::open("train.beton")?;
     /// Loader::open("imagenet/train")?; // a folder a class
+    /// Loader::open("train-{000..015}.beton")?; // several files, one after another
     /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
     /// Loader::open("train-*.tfrecord")?;
     /// # Ok::<(), Error>(())
@@ -38,7 +39,7 @@ impl Loader {
         LoaderBuilder::of_dataset(dataset)
     }
 
-    /// Opens a `.beton` file and reads all of it into memory. This is fastest for small samples, where
+    /// Opens a `.beton` file, or several by one name, and reads all of it into memory. This is fastest for small samples, where
     /// the system call that reads a sample costs as much as processing it. It takes as many bytes as the
     /// file has.
     ///
@@ -46,9 +47,11 @@ impl Loader {
     ///
     /// See [`open`](Self::open); also if there is not enough memory.
     pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, Error> {
-        let beton = Beton::open_file(path.as_ref(), &OpenOptions::default());
-        let beton = beton.and_then(Beton::into_memory)?;
-        Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
+        let opened = open_in_memory(path.as_ref())?;
+        Ok(match opened.source() {
+            Some(source) => LoaderBuilder::of(source, DecodeOptions::default()),
+            None => LoaderBuilder::of_dataset(opened),
+        })
     }
 
     /// Returns the builder of a loader for a source of your own.

@@ -344,7 +344,8 @@ pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadCause {
     LoadCause::NoSuchField { name: name.to_owned(), known }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+/// Returns names separated by commas.
+pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| Escaped(name).to_string()).collect::<Vec<_>>().join(", ")
 }
 

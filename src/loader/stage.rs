@@ -236,6 +236,18 @@ impl LoaderStage {
         self.outputs[k].read_mode
     }
 
+    /// Returns the names of the outputs that are images.
+    pub(super) fn images(&self) -> impl Iterator<Item = &str> {
+        let images =
+            self.outputs.iter().filter(|output| matches!(output.work, FieldPlan::Image(_)));
+        images.map(|output| &*output.name)
+    }
+
+    /// Returns the names of all outputs.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter().map(|output| &*output.name)
+    }
+
     /// Returns the kernel of output `k`, an image, for the samples of a component.
     pub(super) fn kernel_of(&self, k: usize, component: usize) -> Option<Arc<Kernel>> {
         match self.outputs[k].work_of(component) {

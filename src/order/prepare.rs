@@ -175,6 +175,11 @@ impl PreparedOrder {
         Ok(EpochOrder::new(Global { subset, len, rows, copies, repeats }, ranks.copied()))
     }
 
+    /// Returns the samples that the order chooses from.
+    pub(crate) fn subset(&self) -> &Subset {
+        &self.subset
+    }
+
     /// Returns the number of samples of an epoch, or of this rank's share.
     #[must_use]
     pub fn len(&self, ranks: Option<&Ranks>) -> u64 {

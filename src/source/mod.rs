@@ -77,6 +77,7 @@ pub use image_stats::ImageStats;
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
 pub use open::Dataset;
+pub(crate) use open::open_in_memory;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};

@@ -10,7 +10,8 @@
 //! | `.tar.gz`, `.tgz`, `.tar.zst`                    | a [`TarStream`], in sequence        |
 //! | `.tfrecord(s)`, `.tfrec`, `train-00000-of-01024` | [`TfRecords`], in any order         |
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
-//! | anything else                                    | a [`Beton`]                         |
+//! | `.beton`, and anything else                      | a [`Beton`]                         |
+//! | several `.beton`, by braces, `::` and `*`        | their [`Concat`], in any order      |
 //!
 //! Tables, tar files and TFRecord files need the features `tables`, `tar` and `tfrecord`; without them, the
 //! error names the feature.
@@ -19,8 +20,10 @@
 
 use super::beton::{OpenError, SourceCause};
 use super::fixed_length::{self, FixedLength};
+use super::shards::{Shard, Shards};
 use super::{
-    Beton, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream, remote,
+    Beton, Concat, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream,
+    remote,
 };
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::{Escaped, feature::NeedsFeature};
@@ -29,6 +32,7 @@ use super::{Tar, TarOptions, TarStream};
 #[cfg(feature = "tfrecord")]
 use super::{TfOptions, TfRecordStream, TfRecords};
 use crate::error::{Error, ErrorKind};
+use crate::parallel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,9 +83,23 @@ impl Dataset {
         }
     }
 
+    /// Joins files one after another.
+    fn of_betons(files: Vec<Beton>) -> Result<Self, Error> {
+        Ok(match <[Beton; 1]>::try_from(files) {
+            Ok([one]) => Self::Beton(Arc::new(one)),
+            Err(files) => {
+                let parts = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Source>);
+                Self::Source(Arc::new(Concat::new(parts)?))
+            }
+        })
+    }
+
     fn of_format(format: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, Error> {
         Ok(match format {
-            FileFormat::Beton => Self::Beton(Arc::new(beton(path)?)),
+            FileFormat::Beton => match several(path) {
+                None => Self::Beton(Arc::new(beton(path)?)),
+                Some(names) => Self::of_betons(betons(names)?)?,
+            },
             FileFormat::Folder => {
                 let options = options.clone().listing_or(saved_listing(path));
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
@@ -167,6 +185,44 @@ fn beton(path: &Path) -> Result<Beton, Error> {
     Ok(opened.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })?)
 }
 
+/// Returns the text of a name that stands for several files; `None` if it is the name of one file.
+fn several(path: &Path) -> Option<&str> {
+    let text = path.to_str().filter(|_| !path.exists())?;
+    let is_address = text.contains("://");
+    let signs: &[char] = if is_address { &['{'] } else { &['{', '*', '?', '['] };
+    // The colons of an IPv6 address stand in brackets.
+    let is_list = text.contains("::") && !(is_address && text.contains('['));
+    (is_list || text.contains(signs)).then_some(text)
+}
+
+/// Opens all `.beton` files that a text names, several at a time. Of many files, a few are open at a time.
+fn betons(names: &str) -> Result<Vec<Beton>, Error> {
+    let shards = Shards::open(names)?;
+    let options = OpenOptions::default();
+    let open = |shard: &Shard| Beton::of_shard(shard, &options);
+    let opened = parallel::map(shards.all(), open)?;
+    let named = |error: SourceError| {
+        let path = error.path.clone();
+        Error::from(unknown(&path, error))
+    };
+    opened.into_iter().map(|file| file.map_err(named)).collect()
+}
+
+/// Opens the `.beton` files of a name, and reads all of them into memory.
+///
+/// # Errors
+///
+/// If a file can't be opened, the files have other fields, or there is not enough memory.
+pub(crate) fn open_in_memory(path: &Path) -> Result<Dataset, Error> {
+    let files = match several(path) {
+        None => vec![Beton::open_file(path, &OpenOptions::default())?],
+        Some(names) => betons(names)?,
+    };
+    let files: Result<Vec<Beton>, SourceError> =
+        files.into_iter().map(Beton::into_memory).collect();
+    Dataset::of_betons(files?)
+}
+
 /// Says of a file that is no `.beton` file, and not called one, that its extension tells no other format.
 fn unknown(path: &Path, error: SourceError) -> SourceError {
     match error {
@@ -242,6 +298,8 @@ mod tests {
             ("labels.tsv", FileFormat::Folder),
             ("photos/**/*.JPEG", FileFormat::Folder),
             ("https://host/a.beton?version=x.tar", FileFormat::Beton),
+            ("train-{000..015}.beton", FileFormat::Beton),
+            ("a.beton::b.beton", FileFormat::Beton),
             ("train", FileFormat::Beton),
         ];
         for (name, kind) in kinds {

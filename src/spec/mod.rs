@@ -36,6 +36,7 @@
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
+//! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
@@ -47,14 +48,15 @@ pub(crate) mod error;
 mod read;
 pub(crate) mod schedule;
 
+use crate::decode::ImageReadMode;
 use crate::error::Error;
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
-    build_ops, optional,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecData, SpecEntry, SpecError, SpecTable,
+    SpecValue, build_ops, optional, required,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,6 +132,8 @@ pub struct Settings {
     pub without: Vec<String>,
     /// The image fields that hold masks.
     pub masks: Vec<String>,
+    /// What the images of a field are read as.
+    pub read_mode: Vec<(String, ImageReadMode)>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
@@ -186,9 +190,35 @@ const TOP: &[ParamInfo] = &[
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
+    optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
+
+/// The words for what images are read as.
+const READ_MODES: [(&str, ImageReadMode); 4] = [
+    ("rgb", ImageReadMode::Rgb),
+    ("gray", ImageReadMode::Gray),
+    ("rgb_alpha", ImageReadMode::RgbAlpha),
+    ("index", ImageReadMode::Index),
+];
+
+const READ_MODE: &[ParamInfo] = &[required(
+    "mode",
+    ParamKind::Word(&["rgb", "gray", "rgb_alpha", "index"]),
+    ParamValue::Word("rgb"),
+    "what the images are read as",
+)];
+
+/// Returns what the fields of a `[read_mode]` table are read as.
+fn read_modes(SpecTable(entries): SpecTable) -> Result<Vec<(String, ImageReadMode)>, SpecError> {
+    let read = |SpecEntry { name, at, value }: SpecEntry| {
+        let mode = SpecTable(vec![SpecEntry { name: "mode".to_owned(), at, value }]);
+        let choice = |args: &OpArgs<'_>| args.choice("mode", &READ_MODES);
+        Ok((name, OpArgs::with("read_mode", READ_MODE, &mode, at, choice)?))
+    };
+    entries.into_iter().map(read).collect()
+}
 
 impl Settings {
     fn of(args: &OpArgs<'_>) -> Result<Self, SpecError> {
@@ -211,6 +241,7 @@ impl Settings {
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
             masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
+            read_mode: read_modes(args.if_given("read_mode", OpArgs::table)?.unwrap_or_default())?,
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
@@ -323,6 +354,9 @@ impl Spec {
         }
         for field in &settings.masks {
             builder = builder.mask(field);
+        }
+        for (field, mode) in &settings.read_mode {
+            builder = builder.read_mode(field, *mode);
         }
         if !settings.classes.is_empty() {
             builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());

@@ -11,13 +11,14 @@
 //! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
 //! them may fail as well, and the error of the first sample in order is the one reported.
 
-use super::CancelFlag;
+use super::cancel;
 use super::cut::{RecutResult, StoredImage};
 use super::file::{BetonBuilder, FileSizes};
 use super::pixels::PixelReader;
 use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
 use super::{OnUnreadable, WriteCause};
+use crate::cancel::CancelFlag;
 use crate::panicked::message;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
@@ -219,7 +220,7 @@ impl EncodeEngine<'_> {
     ) -> TaskResult<EncodeOutcome> {
         let (sample, mut path) = (SampleId(number), None);
         let encode = || {
-            self.cancel.check()?;
+            cancel::check(self.cancel)?;
             let row = row(sample, job)?;
             path = first_path(&row).map(ToOwned::to_owned);
             self.encoding.sample(sample, row, pixels)

@@ -58,7 +58,6 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use crate::cancel::CancelFlag;
 pub use beton::recut_beton;
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
@@ -72,6 +71,8 @@ pub use report::{
 };
 pub use value::FieldValue;
 
+#[doc(no_inline)]
+pub use crate::cancel::CancelFlag;
 pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::error::{BoxError, Error};

@@ -1,9 +1,9 @@
 //! The options of a write.
 
-use super::CancelFlag;
 use super::WriteCause;
 use super::mode::ImageOptions;
 use super::progress::ProgressFn;
+use crate::cancel::CancelFlag;
 use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, Links};

@@ -19,6 +19,10 @@ mod no_code;
 mod order;
 mod order_chance;
 #[cfg(feature = "write")]
+mod preview;
+#[cfg(feature = "write")]
+mod read_modes;
+#[cfg(feature = "write")]
 mod rows;
 #[cfg(feature = "write")]
 mod runtime;

@@ -2,7 +2,6 @@
 //! and contradictions between a file's tables.
 
 use crate::common::dataset::{self, damage, varied};
-use fuseloop::SampleId;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::verify::layout;
@@ -12,6 +11,7 @@ use fuseloop::source::{
 };
 use fuseloop::verify::{DamageKind, VerifyOptions, VerifyReport, verify};
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
+use fuseloop::{CancelFlag, ErrorKind, SampleId};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
@@ -229,6 +229,27 @@ fn a_limit_checks_the_first_samples() {
     let report = verify(&open(&path), &options, &|_| {}).unwrap();
     assert_eq!((report.samples, report.pictures), (70, 70));
     assert!(report.good().eq((0..70).map(SampleId)));
+}
+
+#[test]
+fn a_cancelled_check_is_an_error() {
+    let (_dir, path) = dataset::write(SAMPLES, WriteMode::Raw, varied);
+    for jobs in [1, 3] {
+        let (cancel, jobs) = (CancelFlag::new(), NonZeroUsize::new(jobs));
+        let options = VerifyOptions { jobs, cancel: cancel.clone(), ..VerifyOptions::default() };
+        let checked = AtomicU64::new(0);
+        let progress = |samples| {
+            checked.fetch_add(samples, Ordering::Relaxed);
+            cancel.cancel();
+        };
+        let error = verify(&open(&path), &options, &progress).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Cancelled, "the check was cancelled".into())
+        );
+        let checked = checked.into_inner();
+        assert!(checked > 0 && (jobs != NonZeroUsize::new(1) || checked == 64), "{checked}");
+    }
 }
 
 /// Two samples that share one image are a note; two records that overlap are damage.

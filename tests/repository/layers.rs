@@ -7,8 +7,9 @@
 //!                          ├ recut: sample, source, decode; write uses it
 //!                          ├ write: sample, cancel, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
-//!                                                                          └ spec: sample, order, loader
-//!                                                    └ check_ops: plan, jit; only lib uses it
+//!                                                                 ├ spec: sample, order, loader
+//!                                                                 └ preview: plan, jit, loader; only lib uses it
+//!                                           └ check_ops: plan, jit; only lib uses it
 //! ```
 //!
 //! `sample`, `panicked`, `threads` and `run` are modules of the engine, which the library uses by their own
@@ -32,14 +33,18 @@ const LAYERS: [&str; 15] = [
 ];
 
 /// Modules beside the layers, and the modules that each may use.
-const BESIDE: [(&str, &[&str]); 6] = [
+const BESIDE: [(&str, &[&str]); 7] = [
+    ("preview", &["sample", "error", "cancel", "plan", "jit", "loader"]),
     ("check_ops", &["sample", "error", "plan", "jit"]),
     ("recut", &["sample", "panicked", "error", "source", "decode"]),
     (
         "write",
         &["sample", "panicked", "threads", "error", "cancel", "source", "decode", "order", "recut"],
     ),
-    ("verify", &["sample", "panicked", "threads", "error", "parallel", "source", "decode"]),
+    (
+        "verify",
+        &["sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode"],
+    ),
     ("workload", &["sample"]),
     ("spec", &["sample", "error", "order", "loader"]),
 ];

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod beton_golden;
+#[cfg(feature = "write")]
+mod beton_shards;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "write")]

@@ -7,8 +7,8 @@
 mod pictures;
 mod sheet;
 
-use super::canvas::PictureFormat;
 use super::measure::{self, Measured};
+use super::picture::PictureFormat;
 use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::source::on_images;

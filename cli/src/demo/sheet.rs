@@ -8,8 +8,9 @@
 //! Every image is in the middle of a square cell: an original is scaled to fit, an augmented one is
 //! shown pixel for pixel, so that progressive resizing can be seen.
 
-use super::super::canvas::Canvas;
+use super::super::picture;
 use super::super::problem::Problem;
+use fuseloop::internals::preview::Canvas;
 use fuseloop::ops::Size;
 use fuseloop::ops::internals::ImageView;
 use std::path::Path;
@@ -54,6 +55,6 @@ impl Sheet {
 
     /// Saves the sheet as a PNG; an existing file is replaced.
     pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
-        self.canvas.save(path)
+        picture::save(path, self.canvas.rgb(), self.canvas.size())
     }
 }

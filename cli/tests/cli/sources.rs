@@ -319,6 +319,14 @@ fn betons_are_put_together_split_and_cut_down() {
     };
     let both = Concat::new([source(first), source(second)]).unwrap();
     assert!(epoch(Loader::from_source(both), Order::Random, 2) == want);
+    // The parts have one name, for the library and for every command.
+    let name = "all-{000..001}.beton";
+    assert!(epoch(opened(dir, name), Order::Random, 2) == want);
+    for command in [&["info"][..], &["verify"], &["explain"], &["preview", "-n", "2"]] {
+        stdout_of(dir, &[command, &[name]].concat());
+    }
+    stdout_of(dir, &["convert", name, "converted.beton"]);
+    assert!(epoch(opened(dir, "converted.beton"), Order::Random, 2) == want);
     stdout_of(dir, &["subset", "all.beton", "few.beton", "--every", "10"]);
     let (few, all) = (source("few.beton"), source("all.beton"));
     assert_eq!(few.len(), 3);

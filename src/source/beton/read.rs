@@ -14,9 +14,10 @@ use super::{
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
+use crate::source::shards::Shard;
 use crate::source::{
     BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, OwnedValue, ReadCause, Record, SampleLocation, Source, Value, classes,
+    ImageStats, Location, OwnedValue, ReadCause, Record, SampleLocation, Source, Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -142,6 +143,34 @@ impl Beton {
             .and_then(|bytes| Self::new(bytes, options))
             .map(|beton| Self { path: Some(path.to_owned()), ..beton })
             .map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })
+    }
+
+    /// Opens one of several files of a dataset.
+    pub(in crate::source) fn of_shard(
+        shard: &Shard,
+        options: &OpenOptions,
+    ) -> Result<Self, SourceError> {
+        let path = match &shard.location {
+            Location::Path(path) => path.clone(),
+            // Without a query, which may hold a signature.
+            Location::Url(_) => shard.location.to_string().into(),
+        };
+        let opened = match shard.bytes.reader() {
+            Some(reader) => FileBytes::from_reader(Arc::clone(reader)).map_err(OpenError::from),
+            None => shard
+                .bytes
+                .copy(0, shard.bytes.len())
+                .map_err(OpenError::from)
+                .map(|bytes| FileBytes::InMemory(bytes.into())),
+        };
+        let opened = opened.and_then(|bytes| Self::new(bytes, options));
+        match opened {
+            Ok(beton) => {
+                let is_local = matches!(shard.location, Location::Path(_));
+                Ok(Self { path: is_local.then_some(path), ..beton })
+            }
+            Err(error) => Err(SourceError { path, kind: error.into() }),
+        }
     }
 
     /// Opens a file that is held in memory.

@@ -20,6 +20,7 @@ use super::{ConvertCause, ConvertReport, DatasetConversion, ImageFiles, Journal,
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
+use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::report::CountedList;
 use crate::write::staging::StagingDir;
@@ -99,7 +100,7 @@ impl DatasetConversion<'_> {
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| {
-                self.options.cancel.check()?;
+                cancel::check(&self.options.cancel)?;
                 let (leaves, line, reencoded) =
                     shape.leaves(self.source, &self.fields, &pictures, id)?;
                 Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, reencoded, ..wrote }))

@@ -37,13 +37,13 @@ mod tests;
 pub use error::ConvertCause;
 pub use report::ConvertReport;
 
-use super::CancelFlag;
 use super::WriteCause;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
+use crate::cancel::CancelFlag;
 use crate::error::{BoxError, Error};
 use crate::order::Ranks;
 use crate::sample::SampleId;

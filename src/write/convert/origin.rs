@@ -17,6 +17,7 @@ use super::{ConvertCause, DatasetConversion, OutputFormat};
 use crate::source::Fingerprint;
 use crate::threads::ThreadsError;
 use crate::write::WriteCause;
+use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::shards::Template;
 use std::collections::HashSet;
@@ -48,7 +49,7 @@ impl DatasetConversion<'_> {
             let threads = self.threads()?.min(1 + some.len() / PER_THREAD);
             EncodeThreads { first: 0, end: some.len() as u64, threads }.run(
                 |id| {
-                    self.options.cancel.check()?;
+                    cancel::check(&self.options.cancel)?;
                     Ok(FileIdentity::at(&some[id.0 as usize]))
                 },
                 |_| 0,

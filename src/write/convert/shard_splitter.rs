@@ -20,6 +20,7 @@ use super::{
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::AtomicFile;
+use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::report::CountedList;
 use crate::write::shards::Template;
@@ -190,7 +191,7 @@ impl DatasetConversion<'_> {
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| {
-                self.options.cancel.check()?;
+                cancel::check(&self.options.cancel)?;
                 layout.make(self.source, &self.fields, &pictures, id)
             },
             EncodedSample::held,

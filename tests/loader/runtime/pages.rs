@@ -66,7 +66,10 @@ fn a_source_without_pages_says_so() {
     let numbers = || Numbers(vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }]);
     let builder = || Loader::from_source(numbers()).seed(SEED).batch_size(10);
     let message = builder().os_cache(false).build().err().unwrap().to_string();
-    assert_eq!(message, "the source: only a .beton file has pages for a process cache");
+    assert_eq!(
+        message,
+        "the source: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`"
+    );
     // A quasi-random order treats the source as a single page.
     let quasi = builder().order(Order::QuasiRandom { open_pages: 4 }).build().unwrap();
     let mut ids: Vec<u64> =

@@ -9,7 +9,7 @@
 //!
 //! `FUSELOOP_WRITE_DOCS=1 cargo test -p fuseloop-cli --test cli docs::` writes them.
 
-#[path = "../../../src/font.rs"]
+#[path = "../../../../src/preview/font.rs"]
 mod font;
 #[path = "../../../src/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of its own sizes")]

@@ -1,22 +1,21 @@
-//! Draws images and captions on a canvas, and saves it as a PNG.
+//! Draws images and captions on a canvas.
 
 use super::font::{self, LETTER};
-use super::output::{self, Existing};
-use super::problem::Problem;
-use fuseloop::ops::Size;
-use fuseloop::ops::internals::memory::NoMemory;
-use fuseloop::ops::internals::{ImageView, area, memory};
-use std::path::Path;
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, area, memory};
 
 /// A colour as red, green, blue.
 pub(super) type Colour = [u8; 3];
 
-/// Pixels from one letter to the next, and from one line to the next.
+/// Pixels from one letter to the next.
 const ADVANCE: u32 = LETTER[0] + 1;
+/// Pixels from one line of text to the next.
 pub(super) const LINE: u32 = LETTER[1] + 2;
 
 /// An image of 8-bit RGB. Anything drawn outside it is clipped.
-pub(super) struct Canvas {
+#[derive(Clone)]
+pub struct Canvas {
     size: Size,
     pixels: Vec<u8>,
 }
@@ -27,31 +26,52 @@ impl Canvas {
     /// # Errors
     ///
     /// If there is no memory for the canvas.
-    pub(super) fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
+    pub fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
         let count = size.pixels() as usize;
         let mut pixels = memory::with_capacity(3 * count, "a sheet of pictures")?;
         pixels.extend(std::iter::repeat_n(background, count).flatten());
         Ok(Self { size, pixels })
     }
 
+    /// Returns the size.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the pixels, packed, as red, green, blue.
+    #[must_use]
+    pub fn rgb(&self) -> &[u8] {
+        &self.pixels
+    }
+
     /// Fills a square of `side` pixels.
-    pub(super) fn square(&mut self, top: u32, left: u32, side: u32, colour: Colour) {
+    pub fn square(&mut self, top: u32, left: u32, side: u32, colour: Colour) {
         let row = colour.repeat(side as usize);
         (top..top + side).for_each(|y| self.row(y, left, &row));
     }
 
-    /// Draws an image with its upper left corner at `top` and `left`.
-    pub(super) fn paste(&mut self, top: u32, left: u32, view: ImageView<'_>) {
+    /// Draws an image with its upper left corner at `top` and `left`. Images of one or two channels are drawn in
+    /// gray; alpha is not drawn.
+    pub fn paste(&mut self, top: u32, left: u32, view: ImageView<'_>) {
+        let mut row = vec![];
         for y in 0..view.size().height {
-            self.row(top + y, left, view.row(y));
+            row.clear();
+            for pixel in view.row(y).chunks_exact(view.channels()) {
+                row.extend(match *pixel {
+                    [gray] | [gray, _] => [gray; 3],
+                    _ => [pixel[0], pixel[1], pixel[2]],
+                });
+            }
+            self.row(top + y, left, &row);
         }
     }
 
     /// Draws an image in the middle of a square of `side` pixels, scaled down if it does not fit.
-    pub(super) fn paste_fitted(&mut self, top: u32, left: u32, side: u32, picture: ImageView<'_>) {
+    pub fn paste_fitted(&mut self, top: u32, left: u32, side: u32, picture: ImageView<'_>) {
         let fitted = fitted(picture, side);
         let view = match &fitted {
-            Some((pixels, size)) => ImageView::packed(pixels, *size),
+            Some((pixels, size)) => ImageView::packed_channels(pixels, *size, picture.channels()),
             None => Some(picture),
         };
         if let Some(view) = view {
@@ -61,7 +81,7 @@ impl Canvas {
     }
 
     /// Draws one line of text.
-    pub(super) fn text(&mut self, top: u32, left: u32, text: &str, colour: Colour) {
+    pub fn text(&mut self, top: u32, left: u32, text: &str, colour: Colour) {
         for (letter, index) in text.chars().zip(0..) {
             for y in 0..LETTER[1] {
                 for x in (0..LETTER[0]).filter(|x| font::has_ink(letter, *x, y)) {
@@ -81,64 +101,6 @@ impl Canvas {
         let len = pixels.len().min((width - left as usize) * 3);
         self.pixels[at..at + len].copy_from_slice(&pixels[..len]);
     }
-
-    /// Saves the canvas in the [`PictureFormat`] of the path; an existing file is replaced.
-    pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
-        match PictureFormat::of(path)? {
-            PictureFormat::Png => save_png(path, &self.pixels, self.size),
-            PictureFormat::Jpeg => save_jpeg(path, &self.pixels, self.size),
-        }
-    }
-}
-
-/// The format of a file that a canvas is saved in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PictureFormat {
-    Png,
-    Jpeg,
-}
-
-impl PictureFormat {
-    /// Returns the format that a file's extension names. A file without one, such as `/dev/stdout`, is a
-    /// PNG.
-    pub(super) fn of(path: &Path) -> Result<Self, Problem> {
-        let extension =
-            path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            None | Some("png") => Ok(Self::Png),
-            Some("jpg" | "jpeg") => Ok(Self::Jpeg),
-            Some(extension) => {
-                let extension = extension.to_owned();
-                Err(Problem::PictureExtension { path: path.to_owned(), extension })
-            }
-        }
-    }
-}
-
-/// The quality of a sheet that is saved as a JPEG.
-const JPEG_QUALITY: u8 = 92;
-
-fn save_jpeg(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
-    // A longer side is an error of the encoder.
-    let [width, height] = [size.width, size.height].map(|side| side.try_into().unwrap_or(u16::MAX));
-    output::write(path, Existing::Replace, |out| {
-        let encoder = jpeg_encoder::Encoder::new(out, JPEG_QUALITY);
-        let encoded = encoder.encode(pixels, width, height, jpeg_encoder::ColorType::Rgb);
-        encoded.map_err(|error| Problem::Jpeg { path: path.to_owned(), error })
-    })
-}
-
-/// Writes packed RGB pixels as a PNG; an existing file is replaced.
-pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
-    let wrong = |error| Problem::Png { path: path.to_owned(), error };
-    output::write(path, Existing::Replace, |out| {
-        let mut encoder = png::Encoder::new(out, size.width, size.height);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header().map_err(wrong)?;
-        writer.write_image_data(pixels).map_err(wrong)?;
-        writer.finish().map_err(wrong)
-    })
 }
 
 /// Breaks text into lines of at most `width` pixels: between words, or inside a word that is longer.
@@ -178,6 +140,7 @@ pub(super) fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
 

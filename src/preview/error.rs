@@ -1,0 +1,60 @@
+//! Errors of drawing a sheet.
+
+use crate::error::{Cause, Details, ErrorKind};
+
+/// Why there is no sheet.
+#[derive(Debug, thiserror::Error)]
+pub enum PreviewCause {
+    /// No sample or no epoch was asked for.
+    #[error("0 samples or 0 epochs: give 1 or more")]
+    Nothing,
+    /// The images after each op are those of one epoch.
+    #[error("`each_op` shows one epoch, but {epochs} were asked for: take one of both")]
+    EachOp {
+        /// The number of epochs.
+        epochs: u32,
+    },
+    /// The sheet would have too many images.
+    #[error("a sheet of {cells} images, the limit is {most}")]
+    Cells {
+        /// The number of images.
+        cells: usize,
+        /// The most that a sheet has.
+        most: usize,
+    },
+    /// Another thread has cancelled the call.
+    #[error("the preview was cancelled")]
+    Cancelled,
+    /// The sheet can't be encoded as a PNG.
+    #[error("the sheet as a PNG: {0}")]
+    Png(png::EncodingError),
+    /// The sheet can't be encoded as a JPEG.
+    #[cfg(feature = "write")]
+    #[error("the sheet as a JPEG: {0}")]
+    Jpeg(jpeg_encoder::EncodingError),
+    /// A side is longer than a JPEG can have.
+    #[cfg(feature = "write")]
+    #[error(
+        "a sheet of {height} x {width} pixels, a JPEG has at most 65535 a side: save it as a PNG"
+    )]
+    JpegSize {
+        /// The height in pixels.
+        height: u32,
+        /// The width in pixels.
+        width: u32,
+    },
+}
+
+impl Cause for PreviewCause {
+    fn details(&self) -> Details<'_> {
+        Details::of(match self {
+            Self::Nothing | Self::EachOp { .. } | Self::Cells { .. } => ErrorKind::Parameter,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Png(_) => ErrorKind::Io,
+            #[cfg(feature = "write")]
+            Self::Jpeg(_) => ErrorKind::Io,
+            #[cfg(feature = "write")]
+            Self::JpegSize { .. } => ErrorKind::Parameter,
+        })
+    }
+}

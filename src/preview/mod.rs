@@ -1,0 +1,306 @@
+//! Shows what the ops make of some samples, as one image: a sheet, with what was drawn under each picture.
+//!
+//! ```text
+//! stored   epoch 0  epoch 1  ..        or, with `each_op`:   stored   op      op      ..
+//! [     ]  [     ]  [     ]                                  [     ]  [    ]  [    ]
+//! sample   what was drawn                                    sample   what was drawn
+//! ```
+//!
+//! ```no_run
+//! use fuseloop::Loader;
+//! use fuseloop::preview::PreviewOptions;
+//!
+//! let loader = Loader::open("train.beton")?.build()?;
+//! let sheet = loader.preview(&PreviewOptions { samples: 4, epochs: 3, ..PreviewOptions::default() })?;
+//! std::fs::write("preview.png", sheet.png()?)?;
+//! # Ok::<(), fuseloop::Error>(())
+//! ```
+//!
+//! Values after `Normalize` are shown as the levels that they had before, by the inverse of the normalization.
+//! `fuseloop preview` draws the same sheets.
+
+pub(crate) mod canvas;
+pub(crate) mod encode;
+pub(crate) mod error;
+pub(crate) mod font;
+
+use crate::cancel::CancelFlag;
+use crate::error::Error;
+use crate::jit::EvaluatedStep;
+use crate::loader::Loader;
+use crate::loader::error::LoadCause;
+use crate::loader::inspect::{Inspected, Inspector};
+use crate::plan::{DrawnOp, OpOutcome};
+use canvas::{Canvas, Colour, LINE, fitted, wrapped};
+use error::PreviewCause;
+use fuseloop_ops::Size;
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, memory};
+use std::fmt;
+
+/// The side of a cell in pixels.
+const CELL: u32 = 224;
+/// The gap between cells in pixels.
+const GAP: u32 = 12;
+/// The margin around the sheet in pixels.
+const MARGIN: u32 = 20;
+/// The maximum number of lines under an image.
+const MOST_LINES: usize = 12;
+/// The maximum number of cells of a sheet: 300 MB of pixels.
+const MOST_CELLS: usize = 2000;
+const BACKGROUND: Colour = [0x14, 0x16, 0x1b];
+const CELL_COLOUR: Colour = [0x1d, 0x20, 0x27];
+const TEXT: Colour = [0xc8, 0xcc, 0xd4];
+
+/// What a sheet shows: see [`Loader::preview`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewOptions {
+    /// The number of samples, spread over those of the loader, because neighbours are often of the same class; of
+    /// a stream of unknown length the first ones.
+    pub samples: usize,
+    /// The first epoch.
+    pub epoch: u32,
+    /// The number of epochs of each sample.
+    pub epochs: u32,
+    /// Shows the image after every op instead, for one epoch.
+    pub each_op: bool,
+    /// The image output: a field, a view or a branch; the first one by default.
+    pub output: Option<String>,
+    /// Ends the call from another thread.
+    pub cancel: CancelFlag,
+}
+
+impl Default for PreviewOptions {
+    /// Eight samples in epoch 0.
+    fn default() -> Self {
+        let (samples, epoch, epochs, each_op) = (8, 0, 1, false);
+        Self { samples, epoch, epochs, each_op, output: None, cancel: CancelFlag::default() }
+    }
+}
+
+/// An image of samples with captions: what [`Loader::preview`] returns.
+#[derive(Clone)]
+pub struct Sheet(Canvas);
+
+impl Sheet {
+    /// Returns the width in pixels.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.0.size().width
+    }
+
+    /// Returns the height in pixels.
+    #[must_use]
+    pub fn height(&self) -> u32 {
+        self.0.size().height
+    }
+
+    /// Returns the pixels, row by row, as red, green, blue.
+    #[must_use]
+    pub fn rgb(&self) -> &[u8] {
+        self.0.rgb()
+    }
+
+    /// Returns the sheet as a PNG file.
+    ///
+    /// # Errors
+    ///
+    /// If the encoder returns one.
+    pub fn png(&self) -> Result<Vec<u8>, Error> {
+        let mut file = vec![];
+        encode::png(&mut file, self.rgb(), self.0.size()).map_err(PreviewCause::Png)?;
+        Ok(file)
+    }
+
+    /// Returns the sheet as a JPEG file, of quality 92. Needs the feature `write`.
+    ///
+    /// # Errors
+    ///
+    /// If the sheet is higher than the 65535 pixels that a JPEG can have.
+    #[cfg(feature = "write")]
+    pub fn jpeg(&self) -> Result<Vec<u8>, Error> {
+        let (mut file, Size { height, width }) = (vec![], self.0.size());
+        if height.max(width) > u32::from(u16::MAX) {
+            return Err(PreviewCause::JpegSize { height, width }.into());
+        }
+        encode::jpeg(&mut file, self.rgb(), self.0.size()).map_err(PreviewCause::Jpeg)?;
+        Ok(file)
+    }
+}
+
+/// Shows the size.
+impl fmt::Debug for Sheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sheet({} x {})", self.width(), self.height())
+    }
+}
+
+impl Loader {
+    /// Draws what the ops make of some samples: each sample is a row, with the stored image, then what each epoch
+    /// makes of it, and what was drawn. The images are those of the batches, bit for bit, but computed op by op,
+    /// which takes some milliseconds each.
+    ///
+    /// # Errors
+    ///
+    /// If no output is an image, or the one asked for is not; if there are more than 2000 images; if a sample is
+    /// damaged; and those of [`epoch`](Self::epoch).
+    pub fn preview(&self, options: &PreviewOptions) -> Result<Sheet, Error> {
+        let PreviewOptions { samples, epoch: first, epochs, each_op, output, cancel } = options;
+        if *samples == 0 || *epochs == 0 {
+            return Err(PreviewCause::Nothing.into());
+        }
+        if *each_op && *epochs > 1 {
+            return Err(PreviewCause::EachOp { epochs: *epochs }.into());
+        }
+        check_cells(*samples, *epochs as usize + 1)?;
+        let output = self.image_output(output.as_deref())?;
+        let samples = self.spread(*samples);
+        let mut rows: Vec<Vec<Cell>> = vec![];
+        for epoch in (*first..=u32::MAX).take(*epochs as usize) {
+            // The output is an image in every epoch: its field stays the same.
+            let Some(mut inspector) = self.inspect(&output, epoch)? else { continue };
+            for (index, &sample) in samples.iter().enumerate() {
+                if cancel.is_cancelled() {
+                    return Err(PreviewCause::Cancelled.into());
+                }
+                let opened = match inspector.sample(sample) {
+                    Err(error) if index > 0 && error.is_end() => break,
+                    opened => opened.map_err(|error| LoadCause::sample(sample, error))?,
+                };
+                if rows.len() == index {
+                    rows.push(vec![self.stored(sample, &opened)?]);
+                }
+                rows[index].extend(cells(*each_op, &inspector, sample, &opened, epoch)?);
+            }
+        }
+        check_cells(rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0))?;
+        Ok(Sheet(drawn(&rows)?))
+    }
+
+    /// Returns at most `count` samples, spread over those that the loader reads.
+    fn spread(&self, count: usize) -> Vec<u64> {
+        let count = count as u64;
+        match self.chosen() {
+            Some(chosen) => positions(count, chosen.len()).map(|row| chosen.at(row).0).collect(),
+            None => (0..count).collect(),
+        }
+    }
+
+    /// Returns the cell of the stored image.
+    fn stored(&self, sample: u64, opened: &Inspected) -> Result<Cell, NoMemory> {
+        let size = opened.draws.source;
+        let mut captions = vec![format!("sample {sample}, {size}")];
+        captions.extend(self.labels(sample));
+        cell(&opened.pixels, size, captions)
+    }
+}
+
+/// Returns at most `count` numbers below `all`, spread evenly.
+fn positions(count: u64, all: u64) -> impl Iterator<Item = u64> {
+    let count = count.min(all);
+    (0..count).map(move |k| k * (all / count) + k * (all % count) / count)
+}
+
+fn check_cells(rows: usize, columns: usize) -> Result<(), PreviewCause> {
+    let cells = rows.saturating_mul(columns);
+    if cells > MOST_CELLS { Err(PreviewCause::Cells { cells, most: MOST_CELLS }) } else { Ok(()) }
+}
+
+/// An image and the text under it, one paragraph per entry.
+struct Cell {
+    pixels: Vec<u8>,
+    size: Size,
+    channels: usize,
+    captions: Vec<String>,
+}
+
+/// Returns the cells of one epoch.
+fn cells(
+    each_op: bool,
+    inspector: &Inspector,
+    sample: u64,
+    opened: &Inspected,
+    epoch: u32,
+) -> Result<Vec<Cell>, Error> {
+    let steps = inspector.steps(opened).map_err(|error| LoadCause::sample(sample, error))?;
+    if each_op {
+        let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
+        let cells = steps.map(|step| after(step, vec![step.drawn.to_string()]));
+        return Ok(cells.collect::<Result<_, _>>()?);
+    }
+    let mut captions = vec![format!("epoch {epoch}")];
+    let says_something =
+        |drawn: &&DrawnOp| drawn.outcome == OpOutcome::Runs && !drawn.words.is_empty();
+    captions.extend(
+        steps.iter().map(|step| &step.drawn).filter(says_something).map(DrawnOp::to_string),
+    );
+    Ok(vec![match steps.last() {
+        Some(last) => after(last, captions)?,
+        None => cell(&opened.pixels, opened.draws.source, captions)?,
+    }])
+}
+
+/// Returns the cell of the image after an op.
+fn after(step: &EvaluatedStep, captions: Vec<String>) -> Result<Cell, NoMemory> {
+    cell(&step.levels()?, step.picture.size(), captions)
+}
+
+/// Creates a cell with the image at display size, because a sheet has many cells.
+fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
+    let channels = pixels.len() / (size.pixels() as usize).max(1);
+    let picture = ImageView::packed_channels(pixels, size, channels);
+    if let Some((pixels, size)) = picture.and_then(|picture| fitted(picture, CELL)) {
+        return Ok(Cell { pixels, size, channels, captions });
+    }
+    let mut copy = memory::with_capacity(pixels.len(), "an image")?;
+    copy.extend_from_slice(pixels);
+    Ok(Cell { pixels: copy, size, channels, captions })
+}
+
+/// Draws all cells.
+fn drawn(rows: &[Vec<Cell>]) -> Result<Canvas, NoMemory> {
+    let captions = |cell: &Cell| -> Vec<String> {
+        let lines = cell.captions.iter().flat_map(|caption| wrapped(caption, CELL));
+        lines.take(MOST_LINES).collect()
+    };
+    let lines: Vec<Vec<Vec<String>>> =
+        rows.iter().map(|row| row.iter().map(captions).collect()).collect();
+    let tallest = |row: &Vec<Vec<String>>| row.iter().map(Vec::len).max().unwrap_or(0) as u32;
+    let height = |row: &Vec<Vec<String>>| CELL + tallest(row) * LINE + 2 * GAP;
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0) as u32;
+    let size = Size::new(
+        2 * MARGIN + lines.iter().map(height).sum::<u32>(),
+        2 * MARGIN + columns * (CELL + GAP),
+    );
+    let mut canvas = Canvas::new(size, BACKGROUND)?;
+    let mut top = MARGIN;
+    for (row, lines) in rows.iter().zip(&lines) {
+        for ((cell, lines), column) in row.iter().zip(lines).zip(0..) {
+            let left = MARGIN + column * (CELL + GAP);
+            canvas.square(top, left, CELL, CELL_COLOUR);
+            let picture = ImageView::packed_channels(&cell.pixels, cell.size, cell.channels);
+            if let Some(view) = picture {
+                canvas.paste_fitted(top, left, CELL, view);
+            }
+            for (line, index) in lines.iter().zip(0..) {
+                canvas.text(top + CELL + LINE * index + LINE / 2, left, line, TEXT);
+            }
+        }
+        top += height(lines);
+    }
+    Ok(canvas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_over_the_dataset() {
+        let spread = |count, all| positions(count, all).collect::<Vec<_>>();
+        assert_eq!(spread(3, 9), [0, 3, 6]);
+        assert_eq!(spread(4, 10), [0, 2, 5, 7]);
+        assert_eq!(spread(5, 2), [0, 1]);
+        assert!(spread(5, 0).is_empty());
+    }
+}
