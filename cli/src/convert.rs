@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
   fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
   fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
   fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
+  fuseloop convert mnist/ mnist.beton                             # the training split of MNIST's files
+  fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
@@ -41,7 +43,7 @@ Images are stored without loss unless --write-mode, --max-resolution or --jpeg-q
 form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Names that don't fit the
 destination are shortened: image/encoded to image, image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
-    /// The dataset.
+    /// The dataset: a .beton file, a folder, a table, tar or TFRecord shards, the files of MNIST or CIFAR.
     src: String,
     /// What to write. A file appears whole or not at all.
     dst: PathBuf,

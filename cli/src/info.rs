@@ -12,6 +12,7 @@ use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
+use fuseloop::internals::source::is_fixed_length;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     Beton, BoxError, Buffer, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder,
@@ -29,11 +30,12 @@ use std::path::{Path, PathBuf};
   fuseloop info train.beton
   fuseloop info train.beton --json | jq .fields
   fuseloop info photos/       # a folder a class
+  fuseloop info mnist/        # the files of MNIST or CIFAR: their training split
   fuseloop info 'train-{000..255}.tar'
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # what ToDevice finds on this machine")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, tar or TFRecord shards.
+    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR.
     #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// The size and alignment of a user-defined field of a .beton file, as its NumPy type has them:
@@ -101,11 +103,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             with_classes(json, &counted_classes(&*folder)?)
         }
         (Dataset::Source(source), false) => {
-            source_words(&*source) + &class_words(&uncounted(source.class_names())?)
+            source_words(&*source) + &class_words(&classes_of(file, &*source)?)
         }
         (Dataset::Source(source), true) => {
             let json = any_json(&source.name(), Some(source.len()), source.fields());
-            with_classes(json, &uncounted(source.class_names())?)
+            with_classes(json, &classes_of(file, &*source)?)
         }
         (Dataset::Stream(stream), false) => {
             stream_words(&stream) + &class_words(&uncounted(stream.class_names())?)
@@ -137,7 +139,16 @@ fn uncounted(names: Result<Option<ClassNames>, BoxError>) -> Result<Vec<NamedCla
     Ok(names.iter().map(class).collect())
 }
 
-/// Returns the named classes of a dataset whose labels are in memory, with their numbers of samples.
+/// Returns the named classes of a dataset, counted where a label is read without the rest of its sample.
+fn classes_of(name: &Path, source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
+    if is_fixed_length(name) {
+        return counted_classes(source);
+    }
+    uncounted(source.class_names())
+}
+
+/// Returns the named classes of a dataset whose labels are in a table or a file of their own, with their
+/// numbers of samples.
 fn counted_classes(source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
     let mut classes = uncounted(source.class_names())?;
     let Some(label) = source.field_index("label").filter(|_| !classes.is_empty()) else {

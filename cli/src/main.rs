@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
-/// folders, tar and TFRecord shards.
+/// folders, tar and TFRecord shards, and the files of MNIST and CIFAR.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

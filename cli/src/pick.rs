@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::internals::loader::LoadCause;
+use fuseloop::internals::loader::{LoadCause, LoaderExt as _};
 use fuseloop::internals::source::Escaped;
 use fuseloop::source::FieldKind;
 use std::path::Path;
@@ -14,15 +14,18 @@ pub(super) fn spread(count: u64, all: u64) -> Vec<u64> {
     (0..count).map(|k| k * (all / count) + k * (all % count) / count).collect()
 }
 
-/// Returns the image outputs of the batches, in the file's order.
+/// Returns the image outputs of the batches, in the file's order; also arrays of bytes with the ops of images.
 pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, Problem> {
     let tensors = loader.tensors();
     let is_loaded = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
     let source = loader.source();
     let fields = source.fields().iter().enumerate();
-    let images = fields.filter(|(_, field)| field.kind == FieldKind::RgbImage);
-    let images = images.map(|(index, _)| source.field_name(index)).filter(|name| is_loaded(name));
-    let images: Vec<String> = images.map(str::to_owned).collect();
+    let names = fields.map(|(index, field)| (source.field_name(index), &field.kind));
+    let images = names.filter(|(name, kind)| {
+        let is_image = **kind == FieldKind::RgbImage || loader.image_output(Some(name)).is_ok();
+        is_image && is_loaded(name)
+    });
+    let images: Vec<String> = images.map(|(name, _)| name.to_owned()).collect();
     if images.is_empty() {
         return Err(Problem::NoImages { path: path.to_owned(), known: known(loader) });
     }

@@ -75,6 +75,9 @@ pub(super) enum Problem {
     Empty { path: PathBuf },
     #[error("{}: this dataset can only be read sequentially", .path.display())]
     InSequence { path: PathBuf },
+    /// A command for folders of images was given the files of MNIST or CIFAR.
+    #[error("{}: these are the files of MNIST or CIFAR, not a folder of images", .path.display())]
+    FixedLength { path: PathBuf },
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
@@ -113,8 +116,13 @@ impl Problem {
             Self::Op(error) => op_help(&error.cause),
             Self::Exists { .. } => Some("`--force` overwrites it"),
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
-            Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
+            Self::NoImages { .. } => Some(
+                "`fuseloop info FILE` shows what the file holds; `--pipeline FILE` gives ops to arrays of bytes",
+            ),
             Self::Empty { .. } => Some(WRITE),
+            Self::FixedLength { .. } => {
+                Some("`fuseloop convert` writes them to another format; they need no index")
+            }
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(

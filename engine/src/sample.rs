@@ -62,7 +62,7 @@ pub struct Limits {
     /// Most bytes of one value as stored in the file.
     pub max_sample_bytes: u64,
     /// Most bytes that one compressed value may unpack to: a member of a compressed tar file, an array
-    /// in a `.npz`, a record of a compressed TFRecord file.
+    /// in a `.npz`, a record of a compressed TFRecord file, a compressed file of MNIST.
     pub max_unpacked_bytes: u64,
     /// Most samples of one dataset.
     pub max_samples: u64,

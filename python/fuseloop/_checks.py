@@ -35,7 +35,8 @@ class FieldInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ClassInfo:
-    """A class with a name: its number, its name and, if the labels are in a table, its number of samples."""
+    """A class with a name: its number, its name and, if the labels are in a table or a
+    file of their own, its number of samples."""
 
     number: int
     name: str

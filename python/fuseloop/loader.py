@@ -363,8 +363,9 @@ class Loader:
     bit for bit, whatever the number of workers.
 
     Args:
-        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``. Several
-            files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
+        dataset: A ``.beton`` file, a folder of images, the files of MNIST or CIFAR (``"mnist/"``), tar shards, TFRecord
+            files, an address, or a ``Dataset``. Several files are one dataset: ``"train-{000..015}.beton"``,
+            ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.

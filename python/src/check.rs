@@ -5,6 +5,7 @@ use crate::dataset::{Dataset, kind};
 use crate::errors;
 use crate::task::Task;
 use fuseloop::internals::source::BetonExt as _;
+use fuseloop::internals::source::is_fixed_length;
 use fuseloop::internals::source::beton::{Allocation, FieldStats, OpenError, SourceError};
 use fuseloop::internals::verify::{DamageKindExt as _, Finding, LayoutReport, layout};
 use fuseloop::sample::UNKNOWN;
@@ -74,6 +75,9 @@ fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
         }
         source::Dataset::Folder(folder) => {
             Info { stats: vec![], classes: named(counted(&**folder, names).as_ref()) }
+        }
+        source::Dataset::Source(source) if is_fixed_length(source.name().as_ref()) => {
+            Info { stats: vec![], classes: named(counted(&**source, names).as_ref()) }
         }
         _ => Info { stats: vec![], classes: named(None) },
     }

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ["README.md", "docs/python.md", "docs/python_writing.md", "docs/python_frameworks.md"]
+PAGES = ["README.md", "docs/python.md", "docs/python_writing.md", "docs/python_frameworks.md", "docs/sources.md"]
+MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -20,6 +21,7 @@ def test_the_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: 
         pytest.importorskip("torch")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "train").symlink_to(photos)
+    (tmp_path / "mnist").symlink_to(MNIST)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     assert blocks

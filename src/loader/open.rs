@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 impl Loader {
     /// Opens a dataset and returns a builder: a `.beton` file, a folder of images, a table of labels,
-    /// tar or TFRecord shards, local or remote. The name determines the kind:
+    /// tar or TFRecord shards, local or remote, the files of MNIST or CIFAR. The name determines the kind:
     ///
     /// ```no_run
     /// # use fuseloop::{Error, Loader};
@@ -19,6 +19,7 @@ impl Loader {
     /// Loader::open("train-{000..015}.beton")?; // several files, one after another
     /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
     /// Loader::open("train-*.tfrecord")?;
+    /// Loader::open("mnist/")?; // train-images-idx3-ubyte and its labels
     /// # Ok::<(), Error>(())
     /// ```
     ///

@@ -147,6 +147,13 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
     Dataset::of_format(FileFormat::of(path), path, options)
 }
 
+/// Returns whether this is the name of a dataset of MNIST's or CIFAR's files, whose labels are read without its
+/// images.
+#[must_use]
+pub fn is_fixed_length(path: &Path) -> bool {
+    FileFormat::of(path) == FileFormat::FixedLength
+}
+
 /// Returns the text that names shards.
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 fn names(path: &Path) -> Result<&str, Error> {

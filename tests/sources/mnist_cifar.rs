@@ -99,7 +99,7 @@ fn a_conversion_keeps_images_labels_and_names() {
     let dir = tempfile::tempdir().unwrap();
     for (path, samples) in expected() {
         let source = open(&path);
-        let mut formats = vec!["x.beton", "x-{00000}-of-{N}.tfrecord"];
+        let mut formats = vec!["x.beton", "x-{00000}.tfrecord"];
         if cfg!(feature = "tar") {
             formats.push("x-{000}.tar");
         }
@@ -115,10 +115,12 @@ fn a_conversion_keeps_images_labels_and_names() {
             assert_eq!(again.class_names().unwrap(), source.class_names().unwrap(), "{format}");
             assert_eq!(again.len(), samples.len() as u64);
             let loaded = |source: Arc<dyn Source>| {
+                // In tar shards an array is called by its extension, too.
+                let image = source.field_index("image").map_or("image.npy", |_| "image");
                 let loader = Loader::from_dataset(Dataset::Source(source)).batch_size(10);
                 let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
-                let bytes = |name: &str| batch.bytes(name).unwrap().to_vec();
-                (batch.shape("image").unwrap().to_vec(), bytes("image"), labels(&batch))
+                let bytes = batch.bytes(image).unwrap().to_vec();
+                (batch.shape(image).unwrap().to_vec(), bytes, labels(&batch))
             };
             assert_eq!(loaded(again), loaded(Arc::clone(&source)), "{path:?} as {format}");
         }

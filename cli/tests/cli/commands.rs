@@ -331,6 +331,50 @@ fn info_shows_the_first_class_names_with_their_counts() {
 }
 
 #[test]
+fn files_of_mnist_are_a_dataset_of_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mnist_cifar/mnist");
+    fs::create_dir(dir.path().join("mnist")).unwrap();
+    for file in fs::read_dir(golden).unwrap().map(|file| file.unwrap()) {
+        fs::copy(file.path(), dir.path().join("mnist").join(file.file_name())).unwrap();
+    }
+    let of_mnist = stdout_of(dir.path(), &["info", "mnist/"]);
+    for line in [
+        "mnist/: 6 samples",
+        "  image            array |u1 [5, 7]",
+        "  label            int",
+        "10 classes",
+        "  4    4                        2 samples",
+        "  6    6                        1 sample",
+    ] {
+        assert!(of_mnist.lines().any(|found| found == line), "{line}\n{of_mnist}");
+    }
+    let text = stdout_of(dir.path(), &["info", "mnist/t10k-images-idx3-ubyte.gz"]);
+    assert!(text.starts_with("mnist/t10k-images-idx3-ubyte.gz: 4 samples"), "{text}");
+    assert!(stdout_of(dir.path(), &["verify", "mnist"]).contains("no damage found"));
+    let text = stdout_of(dir.path(), &["convert", "mnist/", "mnist.beton"]);
+    assert!(text.starts_with("mnist.beton: 6 samples in 1 file"), "{text}");
+    let of_beton = stdout_of(dir.path(), &["info", "mnist.beton"]);
+    let classes = |text: &str| text.split_once("10 classes").unwrap().1.to_owned();
+    assert_eq!(classes(&of_beton), classes(&of_mnist));
+    let pipeline = "[[fields.image]]\nop = \"RandomRotation\"\ndegrees = 20\n";
+    fs::write(dir.path().join("gray.toml"), pipeline).unwrap();
+    let of_gray =
+        |command: &str| stdout_of(dir.path(), &[command, "mnist", "--pipeline", "gray.toml"]);
+    assert!(of_gray("explain").contains("RandomRotation"));
+    assert!(of_gray("bench").contains("images/s"));
+    assert!(of_gray("preview").starts_with("saved preview.png: 6 samples"));
+    let (_, error) = refused(dir.path(), &["bench", "mnist"]);
+    assert!(error.contains("gives ops to arrays of bytes"), "{error}");
+    for command in ["write", "index"] {
+        let out = if command == "write" { &["x.beton"][..] } else { &[] };
+        let (code, error) = refused(dir.path(), &[&[command, "mnist"], out].concat());
+        assert_eq!(code, 1);
+        assert!(error.contains("help: `fuseloop convert` writes them"), "{error}");
+    }
+}
+
+#[test]
 fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beton");
     let file = "custom_field_p4k.beton";

@@ -177,6 +177,13 @@ fn lay_out(dir: &Path) {
             }
         }
     }
+    fs::create_dir(dir.join("mnist")).unwrap();
+    for split in ["train", "t10k"] {
+        let images = [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28][..], &[7; 2 * 28 * 28]];
+        fs::write(dir.join(format!("mnist/{split}-images-idx3-ubyte")), images.concat()).unwrap();
+        let labels = [0, 0, 8, 1, 0, 0, 0, 2, 3, 4];
+        fs::write(dir.join(format!("mnist/{split}-labels-idx1-ubyte")), labels).unwrap();
+    }
     let (_dir, beton) = dataset::write(100, WriteMode::Jpg, |_| Size::new(24, 32));
     for name in ["train.beton", "a.beton", "b.beton", "all.beton"] {
         fs::copy(&beton, dir.join(name)).unwrap();

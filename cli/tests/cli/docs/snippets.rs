@@ -63,6 +63,17 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn sources_mnist() -> Result<(), BoxError> {
+let train = Loader::open("mnist/")?
+    .batch_size(128)
+    .order(Order::Random)
+    .pipeline("image", ops![RandomCrop::new(28)?.padding(2)?, Normalize::new([0.1307], [0.3081])?, ToChannelsFirst])
+    .build()?;
+let test = Loader::open("mnist/t10k-images-idx3-ubyte")?;
+Ok(())
+}
+
+#[rustfmt::skip]
 fn sources_tar() -> Result<(), BoxError> {
 let options = TarOptions::default()
     .field("image", "jpg;png", As::Image)
