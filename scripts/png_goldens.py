@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes small PNGs of every colour type, and their pixels as Pillow's convert("RGB") returns them.
+"""Writes small PNGs of every colour type, and their pixels: as Pillow's convert("RGB"), convert("L") and
+convert("RGBA") return them, and the numbers of indices and gray levels as they are stored.
 
     python scripts/png_goldens.py tests/golden/png        (needs pillow)
 """
@@ -29,12 +30,17 @@ def row(levels, depth):
     return b"\0" + bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
 
 
-def png(depth, color, seed, interlaced=False, palette=b"", transparent=b""):
+def pixels_of(depth, color, seed, palette):
     rng = random.Random(seed)
     most = len(palette) // 3 - 1 if palette else 2**depth - 1
     pixels = [[[rng.randint(0, most) for _ in range(CHANNELS[color])] for _ in range(WIDTH)] for _ in range(HEIGHT)]
     if depth == 16:  # includes levels that fit into one byte: Pillow clips 16-bit gray
         pixels[0][:4] = [[level] * CHANNELS[color] for level in (0, 200, 255, 256)]
+    return pixels
+
+
+def png(depth, color, seed, interlaced=False, palette=b"", transparent=b""):
+    pixels = pixels_of(depth, color, seed, palette)
     passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
     data = b""
     for left, top, right, down in passes:
@@ -62,7 +68,12 @@ def main():
     }
     for name, data in files.items():
         (out / f"{name}.png").write_bytes(data)
-        (out / f"{name}.rgb").write_bytes(Image.open(io.BytesIO(data)).convert("RGB").tobytes())
+        for mode in ("RGB", "L", "RGBA"):
+            (out / f"{name}.{mode.lower()}").write_bytes(Image.open(io.BytesIO(data)).convert(mode).tobytes())
+    indices = {"gray1": (1, 0, 1), "gray2": (2, 0, 2), "gray4": (4, 0, 3), "gray8": (8, 0, 4), "palette4": (4, 3, 12)}
+    for name, (depth, color, seed) in indices.items():
+        numbers = pixels_of(depth, color, seed, palette if color == 3 else b"")
+        (out / f"{name}.index").write_bytes(bytes(pixel[0] for row in numbers for pixel in row))
 
 
 main()

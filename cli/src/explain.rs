@@ -307,12 +307,17 @@ fn measured_json(report: &FieldReport, measured: &Measured) -> Value {
     })
 }
 
-/// `{"dtype": "u8", "layout": "HWC", "height": [1, 500], "width": [1, 500]}`.
+/// `{"dtype": "u8", "layout": "HWC", "channels": 3, "height": [1, 500], "width": [1, 500]}`.
 fn image_json(image: ImageType) -> Value {
-    let layout = if image.layout == Layout::ChannelsFirst { "CHW" } else { "HWC" };
+    let layout = match image.layout {
+        Layout::ChannelsFirst => "CHW",
+        Layout::ChannelsLast => "HWC",
+        Layout::Plane => "HW",
+    };
     json!({
         "dtype": image.dtype.to_string(),
         "layout": layout,
+        "channels": image.channels,
         "height": [image.height.min, image.height.max],
         "width": [image.width.min, image.width.max],
     })

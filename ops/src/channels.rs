@@ -84,7 +84,7 @@ impl ToChannelsFirst {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: "ToChannelsFirst",
         class: VALUES,
-        summary: "[height, width, 3] to [3, height, width], as PyTorch wants it",
+        summary: "[height, width, channels] to [channels, height, width], as PyTorch wants it",
         params: &[],
         aliases: &[],
         build: |_| Ok(built(ToChannelsFirst)),
@@ -97,7 +97,7 @@ impl ToChannelsLast {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: "ToChannelsLast",
         class: VALUES,
-        summary: "[3, height, width] to [height, width, 3], as TensorFlow and JAX want it",
+        summary: "[channels, height, width] to [height, width, channels], as TensorFlow and JAX want it",
         params: &[],
         aliases: &[],
         build: |_| Ok(built(ToChannelsLast)),

@@ -25,7 +25,7 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 ///
 /// The formula is torchvision's `adjust_contrast` on tensors. The Exact rule computes
 /// `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; the Fused rule computes
-/// `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
+/// `fma(in, factor, mean * (1 - factor))`, whose product is shared by the channels. The draws are
 /// FFCV's `RandomContrast`.
 ///
 /// ```

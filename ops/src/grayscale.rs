@@ -20,7 +20,7 @@ use crate::{ParamError, Size, TypeError};
 /// | | |
 /// |--------|--------------------------------------------|
 /// | input  | u8 image                                   |
-/// | output | as the input: three channels of one value  |
+/// | output | as the input: channels of one value; an image of one channel stays as it is |
 /// | random | nothing                                    |
 /// | cost   | three operations per pixel                 |
 ///
@@ -82,7 +82,7 @@ impl PixelOp for Grayscale {
 /// | | |
 /// |--------|--------------------------------------------|
 /// | input  | u8 image                                   |
-/// | output | as the input: three channels of one value  |
+/// | output | as the input: channels of one value; an image of one channel stays as it is |
 /// | random | a coin `p`                                 |
 /// | cost   | four operations per pixel and one per value |
 ///

@@ -98,7 +98,7 @@ enum Change {
 }
 
 impl Lambda {
-    /// Builds the op from `change`, which gets each image as `[height, width, 3]` and changes it in
+    /// Builds the op from `change`, which gets each image as `[height, width, channels]` and changes it in
     /// place. `explain` and errors use `name` for the op.
     ///
     /// ```
@@ -121,7 +121,7 @@ impl Lambda {
         }
     }
 
-    /// Builds the op from `change`, which gets an image of any size as `[height, width, 3]`, and writes one of
+    /// Builds the op from `change`, which gets an image of any size as `[height, width, channels]`, and writes one of
     /// `size` to its last argument, which is black.
     ///
     /// # Errors

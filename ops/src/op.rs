@@ -86,7 +86,7 @@ pub struct ImageType {
     pub channels: u16,
     /// Type of an element.
     pub dtype: DType,
-    /// The order of the axes: channels last or channels first.
+    /// The axes and their order.
     pub layout: Layout,
 }
 
@@ -142,6 +142,9 @@ impl fmt::Display for Type {
         match self {
             Self::Image(i) if i.layout == Layout::ChannelsFirst => {
                 write!(f, "a {} image [{}, {}, {}]", i.dtype, i.channels, i.height, i.width)
+            }
+            Self::Image(i) if i.layout == Layout::Plane => {
+                write!(f, "a {} image [{}, {}]", i.dtype, i.height, i.width)
             }
             Self::Image(i) => {
                 write!(f, "a {} image [{}, {}, {}]", i.dtype, i.height, i.width, i.channels)
@@ -209,7 +212,7 @@ pub enum OpClass<'a> {
     Cast(DType),
     /// Reads the stored elements as another type of the same number of bytes.
     View(DType),
-    /// Changes the order of the axes: channels last or channels first.
+    /// Changes the axes: channels last, channels first, or no axis for the one channel.
     Layout(Layout),
     /// Makes the ops after it run on a device, if the loader has one.
     Device(Device),
@@ -662,6 +665,21 @@ pub(crate) fn on_u8_image(
             expected: "a u8 image (put it before Normalize and Convert)",
             found: found.to_string(),
         }),
+    }
+}
+
+/// Refuses an image that is not RGB, if an op fills with a colour whose three numbers differ.
+pub(crate) fn check_fill(
+    op: &'static str,
+    input: &Type,
+    fill: Option<[u8; 3]>,
+) -> Result<(), TypeError> {
+    match (input, fill) {
+        (Type::Image(image), Some([r, g, b])) if image.channels != 3 && (r != g || g != b) => {
+            let expected = "an image of 3 channels, or one number as its fill";
+            Err(TypeError { op, expected, found: input.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 

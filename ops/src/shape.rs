@@ -148,6 +148,8 @@ pub enum Layout {
     ChannelsLast,
     /// `[C, H, W]`: each channel is a plane.
     ChannelsFirst,
+    /// `[H, W]`: one channel, which has no axis.
+    Plane,
 }
 
 /// A borrowed image of bytes, `[H, W, C]`, rows `stride` bytes apart.

@@ -1,25 +1,26 @@
 //! Squeeze: drops the axes of length 1.
 
 use crate::TypeError;
-use crate::author::{LabelOp, Op, OpClass, Type};
+use crate::author::{ImageType, LabelOp, Layout, Op, OpClass, Type};
 use crate::registry::{Golden, LABELS, OpInfo, Recipes, built};
+use std::sync::Arc;
 
 /// Drops the axes of length 1.
 ///
 #[cfg_attr(doc, doc = include_str!("../pictures/Squeeze.md"))]
 ///
 /// ```text
-/// [1] -> []        [3, 1, 2] -> [3, 2]
+/// [1] -> []        [3, 1, 2] -> [3, 2]        an image of one channel: [H, W, 1] or [1, H, W] -> [H, W]
 /// ```
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------|
-/// | input  | a tensor of any shape, but not an image                          |
+/// | input  | a tensor of any shape, or an image of one channel                |
 /// | output | the same elements; the batch axis stays, even for a batch of one |
 /// | random | nothing                                                          |
 /// | cost   | nothing                                                          |
 ///
-/// Labels are `[batch]` without it. (FFCV's are `[batch, 1]`, and its `Squeeze` drops the batch axis as
+/// A mask is `[batch, H, W]` with it, as PyTorch's losses take it. Labels are `[batch]` without it. (FFCV's are `[batch, 1]`, and its `Squeeze` drops the batch axis as
 /// well if its length is 1.)
 ///
 /// ```
@@ -41,9 +42,12 @@ impl Op for Squeeze {
                 dtype: *dtype,
                 shape: shape.iter().copied().filter(|&n| n != 1).collect(),
             }),
+            Type::Image(image) if image.channels == 1 => {
+                Ok(Type::Image(ImageType { layout: Layout::Plane, ..*image }))
+            }
             image @ Type::Image(_) => Err(TypeError {
                 op: self.name(),
-                expected: "a label or an array",
+                expected: "an image of one channel, a label or an array",
                 found: image.to_string(),
             }),
         }
@@ -51,6 +55,28 @@ impl Op for Squeeze {
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Label(self)
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        matches!(input, Type::Image(_)).then(|| Arc::new(SqueezeImage) as _)
+    }
+}
+
+/// Drops the axis of an image's one channel: [`Squeeze`] on images.
+#[derive(Debug)]
+struct SqueezeImage;
+
+impl Op for SqueezeImage {
+    fn name(&self) -> &'static str {
+        Squeeze.name()
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        Squeeze.output(input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Layout(Layout::Plane)
     }
 }
 

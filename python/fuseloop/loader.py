@@ -374,7 +374,9 @@ class Loader:
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
         parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
-        masks: Fields whose images are masks: numbers of classes, not colours.
+        masks: Fields whose images are masks: numbers of classes, not colours. They have one channel.
+        read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
+            ``"rgb_alpha"`` or ``"index"`` (one channel: indices of a palette, or gray levels as stored).
         order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
             ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
             ``set_epoch`` if it is random.
@@ -429,6 +431,7 @@ class Loader:
         parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
+        read_mode: Mapping[str, Literal["rgb", "gray", "rgb_alpha", "index"]] | None = None,
         order: Any = "sequential",
         seed: int = 0,
         indices: Any = None,
@@ -479,6 +482,7 @@ class Loader:
             "indices": indices,
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
+            "read_mode": list((read_mode or {}).items()),
             "share_draws": list((share_draws or {}).items()),
             "views": [],
             "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],

@@ -1285,8 +1285,9 @@ class Normalize(Op):
     """Subtracts a mean and divides by a standard deviation; gives f32.
 
     Args:
-        mean: The channels' means, of pixels in 0..=1; the example is ImageNet's. Expected: (red, green, blue).
-        std: The channels' standard deviations, of the same pixels. Expected: (red, green, blue).
+        mean: The mean of each channel, or one for all, of pixels in 0..=1; the example is ImageNet's. Expected: (red,
+            green, blue).
+        std: The standard deviations of the same pixels. Expected: (red, green, blue).
         scale: The pixels that mean and std are of: unit is 0..=1, levels is 0..=255.
 
     >>> Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

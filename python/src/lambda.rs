@@ -113,10 +113,10 @@ impl Op for PythonOp {
 impl HostOp for PythonOp {
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]) -> Result<(), BoxError> {
         attached(|py| {
-            let (array, bytes) = self.array(py, pixels, DType::U8, &image_shape(host.size))?;
+            let shape = image_shape(host.size, host.channels);
+            let (array, bytes) = self.array(py, pixels, DType::U8, &shape)?;
             let id = host.sample.into_pyobject(py)?.into_any();
             let returned = self.call(py, &array, id, host.rng)?;
-            let shape = image_shape(host.size);
             self.finish(py, array, returned, bytes, (DType::U8, &shape), pixels)
         })
     }
@@ -133,10 +133,11 @@ impl HostOp for PythonOp {
     ) -> Result<(), BoxError> {
         let Some(size) = self.output else { return Ok(()) };
         attached(|py| {
-            let (array, bytes) = self.array(py, pixels, DType::U8, &image_shape(host.size))?;
+            let shape = image_shape(host.size, host.channels);
+            let (array, bytes) = self.array(py, pixels, DType::U8, &shape)?;
             let id = host.sample.into_pyobject(py)?.into_any();
             let returned = self.call(py, &array, id, host.rng)?;
-            let shape = image_shape(size);
+            let shape = image_shape(size, host.channels);
             self.take(py, &returned, (DType::U8, &shape), out)?;
             drop((array, returned));
             self.keep(bytes);
@@ -286,6 +287,6 @@ impl PythonOp {
     }
 }
 
-fn image_shape(size: Size) -> [usize; 3] {
-    [size.height as usize, size.width as usize, 3]
+fn image_shape(size: Size, channels: usize) -> [usize; 3] {
+    [size.height as usize, size.width as usize, channels]
 }

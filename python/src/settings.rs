@@ -8,7 +8,7 @@ use fuseloop::ops::{DType, NumberRule, Ops};
 use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{BoxError, ProcessCache};
-use fuseloop::{LoaderBuilder, SampleId};
+use fuseloop::{ImageReadMode, LoaderBuilder, SampleId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::HashMap;
@@ -173,6 +173,14 @@ pub(crate) fn word<T: Copy>(
     })
 }
 
+/// The words for what images are read as.
+const READ_MODES: [(&str, ImageReadMode); 4] = [
+    ("rgb", ImageReadMode::Rgb),
+    ("gray", ImageReadMode::Gray),
+    ("rgb_alpha", ImageReadMode::RgbAlpha),
+    ("index", ImageReadMode::Index),
+];
+
 /// Applies the settings to a builder.
 pub(crate) fn apply(
     mut builder: LoaderBuilder,
@@ -238,6 +246,9 @@ pub(crate) fn apply(
     }
     for name in get::<Vec<String>>(settings, "without")?.unwrap_or_default() {
         builder = builder.without(&name);
+    }
+    for (field, mode) in get::<Vec<(String, String)>>(settings, "read_mode")?.unwrap_or_default() {
+        builder = builder.read_mode(&field, word(py, "read_mode", &mode, &READ_MODES)?);
     }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
         builder = builder.mask(&name);

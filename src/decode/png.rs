@@ -317,6 +317,51 @@ mod tests {
         }
     }
 
+    fn read(
+        decoder: &mut Decoder,
+        bytes: &[u8],
+        mode: ImageReadMode,
+        window: Window,
+    ) -> Result<Vec<u8>, DecodeError> {
+        let image = image(bytes);
+        let mut opened = decoder.open_as(&image, mode)?;
+        let view = opened.decode(window)?.window(window).unwrap();
+        assert_eq!(view.channels(), usize::from(mode.channels()));
+        Ok((0..view.size().height).flat_map(|y| view.row(y)).copied().collect())
+    }
+
+    #[test]
+    fn gray_and_alpha_are_those_of_pillow_and_indices_those_stored() {
+        let mut decoder = Decoder::default();
+        let full = Size::new(7, 11).full();
+        let part = Window { top: 2, left: 3, height: 4, width: 5 };
+        let modes = [
+            (ImageReadMode::Gray, "l"),
+            (ImageReadMode::RgbAlpha, "rgba"),
+            (ImageReadMode::Index, "index"),
+        ];
+        let with_index = ["gray1", "gray2", "gray4", "gray8", "palette4"];
+        for (name, (mode, ending)) in NAMES.iter().flat_map(|name| modes.map(|mode| (name, mode))) {
+            let bytes = golden(&format!("{name}.png"));
+            if mode == ImageReadMode::Index && !with_index.contains(name) {
+                let refused = read(&mut decoder, &bytes, mode, full);
+                let is_gray_alpha = *name == "gray_alpha8" || *name == "gray_alpha16";
+                assert!(
+                    is_gray_alpha || matches!(refused, Err(DecodeError::NoIndex { .. })),
+                    "{name}"
+                );
+                continue;
+            }
+            let want = golden(&format!("{name}.{ending}"));
+            let row = 11 * usize::from(mode.channels());
+            let rows = want.chunks_exact(row).skip(2).take(4);
+            let pixel = row / 11;
+            let cut: Vec<u8> = rows.flat_map(|row| &row[3 * pixel..8 * pixel]).copied().collect();
+            assert!(read(&mut decoder, &bytes, mode, full).unwrap() == want, "{name}, {mode:?}");
+            assert!(read(&mut decoder, &bytes, mode, part).unwrap() == cut, "a window of {name}");
+        }
+    }
+
     #[test]
     fn a_png_cut_short_or_changed_is_refused_or_decoded() {
         let whole = golden("rgb8.png");

@@ -348,7 +348,9 @@ fn store(picture: &FloatImage, dtype: DType, layout: Layout) -> Result<Vec<u8>, 
     let mut stored = memory::with_capacity(picture.values().len() * dtype.bytes(), "an output")?;
     let mut store = |value: f32| stored.extend(ElementValue::from(value).converted(dtype).bytes());
     match layout {
-        Layout::ChannelsLast => picture.values().iter().for_each(|&value| store(value)),
+        Layout::ChannelsLast | Layout::Plane => {
+            picture.values().iter().for_each(|&value| store(value));
+        }
         Layout::ChannelsFirst => {
             let channels = 0..picture.channels();
             channels.for_each(|c| picture.pixels().for_each(|pixel| store(pixel[c])));

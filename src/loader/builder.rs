@@ -455,7 +455,7 @@ impl LoaderBuilder {
     ///
     /// A mask has one channel, as [`ImageReadMode::Index`] reads it: the numbers of a PNG with a palette, the
     /// levels of a gray PNG as they are stored, or raw pixels whose three channels are equal, as
-    /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel.
+    /// `WriteMode::Mask` stores them. [`Squeeze`](fuseloop_ops::Squeeze) drops the axis of the channel: `[batch, H, W]`.
     #[must_use]
     pub fn mask(mut self, field: &str) -> Self {
         self.wanted.masks.push(field.to_owned());

@@ -160,7 +160,7 @@ fn paste(own: &mut [u8], partner: &[u8], image: ImageType, size: Size, window: W
     let (height, width) = (size.height as usize, size.width as usize);
     let (element, pixels) = (image.dtype.bytes(), height * width);
     let (plane, pixel) = match image.layout {
-        Layout::ChannelsLast => (own.len(), own.len() / pixels),
+        Layout::ChannelsLast | Layout::Plane => (own.len(), own.len() / pixels),
         Layout::ChannelsFirst => (pixels * element, element),
     };
     let (first, count) = (window.left as usize * pixel, window.width as usize * pixel);

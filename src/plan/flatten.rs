@@ -178,6 +178,8 @@ impl Flattening {
         depth: usize,
     ) -> Result<ImageType, PlanError> {
         let stream = self.stream(op.name());
+        let replaced = op.for_input(&Type::Image(input));
+        let op = replaced.as_ref().unwrap_or(op);
         if let OpClass::Choice(choice) = op.class() {
             if depth == MAX_DEPTH {
                 return Err(self.refuse(op.as_ref(), "at most 8 containers around an op", input));
@@ -226,7 +228,7 @@ impl Flattening {
         if self.flat.flat_ops.len() == MAX_FLAT_OPS {
             return Err(PlanError::TooManyFlatOps { op_index, op: op.name(), most: MAX_FLAT_OPS });
         }
-        let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
+        let op = Arc::clone(op);
         let kind = OpKind::of(op.class(), &input, self.rule);
         let kind = kind.and_then(|kind| match kind.host_size() {
             Some(size) if after.size() != Some(size) => {

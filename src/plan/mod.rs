@@ -393,6 +393,7 @@ impl ImagePlan {
         match self.output().layout {
             fuseloop_ops::author::Layout::ChannelsFirst => vec![channels, height, width],
             fuseloop_ops::author::Layout::ChannelsLast => vec![height, width, channels],
+            fuseloop_ops::author::Layout::Plane => vec![height, width],
         }
     }
 

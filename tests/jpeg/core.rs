@@ -5,6 +5,7 @@
 
 use crate::common::jpegs::Edges;
 use crate::common::photographs::photographs;
+use fuseloop::ImageReadMode;
 use fuseloop::internals::decode::{
     DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval,
 };
@@ -75,6 +76,9 @@ impl Both {
         let Ok(found) = pixels(&mut self.core, jpeg, window) else { return false };
         match pixels(&mut self.zune, jpeg, window) {
             Ok(expected) => {
+                let [luma, expected_luma] = [&mut self.core, &mut self.zune]
+                    .map(|decoder| read(decoder, jpeg, ImageReadMode::Gray, window).unwrap());
+                assert!(luma == expected_luma, "luma of {name}, {window:?}");
                 let edges = Edges::of(jpeg, self.size(jpeg).unwrap());
                 let position = |byte: usize| {
                     let (row, column) = ((byte / 3) as u32 / window.width, (byte / 3) as u32);
@@ -112,8 +116,18 @@ fn image(bytes: &[u8]) -> EncodedImage<'_> {
 }
 
 fn pixels(decoder: &mut Decoder, jpeg: &[u8], window: Window) -> Result<Vec<u8>, DecodeError> {
+    read(decoder, jpeg, ImageReadMode::Rgb, window)
+}
+
+fn read(
+    decoder: &mut Decoder,
+    jpeg: &[u8],
+    mode: ImageReadMode,
+    window: Window,
+) -> Result<Vec<u8>, DecodeError> {
     let image = image(jpeg);
-    let view = decoder.decode(&image, window)?.window(window).expect("at least the window");
+    let mut opened = decoder.open_as(&image, mode)?;
+    let view = opened.decode(window)?.window(window).expect("at least the window");
     Ok((0..window.height).flat_map(|y| view.row(y).to_vec()).collect())
 }
 

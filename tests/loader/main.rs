@@ -21,6 +21,8 @@ mod order_chance;
 #[cfg(feature = "write")]
 mod preview;
 #[cfg(feature = "write")]
+mod read_modes;
+#[cfg(feature = "write")]
 mod rows;
 #[cfg(feature = "write")]
 mod runtime;

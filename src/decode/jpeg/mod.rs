@@ -274,17 +274,21 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     if pixels.len() as u64 != size.pixels() {
         return decoder.decode_into(pixels).map_err(|error| damaged(&error));
     }
-    let has_luma = matches!(decoder.input_colorspace(), Some(ColorSpace::YCbCr | ColorSpace::Luma));
+    // zune-jpeg can't decode the luma of a colour image alone.
+    let has_luma = decoder.input_colorspace() == Some(ColorSpace::YCbCr);
     if has_luma {
-        decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::Luma));
-        return decoder.decode_into(pixels).map_err(|error| damaged(&error));
+        decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::YCbCr));
     }
-    let mut rgb = vec![];
-    reserve(&mut rgb, pixels.len().saturating_mul(RGB))?;
-    rgb.resize(RGB * pixels.len(), 0);
-    decoder.decode_into(&mut rgb).map_err(|error| damaged(&error))?;
-    for (level, rgb) in pixels.iter_mut().zip(rgb.as_chunks::<RGB>().0) {
-        ImageReadMode::Gray.read(*rgb, std::slice::from_mut(level));
+    let mut colours = vec![];
+    reserve(&mut colours, pixels.len().saturating_mul(RGB))?;
+    colours.resize(RGB * pixels.len(), 0);
+    decoder.decode_into(&mut colours).map_err(|error| damaged(&error))?;
+    for (level, colour) in pixels.iter_mut().zip(colours.as_chunks::<RGB>().0) {
+        if has_luma {
+            *level = colour[0];
+        } else {
+            ImageReadMode::Gray.read(*colour, std::slice::from_mut(level));
+        }
     }
     Ok(())
 }

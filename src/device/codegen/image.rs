@@ -173,7 +173,9 @@ impl ImageCode<'_> {
         }
         let store = match self.block.layout {
             Channels::ChannelsFirst => format!("store_planes<{element}>(to, height, width,"),
-            Channels::ChannelsLast => format!("store_pixels<{element}>(to, width,"),
+            Channels::ChannelsLast | Channels::Plane => {
+                format!("store_pixels<{element}>(to, width,")
+            }
         };
         let _ = writeln!(
             to.text,

@@ -2,13 +2,15 @@
 
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::author::{Dim, GeometryStep, ImageType, Layout, Op, OpClass};
+use fuseloop_ops::internals::rows::{RowFilter, Warp};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub fn golden(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ops").join(name);
@@ -131,5 +133,56 @@ pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
     kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut compiled);
     let differs = compiled.iter().zip(&evaluated).position(|(a, b)| a != b);
     assert_eq!(differs, None, "compiled and evaluated differ: {:?}", kernel.plan().ops());
+    assert_channels_alone(kernel.plan(), image, &draws, &compiled);
     compiled
+}
+
+/// Checks that ops which treat each channel by itself give the channels of an image of another number of
+/// channels what they give those of the RGB image, whose output is `rgb`.
+fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[u8]) {
+    let is_separate = |op: &Arc<dyn Op>| match op.class() {
+        OpClass::Geometry(_) | OpClass::Table(_) | OpClass::Region(_) => true,
+        OpClass::Pixel(op) => op.is_per_channel() && !op.needs_mean(),
+        OpClass::Cast(_) | OpClass::Layout(_) => true,
+        _ => false,
+    };
+    // Cases set the colour of a warp in its draws.
+    let is_coloured = |(_, step): &(usize, GeometryStep)| match step {
+        GeometryStep::Rows(RowFilter::Warp(Warp { fill: Some([r, g, b]), .. })) => r != g || g != b,
+        _ => false,
+    };
+    if !plan.ops().iter().all(is_separate) || draws.geometry.iter().any(is_coloured) {
+        return;
+    }
+    for channels in [&[0][..], &[1], &[2, 0], &[0, 1, 2, 1]] {
+        let input = plan.input().with_channels(channels.len() as u16);
+        // Ops with a colour of their own, or constants for three channels.
+        let Ok(other) = ImagePlan::new(plan.ops().clone(), input, plan.rule()) else { continue };
+        let pixels = image.pixels.as_chunks::<3>().0.iter();
+        let pixels: Vec<u8> = pixels.flat_map(|pixel| channels.iter().map(|c| pixel[*c])).collect();
+        let view = ImageView::packed_channels(&pixels, image.size, channels.len()).unwrap();
+        let kernel = Kernel::compile(other).unwrap();
+        let mut found = vec![0xAA; kernel.plan().sample_bytes()];
+        kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), draws, &mut found);
+        assert!(found == jit::evaluate(kernel.plan(), &view, draws), "{:?}", plan.ops());
+        let (of_found, of_rgb) = (planes(kernel.plan(), &found), planes(plan, rgb));
+        for (plane, c) in of_found.iter().zip(channels) {
+            assert!(*plane == of_rgb[*c], "channel {c} of {channels:?}: {:?}", plan.ops());
+        }
+    }
+}
+
+/// The bytes of each channel.
+fn planes(plan: &ImagePlan, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let (channels, element) = (usize::from(plan.output().channels), plan.dtype().bytes());
+    let plane = |c: usize| match plan.output().layout {
+        Layout::ChannelsFirst => {
+            bytes.chunks_exact(bytes.len() / channels).nth(c).unwrap().to_vec()
+        }
+        Layout::ChannelsLast | Layout::Plane => {
+            let elements = bytes.chunks_exact(element).skip(c).step_by(channels);
+            elements.flatten().copied().collect()
+        }
+    };
+    (0..channels).map(plane).collect()
 }

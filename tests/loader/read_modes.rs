@@ -1,0 +1,227 @@
+//! Images that are not RGB: gray, with alpha, masks with a palette, and arrays of bytes.
+
+use fuseloop::loader::Cache;
+use fuseloop::prelude::*;
+use fuseloop::source::{FieldKind, FieldSpec, NdType};
+use fuseloop::spec::Spec;
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
+use fuseloop::{Batches, ImageReadMode};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of `name` alone, in two classes.
+fn folder(names: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, name) in names.iter().enumerate() {
+        let class = dir.path().join(["a", "b"][n % 2]);
+        fs::create_dir_all(&class).unwrap();
+        fs::copy(golden(name), class.join(format!("{n}-{name}"))).unwrap();
+    }
+    dir
+}
+
+fn golden(name: &str) -> PathBuf {
+    let kind = if name.ends_with("png") { "png" } else { "jpeg" };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind).join(name)
+}
+
+/// The bytes of an output in three epochs.
+fn bytes(builder: LoaderBuilder, output: &str) -> Vec<u8> {
+    let loader = builder.build().unwrap();
+    let batches = (0..3).flat_map(|epoch: u32| -> Batches { loader.epoch(epoch).unwrap() });
+    batches.flat_map(|batch| batch.unwrap().bytes(output).unwrap().to_vec()).collect()
+}
+
+/// Ops that treat each channel by itself, with one constant for all of them.
+fn separate() -> Ops {
+    ops![
+        RandomResizedCrop::new(16).unwrap().scale(0.3..=1.0).unwrap(),
+        RandomHorizontalFlip::new(0.5).unwrap(),
+        RandomRotation::new(-20.0..=20.0).unwrap(),
+        RandomBrightness::new(0.4).unwrap(),
+        RandomEqualize::new(0.5).unwrap(),
+        Cutout::new(4).unwrap(),
+        Normalize::new([0.5], [0.25]).unwrap(),
+        ToChannelsFirst,
+    ]
+}
+
+#[test]
+fn a_gray_picture_gives_in_one_channel_what_each_of_its_three_would_give() {
+    let dir = folder(&["gray8.png", "gray4.png", "gray.jpg", "gray_2x2.jpg", "gray_alpha8.png"]);
+    for cache in [None, Some(Cache::memory(1 << 20))] {
+        let builder = || {
+            let builder = Loader::open(dir.path()).unwrap().batch_size(1).seed(3);
+            let builder = builder.pipeline("image", separate());
+            match &cache {
+                Some(cache) => builder.cache(cache.clone()),
+                None => builder,
+            }
+        };
+        let rgb = bytes(builder(), "image");
+        let gray = bytes(builder().read_mode("image", ImageReadMode::Gray), "image");
+        assert_eq!(3 * gray.len(), rgb.len());
+        let plane = 4 * 16 * 16;
+        for (rgb, gray) in rgb.chunks(3 * plane).zip(gray.chunks(plane)) {
+            assert!(rgb.chunks(plane).all(|plane| plane == gray));
+        }
+    }
+}
+
+#[test]
+fn a_pipeline_file_says_what_images_are_read_as() {
+    let dir = folder(&["420.jpg", "rgb8.png"]);
+    let text = |mode: &str| {
+        format!(
+            "[read_mode]\nimage = '{mode}'\n[fields]\nimage = [{{ op = 'Resize', size = [9, 12] }}]"
+        )
+    };
+    for (mode, channels) in [("gray", 1), ("rgb_alpha", 4), ("rgb", 3)] {
+        let spec: Spec = text(mode).parse().unwrap();
+        let loader = spec.apply(Loader::open(dir.path()).unwrap()).build().unwrap();
+        let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.tensor::<u8>("image").unwrap().shape(), [2, 9, 12, channels], "{mode}");
+    }
+    let refused = text("grey").parse::<Spec>().unwrap_err().to_string();
+    assert!(refused.contains("gray") && refused.contains("pipeline:2"), "{refused}");
+}
+
+#[test]
+fn the_mask_of_a_palette_is_its_indices() {
+    let dir = folder(&["palette4.png"]);
+    let builder = Loader::open(dir.path()).unwrap().mask("image");
+    let whole = CenterCrop::new((7, 11)).unwrap();
+    let builder = builder.pipeline("image", ops![whole, Squeeze, Convert::to(DType::I64)]);
+    let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    let mask = batch.tensor::<i64>("image").unwrap();
+    let stored = fs::read(golden("palette4.png").with_extension("index")).unwrap();
+    assert_eq!(mask.shape(), [1, 7, 11]);
+    assert!(mask.as_slice().iter().zip(&stored).all(|(a, b)| *a == i64::from(*b)));
+}
+
+#[test]
+fn what_can_not_be_read_in_a_mode_is_refused() {
+    let refusal = |dir: &Path, mode| {
+        let builder = Loader::open(dir).unwrap().read_mode("image", mode);
+        let loader = builder.pipeline("image", ops![CenterCrop::new(4).unwrap()]).build().unwrap();
+        loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string()
+    };
+    let error = refusal(folder(&["420.jpg"]).path(), ImageReadMode::Index);
+    assert!(error.contains("store masks as PNG or raw pixels"), "{error}");
+    let error = refusal(folder(&["rgb8.png"]).path(), ImageReadMode::Index);
+    assert!(error.contains("red, green and blue must be equal"), "{error}");
+    let dir = folder(&["gray8.png"]);
+    let builder = || Loader::open(dir.path()).unwrap();
+    let error = builder().read_mode("label", ImageReadMode::Gray).build().unwrap_err();
+    assert_eq!(error.to_string(), "field label: only a field of images has a read mode");
+    let error = builder().read_mode("picture", ImageReadMode::Gray).build().unwrap_err();
+    assert!(error.to_string().contains("no field named picture"), "{error}");
+}
+
+#[test]
+fn ops_of_colours_leave_gray_as_it_is_and_refuse_two_or_four_channels() {
+    let dir = folder(&["gray8.png"]);
+    let of = |mode, ops: Ops| {
+        let builder = Loader::open(dir.path()).unwrap().read_mode("image", mode);
+        builder.pipeline(
+            "image",
+            ops![CenterCrop::new((7, 11)).unwrap()].into_iter().chain(ops).collect::<Ops>(),
+        )
+    };
+    let colours = || {
+        ops![
+            RandomSaturation::new(0.9).unwrap().p(1.0).unwrap(),
+            RandomHue::new(0.5).unwrap().p(1.0).unwrap(),
+            Grayscale,
+            RandomChannelPermutation::new(),
+        ]
+    };
+    let plain = bytes(of(ImageReadMode::Gray, ops![]), "image");
+    assert!(bytes(of(ImageReadMode::Gray, colours()), "image") == plain);
+    for op in colours() {
+        let (name, list) = (op.name(), vec![op]);
+        let error = of(ImageReadMode::RgbAlpha, list).build().unwrap_err().to_string();
+        let want = format!(
+            "output image: op 1 of the list: {name} takes an image of 3 channels, or of 1, but gets a u8 image \
+             [7, 11, 4]"
+        );
+        assert_eq!(error, want);
+    }
+    let lists: [(Ops, &str); 4] = [
+        (ops![Normalize::imagenet()], "as many channels as mean and std have numbers"),
+        (ops![PermuteChannels::new([2, 1, 0]).unwrap()], "takes an image of 3 channels, but"),
+        (ops![Pad::new(2).unwrap().fill([1, 2, 3])], "use one number for all channels"),
+        (ops![ColorMatrix::new([[0.3; 4]; 3]).unwrap()], "takes an image of 3 channels, but"),
+    ];
+    for (list, want) in lists {
+        let error = of(ImageReadMode::Gray, list).build().unwrap_err().to_string();
+        assert!(error.contains(want), "{error}");
+    }
+    let four =
+        ops![Normalize::new([0.5, 0.4, 0.3, 0.0], [0.2, 0.2, 0.2, 1.0]).unwrap(), ToChannelsFirst];
+    let loader = of(ImageReadMode::RgbAlpha, four).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<f32>("image").unwrap().shape(), [1, 4, 7, 11]);
+}
+
+/// Writes the same pictures as arrays and as RGB images, with `channels` bytes a pixel in the arrays.
+fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("both.beton");
+    let (height, width) = (20u32, 24u32);
+    let dtype: NdType = "|u1".parse().unwrap();
+    let shape = match channels {
+        1 => vec![height.into(), width.into()],
+        _ => vec![height.into(), width.into(), channels as u64],
+    };
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = [
+        field("array", FieldKind::NdArray { dtype: dtype.clone(), shape }),
+        field("image", FieldKind::RgbImage),
+    ];
+    let rows = (0..9u32).map(|n| {
+        let level = |at: u32, c: u32| (at * 7 + n * 31 + c * 100) as u8;
+        let pixels = |channels: u32| {
+            (0..height * width).flat_map(move |at| (0..channels).map(move |c| level(at, c)))
+        };
+        let bytes = pixels(channels as u32).collect();
+        let rgb = ImageInput::Rgb { pixels: pixels(3).collect(), width, height };
+        vec![FieldValue::NdArray { dtype: dtype.clone(), bytes }, FieldValue::Image(rgb)]
+    });
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    write_iter(rows, &fields, &path, &options).unwrap();
+    (dir, path)
+}
+
+#[test]
+fn an_array_of_bytes_takes_the_ops_of_images() {
+    for channels in [1, 2, 3, 4] {
+        let (_dir, path) = both(channels);
+        for cache in [None, Some(Cache::memory(1 << 20))] {
+            let builder = Loader::open(&path).unwrap().batch_size(4).seed(5).order(Order::Random);
+            let builder = builder.drop_last(false).pipeline("array", separate());
+            let mut builder = builder.pipeline("image", separate()).share_draws("array", "image");
+            if let Some(cache) = cache {
+                builder = builder.cache(cache);
+            }
+            let loader = builder.build().unwrap();
+            for batch in loader.epoch(1).unwrap() {
+                let batch = batch.unwrap();
+                let (array, image) = (batch.tensor::<f32>("array"), batch.tensor::<f32>("image"));
+                let (array, image) = (array.unwrap(), image.unwrap());
+                assert_eq!(array.shape()[1..], [channels, 16, 16]);
+                for row in 0..batch.len() {
+                    let (array, image) = (array.row(row).unwrap(), image.row(row).unwrap());
+                    let shared = channels.min(3) * 256;
+                    assert!(array[..shared] == image[..shared], "row {row} of {channels} channels");
+                }
+            }
+        }
+    }
+    // What an array took before, it takes as before: its own shape, and no channel.
+    let (_dir, path) = both(1);
+    let plain = Loader::open(&path).unwrap().pipeline("array", ops![Convert::to(DType::F32)]);
+    let batch = plain.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<f32>("array").unwrap().shape(), [9, 20, 24]);
+}
