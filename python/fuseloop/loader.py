@@ -365,8 +365,8 @@ class Loader:
     bit for bit, whatever the number of workers.
 
     Args:
-        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``. Several
-            files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
+        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``.
+            Several files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
@@ -401,9 +401,9 @@ class Loader:
         device: Where the ops after ``ToDevice`` run: ``"cpu"``, ``"cuda:0"``, ``"auto"``.
         device_batches: The most batches on the device.
         pin_memory: Batches are in page-locked memory, from which copies to a GPU run asynchronously
-            (``tensor.to("cuda", non_blocking=True)``). True takes the current device of PyTorch, ``LOCAL_RANK``, or GPU 0;
-            a number is that of a GPU. Hold a batch until the copies from it are done, as ``fuseloop.torch.Loader`` does.
-            Where pages can't be locked, a warning says why, and batches are the same.
+            (``tensor.to("cuda", non_blocking=True)``). True takes the current device of PyTorch, ``LOCAL_RANK``, or
+            GPU 0; a number is that of a GPU. Hold a batch until the copies from it are done, as
+            ``fuseloop.torch.Loader`` does. Where pages can't be locked, a warning says why, and batches are the same.
         recompile: Plans and compiles all lists anew for each epoch. Lists by epoch are without it.
         copy: Batches of arrays that own their memory, instead of sharing that of the batch.
 
