@@ -41,7 +41,7 @@ pub(super) fn save(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem
     }
 }
 
-/// Writes packed RGB pixels as a PNG; an existing file is replaced.
+/// Writes packed pixels of 1 to 4 channels as a PNG; an existing file is replaced.
 pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
     output::write(path, Existing::Replace, |out| {
         let encoded = encode::png(out, pixels, size);

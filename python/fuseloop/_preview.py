@@ -144,6 +144,6 @@ def inspected(core: _fuseloop.Loader, sample: int, epoch: int, output: str | Non
     import numpy as np
 
     found = _fuseloop.inspect(core, sample, epoch, output, lists)
-    image = np.frombuffer(bytearray(found.pop("image")), dtype=np.uint8).reshape(*found["size"], 3)
+    image = np.frombuffer(bytearray(found.pop("image")), dtype=np.uint8).reshape(*found["size"], -1)
     ops = tuple(DrawnOp(*op) for op in found.pop("ops"))
     return Inspected(sample=sample, epoch=epoch, ops=ops, labels=tuple(found.pop("labels")), image=image, **found)

@@ -1,16 +1,21 @@
-//! Encodes RGB pixels as a PNG or JPEG file.
+//! Encodes pixels as a PNG or JPEG file.
 
 use fuseloop_ops::Size;
 use std::io::Write;
 
-/// Writes packed RGB pixels as a PNG.
+/// Writes packed pixels as a PNG: gray, gray and alpha, RGB, or RGB and alpha, by the bytes of a pixel.
 ///
 /// # Errors
 ///
 /// If `out` returns one.
 pub fn png(out: impl Write, pixels: &[u8], size: Size) -> Result<(), png::EncodingError> {
     let mut encoder = png::Encoder::new(out, size.width, size.height);
-    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_color(match pixels.len() as u64 / size.pixels().max(1) {
+        1 => png::ColorType::Grayscale,
+        2 => png::ColorType::GrayscaleAlpha,
+        4 => png::ColorType::Rgba,
+        _ => png::ColorType::Rgb,
+    });
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header()?;
     writer.write_image_data(pixels)?;
