@@ -1,6 +1,6 @@
 //! Files of MNIST and CIFAR that torchvision has read too: as sources, through a loader, and converted.
 
-use fuseloop::source::{Dataset, OwnedValue, Source};
+use fuseloop::source::{Dataset, FieldKind, OwnedValue, Source};
 use fuseloop::{Loader, SampleId, ops::*};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -117,7 +117,12 @@ fn a_conversion_keeps_images_labels_and_names() {
             let loaded = |source: Arc<dyn Source>| {
                 // In tar shards an array is called by its extension, too.
                 let image = source.field_index("image").map_or("image.npy", |_| "image");
-                let loader = Loader::from_dataset(Dataset::Source(source)).batch_size(10);
+                let is_rgb = source.fields().iter().any(|field| field.kind == FieldKind::RgbImage);
+                let mut loader = Loader::from_dataset(Dataset::Source(source)).batch_size(10);
+                if is_rgb {
+                    // The sizes of images in shards are not known before they are read.
+                    loader = loader.pipeline("image", ops![CenterCrop::new(32).unwrap()]);
+                }
                 let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
                 let bytes = batch.bytes(image).unwrap().to_vec();
                 (batch.shape(image).unwrap().to_vec(), bytes, labels(&batch))
