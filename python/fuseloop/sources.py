@@ -49,11 +49,12 @@ def _remade(core: Dataset, remake: Callable[..., Dataset], *arguments: Any) -> D
 
 
 def open(name: _PathLike | Sequence[_PathLike | Dataset]) -> Dataset | Stream:
-    """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, the files of MNIST or CIFAR, tar
-    shards, TFRecord files, an address. The name tells the format. Shards that are packed as a whole are a :class:`Stream`.
+    """Opens the dataset of this name: a ``.beton`` file, a folder or a table of images, the files of MNIST or CIFAR,
+    tar shards, TFRecord files, an address. The name tells the format. Shards that are packed as a whole are a
+    :class:`Stream`.
 
-    Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list of
-    names, whose formats may differ if their fields do not.
+    Several files are one dataset: by braces (``"train-{000..015}.beton"``), a pattern (``"train-*.beton"``), or a list
+    of names, whose formats may differ if their fields do not.
     """
     dataset = opened(name)
     return Stream(dataset) if dataset.is_stream else dataset

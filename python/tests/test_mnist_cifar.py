@@ -56,7 +56,7 @@ def test_cifar_is_what_numpy_reads() -> None:
 def test_what_they_hold() -> None:
     dataset = sources.open(MNIST)
     info = dataset.info()
-    assert [(field.name, field.kind) for field in info.fields] == [("image", "array |u1 [5, 7]"), ("label", "int")]
+    assert [(field.name, field.kind) for field in info.fields] == [("image", "|u1 [5, 7]"), ("label", "int")]
     counts = np.bincount(idx(MNIST / "train-labels-idx1-ubyte"), minlength=10)
     assert [(one.name, one.samples) for one in info.classes] == [(str(k), int(n)) for k, n in enumerate(counts)]
     assert dataset.verify(progress=None).is_whole

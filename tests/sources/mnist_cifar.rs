@@ -114,28 +114,36 @@ fn a_conversion_keeps_images_labels_and_names() {
             let again = open(&out.path().join(pattern));
             assert_eq!(again.class_names().unwrap(), source.class_names().unwrap(), "{format}");
             assert_eq!(again.len(), samples.len() as u64);
-            let loaded = |source: Arc<dyn Source>| {
-                // In tar shards an array is called by its extension, too.
-                let image = source.field_index("image").map_or("image.npy", |_| "image");
-                let is_rgb = source.fields().iter().any(|field| field.kind == FieldKind::RgbImage);
-                let mut loader = Loader::from_dataset(Dataset::Source(source)).batch_size(10);
-                if is_rgb {
-                    // The sizes of images in shards are not known before they are read.
-                    loader = loader.pipeline("image", ops![CenterCrop::new(32).unwrap()]);
-                }
-                let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
-                let bytes = batch.bytes(image).unwrap().to_vec();
-                (batch.shape(image).unwrap().to_vec(), bytes, labels(&batch))
-            };
-            assert_eq!(loaded(again), loaded(Arc::clone(&source)), "{path:?} as {format}");
+            let (found, expected) = (loaded(again), loaded(Arc::clone(&source)));
+            assert_eq!((&found.0, &found.2), (&expected.0, &expected.2), "{path:?} as {format}");
+            assert!(found.1 == expected.1, "{path:?} as {format}: other pixels");
         }
     }
 }
 
-/// The labels of a batch, by name.
+/// Loads all samples of a dataset: the shape of the images, their bytes, and the values of the fine and of the
+/// coarse label.
 #[cfg(feature = "write")]
-fn labels(batch: &fuseloop::Batch) -> Vec<(&'static str, Vec<i64>)> {
-    let labels = ["label", "coarse_label"].into_iter();
-    let found = labels.filter_map(|name| Some((name, batch.tensor::<i64>(name).ok()?)));
-    found.map(|(name, labels)| (name, labels.as_slice().to_vec())).collect()
+fn loaded(source: Arc<dyn Source>) -> (Vec<usize>, Vec<u8>, [Vec<i64>; 2]) {
+    let fields = source.fields().to_vec();
+    let name_of = |is_it: &dyn Fn(&FieldKind, &str) -> bool| {
+        let mut fields = fields.iter().enumerate();
+        let found = fields.find(|(_, field)| is_it(&field.kind, &field.name));
+        found.map(|(k, _)| source.field_name(k).to_owned())
+    };
+    // In tar shards the names of fields are those of files: image.npy, cls, coarse_label.cls.
+    let image = name_of(&|kind, _| *kind != FieldKind::Int).unwrap();
+    let fine = name_of(&|kind, name| *kind == FieldKind::Int && !name.contains("coarse"));
+    let coarse = name_of(&|kind, name| *kind == FieldKind::Int && name.contains("coarse"));
+    let mut loader = Loader::from_dataset(Dataset::Source(Arc::clone(&source))).batch_size(10);
+    if image == "image" && fields.iter().any(|field| field.kind == FieldKind::RgbImage) {
+        // The sizes of images in shards are not known before they are read.
+        loader = loader.pipeline("image", ops![CenterCrop::new(32).unwrap()]);
+    }
+    let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    let labels = [fine, coarse].map(|name| {
+        name.map_or_else(Vec::new, |name| batch.tensor::<i64>(&name).unwrap().as_slice().to_vec())
+    });
+    assert!(!labels[0].is_empty());
+    (batch.shape(&image).unwrap().to_vec(), batch.bytes(&image).unwrap().to_vec(), labels)
 }
