@@ -1,6 +1,6 @@
 //! Files of MNIST and CIFAR that torchvision has read too: as sources, through a loader, and converted.
 
-use fuseloop::source::{Dataset, FieldKind, OwnedValue, Source};
+use fuseloop::source::{Dataset, OwnedValue, Source};
 use fuseloop::{Loader, SampleId, ops::*};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -114,7 +114,7 @@ fn a_conversion_keeps_images_labels_and_names() {
             let again = open(&out.path().join(pattern));
             assert_eq!(again.class_names().unwrap(), source.class_names().unwrap(), "{format}");
             assert_eq!(again.len(), samples.len() as u64);
-            let (found, expected) = (loaded(again), loaded(Arc::clone(&source)));
+            let (found, expected) = (loaded(&again), loaded(&source));
             assert_eq!((&found.0, &found.2), (&expected.0, &expected.2), "{path:?} as {format}");
             assert!(found.1 == expected.1, "{path:?} as {format}: other pixels");
         }
@@ -124,7 +124,8 @@ fn a_conversion_keeps_images_labels_and_names() {
 /// Loads all samples of a dataset: the shape of the images, their bytes, and the values of the fine and of the
 /// coarse label.
 #[cfg(feature = "write")]
-fn loaded(source: Arc<dyn Source>) -> (Vec<usize>, Vec<u8>, [Vec<i64>; 2]) {
+fn loaded(source: &Arc<dyn Source>) -> (Vec<usize>, Vec<u8>, [Vec<i64>; 2]) {
+    use fuseloop::source::FieldKind;
     let fields = source.fields().to_vec();
     let name_of = |is_it: &dyn Fn(&FieldKind, &str) -> bool| {
         let mut fields = fields.iter().enumerate();
@@ -135,7 +136,7 @@ fn loaded(source: Arc<dyn Source>) -> (Vec<usize>, Vec<u8>, [Vec<i64>; 2]) {
     let image = name_of(&|kind, _| *kind != FieldKind::Int).unwrap();
     let fine = name_of(&|kind, name| *kind == FieldKind::Int && !name.contains("coarse"));
     let coarse = name_of(&|kind, name| *kind == FieldKind::Int && name.contains("coarse"));
-    let mut loader = Loader::from_dataset(Dataset::Source(Arc::clone(&source))).batch_size(10);
+    let mut loader = Loader::from_dataset(Dataset::Source(Arc::clone(source))).batch_size(10);
     if image == "image" && fields.iter().any(|field| field.kind == FieldKind::RgbImage) {
         // The sizes of images in shards are not known before they are read.
         loader = loader.pipeline("image", ops![CenterCrop::new(32).unwrap()]);

@@ -381,7 +381,7 @@ fn planes_of_cifar_become_pixels() {
         match open(dir.path()) {
             Ok(source) => assert_eq!((end, source.len()), (3073, 9)),
             Err(error) => {
-                assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*last)))
+                assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(&*last)));
             }
         }
     }
