@@ -175,10 +175,8 @@ fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
         _ => vec![height.into(), width.into(), channels as u64],
     };
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = [
-        field("array", FieldKind::NdArray { dtype, shape }),
-        field("image", FieldKind::RgbImage),
-    ];
+    let fields =
+        [field("array", FieldKind::NdArray { dtype, shape }), field("image", FieldKind::RgbImage)];
     let rows = (0..9u32).map(|n| {
         let level = |at: u32, c: u32| (at * 7 + n * 31 + c * 100) as u8;
         let pixels = |channels: u32| {
