@@ -78,7 +78,7 @@ impl Lane {
         };
         let draws = (0..64).map(draws).collect();
         let count = STORED.pixels() as usize * usize::from(channels);
-        let pixels = (0..count).map(|at| (at * 2_654_435_761 >> 13) as u8).collect();
+        let pixels = (0..count).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
         let out = Bytes::new(kernel.plan().sample_bytes());
         let (scratch, channels) = (Scratch::default(), channels.into());
         Self { kernel, pixels, channels, draws, scratch, out, turn: 0 }
@@ -126,7 +126,7 @@ fn decode(c: &mut Criterion) {
     let pixels: Vec<u8> = (0..size.pixels() as usize * 3)
         .map(|at| {
             ((at / 3 % 500 / 3 + at / 1500) as u8)
-                .wrapping_add((at * 2_654_435_761 >> 20) as u8 % 24)
+                .wrapping_add(((at * 2_654_435_761) >> 20) as u8 % 24)
         })
         .collect();
     let mut jpeg = vec![];

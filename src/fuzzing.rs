@@ -20,7 +20,7 @@
 #[cfg(test)]
 mod generate;
 
-use crate::decode::{DecodeOptions, Decoder, JpegBackend};
+use crate::decode::{DecodeOptions, Decoder, ImageReadMode, JpegBackend};
 use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
 use crate::recut::{Recutter, Tile, Unchanged};
@@ -97,6 +97,9 @@ pub fn jpeg_window(bytes: &[u8]) -> bool {
             let view = ImageView::packed(whole, size).and_then(|view| view.crop(in_whole));
             assert!(part.map(packed) == view.map(packed), "{window:?} of {size}");
         }
+    }
+    if let Ok(mut opened) = decoder.open_as(&image, ImageReadMode::Gray) {
+        let _ = opened.decode(size.full());
     }
     whole.is_some()
 }
@@ -271,7 +274,7 @@ pub fn jpeg_recut(bytes: &[u8]) -> bool {
 }
 
 /// A PNG of any bytes is decoded or refused, and a window of it has the same pixels as in the whole
-/// image.
+/// image, whatever they are read as.
 pub fn png(bytes: &[u8]) -> bool {
     let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
     let mut decoder = Decoder::new(options);
@@ -282,6 +285,16 @@ pub fn png(bytes: &[u8]) -> bool {
     let window = Window { top, left, height: size.height - top, width: size.width - left };
     let view = ImageView::packed(&whole, size).and_then(|view| view.crop(window));
     assert!(pixels(&mut decoder, &image, window) == view.map(packed), "{window:?} of {size}");
+    for mode in [ImageReadMode::Gray, ImageReadMode::RgbAlpha, ImageReadMode::Index] {
+        let mut read = |window: Window| {
+            let mut opened = decoder.open_as(&image, mode).ok()?;
+            Some(packed(opened.decode(window).ok()?.window(window).expect("as asked for")))
+        };
+        let (Some(whole), part) = (read(size.full()), read(window)) else { continue };
+        let view = ImageView::packed_channels(&whole, size, mode.channels().into());
+        let cut = view.and_then(|view| view.crop(window)).map(packed);
+        assert!(part == cut, "{window:?} of {size}, read as {mode:?}");
+    }
     true
 }
 

@@ -80,7 +80,6 @@ impl FloatImage {
     }
 
     /// The pixels, row by row.
-    #[must_use]
     pub fn pixels(&self) -> ChunksExact<'_, f32> {
         self.values.chunks_exact(self.channels)
     }

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import re
+import sys
 import threading
 import warnings
 import weakref
@@ -286,6 +287,7 @@ class Epoch:
             self._ended = self._last is None
             raise StopIteration
         self._loader._log_damage(batch)
+        self._loader._warn_unpinned()
         batch = self._loader._converted(batch)
         # Python handles no signal between these assignments and the return: the batch is neither lost nor repeated.
         self._taken += 1
@@ -363,8 +365,8 @@ class Loader:
     bit for bit, whatever the number of workers.
 
     Args:
-        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``. Several
-            files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
+        dataset: A ``.beton`` file, a folder of images, tar shards, TFRecord files, an address, or a ``Dataset``.
+            Several files are one dataset: ``"train-{000..015}.beton"``, ``"train-*.beton"``, or a list of names.
         batch_size: The number of samples of a batch.
         ops: The ops of each output, by its name; None leaves the output out. ``image=[...]`` is short for
             ``ops={"image": [...]}``. A function gets the epoch and returns its list.
@@ -398,6 +400,10 @@ class Loader:
         exif_orientation: Turns JPEGs as their EXIF orientation says.
         device: Where the ops after ``ToDevice`` run: ``"cpu"``, ``"cuda:0"``, ``"auto"``.
         device_batches: The most batches on the device.
+        pin_memory: Batches are in page-locked memory, from which copies to a GPU run asynchronously
+            (``tensor.to("cuda", non_blocking=True)``). True takes the current device of PyTorch, ``LOCAL_RANK``, or
+            GPU 0; a number is that of a GPU. Hold a batch until the copies from it are done, as
+            ``fuseloop.torch.Loader`` does. Where pages can't be locked, a warning says why, and batches are the same.
         recompile: Plans and compiles all lists anew for each epoch. Lists by epoch are without it.
         copy: Batches of arrays that own their memory, instead of sharing that of the batch.
 
@@ -444,6 +450,7 @@ class Loader:
         exif_orientation: bool = False,
         device: str | None = None,
         device_batches: int | None = None,
+        pin_memory: bool | int = False,
         recompile: bool | None = None,
         copy: bool = False,
         **fields: OpList | None,
@@ -470,6 +477,7 @@ class Loader:
             "exif_orientation": bool(exif_orientation),
             "device": device,
             "device_batches": device_batches,
+            "pin_memory": _pinning_gpu(pin_memory, copy),
             "recompile": recompile,
             "indices": indices,
             "without": [output for output, ops in lists.items() if ops is None],
@@ -535,6 +543,7 @@ class Loader:
         # The file may say what happens to damaged samples.
         self._may_skip = self._pipeline is not None or self._settings.get("on_damaged") != "fail"
         self._logged: set[int] = set()
+        self._pins = self._settings.get("pin_memory") is not None
         _live.add(self)
         if self._inner.is_fallback():
             _logger.info("%s: the device is %s", self._dataset.name, self._inner.device())
@@ -565,6 +574,16 @@ class Loader:
             if sample not in self._logged:
                 self._logged.add(sample)
                 _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, error)
+
+    def _warn_unpinned(self) -> None:
+        """Warns once if batches are not page-locked, although they should be."""
+        try:
+            reason = self._inner.pin_failure() if self._pins else None
+        except FuseloopError:  # the loader was closed, and its epoch goes on
+            return
+        if reason is not None:
+            self._pins = False
+            warnings.warn(f"pin_memory: batches are not page-locked: {reason}", stacklevel=3)
 
     # Iterating
 
@@ -877,6 +896,21 @@ def _bytes(name: str, value: int | str) -> int:
     if not found or found[2].upper() not in _UNITS:
         raise ConfigError(f"{name} is {value!r}, expected a number of bytes, such as '2GiB'")
     return _whole(name, int(float(found[1]) * _UNITS[found[2].upper()]), 1)
+
+
+def _pinning_gpu(pin_memory: bool | int, copy: bool) -> int | None:
+    """Returns the number of the GPU whose context locks pages."""
+    if pin_memory is False:
+        return None
+    if copy:
+        raise ConfigError("pin_memory=True with copy=True: the copies are not page-locked, so take one of both")
+    if pin_memory is not True:
+        return _whole("pin_memory", pin_memory)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return int(torch.cuda.current_device())
+    rank = os.environ.get("LOCAL_RANK", "")
+    return int(rank) if rank.isdecimal() else 0
 
 
 def _cache(cache: Cache | None) -> tuple[int, str | None] | None:

@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -32,7 +34,10 @@ __all__ = ["DataLoader", "Loader", "as_iterable"]
 class Loader(_loader.Loader):
     """A loader whose batches are tuples of tensors of PyTorch, in the order of the outputs.
 
-    The tensors share the memory of the batch, which is not used again while one of them, or a view of one, lives.
+    The tensors share the memory of the batch, which is not used again while one of them, or a view of one, lives. With
+    ``pin_memory`` it is also not used again before the work that is enqueued on the current stream when the next batch
+    is asked for is done: ``images.to("cuda", non_blocking=True)`` needs no care. Copies on other streams do: let the
+    current stream wait for them.
 
     Args:
         dataset: See :class:`fuseloop.Loader`, as for all other arguments.
@@ -117,7 +122,18 @@ class Loader(_loader.Loader):
                     tensors[name] = tensor.permute(0, 3, 1, 2)
         return tensors
 
+    def _build(self) -> None:
+        super()._build()
+        self._in_flight = _InFlight() if self._pins else None
+
+    def close(self) -> None:
+        if self._in_flight is not None:
+            self._in_flight.close()
+        super().close()
+
     def _converted(self, batch: Batch) -> Any:
+        if self._in_flight is not None:
+            self._in_flight.add(batch)
         tensors = self._tensors(batch)
         if self._drops_padding:
             mask = torch.from_numpy(batch.mask)
@@ -157,6 +173,42 @@ class Loader(_loader.Loader):
             "as its dataset, with batch_size=None, and fuseloop.torch.DataLoader(loader) is one; "
             "loader.get(indices) returns any samples as one batch"
         )
+
+
+class _InFlight:
+    """Batches in page-locked memory, from which copies to a GPU may run after their tensors were dropped."""
+
+    def __init__(self) -> None:
+        self._last: Batch | None = None
+        # Those before, each with an event after the copies from it.
+        self._held: deque[tuple[torch.cuda.Event, Batch]] = deque()
+
+    def add(self, batch: Batch) -> None:
+        """Holds a batch, and drops those whose copies are done."""
+        self._mark_last()
+        while self._held and self._held[0][0].query():
+            self._held.popleft()
+        self._last = batch
+
+    def _mark_last(self) -> None:
+        # Without CUDA in this process, nothing was copied.
+        if self._last is not None and torch.cuda.is_initialized():
+            event = torch.cuda.Event()
+            event.record()
+            self._held.append((event, self._last))
+        self._last = None
+
+    def close(self) -> None:
+        """Waits for the copies."""
+        self._mark_last()
+        while self._held:
+            self._held[0][0].synchronize()
+            self._held.popleft()
+
+    def __del__(self) -> None:
+        # At the end of the interpreter, CUDA may be gone, and nothing is copied any more.
+        with contextlib.suppress(Exception):
+            self.close()
 
 
 def _ranks_of_process_group() -> Ranks | None:

@@ -157,6 +157,11 @@ impl Loader {
         Ok(self.get(py)?.explain())
     }
 
+    /// Returns why the memory of batches is not page-locked, if it should be.
+    fn pin_failure(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.pin_failure())
+    }
+
     fn device(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.get(py)?.device().to_string())
     }

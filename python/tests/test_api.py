@@ -433,8 +433,8 @@ def test_gray_images_have_one_channel(photos: Path) -> None:
     lists = {"image": [ops.CenterCrop(16), ops.Normalize([0.1307], [0.3081]), ops.ToChannelsFirst()]}
     batch = next(iter(fl.Loader(photos, 4, ops=lists, read_mode={"image": "gray"})))
     assert batch["image"].shape == (4, 1, 16, 16)
-    rgb = next(iter(fl.Loader(photos, 4, image=[ops.CenterCrop(16)]))).numpy("image")
-    gray = next(iter(fl.Loader(photos, 4, image=[ops.CenterCrop(16)], read_mode={"image": "gray"}))).numpy("image")
+    rgb = next(iter(fl.Loader(photos, 4, image=[ops.CenterCrop(16)])))["image"].numpy()
+    gray = next(iter(fl.Loader(photos, 4, image=[ops.CenterCrop(16)], read_mode={"image": "gray"})))["image"].numpy()
     weights = np.array([0.299, 0.587, 0.114])
     assert np.abs(gray[..., 0] - rgb @ weights).max() <= 3  # the luma, from which RGB was computed and rounded
     with pytest.raises(fl.ConfigError, match="read_mode is 'grey', expected 'rgb', 'gray', 'rgb_alpha' or 'index'"):
@@ -446,6 +446,6 @@ def test_arrays_of_bytes_take_the_ops_of_images() -> None:
     fields = {"image": fl.write.Array("uint8", (28, 28)), "label": "int"}
     dataset = fl.sources.from_python(digits, fields)
     batch = next(iter(fl.Loader(dataset, 10, image=[ops.Pad(2), ops.Normalize([0.5], [0.5]), ops.ToChannelsFirst()])))
-    images = batch.numpy("image")
+    images = batch["image"].numpy()
     assert images.shape == (10, 1, 32, 32)
     assert (images[3, 0, 2:-2, 2:-2] == np.float32((3 - 127.5) / 127.5)).all() and images[3, 0, 0, 0] == -1

@@ -27,7 +27,7 @@ mod tensor;
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 pub use cuda::bench;
-pub(crate) use cuda::{Gpu, Uploader};
+pub(crate) use cuda::{Gpu, PageLocker, Uploader};
 pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
 pub use dlpack::{
     DlpackCapsule, DlpackDevice, DlpackTensor, ElementType, ManagedTensor, ManagedTensorVersioned,

@@ -92,6 +92,21 @@ pub(crate) struct LocatedTensor {
     pub(crate) device: u32,
 }
 
+/// Locks the pages of batches that stay on the host: never in this build.
+pub(crate) struct PageLocker(u32);
+
+impl PageLocker {
+    pub(crate) fn new(ordinal: u32) -> Self {
+        Self(ordinal)
+    }
+
+    pub(crate) fn lock(&self, _: &mut RowsMut<'_>, _: usize) {}
+
+    pub(crate) fn failure(&self) -> Option<String> {
+        Some(DeviceError::NotBuilt { ordinal: self.0 }.to_string())
+    }
+}
+
 /// The device's data of a slot.
 pub(crate) enum PinnedSlot {}
 

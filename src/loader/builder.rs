@@ -13,6 +13,7 @@ use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode};
+use crate::device::PageLocker;
 use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks, Subset};
@@ -79,6 +80,7 @@ pub struct LoaderBuilder {
     timeout: Option<Duration>,
     cache: Option<Cache>,
     device_request: DeviceRequest,
+    pin_memory: Option<u32>,
     setup: CompileContext,
     /// The names that the classes of the dataset must have.
     expected_classes: Option<ClassNames>,
@@ -134,6 +136,7 @@ impl LoaderBuilder {
             timeout: None,
             cache: None,
             device_request: DeviceRequest::default(),
+            pin_memory: None,
             setup: CompileContext {
                 seed: 0,
                 rule: NumberRule::Fused,
@@ -626,6 +629,20 @@ impl LoaderBuilder {
         self
     }
 
+    /// Locks the pages of all batches on the host, so that copies to a GPU run asynchronously, also those that
+    /// other libraries start: PyTorch takes such tensors as pinned. `gpu` is the number of the GPU whose context
+    /// is opened for the first batch; the pages are locked for all GPUs. Default: none, which leaves locks to
+    /// [`ToDevice`](fuseloop_ops::ToDevice).
+    ///
+    /// A batch must be held until the copies from it are done: its memory is written again when the last owner is
+    /// dropped. Where there is no driver, or the system locks no more pages, batches are the same, and
+    /// [`Loader::pin_failure`] returns the reason.
+    #[must_use]
+    pub fn pin_memory(mut self, gpu: impl Into<Option<u32>>) -> Self {
+        self.pin_memory = gpu.into();
+        self
+    }
+
     /// Returns the file as a paged source, if a process cache is set.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadCause> {
         let Some(options) = self.process_cache else { return Ok(None) };
@@ -747,7 +764,12 @@ impl LoaderBuilder {
         let outputs = self.wanted.resolve(&*self.source)?;
         check_recompile(&outputs, self.recompile)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
-        let shared = StageShared::new(subset, cache.map(Arc::new), device_choice);
+        let shared = StageShared::new(
+            subset,
+            cache.map(Arc::new),
+            device_choice,
+            self.pin_memory.map(PageLocker::new),
+        );
         let mut kernels = KernelCache::default();
         let stage =
             LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;

@@ -353,6 +353,13 @@ impl Loader {
         Ok(Arc::new(stage))
     }
 
+    /// Returns why the memory of batches is not page-locked, although
+    /// [`pin_memory`](LoaderBuilder::pin_memory) asks for it; `None` if it is, and before the first batch.
+    #[must_use]
+    pub fn pin_failure(&self) -> Option<String> {
+        self.shared.page_locker.as_ref()?.failure()
+    }
+
     /// Returns the number of samples of a batch on this rank.
     #[must_use]
     pub fn batch_size(&self) -> usize {

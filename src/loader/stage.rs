@@ -11,7 +11,7 @@ use super::outputs::OutputSpec;
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
-use crate::device::DeviceOutput;
+use crate::device::{DeviceOutput, PageLocker};
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::{Draws, OpKind};
@@ -66,14 +66,27 @@ pub(super) struct StageShared {
     pub(super) cache: Option<Arc<SampleCache>>,
     /// Where outputs are computed.
     pub(super) device_choice: Arc<DeviceChoice>,
+    /// Locks the memory of batches on the host, if that is asked for.
+    pub(super) page_locker: Option<Arc<PageLocker>>,
     /// The samples that substitutes are drawn from.
     subset: Subset,
 }
 
 impl StageShared {
-    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>, site: DeviceChoice) -> Self {
-        let device_choice = Arc::new(site);
-        Self { decoded: Arc::default(), damage_log: Arc::default(), cache, device_choice, subset }
+    pub(super) fn new(
+        subset: Subset,
+        cache: Option<Arc<SampleCache>>,
+        site: DeviceChoice,
+        page_locker: Option<PageLocker>,
+    ) -> Self {
+        Self {
+            decoded: Arc::default(),
+            damage_log: Arc::default(),
+            cache,
+            device_choice: Arc::new(site),
+            page_locker: page_locker.map(Arc::new),
+            subset,
+        }
     }
 }
 
@@ -602,6 +615,12 @@ impl Stage for LoaderStage {
             output.finish_batch(k, (key, epoch), rows, &mut worker.spare)?;
         }
         pack(rows, &self.tensors);
-        Ok(self.upload.as_ref().map_or(Ok(()), |upload| upload.submit(rows))?)
+        if let Some(upload) = &self.upload {
+            upload.submit(rows)?;
+        }
+        if let Some(locker) = &self.shared.page_locker {
+            locker.lock(rows, self.tensors.len());
+        }
+        Ok(())
     }
 }

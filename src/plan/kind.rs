@@ -153,14 +153,12 @@ impl OpKind {
         Ok(match class {
             OpClass::Geometry(op) => {
                 let fills = op.fill_color(input);
-                fills.map_or(Ok(()), |fill| check_color(fill, input))?;
+                fills.map_or(Ok(()), |fill| check_color(&fill, input))?;
                 Self::Geometry { rows: op.row_producer(), fills }
             }
             OpClass::Pixel(op) => Self::Pixel(PixelKind::of(op, rule, input.channels)?),
             OpClass::Shuffled(parts) => {
-                let of_part =
-                    |part: &Box<dyn PixelOp>| PixelKind::of(part.as_ref(), rule, input.channels);
-                let parts = parts.iter().map(of_part);
+                let parts = parts.iter().map(|part| PixelKind::of(&**part, rule, input.channels));
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
                 if parts.iter().any(|part| part.uses_position) {
                     return Err(OpError::PlacedPart);
@@ -174,7 +172,7 @@ impl OpKind {
             },
             OpClass::Region(op) => {
                 let fill = op.fill();
-                check_color(fill, input)?;
+                check_color(&fill, input)?;
                 Self::Region { may_skip: op.may_skip(), fill }
             }
             OpClass::Host(op) => Self::Host { size: op.output_size() },
@@ -287,7 +285,10 @@ fn for_channels(numbers: Vec<[f32; 4]>, channels: usize) -> Option<Vec<[f32; 4]>
 }
 
 /// Refuses a colour whose numbers differ, for an image that is not RGB.
-fn check_color<T: PartialEq + fmt::Debug>(color: [T; 3], input: &ImageType) -> Result<(), OpError> {
+fn check_color<T: PartialEq + fmt::Debug>(
+    color: &[T; 3],
+    input: &ImageType,
+) -> Result<(), OpError> {
     let channels = input.channels;
     if channels == 3 || color.iter().all(|number| *number == color[0]) {
         return Ok(());

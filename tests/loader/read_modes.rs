@@ -176,7 +176,7 @@ fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
     };
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [
-        field("array", FieldKind::NdArray { dtype: dtype.clone(), shape }),
+        field("array", FieldKind::NdArray { dtype, shape }),
         field("image", FieldKind::RgbImage),
     ];
     let rows = (0..9u32).map(|n| {
@@ -186,7 +186,7 @@ fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
         };
         let bytes = pixels(channels as u32).collect();
         let rgb = ImageInput::Rgb { pixels: pixels(3).collect(), width, height };
-        vec![FieldValue::NdArray { dtype: dtype.clone(), bytes }, FieldValue::Image(rgb)]
+        vec![FieldValue::NdArray { dtype, bytes }, FieldValue::Image(rgb)]
     });
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };

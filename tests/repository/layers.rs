@@ -7,7 +7,7 @@
 //!                          ├ recut: sample, source, decode; write uses it
 //!                          ├ write: sample, cancel, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
-//!                                                                 ├ spec: sample, order, loader
+//!                                                                 ├ spec: sample, decode, order, loader
 //!                                                                 └ preview: plan, jit, loader; only lib uses it
 //!                                           └ check_ops: plan, jit; only lib uses it
 //! ```
@@ -46,7 +46,7 @@ const BESIDE: [(&str, &[&str]); 7] = [
         &["sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode"],
     ),
     ("workload", &["sample"]),
-    ("spec", &["sample", "error", "order", "loader"]),
+    ("spec", &["sample", "error", "decode", "order", "loader"]),
 ];
 
 /// Modules whose own files and folders are in layers, too: each uses only those before it. `mod` is what

@@ -12,7 +12,7 @@
 //! | `cache` | compiled kernels, cached in files |
 //! | `kernels` | a program's kernels, from memory, cache, compiler or prebuilt |
 //! | `device_buffer` | the memory of batches, and the streams that read it |
-//! | `pinned_slot` | the device's data of a slot: page locks and the batch on the device |
+//! | `pinned_slot` | the device's data of a slot: page locks and the batch on the device; page locks alone for batches on the host |
 //! | `uploader` | the upload of batches, which uses all of the above |
 //! | `clock` | device time, and copies that only benchmarks need |
 //! | `bench` | for tests and benchmarks: runs on a real GPU, checked and timed |
@@ -40,7 +40,7 @@ use cudarc::driver::sys;
 pub use gpu::Gpu;
 
 pub(crate) use device_buffer::ReaderGuard;
-pub(crate) use pinned_slot::{LocatedTensor, PinnedSlot};
+pub(crate) use pinned_slot::{LocatedTensor, PageLocker, PinnedSlot};
 pub(crate) use uploader::Uploader;
 
 #[cfg(test)]

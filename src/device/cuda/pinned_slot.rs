@@ -6,17 +6,22 @@
 //!   slot is taken  ──reclaim─▶ waits for `copied`: then the slot may be written again
 //!   slot dropped   ──drop────▶ the same, then unlocks the pages
 //! ```
+//!
+//! A slot whose batches stay on the host has page locks alone, if a loader has a [`PageLocker`].
 
 #![allow(unsafe_code, reason = "pages of memory that others write to")]
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fuseloop_ops::DType;
 
 use super::context::Context;
 use super::device_buffer::{ReaderGuard, SharedBuffer};
+use super::gpu::Gpu;
 use super::handles::{CudaEvent, OwnedStream, PageLock};
+use crate::batch::RowsMut;
 use crate::device::{DeviceError, DeviceStream};
 use fuseloop_engine::batch::SlotExtension;
 
@@ -27,11 +32,120 @@ pub(crate) struct PinnedSlot {
     copied: CudaEvent,
     /// True if copies were enqueued that were not waited for yet.
     copying: bool,
-    /// The locked pages of the slot's tensors, by tensor.
+    locks: PageLocks,
+    batch: Option<DeviceBatch>,
+}
+
+/// The locked pages of a slot's tensors.
+struct PageLocks {
+    /// By tensor.
     locks: Vec<(usize, PageLock)>,
     /// True if the system refused to lock pages: it is not tried again.
     refused: bool,
-    batch: Option<DeviceBatch>,
+}
+
+impl PageLocks {
+    const NONE: Self = Self { locks: Vec::new(), refused: false };
+
+    /// Locks the pages of the slot's tensor `output`, whose rows in use are `memory`. Returns false if
+    /// the system refuses: then copies from these pages are slower, but still correct.
+    ///
+    /// # Safety
+    ///
+    /// `memory` starts at the beginning of a tensor of the slot that this value is part of the extension of.
+    unsafe fn lock(&mut self, context: &Arc<Context>, output: usize, memory: &[u8]) -> bool {
+        if self.locks.iter().any(|(of, lock)| *of == output && lock.covers(memory)) {
+            return true;
+        }
+        if self.refused {
+            return false;
+        }
+        // The lock of an earlier batch with fewer rows is dropped before a longer lock is created.
+        self.locks.retain(|(of, _)| *of != output);
+        // SAFETY: memory of a slot starts at a page and stays mapped as long as the slot, which drops
+        // its extension, and this value with it, first.
+        match unsafe { PageLock::new(context, memory) } {
+            Ok(lock) => self.locks.push((output, lock)),
+            Err(_) => self.refused = true,
+        }
+        !self.refused
+    }
+}
+
+/// The page locks of a slot whose batches stay on the host, for copies of the user's.
+struct LockedSlot {
+    context: Arc<Context>,
+    locks: PageLocks,
+}
+
+impl SlotExtension for LockedSlot {
+    fn batch_dropped(&mut self) {}
+
+    /// Has nothing to wait for: whoever copies from a batch holds the batch until the copy is done.
+    fn reclaim(&mut self) {}
+}
+
+/// Locks the pages of batches that stay on the host. The GPU's context is opened for the first batch.
+pub(crate) struct PageLocker {
+    ordinal: u32,
+    gpu: OnceLock<Result<Arc<Gpu>, DeviceError>>,
+    refused: AtomicBool,
+}
+
+impl PageLocker {
+    pub(crate) fn new(ordinal: u32) -> Self {
+        Self { ordinal, gpu: OnceLock::new(), refused: AtomicBool::new(false) }
+    }
+
+    /// Locks the pages of the first `outputs` tensors of a whole batch. Does nothing if that is not possible.
+    ///
+    /// # Panics
+    ///
+    /// If the rows are not a whole batch.
+    pub(crate) fn lock(&self, rows: &mut RowsMut<'_>, outputs: usize) {
+        let Ok(gpu) = self.gpu.get_or_init(|| Gpu::open(self.ordinal)) else { return };
+        assert!(rows.extension().is_some(), "some rows of a batch");
+        let last = rows.extension().and_then(Option::take);
+        let mut extension =
+            last.unwrap_or_else(|| Box::new(LockedSlot::new(Arc::clone(&gpu.context))));
+        let found: &mut dyn Any = &mut *extension;
+        let (context, locks) = if found.is::<PinnedSlot>() {
+            let Some(pinned) = found.downcast_mut::<PinnedSlot>() else { return };
+            (&pinned.context, &mut pinned.locks)
+        } else {
+            let Some(locked) = found.downcast_mut::<LockedSlot>() else { return };
+            (&locked.context, &mut locked.locks)
+        };
+        for output in 0..outputs {
+            let memory = rows.output(output);
+            // SAFETY: the locks belong to this slot's extension, and these are the rows of the whole batch, so
+            // that they start at the beginning of the tensor.
+            if !memory.is_empty() && !unsafe { locks.lock(context, output, memory) } {
+                self.refused.store(true, Ordering::Relaxed);
+            }
+        }
+        if let Some(beside) = rows.extension() {
+            *beside = Some(extension);
+        }
+    }
+
+    /// Returns why pages are not locked; `None` if they are, or no batch was made yet.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self.gpu.get()? {
+            Err(error) => Some(error.to_string()),
+            Ok(_) if self.refused.load(Ordering::Relaxed) => Some(
+                "the system refuses to lock more pages: raise the limit of locked memory (`ulimit -l`)"
+                    .to_owned(),
+            ),
+            Ok(_) => None,
+        }
+    }
+}
+
+impl LockedSlot {
+    fn new(context: Arc<Context>) -> Self {
+        Self { context, locks: PageLocks::NONE }
+    }
 }
 
 /// A batch on the device.
@@ -76,8 +190,7 @@ impl PinnedSlot {
             ordinal,
             copied: CudaEvent::new(context)?,
             copying: false,
-            locks: Vec::new(),
-            refused: false,
+            locks: PageLocks::NONE,
             batch: None,
         })
     }
@@ -97,21 +210,8 @@ impl PinnedSlot {
         if memory.len() < Self::WORTH_LOCKING {
             return true;
         }
-        if self.locks.iter().any(|(of, lock)| *of == output && lock.covers(memory)) {
-            return true;
-        }
-        if self.refused {
-            return false;
-        }
-        // The lock of an earlier batch with fewer rows is dropped before a longer lock is created.
-        self.locks.retain(|(of, _)| *of != output);
-        // SAFETY: memory of a slot starts at a page and stays mapped as long as the slot, which drops
-        // this value first.
-        match unsafe { PageLock::new(&self.context, memory) } {
-            Ok(lock) => self.locks.push((output, lock)),
-            Err(_) => self.refused = true,
-        }
-        !self.refused
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.locks.lock(&self.context, output, memory) }
     }
 
     /// Notes that copies from the slot begin.
