@@ -1,16 +1,14 @@
 //! Rows of a row filter, computed with the vectors of the CPU.
 //!
 //! ```text
-//! filter_row(rows, y, out)    =  rows.row(y, out)
-//! bilinear_row(rows, y, out)  =  rows.row(y, out)
+//! filter_row(rows, y, out)  =  rows.row(y, out)
 //! ```
 //!
-//! `row_of` is inlined here into a function for each number of channels, compiled for AVX2 and FMA. The
-//! bits are the same: the compiler neither fuses nor reorders floating-point operations.
+//! [`FilterRows::row_of`] is inlined here into a function for each number of channels, compiled for AVX2
+//! and FMA. The bits are the same: the compiler neither fuses nor reorders floating-point operations.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
-use fuseloop_ops::internals::bilinear::BilinearRows;
 use fuseloop_ops::internals::rows::FilterRows;
 
 /// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
@@ -41,44 +39,10 @@ fn row_avx2<const C: usize, const L: usize>(rows: &mut FilterRows<'_>, y: u32, o
     rows.row_of::<C, L>(y, out);
 }
 
-/// Writes output row `y` of a bilinear resize. This is a fast version of [`BilinearRows::row`].
-///
-/// # Panics
-///
-/// In the same cases as [`BilinearRows::row`].
-pub fn bilinear_row(rows: &mut BilinearRows<'_>, y: u32, out: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, as checked just above.
-        return unsafe {
-            match rows.channels() {
-                1 => bilinear_avx2::<1, 1>(rows, y, out),
-                2 => bilinear_avx2::<2, 4>(rows, y, out),
-                3 => bilinear_avx2::<3, 4>(rows, y, out),
-                _ => bilinear_avx2::<4, 4>(rows, y, out),
-            }
-        };
-    }
-    rows.row(y, out);
-}
-
-/// A row of `C` channels, computed in `L` lanes a pixel: see [`BilinearRows::row_of`]. As work of
-/// [`for_cpu`](crate::for_cpu), images of one channel take 1.5 to 2.2 times as long.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn bilinear_avx2<const C: usize, const L: usize>(
-    rows: &mut BilinearRows<'_>,
-    y: u32,
-    out: &mut [u8],
-) {
-    rows.row_of::<C, L>(y, out);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use fuseloop_ops::Size;
-    use fuseloop_ops::internals::bilinear::{self, BilinearScratch};
     use fuseloop_ops::internals::rows::{
         Map, PadMode, Padding, Resampling, RowFilter, RowScratch, Warp, WarpInterpolation,
         rotation_matrix,
@@ -136,25 +100,6 @@ mod tests {
                 for (y, expected) in (0..size.height).zip(expected.chunks(row.len())) {
                     filter_row(&mut rows, y, &mut row);
                     assert_eq!(row, expected, "{filter:?}, {channels} channels, row {y}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_cpus_vectors_give_the_bits_of_a_bilinear_resize() {
-        let mut scratch = BilinearScratch::default();
-        for channels in 1..=MAX_CHANNELS {
-            let pixels = noise(channels);
-            let picture = ImageView::packed_channels(&pixels, SIZE, channels).unwrap();
-            for size in [Size::new(17, 29), Size::new(90, 100), Size::new(5, 200), Size::new(61, 9)]
-            {
-                let expected = bilinear::resize(&picture, size);
-                let mut row = vec![0; size.width as usize * channels];
-                let mut rows = BilinearRows::new(picture, size, 0..size.width, &mut scratch);
-                for (y, expected) in (0..size.height).zip(expected.chunks(row.len())) {
-                    bilinear_row(&mut rows, y, &mut row);
-                    assert_eq!(row, expected, "{size}, {channels} channels, row {y}");
                 }
             }
         }

@@ -10,7 +10,7 @@
 //! | `rows`    | conversions of a value to another type                              |
 //! | `source`  | sources of the values                                               |
 //! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
-//! | `filter`  | rows of `fuseloop_ops::internals::{rows, bilinear}`, compiled for the CPU's vectors |
+//! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
@@ -33,7 +33,7 @@ mod source;
 pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, for_cpu};
 pub use entry::{RowEntry, end_streams};
-pub use filter::{bilinear_row, filter_row};
+pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
 #[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};

@@ -28,14 +28,11 @@
 //! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                      |
 //! | output | u8 `[size.height, size.width, C]`                                      |
 //! | random | nothing                                                                |
-//! | cost   | a row reads the source rows of its taps: the same in any order of rows |
 //!
-//! [`resize`] is the reference implementation. The compiled loop contains this filter for RGB;
-//! [`BilinearRows`] has the same bits for any number of channels, one row at a time.
+//! [`resize`] is the reference implementation. The compiled loop contains this filter.
 
 use crate::Size;
 use crate::shape::ImageView;
-use std::ops::Range;
 
 /// The sum of the weights of one output pixel: 1.0 in Q14.
 const ONE: i32 = 1 << 14;
@@ -225,220 +222,8 @@ fn filter_columns(row: &[i16], taps: &Taps, channels: usize, (x, c): (usize, usi
 }
 
 /// Converts the sum of an output value to a byte.
-#[inline(always)]
 fn finish(sum: i32) -> u8 {
     ((sum + (1 << 20) + (128 << 21)) >> 21).clamp(0, 255) as u8
-}
-
-/// The working memory of a [`BilinearRows`]. Each worker has one and reuses it for every image.
-#[derive(Clone, Debug, Default)]
-pub struct BilinearScratch {
-    /// The sizes and the columns that the taps were built for.
-    key: Option<(Size, Size, Range<u32>)>,
-    columns: Taps,
-    rows: Taps,
-    /// An output row that is not yet scaled along x, in Q7 around 128.
-    row: Vec<i16>,
-    /// The sums of the output values, before they are rounded.
-    sums: Vec<i32>,
-}
-
-/// A resize of one image, row by row, in any order.
-///
-/// ```
-/// use fuseloop_ops::Size;
-/// use fuseloop_ops::internals::ImageView;
-/// use fuseloop_ops::internals::bilinear::{BilinearRows, BilinearScratch};
-///
-/// let mask = [9; 6 * 5];
-/// let source = ImageView::packed_channels(&mask, Size::new(6, 5), 1).unwrap();
-/// let mut scratch = BilinearScratch::default();
-/// let mut rows = BilinearRows::new(source, Size::new(2, 3), 0..3, &mut scratch);
-/// let mut row = [0; 3];
-/// rows.row(1, &mut row);
-/// assert_eq!(row, [9; 3]);
-/// ```
-#[derive(Debug)]
-pub struct BilinearRows<'a> {
-    source: ImageView<'a>,
-    height: u32,
-    /// The number of bytes of a row.
-    bytes: usize,
-    scratch: &'a mut BilinearScratch,
-}
-
-impl<'a> BilinearRows<'a> {
-    /// Prepares to resize `source` to `size` and to compute only the `columns` of the output. Nothing is
-    /// allocated once `scratch` has grown to the size that such images need.
-    ///
-    /// # Panics
-    ///
-    /// If either size has a side of 0, or a column is outside the output.
-    #[must_use]
-    pub fn new(
-        source: ImageView<'a>,
-        size: Size,
-        columns: Range<u32>,
-        scratch: &'a mut BilinearScratch,
-    ) -> Self {
-        let from = source.size();
-        assert!(from.pixels() > 0 && size.pixels() > 0, "cannot resize an image without pixels");
-        assert!(columns.start <= columns.end && columns.end <= size.width, "{columns:?}");
-        let bytes = columns.len() * source.channels();
-        let key = Some((from, size, columns.clone()));
-        if scratch.key != key {
-            let columns = columns.map(i64::from);
-            scratch.columns.set(from.width, size.width, columns, 1, 1);
-            scratch.rows.set(from.height, size.height, (0..size.height).map(i64::from), 1, 1);
-            scratch.key = key;
-        }
-        Self { source, height: size.height, bytes, scratch }
-    }
-
-    /// Returns the number of channels of the input and of the output.
-    #[must_use]
-    pub const fn channels(&self) -> usize {
-        self.source.channels()
-    }
-
-    /// Writes the requested columns of output row `y`: `out` is `channels * columns.len()` bytes.
-    ///
-    /// # Panics
-    ///
-    /// If `y` is not below the output's height, or `out` is of another length.
-    #[inline(always)]
-    pub fn row(&mut self, y: u32, out: &mut [u8]) {
-        match self.channels() {
-            1 => self.row_of::<1, 1>(y, out),
-            2 => self.row_of::<2, 4>(y, out),
-            3 => self.row_of::<3, 4>(y, out),
-            _ => self.row_of::<4, 4>(y, out),
-        }
-    }
-
-    /// Does what [`row`](Self::row) does, for `C` [`channels`](Self::channels) in `L` lanes: 1 for one
-    /// channel, and otherwise 4.
-    ///
-    /// # Panics
-    ///
-    /// If `C` is another number, and in the cases of [`row`](Self::row).
-    #[inline(always)]
-    pub fn row_of<const C: usize, const L: usize>(&mut self, y: u32, out: &mut [u8]) {
-        const { assert!(L == if C == 1 { 1 } else { 4 }, "lanes of a pixel") };
-        assert_eq!(C, self.channels(), "channels of the image");
-        assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
-        assert_eq!(out.len(), self.bytes, "bytes of a row");
-        if out.is_empty() {
-            return;
-        }
-        self.scale_down::<C, L>(y as usize);
-        let BilinearScratch { columns, row, sums, .. } = &mut *self.scratch;
-        sums.resize(out.len() + (L - C), 0);
-        match columns.count {
-            1 => scale_across::<C, L, 1>(columns, row, sums),
-            2 => scale_across::<C, L, 2>(columns, row, sums),
-            3 => scale_across::<C, L, 3>(columns, row, sums),
-            4 => scale_across::<C, L, 4>(columns, row, sums),
-            5 => scale_across::<C, L, 5>(columns, row, sums),
-            6 => scale_across::<C, L, 6>(columns, row, sums),
-            7 => scale_across::<C, L, 7>(columns, row, sums),
-            8 => scale_across::<C, L, 8>(columns, row, sums),
-            count => {
-                let weights = columns.weights.chunks_exact(count);
-                scale_across_any::<C, L, _>(&columns.first, weights, row, sums);
-            }
-        }
-        for (out, &sum) in out.iter_mut().zip(&*sums) {
-            *out = finish(sum);
-        }
-    }
-
-    /// Computes the part of row `y` that its columns are computed from, not yet scaled along x.
-    #[inline(always)]
-    fn scale_down<const C: usize, const L: usize>(&mut self, y: usize) {
-        let BilinearScratch { columns, rows, row, .. } = &mut *self.scratch;
-        let (begin, last) = (columns.first[0] as usize, columns.first[columns.first.len() - 1]);
-        let bytes = begin * C..(last as usize + columns.count) * C;
-        let (first, weights) =
-            (rows.first[y] as u32, &rows.weights[y * rows.count..][..rows.count]);
-        let line = |k: usize| &self.source.row(first + k as u32)[bytes.clone()];
-        row.resize(bytes.len() + (L - C), 0);
-        let row = &mut row[..bytes.len()];
-        match *weights {
-            [a] => blend([a], [0].map(line), row),
-            [a, b] => blend([a, b], [0, 1].map(line), row),
-            [a, b, c] => blend([a, b, c], [0, 1, 2].map(line), row),
-            [a, b, c, d] => blend([a, b, c, d], [0, 1, 2, 3].map(line), row),
-            _ => {
-                row.fill(ROW);
-                for (k, &weight) in weights.iter().enumerate() {
-                    for (sum, &value) in row.iter_mut().zip(line(k)) {
-                        *sum += weighed(value, weight) as i16;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The sum from which a row starts: see [`weighed`].
-const ROW: i16 = -ONE as i16;
-
-/// Returns a value's part of a row, in Q7 around 0: the formula of the module in fewer operations.
-///
-/// ```text
-/// ((value - 128) * 2^8 * weight + 2^14) >> 15  =  ((value * weight + 2^6) >> 7) - weight
-/// ```
-///
-/// The weights sum to [`ONE`], so a row starts from `-ONE` and no weight is subtracted here.
-#[inline(always)]
-fn weighed(value: u8, weight: i16) -> i32 {
-    (i32::from(value) * i32::from(weight) + (1 << 6)) >> 7
-}
-
-/// Writes the weighted sums of `N` source rows.
-#[inline(always)]
-fn blend<const N: usize>(weights: [i16; N], lines: [&[u8]; N], row: &mut [i16]) {
-    let lines = lines.map(|line| &line[..row.len()]);
-    for (i, out) in row.iter_mut().enumerate() {
-        let mut sum = i32::from(ROW);
-        for n in 0..N {
-            sum += weighed(lines[n][i], weights[n]);
-        }
-        *out = sum as i16;
-    }
-}
-
-#[inline(always)]
-fn scale_across<const C: usize, const L: usize, const TAPS: usize>(
-    taps: &Taps,
-    row: &[i16],
-    out: &mut [i32],
-) {
-    let weights = taps.weights.as_chunks::<TAPS>().0;
-    scale_across_any::<C, L, _>(&taps.first, weights.iter(), row, out);
-}
-
-/// Scales a row along x. Inlined into the callers above, where the length of a column's weights is known.
-#[inline(always)]
-fn scale_across_any<'a, const C: usize, const L: usize, W: AsRef<[i16]> + ?Sized + 'a>(
-    firsts: &[i32],
-    weights: impl Iterator<Item = &'a W>,
-    row: &[i16],
-    out: &mut [i32],
-) {
-    for (x, (&first, weights)) in firsts.iter().zip(weights).enumerate() {
-        let weights = weights.as_ref();
-        let at = (first - firsts[0]) as usize * C;
-        let taps = &row[at..at + weights.len() * C + (L - C)];
-        let mut sums = [0; L];
-        for (tap, &weight) in weights.iter().enumerate() {
-            for lane in 0..L {
-                sums[lane] += i32::from(taps[tap * C + lane]) * i32::from(weight);
-            }
-        }
-        out[x * C..x * C + L].copy_from_slice(&sums);
-    }
 }
 
 #[cfg(test)]
@@ -526,64 +311,6 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_the_reference_for_any_columns_and_order() {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
-        let mut scratch = BilinearScratch::default();
-        for case in 0..800 {
-            let ([from, to], channels) = (sizes(&mut rng), 1 + case % MAX_CHANNELS);
-            // Rows have gaps, and the image's last pixel is the last one of the buffer.
-            let gap = rng.next_u32() as usize % 7;
-            let stride = from.width as usize * channels + gap;
-            let mut bytes = vec![0; stride * from.height as usize - gap];
-            rng.fill_bytes(&mut bytes);
-            if case % 3 == 0 {
-                bytes.iter_mut().for_each(|byte| *byte = (*byte >> 7) * 255);
-            }
-            let source = ImageView::of_channels(&bytes, from, channels, stride).unwrap();
-            let expected = resize(&source, to);
-
-            let start = rng.next_u32() % to.width;
-            let some = start..start + 1 + rng.next_u32() % (to.width - start);
-            for columns in [0..to.width, some, start..start] {
-                let mut row = vec![0; columns.len() * channels];
-                let mut rows = BilinearRows::new(source, to, columns.clone(), &mut scratch);
-                let any: Vec<u32> = (0..to.height).map(|_| rng.next_u32() % to.height).collect();
-                for y in (0..to.height).chain((0..to.height).rev()).chain(any) {
-                    rows.row(y, &mut row);
-                    let line = &expected[(y * to.width) as usize * channels..];
-                    let wanted = columns.start as usize * channels..columns.end as usize * channels;
-                    assert_eq!(
-                        row, line[wanted],
-                        "{from}x{channels} to {to}, row {y}, {columns:?}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_large_reduction_and_a_long_thin_image_have_the_same_rows() {
-        let mut scratch = BilinearScratch::default();
-        for (height, width, out_height, out_width) in
-            [(700, 1001, 3, 2), (1, 3000, 1, 7), (2500, 1, 3, 1), (3, 2, 9, 300)]
-        {
-            let (from, to) = (Size::new(height, width), Size::new(out_height, out_width));
-            for channels in 1..=MAX_CHANNELS {
-                for bytes in [noise(from, channels), vec![255; from.pixels() as usize * channels]] {
-                    let source = ImageView::packed_channels(&bytes, from, channels).unwrap();
-                    let expected = resize(&source, to);
-                    let mut row = vec![0; to.width as usize * channels];
-                    let mut rows = BilinearRows::new(source, to, 0..to.width, &mut scratch);
-                    for (y, expected) in expected.chunks(row.len()).enumerate() {
-                        rows.row(y as u32, &mut row);
-                        assert_eq!(row, expected, "{from}x{channels} to {to}, row {y}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
     fn each_channel_is_an_image_of_its_own() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         for case in 0..200 {
@@ -598,14 +325,6 @@ mod tests {
                 assert!(resize(&plane, to).iter().eq(own), "{from} to {to}, channel {channel}");
             }
         }
-    }
-
-    #[test]
-    #[should_panic(expected = "row 2 is outside the output of 2 rows")]
-    fn a_row_outside_is_a_mistake() {
-        let source = ImageView::packed_channels(&[0; 6], Size::new(2, 3), 1).unwrap();
-        let mut scratch = BilinearScratch::default();
-        BilinearRows::new(source, Size::new(2, 2), 0..1, &mut scratch).row(2, &mut [0]);
     }
 
     #[test]

@@ -54,6 +54,9 @@ class Loader(_loader.Loader):
     _own_arguments = frozenset({"as_dict", "channels_last", "after"})
     # Whether rows that only pad the epoch of a rank to the length of the others' are left out.
     _drops_padding = False
+    # skip_first_batches of accelerate copies this into a DataLoader. Without it, that DataLoader refuses accelerate's
+    # default value, and the user does not see the error of batch_sampler, which says what to do.
+    prefetch_factor: None = None
 
     def __init__(
         self,
@@ -230,7 +233,7 @@ class _BatchSampler:
     def __iter__(self) -> NoReturn:
         raise ConfigError(
             "the batches of a loader can't be listed, or skipped from outside: loader.load_state_dict(state) goes on "
-            "where loader.state_dict() was taken"
+            "where loader.state_dict() was taken; with transformers, set ignore_data_skip=True"
         )
 
 
@@ -261,6 +264,9 @@ class DataLoader(data.DataLoader):
         self.loader = loader
         super().__init__(_Batches(loader), batch_size=None, num_workers=0, collate_fn=_same)
 
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        return iter(self.loader)
+
     def __len__(self) -> int:
         return len(self.loader)
 
@@ -281,19 +287,23 @@ class DataLoader(data.DataLoader):
 
 
 class _Batches(data.IterableDataset):
-    """The batches of a loader as a dataset."""
+    """What our DataLoader has as ``dataset``. It does not iterate over it, but the DataLoaders do that accelerate makes
+    of it: they fetch a batch ahead, so that a saved position is wrong, and ``skip_first_batches`` skips again what
+    ``load_state_dict`` has skipped."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.loader)
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(
+            "another DataLoader was made of a fuseloop.torch.DataLoader: give accelerator.prepare the "
+            "fuseloop.torch.Loader, which it returns as it is, and instead of skip_first_batches call "
+            "loader.load_state_dict(state), which goes on where loader.state_dict() was taken; with transformers, set "
+            "ignore_data_skip=True"
+        )
 
     def __len__(self) -> int:
         return len(self.loader)
-
-    def set_epoch(self, epoch: int) -> None:
-        self.loader.set_epoch(epoch)
 
 
 def _same(batch: Any) -> Any:

@@ -13,9 +13,10 @@
 //! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //!
-//! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says what
-//! they are read as: by default RGB, which gray becomes, too. CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one, so pixels differ
-//! from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased IDCT.
+//! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says
+//! what they are read as: by default RGB, which gray becomes, too. CMYK and YCCK become RGB without a colour
+//! profile. The IDCT is the accurate one, so pixels differ from FFCV's by up to 3 levels: FFCV decodes with
+//! libjpeg's fast, biased IDCT.
 //!
 //! Any bytes yield an image or a [`DecodeError`]. Sizes are checked against [`Limits`] and against the
 //! number of stored bytes before memory is allocated.

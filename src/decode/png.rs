@@ -180,11 +180,13 @@ impl StoredPixels {
                 out[..RGB].copy_from_slice(&to_rgb(pixel, self.color, channel));
                 out[RGB] = pixel[pixel.len() - channel];
             }
-            (ColorType::Grayscale, ImageReadMode::Index) if channel == 2 && pixel[0] > 0 => {
-                return Some([u8::MAX; RGB]); // more than 8 bits
-            }
-            _ => {
-                let rgb = to_rgb(pixel, self.color, channel);
+            (color, mode) => {
+                let rgb = if channel == 2 && mode == ImageReadMode::Index {
+                    lower_bytes(pixel, color)
+                } else {
+                    Some(to_rgb(pixel, color, channel))
+                };
+                let Some(rgb) = rgb else { return Some([u8::MAX; RGB]) };
                 return (!mode.read(rgb, out)).then_some(rgb);
             }
         }
@@ -201,6 +203,18 @@ fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
             [pixel[0], pixel[channel], pixel[2 * channel]]
         }
     }
+}
+
+/// Returns the red, green and blue numbers of a pixel of 16 bits a channel, or nothing if one is above 255.
+fn lower_bytes(pixel: &[u8], color: ColorType) -> Option<[u8; RGB]> {
+    let numbers: &[[u8; 2]] = pixel.as_chunks().0;
+    let colors = match color {
+        ColorType::Grayscale | ColorType::GrayscaleAlpha => [numbers[0]; RGB],
+        ColorType::Rgb | ColorType::Rgba | ColorType::Indexed => {
+            [numbers[0], numbers[1], numbers[2]]
+        }
+    };
+    colors.iter().all(|[upper, _]| *upper == 0).then(|| colors.map(|[_, lower]| lower))
 }
 
 /// Refuses a palette whose last colour is incomplete: the `png` crate would panic.
@@ -345,11 +359,11 @@ mod tests {
             let bytes = golden(&format!("{name}.png"));
             if mode == ImageReadMode::Index && !with_index.contains(name) {
                 let refused = read(&mut decoder, &bytes, mode, full);
-                let is_gray_alpha = *name == "gray_alpha8" || *name == "gray_alpha16";
-                assert!(
-                    is_gray_alpha || matches!(refused, Err(DecodeError::NoIndex { .. })),
-                    "{name}"
-                );
+                if *name == "gray_alpha8" {
+                    assert_eq!(refused.unwrap(), golden("gray_alpha8.l"));
+                } else {
+                    assert!(matches!(refused, Err(DecodeError::NoIndex { .. })), "{name}");
+                }
                 continue;
             }
             let want = golden(&format!("{name}.{ending}"));
@@ -360,6 +374,21 @@ mod tests {
             assert!(read(&mut decoder, &bytes, mode, full).unwrap() == want, "{name}, {mode:?}");
             assert!(read(&mut decoder, &bytes, mode, part).unwrap() == cut, "a window of {name}");
         }
+    }
+
+    #[test]
+    fn an_index_of_16_bits_is_its_number_or_refused() {
+        let read = |pixel: &[u8], color| {
+            let (mut out, stored) = ([9], StoredPixels { color, depth: BitDepth::Sixteen });
+            stored.read(pixel, 0, ImageReadMode::Index, &mut out).is_none().then_some(out[0])
+        };
+        assert_eq!(read(&[0, 5], ColorType::Grayscale), Some(5));
+        assert_eq!(read(&[1, 5], ColorType::Grayscale), None);
+        assert_eq!(read(&[0, 5, 255, 255], ColorType::GrayscaleAlpha), Some(5));
+        assert_eq!(read(&[1, 5, 255, 255], ColorType::GrayscaleAlpha), None);
+        assert_eq!(read(&[0, 5, 0, 5, 0, 5], ColorType::Rgb), Some(5));
+        assert_eq!(read(&[1, 5, 1, 5, 1, 5], ColorType::Rgb), None);
+        assert_eq!(read(&[0, 5, 0, 5, 0, 6], ColorType::Rgb), None);
     }
 
     #[test]

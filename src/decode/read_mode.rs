@@ -89,7 +89,7 @@ pub(super) fn room(buffer: &mut Vec<u8>, size: Size, channels: usize) -> Result<
 mod tests {
     use super::*;
 
-    /// Values of Pillow 12.1: `Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0))`.
+    /// Values of Pillow 13.0.0: `Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0))`.
     #[test]
     fn gray_is_pillows() {
         let pixels = [([255, 0, 0], 76), ([0, 255, 0], 150), ([0, 0, 255], 29), ([1, 2, 3], 2)];

@@ -7,7 +7,6 @@ use super::compile::CompiledBody;
 use super::param_block::ParamBlock;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_ops::internals::area::AreaRows;
-use fuseloop_ops::internals::bilinear::BilinearRows;
 use fuseloop_ops::internals::rows::FilterRows;
 use fuseloop_ops::internals::{Histograms, LevelTables, MAX_CHANNELS};
 use std::any::Any;
@@ -123,8 +122,6 @@ fn clear_upper_halves() {
 pub(super) enum RowFunctionKind<'a> {
     /// OpenCV's area resize.
     Area(AreaRows<'a>),
-    /// The antialiased bilinear resize of an image that is not RGB.
-    Bilinear(BilinearRows<'a>),
     /// Any other filter.
     Filter(FilterRows<'a>),
 }
@@ -133,7 +130,6 @@ impl RowFunctionKind<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
-            Self::Bilinear(rows) => fuseloop_kernels::bilinear_row(rows, y, out),
             Self::Filter(rows) => fuseloop_kernels::filter_row(rows, y, out),
         }
     }

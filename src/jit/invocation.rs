@@ -21,21 +21,21 @@ use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::bilinear::{BilinearRows, BilinearScratch, Taps};
+use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::RowScratch;
 use fuseloop_ops::internals::{
     Histograms, ImageView, LevelTables, MAX_CHANNELS, channel_of, geometry_step, memory,
 };
-use fuseloop_ops::{DType, Interpolation, NumberRule, Size};
+use fuseloop_ops::{DType, Size};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
 /// The minimum width that compiled code accepts: one group of pixels.
 const NARROWEST: u32 = 8;
 
-/// The minimum width of an image to resize: a vector of 16 bytes.
-const NARROWEST_RESIZE: u32 = 6;
+/// The minimum bytes of a row to resize: a vector.
+const NARROWEST_RESIZE: u32 = 16;
 
 /// The bytes after a row that a vector may overwrite or read.
 const SLACK: usize = 64;
@@ -46,7 +46,7 @@ pub(super) struct WorkerScratch {
     record: ParamBlock,
     rows: Taps,
     columns: Taps,
-    /// The columns' weights in pairs, each pair four times.
+    /// The columns' weights: in pairs, each pair four times, or those of one channel in eights.
     column_pairs: Vec<[i16; 8]>,
     wide: Vec<i16>,
     resized: Vec<u8>,
@@ -54,7 +54,6 @@ pub(super) struct WorkerScratch {
     framed: Vec<u8>,
     area_tables: Option<AreaTables>,
     area: AreaScratch,
-    bilinear: BilinearScratch,
     filter: RowScratch,
     tables: Vec<LevelTables>,
     counts: Option<Box<[Histograms; 4]>>,
@@ -165,7 +164,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// If `out` does not have the length and alignment of the output, or the source lacks pixels that
     /// the draws need.
     pub(super) fn run(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
-        if is_too_narrow(&self.composed) {
+        if is_too_narrow(&self.composed, self.block.channels) {
             return Err(NotRun::Evaluate);
         }
         memory.record.reset(self.compiled.layout);
@@ -371,23 +370,32 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
         memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, group, 1);
         assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
-        memory.columns.set(from.width, to.width, wanted.left..wanted.right, 2, 6);
+        // One channel is blended eight taps at a time, others two at a time.
+        let channels = self.block.channels;
+        let together = if channels == 1 { 8 } else { 2 };
+        let columns = wanted.left..wanted.right;
+        memory.columns.set(from.width, to.width, columns, together, 2 * channels as i32);
         memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
-        let pairs = memory.columns.weights().as_chunks::<2>().0.iter();
+        let weights = memory.columns.weights();
         memory.column_pairs.clear();
-        memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
+        if channels == 1 {
+            memory.column_pairs.extend_from_slice(weights.as_chunks::<8>().0);
+        } else {
+            let pairs = weights.as_chunks::<2>().0.iter();
+            memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
+        }
         let widest = (from.width as usize).max(memory.columns.count());
-        memory::resize(&mut memory.wide, 3 * widest + SLACK, "a wide row")?;
+        memory::resize(&mut memory.wide, channels * widest + SLACK, "a wide row")?;
         let words = [
             (HeaderWord::Source, view.data().as_ptr() as u64),
             (HeaderWord::Stride, view.stride() as u64),
-            (HeaderWord::LastVector, 3 * u64::from(from.width) - 16),
+            (HeaderWord::LastVector, channels as u64 * u64::from(from.width) - 16),
             (HeaderWord::RowFirst, memory.rows.first().as_ptr() as u64),
             (HeaderWord::RowWeights, memory.rows.weights().as_ptr() as u64),
             (HeaderWord::RowTaps, memory.rows.count() as u64),
             (HeaderWord::ColumnFirst, memory.columns.first().as_ptr() as u64),
             (HeaderWord::ColumnWeights, memory.column_pairs.as_ptr() as u64),
-            (HeaderWord::ColumnPairs, memory.columns.count() as u64 / 2),
+            (HeaderWord::ColumnPairs, (memory.columns.count() / together) as u64),
             (HeaderWord::Columns, memory.columns.first().len() as u64),
             (HeaderWord::Wide, memory.wide.as_mut_ptr() as u64),
         ];
@@ -413,17 +421,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let lead = if columns.is_empty() { 0 } else { lead };
         let bytes = columns.len() * self.block.channels;
         let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
-        let is_compiled_for_rgb = matches!(
-            motion,
-            GeometryStep::Resize { interpolation: Interpolation::BilinearAntialias, .. }
-        ) && self.plan.rule() != NumberRule::Exact;
         match geometry_step::row_filter(motion) {
-            _ if is_compiled_for_rgb => {
-                let mut scratch = std::mem::take(&mut memory.bilinear);
-                let rows = BilinearRows::new(view, to, columns, &mut scratch);
-                self.call_with(memory, window, RowFunctionKind::Bilinear(rows));
-                memory.bilinear = scratch;
-            }
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
                 let rows = filter.rows(view, columns, &mut scratch)?;
@@ -670,9 +668,10 @@ fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
     record.set(8 * word as i32, value);
 }
 
-fn is_too_narrow(composed: &Composed) -> bool {
+fn is_too_narrow(composed: &Composed, channels: usize) -> bool {
+    let narrowest_resize = NARROWEST_RESIZE.div_ceil(channels as u32);
     let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
-        geometry_step::produces_rows(motion) && stage.size.width < NARROWEST_RESIZE
+        geometry_step::produces_rows(motion) && stage.size.width < narrowest_resize
     };
     composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
         || composed.resampled.as_ref().is_some_and(is_narrow)

@@ -44,9 +44,10 @@ pub(crate) enum HeaderWord {
     RowTaps,
     /// The address of a table: the first source column of each output column, in bytes of `wide`, `i32`.
     ColumnFirst,
-    /// The address of the weights of each output column: pairs of `i16`, each pair four times.
+    /// The address of the weights of each output column: pairs of `i16`, each pair four times; of one channel,
+    /// eights of `i16`.
     ColumnWeights,
-    /// The number of pairs of weights of an output column.
+    /// The number of pairs, or of eights, of weights of an output column.
     ColumnPairs,
     /// The number of output columns, rounded up to a multiple of 4.
     Columns,

@@ -416,12 +416,11 @@ fn stored_type(leaves: &[FlatOp], output: ImageType) -> DType {
 }
 
 /// Returns how the rows of a flat op are produced. Under the exact rule a resize equals torchvision's to
-/// the bit, which only a row function provides; and the compiled resize is for RGB images.
+/// the bit, which only a row function provides.
 fn row_producer(leaf: &FlatOp, rule: NumberRule) -> Option<RowProducer> {
-    let is_compiled = rule != NumberRule::Exact && leaf.input.channels == 3;
-    match leaf.kind.rows()? {
-        RowProducer::Compiled if !is_compiled => Some(RowProducer::Called),
-        maker => Some(maker),
+    match (leaf.kind.rows()?, rule) {
+        (RowProducer::Compiled, NumberRule::Exact) => Some(RowProducer::Called),
+        (maker, _) => Some(maker),
     }
 }
 

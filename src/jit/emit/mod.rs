@@ -133,7 +133,7 @@ fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
     let readings: Vec<(Reduction, usize)> = spec.readings().collect();
     let maker = spec.block.rows;
     if let Some(maker) = maker.filter(|_| !readings.is_empty()) {
-        if_rows_are_produced(e, |e| resample::all_rows(e, maker, imports));
+        if_rows_are_produced(e, |e| resample::all_rows(e, spec, maker, imports));
     }
     for (index, (reading, position)) in readings.iter().enumerate() {
         let before = &spec.links[..*position];
@@ -145,18 +145,24 @@ fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
     let along = maker.filter(|_| readings.is_empty());
     pass::store(e, spec, spec.links, imports, |e, y: Value| {
         if let Some(maker) = along {
-            if_rows_are_produced(e, |e| make_row(e, maker, imports, y));
+            if_rows_are_produced(e, |e| make_row(e, spec, maker, imports, y));
         }
     });
 }
 
 /// Emits the production of the row that row `y` of the output reads.
-fn make_row(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports, y: Value) {
+fn make_row(
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    maker: RowProducer,
+    imports: Imports,
+    y: Value,
+) {
     let (first, step) = (e.header(HeaderWord::FirstRow), e.header(HeaderWord::RowStep));
     let row = e.builder.ins().imul(y, step);
     let row = e.builder.ins().iadd(row, first);
     let to = e.header(HeaderWord::Resized);
-    resample::row(e, maker, imports, row, to);
+    resample::row(e, spec, maker, imports, row, to);
 }
 
 /// Emits code that a sample runs only if rows are produced for it.

@@ -3,22 +3,28 @@
 //! [`fuseloop_ops::internals::bilinear`] defines the resize: source rows are blended into one row of `i16` (Q7
 //! around 128) that stays in the first-level cache, then its columns into bytes. Rows of 2, 3, 4, 6 and
 //! 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, selected once a row; other
-//! numbers of taps run a loop.
+//! numbers of taps run a loop. The columns of images of one channel are blended eight taps at a time, because
+//! the taps of a pixel follow each other there.
 
 use super::super::param_block::HeaderWord;
-use super::Imports;
 use super::hoist::{entered_from, hoist};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
-use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
+use super::{BodySpec, Imports};
+use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::RowProducer;
 
 /// Emits the production of all rows, before they are read.
-pub(super) fn all_rows(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports) {
+pub(super) fn all_rows(
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    maker: RowProducer,
+    imports: Imports,
+) {
     let rows = e.header(HeaderWord::ResizedRows);
     let first = e.header(HeaderWord::Resized);
     counted_loop(e, rows, &[first], |e, y, to| {
-        row(e, maker, imports, y, to[0]);
+        row(e, spec, maker, imports, y, to[0]);
         let stride = e.header(HeaderWord::ResizedStride);
         vec![e.plus(to[0], stride)]
     });
@@ -27,6 +33,7 @@ pub(super) fn all_rows(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: I
 /// Emits the production of row `y` of the tables into the bytes at `to`.
 pub(super) fn row(
     e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     maker: RowProducer,
     imports: Imports,
     y: Value,
@@ -37,15 +44,19 @@ pub(super) fn row(
             let state = e.header(HeaderWord::Maker);
             e.builder.ins().call(maker, &[state, y, to]);
         }
-        _ => bilinear_row(e, y, to),
+        _ => bilinear_row(e, spec.block.channels, y, to),
     }
 }
 
-fn bilinear_row(e: &mut BlockCode<'_, '_>, y: Value, to: Value) {
+fn bilinear_row(e: &mut BlockCode<'_, '_>, channels: usize, y: Value, to: Value) {
     let taps = e.header(HeaderWord::RowTaps);
     dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, taps));
-    let pairs = e.header(HeaderWord::ColumnPairs);
-    dispatch(e, pairs, &[1, 2, 3], |e, pairs| blend_columns(e, to, pairs));
+    let count = e.header(HeaderWord::ColumnPairs);
+    if channels == 1 {
+        dispatch(e, count, &[1], |e, eights| blend_gray_columns(e, to, eights));
+    } else {
+        dispatch(e, count, &[1, 2, 3], |e, pairs| blend_columns(e, channels, to, pairs));
+    }
 }
 
 /// Emits code for each of the `known` values of `value`, and for any other value.
@@ -151,8 +162,8 @@ fn add_tap(
     })
 }
 
-/// Blends the columns of the row of `i16`, four pixels at a time.
-fn blend_columns(e: &mut BlockCode<'_, '_>, to: Value, pairs: Option<i64>) {
+/// Blends the columns of the row of `i16`, four pixels of 2, 3 or 4 channels at a time.
+fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: Option<i64>) {
     let (firsts, weights) =
         (e.header(HeaderWord::ColumnFirst), e.header(HeaderWord::ColumnWeights));
     let columns = e.header(HeaderWord::Columns);
@@ -160,25 +171,106 @@ fn blend_columns(e: &mut BlockCode<'_, '_>, to: Value, pairs: Option<i64>) {
     let outside = entered_from(e);
     counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
         let (pixels, weights) = match pairs {
-            Some(pairs) => blend_known(e, at[0], at[1], pairs),
-            None => blend_any(e, at[0], at[1]),
+            Some(pairs) => blend_known(e, channels, at[0], at[1], pairs),
+            None => blend_any(e, channels, at[0], at[1]),
         };
         let pixels = pixels.map(|sum| e.builder.ins().sshr_imm_u(sum, 21));
         let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
         let high = e.builder.ins().snarrow(pixels[2], pixels[3]);
         let bytes = e.builder.ins().unarrow(low, high);
-        let mask = e.constant(I8X16, PACK);
-        let bytes = e.pshufb(bytes, mask);
-        e.store(bytes, at[2], 0); // 12 valid bytes; the next iteration overwrites the others
-        vec![e.offset(at[0], 16), weights, e.offset(at[2], 12)]
+        let bytes = if channels == 4 {
+            bytes
+        } else {
+            let mask = e.constant(I8X16, packing(channels));
+            e.pshufb(bytes, mask)
+        };
+        e.store(bytes, at[2], 0); // 4 bytes a channel are valid; the next iteration overwrites the others
+        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4 * channels as i64)]
     });
     hoist(e, outside);
+}
+
+/// Blends the columns of a row of `i16` of one channel, four pixels at a time, of `eights` times eight taps.
+fn blend_gray_columns(e: &mut BlockCode<'_, '_>, to: Value, eights: Option<i64>) {
+    let (firsts, weights) =
+        (e.header(HeaderWord::ColumnFirst), e.header(HeaderWord::ColumnWeights));
+    let columns = e.header(HeaderWord::Columns);
+    let quads = e.builder.ins().ushr_imm_u(columns, 2);
+    let outside = entered_from(e);
+    counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
+        let (sums, weights) = match eights {
+            Some(eights) => gray_known(e, at[0], at[1], eights as i32),
+            None => gray_any(e, at[0], at[1]),
+        };
+        let low = e.builder.ins().iadd_pairwise(sums[0], sums[1]);
+        let high = e.builder.ins().iadd_pairwise(sums[2], sums[3]);
+        let sums = e.builder.ins().iadd_pairwise(low, high);
+        let half = e.splat_i32(HALF);
+        let sums = e.builder.ins().iadd(sums, half);
+        let pixels = e.builder.ins().sshr_imm_u(sums, 21);
+        let words = e.builder.ins().snarrow(pixels, pixels);
+        let bytes = e.builder.ins().unarrow(words, words);
+        let bytes = e.cast(I32X4, bytes);
+        let four = e.builder.ins().extractlane(bytes, 0);
+        e.store(four, at[2], 0);
+        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4)]
+    });
+    hoist(e, outside);
+}
+
+/// Returns four partial sums of each of four pixels, of `eights` times eight taps each, and the address of the
+/// next weights.
+fn gray_known(
+    e: &mut BlockCode<'_, '_>,
+    firsts: Value,
+    weights: Value,
+    eights: i32,
+) -> ([Value; 4], Value) {
+    let sums = [0, 1, 2, 3].map(|pixel| {
+        let from = source_pixel(e, firsts, pixel);
+        let product = |e: &mut BlockCode<'_, '_>, k: i32| {
+            let words = e.load(I16X8, from, 16 * k);
+            let taps = e.load(I16X8, weights, 16 * (eights * pixel + k));
+            e.pair_sum(words, taps)
+        };
+        let first = product(e, 0);
+        (1..eights).fold(first, |sum, k| {
+            let product = product(e, k);
+            e.builder.ins().iadd(sum, product)
+        })
+    });
+    (sums, e.offset(weights, 64 * i64::from(eights)))
+}
+
+/// Returns the same for any number of taps, with one loop over eight taps of all four pixels.
+fn gray_any(e: &mut BlockCode<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
+    let count = e.header(HeaderWord::ColumnPairs);
+    let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
+    let bytes = e.times(count, 16);
+    let second = e.plus(weights, bytes);
+    let third = e.plus(second, bytes);
+    let all = [weights, second, third, e.plus(third, bytes)];
+    let zero = e.splat_i32(0);
+    let sums = counted_loop(e, count, &[zero; 4], |e, k, sums| {
+        let offset = e.times(k, 16);
+        let add = |pixel: usize| {
+            let from = e.plus(from[pixel], offset);
+            let words = e.load(I16X8, from, 0);
+            let weights = e.plus(all[pixel], offset);
+            let taps = e.load(I16X8, weights, 0);
+            let product = e.pair_sum(words, taps);
+            e.builder.ins().iadd(sums[pixel], product)
+        };
+        (0..4).map(add).collect()
+    });
+    ([sums[0], sums[1], sums[2], sums[3]], e.plus(all[3], bytes))
 }
 
 /// Returns the sums of four pixels, Q21, of `pairs` pairs of taps each, and the address of the next
 /// weights.
 fn blend_known(
     e: &mut BlockCode<'_, '_>,
+    channels: usize,
     firsts: Value,
     weights: Value,
     pairs: i64,
@@ -188,14 +280,20 @@ fn blend_known(
         let from = source_pixel(e, firsts, pixel);
         let start = e.splat_i32(HALF);
         (0..pairs).fold(start, |sum, k| {
-            add_pair(e, sum, (from, 12 * k), (weights, 16 * (pairs * pixel + k)))
+            let offset = 4 * channels as i32 * k;
+            add_pair(e, channels, sum, (from, offset), (weights, 16 * (pairs * pixel + k)))
         })
     });
     (sums, e.offset(weights, 64 * i64::from(pairs)))
 }
 
 /// Returns the same for any number of pairs, with one loop over the pairs for all four pixels.
-fn blend_any(e: &mut BlockCode<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
+fn blend_any(
+    e: &mut BlockCode<'_, '_>,
+    channels: usize,
+    firsts: Value,
+    weights: Value,
+) -> ([Value; 4], Value) {
     let count = e.header(HeaderWord::ColumnPairs);
     let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
     let start = e.splat_i32(HALF);
@@ -211,10 +309,10 @@ fn blend_any(e: &mut BlockCode<'_, '_>, firsts: Value, weights: Value) -> ([Valu
             .map(|pixel| {
                 let from = e.plus(from[pixel], carried[4]);
                 let weights = e.plus(all[pixel], weight);
-                add_pair(e, carried[pixel], (from, 0), (weights, 0))
+                add_pair(e, channels, carried[pixel], (from, 0), (weights, 0))
             })
             .collect();
-        next.push(e.offset(carried[4], 12));
+        next.push(e.offset(carried[4], 4 * channels as i64));
         next
     });
     ([sums[0], sums[1], sums[2], sums[3]], e.plus(all[3], bytes))
@@ -227,15 +325,16 @@ fn source_pixel(e: &mut BlockCode<'_, '_>, firsts: Value, pixel: i32) -> Value {
     e.plus(wide, first)
 }
 
-/// Adds two weighted pixels to the sums of three channels. Each position is an address and an offset.
+/// Adds two weighted pixels to the sums of their channels. Each position is an address and an offset.
 fn add_pair(
     e: &mut BlockCode<'_, '_>,
+    channels: usize,
     sum: Value,
     (from, from_offset): (Value, i32),
     (weights, weights_offset): (Value, i32),
 ) -> Value {
     let words = e.load(I8X16, from, from_offset);
-    let mask = e.constant(I8X16, PAIRS);
+    let mask = e.constant(I8X16, pairing(channels));
     let words = e.pshufb(words, mask);
     let pair = e.load(I16X8, weights, weights_offset);
     let products = e.pair_sum(words, pair);
@@ -248,8 +347,19 @@ const HALF: i32 = (1 << 20) + (128 << 21);
 
 const NONE: u8 = 0x80;
 
-/// Shuffles two pixels of `i16`, `r0 g0 b0 r1 g1 b1`, to `r0 r1 g0 g1 b0 b1 0 0`.
-const PAIRS: [u8; 16] = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, NONE, NONE, NONE, NONE];
+/// Returns the shuffle of two pixels of `i16`: of RGB, `r0 g0 b0 r1 g1 b1` to `r0 r1 g0 g1 b0 b1 0 0`.
+fn pairing(channels: usize) -> [u8; 16] {
+    std::array::from_fn(|byte| {
+        let (channel, pixel) = (byte / 4, byte / 2 % 2);
+        let from = 2 * (channels * pixel + channel) + byte % 2;
+        if channel < channels { from as u8 } else { NONE }
+    })
+}
 
-/// Shuffles four pixels of four bytes, `r g b 0` each, to twelve bytes.
-const PACK: [u8; 16] = [0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, NONE, NONE, NONE, NONE];
+/// Returns the shuffle of four pixels of four bytes each to pixels of `channels` bytes.
+fn packing(channels: usize) -> [u8; 16] {
+    std::array::from_fn(|byte| {
+        let from = 4 * (byte / channels) + byte % channels;
+        if byte < 4 * channels { from as u8 } else { NONE }
+    })
+}
