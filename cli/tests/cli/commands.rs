@@ -830,15 +830,15 @@ fn a_replayed_sample_is_the_loader_s_row() {
 fn commands_show_gray_images_as_their_pipeline_reads_them() {
     let dir = dataset();
     let path = dir.path();
-    let pipeline = "[read_mode]\nimage = 'gray'\n[fields]\nimage = [{ op = 'Resize', size = 24 }, 'RandomAutocontrast', { op = 'Normalize', mean = [0.5], std = [0.5] }, 'ToChannelsFirst']\n";
+    let pipeline = "[read_mode]\nimage = 'gray'\n[fields]\nimage = [{ op = 'Resize', size = [24, 24] }, 'RandomAutocontrast', { op = 'Normalize', mean = [0.5], std = [0.5] }, 'ToChannelsFirst']\n";
     fs::write(path.join("p.toml"), pipeline).unwrap();
     let args = ["replay", "photos.beton", "-p", "p.toml", "--sample", "2", "--out", "replayed"];
     let text = stdout_of(path, &args);
     assert!(text.contains("are the same bits") || text.contains("not compiled"), "{text}");
     let (_, shape, _) = npy(&path.join("replayed/image.npy"));
     assert_eq!(shape, "1, 24, 24, ");
-    assert_eq!(png_size(&path.join("replayed/image_00_Resize.png")), [24, 24]);
-    let color = fs::read(path.join("replayed/image_00_Resize.png")).unwrap()[25];
+    assert_eq!(png_size(&path.join("replayed/image_01_Resize.png")), [24, 24]);
+    let color = fs::read(path.join("replayed/image_01_Resize.png")).unwrap()[25];
     assert_eq!(color, 0, "gray");
     stdout_of(path, &["preview", "photos.beton", "-p", "p.toml", "-n", "2", "-o", "sheet.png"]);
     let text = stdout_of(path, &["explain", "photos.beton", "-p", "p.toml", "-n", "2"]);
