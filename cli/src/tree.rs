@@ -139,7 +139,7 @@ fn add_moved(text: &mut String, plan: &Description, measured: &Measured) {
     let PhaseMeans { stored_bytes, decoded_pixels, .. } = measured.phases;
     let mut parts = vec![
         format!("{} stored", size(stored_bytes)),
-        format!("{} decoded", size(3.0 * decoded_pixels)),
+        format!("{} decoded", size(f64::from(plan.input.channels) * decoded_pixels)),
     ];
     for (index, block) in measured.costs.iter().flat_map(|costs| &costs.blocks).enumerate() {
         let name = if plan.blocks.len() > 1 { format!("block {index} ") } else { String::new() };

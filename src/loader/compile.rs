@@ -165,7 +165,9 @@ fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadCaus
 fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCause> {
     let is_label = |work: &&OutputPlan| {
         let kind = &source.fields()[work.field].kind;
-        matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
+        // Arrays of bytes with the ops of images are images.
+        !matches!(work.work, FieldPlan::Image(_))
+            && matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
     };
     let labels: Vec<&OutputPlan> = plans.iter().filter(is_label).collect();
     for image in plans.iter().filter(|work| matches!(work.work, FieldPlan::Image(_))) {

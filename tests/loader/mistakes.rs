@@ -86,6 +86,13 @@ fn an_image_mixed_without_its_label_is_refused_in_rust_and_toml() {
     // A view of the label may be mixed in its place.
     let view = mixed().pipeline("label", ops![]);
     view.view("mixed", "label", ops![MixUp::new(0.2).unwrap()]).build().unwrap();
+    // An array with the ops of images is an image, not a label of itself.
+    let mnist = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mnist_cifar/mnist");
+    let mixup = || ops![MixUp::new(0.2).unwrap()];
+    let gray = || Loader::open(&mnist).unwrap().pipeline("image", mixup());
+    assert_eq!(refusal(gray()), want);
+    let label = ops![OneHot::new(10).unwrap(), MixUp::new(0.2).unwrap()];
+    gray().pipeline("label", label).build().unwrap();
 }
 
 /// A folder of two pictures in each of the classes.

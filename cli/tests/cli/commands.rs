@@ -361,7 +361,9 @@ fn files_of_mnist_are_a_dataset_of_every_command() {
     fs::write(dir.path().join("gray.toml"), pipeline).unwrap();
     let of_gray =
         |command: &str| stdout_of(dir.path(), &[command, "mnist", "--pipeline", "gray.toml"]);
-    assert!(of_gray("explain").contains("RandomRotation"));
+    let text = of_gray("explain");
+    assert!(text.contains("RandomRotation"), "{text}");
+    assert!(text.contains("35 bytes stored, 35 bytes decoded"), "{text}");
     assert!(of_gray("bench").contains("images/s"));
     assert!(of_gray("preview").starts_with("saved preview.png: 6 samples"));
     let (_, error) = refused(dir.path(), &["bench", "mnist"]);
