@@ -1,6 +1,6 @@
 //! Fuzzes a `.beton` file of arbitrary bytes.
 #![no_main]
 
-use fuseloop::fuzzing::{count, beton};
+use fuseloop::fuzzing::{beton, count};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(beton(bytes)));
