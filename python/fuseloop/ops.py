@@ -1349,7 +1349,7 @@ class View(Op):
 
 
 class ToChannelsFirst(Op):
-    """[height, width, 3] to [3, height, width], as PyTorch wants it.
+    """[height, width, channels] to [channels, height, width], as PyTorch wants it.
 
     >>> ToChannelsFirst()
     ToChannelsFirst()
@@ -1364,7 +1364,7 @@ class ToChannelsFirst(Op):
 
 
 class ToChannelsLast(Op):
-    """[3, height, width] to [height, width, 3], as TensorFlow and JAX want it.
+    """[channels, height, width] to [height, width, channels], as TensorFlow and JAX want it.
 
     >>> ToChannelsLast()
     ToChannelsLast()
