@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import subprocess
 import sys
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 
 import fuseloop as fl
+
+# A shell ignores SIGINT in what it runs in the background, and processes inherit that: tests of Ctrl-C would wait.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def png(pixels: np.ndarray) -> bytes:
