@@ -2,7 +2,7 @@
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{NumberRule, ParamError, TypeError};
 
@@ -59,7 +59,7 @@ impl Op for RandomAutocontrast {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

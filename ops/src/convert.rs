@@ -1,7 +1,7 @@
 //! Convert: changes the type of the elements.
 
 use crate::author::{Op, OpClass, Type};
-use crate::op::ImageType;
+use crate::op::{ImageType, is_loaded};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
 };
@@ -68,7 +68,7 @@ impl Op for Convert {
             }
             image @ Type::Image(_) => Err(TypeError {
                 op: self.name(),
-                expected: "an image of u8 or f32 (convert it only once, directly to the final type)",
+                expected: "an image of u8, u16, i16, f16, bf16 or f32 (convert it directly to the final type)",
                 found: image.to_string(),
             }),
             Type::Tensor { shape, .. } => Ok(Type::Tensor { dtype: self.to, shape: shape.clone() }),
@@ -81,10 +81,10 @@ impl Op for Convert {
 }
 
 impl Convert {
-    /// Returns whether the op accepts images of `from`. The compiled loop computes in f32; after a
-    /// conversion to any other type no further conversion is possible.
+    /// Returns whether the op accepts images of `from`. The compiled loop computes in f32, which does not hold
+    /// all values of i32, i64 and f64.
     fn takes_image_of(self, from: DType) -> bool {
-        from == self.to || matches!(from, DType::U8 | DType::F32)
+        from == self.to || is_loaded(from)
     }
 }
 

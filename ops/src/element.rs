@@ -99,6 +99,15 @@ impl ElementValue {
         (self.dtype == DType::F32).then(|| f32::from_bits(self.bits as u32))
     }
 
+    /// Returns the nearest `f32`.
+    #[must_use]
+    pub fn to_f32(self) -> f32 {
+        if self.dtype == DType::F16 {
+            return half_to_f32(self.bits as u16);
+        }
+        self.number().single()
+    }
+
     /// Returns the value if the element is an f32 or f64.
     #[must_use]
     pub fn as_float(self) -> Option<f64> {
@@ -118,6 +127,25 @@ impl ElementValue {
     /// Returns the element's bytes, lowest first.
     pub fn bytes(self) -> impl Iterator<Item = u8> {
         self.bits.to_le_bytes().into_iter().take(self.dtype.bytes())
+    }
+
+    /// Appends the elements in `bytes`, lowest byte first, as `f32`. Only I32, I64 and F64 have values that
+    /// are rounded.
+    pub fn append_floats(dtype: DType, bytes: &[u8], to: &mut Vec<f32>) {
+        let (pairs, quads) = (bytes.as_chunks::<2>().0.iter(), bytes.as_chunks::<4>().0.iter());
+        match dtype {
+            DType::U8 => to.extend(bytes.iter().map(|&byte| f32::from(byte))),
+            DType::I16 => to.extend(pairs.map(|&pair| f32::from(i16::from_le_bytes(pair)))),
+            DType::F16 => to.extend(pairs.map(|&pair| half_to_f32(u16::from_le_bytes(pair)))),
+            DType::Bf16 => {
+                to.extend(pairs.map(|&[low, high]| f32::from_le_bytes([0, 0, low, high])));
+            }
+            DType::F32 => to.extend(quads.map(|&quad| f32::from_le_bytes(quad))),
+            DType::I32 | DType::I64 | DType::F64 => {
+                let elements = bytes.chunks_exact(dtype.bytes());
+                to.extend(elements.map(|bytes| Self::from_bytes(dtype, bytes).number().single()));
+            }
+        }
     }
 
     fn number(self) -> Number {
@@ -159,6 +187,15 @@ impl Number {
             Self::Real(value) => value as f32,
         }
     }
+}
+
+/// Returns the value of a half-precision float. A NaN keeps its bits, signalling or not, as in compiled code.
+fn half_to_f32(bits: u16) -> f32 {
+    let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7FFF));
+    if rest < 0x7C00 {
+        return f16::from_bits(bits).to_f32();
+    }
+    f32::from_bits(sign | 0x7F80_0000 | rest << 13)
 }
 
 /// Rounds `value` towards zero to f32, and makes the last bit odd if the result is not exact. The odd

@@ -2,7 +2,7 @@
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, Rng, TableOp, Type};
 use crate::error::{probability, range_from_zero};
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{
     COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
     with_default,
@@ -69,7 +69,7 @@ impl Op for Gamma {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -144,7 +144,7 @@ impl Op for RandomGamma {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

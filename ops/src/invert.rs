@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{COLOR, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::{ParamError, Size, TypeError};
 
@@ -55,7 +55,7 @@ impl Op for RandomInvert {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

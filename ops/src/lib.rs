@@ -59,6 +59,7 @@ mod invert;
 mod kernel_size;
 mod label_smoothing;
 mod lambda;
+mod levels;
 mod lighting;
 mod lut;
 mod maths;
@@ -141,6 +142,7 @@ pub use invert::RandomInvert;
 pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
 pub use lambda::{Lambda, LambdaResult};
+pub use levels::Levels;
 pub use lighting::Lighting;
 pub use lut::Lut;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
@@ -211,7 +213,8 @@ pub mod internals {
     pub use crate::op::{Histograms, LevelTables, MixOp, Mixture};
     pub use crate::picture::{FloatImage, channel_of, to_u8};
     pub use crate::rng::{BatchKey, SampleKey, stream};
-    pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, RGB, is_inside};
+    pub use crate::op::is_loaded;
+    pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, PixelFormat, RGB, is_inside};
 
     pub mod area {
         pub use crate::area::*;
@@ -311,6 +314,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     MixUp::ENTRY,
     CutMix::ENTRY,
     Normalize::ENTRY,
+    Levels::ENTRY,
     Convert::ENTRY,
     View::ENTRY,
     ToChannelsFirst::ENTRY,

@@ -2,7 +2,7 @@
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
-use crate::op::{on_rgb, on_u8_image};
+use crate::op::{on_rgb, on_levels};
 use crate::registry::{
     COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
     required, single,
@@ -79,7 +79,7 @@ impl Op for Lut {
         if self.tables.len() > 1 {
             return on_rgb(self.name(), input);
         }
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -1,7 +1,7 @@
 //! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
-use crate::op::on_image;
+use crate::author::{Emit, Eval, F32x4, ImageType, Op, OpClass, PixelOp, Pixels, Type};
+use crate::op::on_numbers;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
 };
@@ -16,11 +16,12 @@ use crate::{DType, ParamError, TypeError};
 /// ```
 ///
 /// Pixels are 0..=255 here, and so are `mean` and `std`; [`new`](Self::new) takes torchvision's constants, of
-/// pixels in 0..=1, and multiplies them by 255.
+/// pixels in 0..=1, and multiplies them by 255. For arrays whose values are no levels of light, such as depths
+/// or spectrograms, [`values`](Self::values) takes constants in the units of the values.
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------|
-/// | input  | image of u8 or f32 that no other `Normalize` has changed       |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32 that no other `Normalize` has changed; of levels, except for [`values`](Self::values) |
 /// | output | f32                                                            |
 /// | random | nothing                                                        |
 /// | cost   | one subtraction and two fmas per value                         |
@@ -50,12 +51,23 @@ use crate::{DType, ParamError, TypeError};
 pub struct Normalize {
     /// The constants of each channel, or one entry for all channels.
     channels: Vec<Channel>,
+    units: Units,
+}
+
+/// The units of the constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Units {
+    /// Levels of light, 0..=255.
+    Levels,
+    /// The values themselves. `fractions` is true if all means and standard deviations are those of pixels in
+    /// 0..=1.
+    Values { fractions: bool },
 }
 
 /// The constants of one channel, named as in the documentation of the op; `bias` is the constant of the inner
 /// fma.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Channel {
+pub(crate) struct Channel {
     m1: f32,
     s1: f32,
     s0: f32,
@@ -117,8 +129,35 @@ impl Normalize {
         Ok(Self::of_levels(mean.iter().copied(), std.iter().copied()))
     }
 
+    /// Builds the op from means and standard deviations in the units of the values, for arrays of any meaning:
+    /// Hounsfield units, metres, decibels.
+    ///
+    /// ```
+    /// use fuseloop_ops::Normalize;
+    ///
+    /// let spectrogram = Normalize::values([-4.27], [4.57])?;
+    /// # Ok::<(), fuseloop_ops::ParamError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a mean is not in `-1e30..=1e30`, or a standard deviation is not in `1e-30..=1e30`. If there is no mean,
+    /// or not a standard deviation for each mean. A list is refused where constants of pixels in 0..=1 get
+    /// levels, which are 0..=255.
+    pub fn values(mean: impl AsRef<[f64]>, std: impl AsRef<[f64]>) -> Result<Self, ParamError> {
+        let (mean, std) = pairs(mean.as_ref(), std.as_ref())?;
+        check("mean", mean, |mean| (-1e30..=1e30).contains(&mean), "-1e30..=1e30")?;
+        check("std", std, |std| (1e-30..=1e30).contains(&std), "1e-30..=1e30")?;
+        let fractions = mean.iter().all(|mean| (0.0..1.0).contains(mean))
+            && std.iter().all(|std| *std < 1.0);
+        let channel = |(mean, std): (&f64, &f64)| Channel::exact(*mean, *std);
+        let channels = mean.iter().zip(std).map(channel).collect();
+        Ok(Self { channels, units: Units::Values { fractions } })
+    }
+
     fn of_levels(mean: impl Iterator<Item = f64>, std: impl Iterator<Item = f64>) -> Self {
-        Self { channels: mean.zip(std).map(|(mean, std)| Channel::new(mean, std)).collect() }
+        let channels = mean.zip(std).map(|(mean, std)| Channel::new(mean, std)).collect();
+        Self { channels, units: Units::Levels }
     }
 
     /// Builds the op with the usual constants of ImageNet: means 0.485, 0.456, 0.406 and standard
@@ -182,11 +221,34 @@ impl Channel {
         // `in - m1` is a multiple of 1 / steps, and less than 2^24 of these.
         let reach = mean.abs().max((255.0 - mean).abs()).max(1.0);
         let steps = 2f64.powi(23 - reach.log2().floor() as i32).min(65_536.0);
-        let m1 = ((mean * steps).round() / steps) as f32;
+        Self::split(mean, std, ((mean * steps).round() / steps) as f32)
+    }
+
+    /// For values of any range.
+    pub(crate) fn exact(mean: f64, std: f64) -> Self {
+        Self::split(mean, std, mean as f32)
+    }
+
+    fn split(mean: f64, std: f64, m1: f32) -> Self {
         let s1 = (1.0 / std) as f32;
         let s0 = (1.0 / std - f64::from(s1)) as f32;
         let bias = (-(mean - f64::from(m1)) / std) as f32;
         Self { m1, s1, s0, bias }
+    }
+}
+
+impl Channel {
+    pub(crate) fn eval(self, v: f32) -> f32 {
+        let d = v - self.m1;
+        d.mul_add(self.s1, d.mul_add(self.s0, self.bias))
+    }
+
+    pub(crate) fn emit(self, e: &mut Emit, v: F32x4) -> F32x4 {
+        let Self { m1, s1, s0, bias } = self;
+        let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
+        let d = e.sub(v, m1);
+        let low = e.fma(d, s0, bias);
+        e.fma(d, s1, low)
     }
 }
 
@@ -206,16 +268,29 @@ impl Op for Normalize {
                     found: input.to_string(),
                 })
             }
-            Type::Image(image) if matches!(image.dtype, DType::U8 | DType::F32) => {
-                on_image(self.name(), input, |image| crate::op::ImageType {
-                    dtype: DType::F32,
-                    ..image
+            Type::Image(image) if !image.is_levels && self.units == Units::Levels => {
+                Err(TypeError {
+                    op: self.name(),
+                    expected: "levels, where 0 is black and 255 is white (for constants in the units of \
+                        the values: Normalize::values, or scale = \"values\"; or put \
+                        Levels::of(black, white) before it)",
+                    found: input.to_string(),
                 })
             }
-            found => Err(TypeError {
-                op: self.name(),
-                expected: "an image of u8 or f32 (put it before Convert)",
-                found: found.to_string(),
+            Type::Image(image)
+                if image.is_levels && self.units == (Units::Values { fractions: true }) =>
+            {
+                Err(TypeError {
+                    op: self.name(),
+                    expected: "values that its constants fit (for constants of pixels in 0..=1: \
+                        Normalize::unit, or scale = \"unit\")",
+                    found: format!("levels of 0..=255, {input}"),
+                })
+            }
+            _ => on_numbers(self.name(), input, |image| ImageType {
+                dtype: DType::F32,
+                is_levels: false,
+                ..image
             }),
         }
     }
@@ -237,28 +312,20 @@ impl PixelOp for Normalize {
 
     fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
         for (v, channel) in pixel.iter_mut().zip(self.channels.iter().cycle()) {
-            let Channel { m1, s1, s0, bias } = *channel;
-            let d = *v - m1;
-            *v = d.mul_add(s1, d.mul_add(s0, bias));
+            *v = channel.eval(*v);
         }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        e.each(pixels, |e, c, v| {
-            let Channel { m1, s1, s0, bias } = self.channels[c % self.channels.len()];
-            let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
-            let d = e.sub(v, m1);
-            let low = e.fma(d, s0, bias);
-            e.fma(d, s1, low)
-        })
+        e.each(pixels, |e, c, v| self.channels[c % self.channels.len()].emit(e, v))
     }
 }
 
 /// Builds the op from constants of one scale.
 type FromConstants = fn(Vec<f64>, Vec<f64>) -> Result<Normalize, ParamError>;
 
-const SCALES: [(&str, FromConstants); 2] =
-    [("unit", Normalize::unit), ("levels", Normalize::levels)];
+const SCALES: [(&str, FromConstants); 3] =
+    [("unit", Normalize::unit), ("levels", Normalize::levels), ("values", Normalize::values)];
 
 impl Normalize {
     pub(crate) const ENTRY: OpInfo = OpInfo {
@@ -280,9 +347,9 @@ impl Normalize {
             ),
             with_default(
                 "scale",
-                ParamKind::Word(&["unit", "levels"]),
+                ParamKind::Word(&["unit", "levels", "values"]),
                 ParamValue::Word("unit"),
-                "the pixels that mean and std are of: unit is 0..=1, levels is 0..=255",
+                "the pixels that mean and std are of: unit is 0..=1, levels is 0..=255, values is the array's own range",
             ),
         ],
         aliases: &[],

@@ -88,13 +88,32 @@ pub struct ImageType {
     pub dtype: DType,
     /// The axes and their order.
     pub layout: Layout,
+    /// True if the values are levels of light: 0 is black and 255 is white. Stored bytes are, and stay so when
+    /// they are converted to another type; the values of other arrays, and normalized values, are not. Ops that
+    /// change brightness or colour take levels only.
+    pub is_levels: bool,
 }
 
 impl ImageType {
     /// A decoded image: RGB, u8, channels last.
     #[must_use]
     pub const fn decoded(height: Dim, width: Dim) -> Self {
-        Self { height, width, channels: 3, dtype: DType::U8, layout: Layout::ChannelsLast }
+        Self {
+            height,
+            width,
+            channels: 3,
+            dtype: DType::U8,
+            layout: Layout::ChannelsLast,
+            is_levels: true,
+        }
+    }
+
+    /// An array of numbers, `[height, width, channels]`: an image whose values are levels only if they are
+    /// bytes.
+    #[must_use]
+    pub fn array(size: Size, channels: u16, dtype: DType) -> Self {
+        let image = Self::from(size).with_channels(channels);
+        Self { dtype, is_levels: dtype == DType::U8, ..image }
     }
 
     /// Returns this type with another number of channels.
@@ -652,6 +671,46 @@ pub(crate) fn evaluated<const C: usize>(
     pixel
 }
 
+/// Returns the type of an image of levels, which is a u8 image or another one of 0..=255, and an error for any
+/// other input.
+pub(crate) fn on_levels(op: &'static str, input: &Type) -> Result<Type, TypeError> {
+    match input {
+        Type::Image(image) if image.is_levels && is_loaded(image.dtype) => Ok(input.clone()),
+        found => Err(TypeError {
+            op,
+            expected: "an image of levels, where 0 is black and 255 is white (put it before Normalize and \
+                Convert; for other values, put Levels::of(black, white) before it)",
+            found: found.to_string(),
+        }),
+    }
+}
+
+/// Returns whether compiled loops read elements of this type: those whose values are all `f32`.
+#[must_use]
+pub const fn is_loaded(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::U8 | DType::U16 | DType::I16 | DType::F16 | DType::Bf16 | DType::F32
+    )
+}
+
+/// Returns the type of an image that compiled loops compute with after `change`, and an error for any other
+/// input.
+pub(crate) fn on_numbers(
+    op: &'static str,
+    input: &Type,
+    change: impl FnOnce(ImageType) -> ImageType,
+) -> Result<Type, TypeError> {
+    match input {
+        Type::Image(image) if is_loaded(image.dtype) => Ok(Type::Image(change(*image))),
+        found => Err(TypeError {
+            op,
+            expected: "an image of u8, u16, i16, f16, bf16 or f32 (put it before Convert)",
+            found: found.to_string(),
+        }),
+    }
+}
+
 /// Returns the type of a u8 image after `change`, and an error for any other input.
 pub(crate) fn on_u8_image(
     op: &'static str,
@@ -683,10 +742,10 @@ pub(crate) fn check_fill(
     }
 }
 
-/// Returns the type of a u8 image whose colours an op changes, and an error for any other input. An image of
+/// Returns the type of an image of levels whose colours an op changes, and an error for any other input. An image of
 /// one channel has no colours, and stays as it is.
 pub(crate) fn on_colors(op: &'static str, input: &Type) -> Result<Type, TypeError> {
-    match on_u8_image(op, input, |image| image)? {
+    match on_levels(op, input)? {
         Type::Image(ImageType { channels: 1 | 3, .. }) => Ok(input.clone()),
         found => Err(TypeError {
             op,
@@ -701,9 +760,9 @@ pub(crate) fn is_gray(input: &Type) -> bool {
     matches!(input, Type::Image(ImageType { channels: 1, .. }))
 }
 
-/// Returns the type of a u8 RGB image, and an error for any other input.
+/// Returns the type of an RGB image of levels, and an error for any other input.
 pub(crate) fn on_rgb(op: &'static str, input: &Type) -> Result<Type, TypeError> {
-    match on_u8_image(op, input, |image| image)? {
+    match on_levels(op, input)? {
         Type::Image(ImageType { channels: 3, .. }) => Ok(input.clone()),
         found => {
             Err(TypeError { op, expected: "an image of 3 channels", found: found.to_string() })

@@ -1,10 +1,11 @@
 //! The oracle's image: an array of pixels, each of an `f32` a channel.
 
 use crate::author::GeometryStep;
+use crate::element::ElementValue;
 use crate::memory::NoMemory;
 use crate::rows::byte;
 use crate::shape::{ImageView, Window};
-use crate::{Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
+use crate::{DType, Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
 use std::slice::{ChunksExact, ChunksExactMut};
 
 /// An image of `f32` values, channels last, row by row.
@@ -16,16 +17,16 @@ pub struct FloatImage {
 }
 
 impl FloatImage {
-    /// Converts a u8 image.
+    /// Converts an image.
     ///
     /// # Errors
     ///
     /// If there is not enough memory: 4 bytes a value.
     pub fn from_view(view: &ImageView<'_>) -> Result<Self, NoMemory> {
-        let size = view.size();
+        let (size, dtype) = (view.size(), view.format().dtype);
         let mut image = Self::empty(size, view.channels())?;
         for y in 0..size.height {
-            image.values.extend(view.row(y).iter().copied().map(f32::from));
+            ElementValue::append_floats(dtype, view.row(y), &mut image.values);
         }
         Ok(image)
     }
@@ -132,10 +133,16 @@ impl FloatImage {
         self.gathered(self.size, |y, x| if covers(y, x) { &fill } else { self.at(y, x) })
     }
 
-    /// Clamps all values to 0..=255 and rounds them half to even.
-    pub fn round(&mut self) {
+    /// Converts all values to `dtype` and back, by the rules of [`ElementValue`].
+    pub fn round(&mut self, dtype: DType) {
+        if dtype == DType::F32 {
+            return;
+        }
         for value in &mut self.values {
-            *value = f32::from(to_u8(*value));
+            *value = match dtype {
+                DType::U8 => f32::from(to_u8(*value)),
+                _ => ElementValue::from(*value).converted(dtype).to_f32(),
+            };
         }
     }
 

@@ -1,7 +1,7 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
 use crate::author::{BoxError, HostOp, Op, OpClass, Type};
-use crate::op::on_rgb;
+use crate::op::{on_rgb, on_u8_image};
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -96,7 +96,7 @@ impl Op for Poison {
                 expected: "an image of its mask's size",
                 found: input.to_string(),
             }),
-            _ => on_rgb(self.name(), input),
+            _ => on_u8_image(self.name(), &on_rgb(self.name(), input)?, |image| image),
         }
     }
 

@@ -152,13 +152,43 @@ pub enum Layout {
     Plane,
 }
 
-/// A borrowed image of bytes, `[H, W, C]`, rows `stride` bytes apart.
+/// The elements of a pixel: their number, which is that of the channels, and their type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PixelFormat {
+    /// The number of channels.
+    pub channels: usize,
+    /// The type of an element.
+    pub dtype: DType,
+}
+
+impl PixelFormat {
+    /// The format of a decoded image: a byte a channel.
+    #[must_use]
+    pub const fn bytes(channels: usize) -> Self {
+        Self { channels, dtype: DType::U8 }
+    }
+
+    /// Returns the number of bytes of a pixel.
+    #[must_use]
+    pub const fn pixel_bytes(self) -> usize {
+        self.channels * self.dtype.bytes()
+    }
+
+    /// Returns true if each element is a byte.
+    #[must_use]
+    pub const fn is_bytes(self) -> bool {
+        matches!(self.dtype, DType::U8)
+    }
+}
+
+/// A borrowed image, `[H, W, C]`, rows `stride` bytes apart. Elements are little-endian and may begin at any
+/// address.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
     data: &'a [u8],
     size: Size,
     stride: usize,
-    channels: usize,
+    format: PixelFormat,
 }
 
 impl<'a> ImageView<'a> {
@@ -173,15 +203,26 @@ impl<'a> ImageView<'a> {
     /// Like [`new`](Self::new), for an image of `channels` bytes a pixel: 1 to 4.
     #[must_use]
     pub fn of_channels(data: &'a [u8], size: Size, channels: usize, stride: usize) -> Option<Self> {
-        let row = (size.width as usize).checked_mul(channels)?;
-        if row > stride || !(1..=MAX_CHANNELS).contains(&channels) {
+        Self::of_format(data, size, PixelFormat::bytes(channels), stride)
+    }
+
+    /// Like [`new`](Self::new), for an image of 1 to 4 channels of any type.
+    #[must_use]
+    pub fn of_format(
+        data: &'a [u8],
+        size: Size,
+        format: PixelFormat,
+        stride: usize,
+    ) -> Option<Self> {
+        let row = (size.width as usize).checked_mul(format.pixel_bytes())?;
+        if row > stride || !(1..=MAX_CHANNELS).contains(&format.channels) {
             return None;
         }
         let needed = match (size.height as usize).checked_sub(1) {
             None => 0,
             Some(before_last) => before_last.checked_mul(stride)?.checked_add(row)?,
         };
-        (needed <= data.len()).then_some(Self { data, size, stride, channels })
+        (needed <= data.len()).then_some(Self { data, size, stride, format })
     }
 
     /// Returns a view of an RGB image without gaps between its rows.
@@ -193,7 +234,14 @@ impl<'a> ImageView<'a> {
     /// Like [`packed`](Self::packed), for an image of `channels` bytes a pixel: 1 to 4.
     #[must_use]
     pub fn packed_channels(data: &'a [u8], size: Size, channels: usize) -> Option<Self> {
-        Self::of_channels(data, size, channels, (size.width as usize).checked_mul(channels)?)
+        Self::packed_format(data, size, PixelFormat::bytes(channels))
+    }
+
+    /// Like [`packed`](Self::packed), for an image of 1 to 4 channels of any type.
+    #[must_use]
+    pub fn packed_format(data: &'a [u8], size: Size, format: PixelFormat) -> Option<Self> {
+        let stride = (size.width as usize).checked_mul(format.pixel_bytes())?;
+        Self::of_format(data, size, format, stride)
     }
 
     /// Returns the height and width.
@@ -202,10 +250,16 @@ impl<'a> ImageView<'a> {
         self.size
     }
 
-    /// Returns the number of bytes of a pixel: 1 to 4.
+    /// Returns the number of channels: 1 to 4.
     #[must_use]
     pub const fn channels(&self) -> usize {
-        self.channels
+        self.format.channels
+    }
+
+    /// Returns the channels and the type of an element.
+    #[must_use]
+    pub const fn format(&self) -> PixelFormat {
+        self.format
     }
 
     /// Returns the number of bytes from one row to the next.
@@ -220,7 +274,7 @@ impl<'a> ImageView<'a> {
         self.data
     }
 
-    /// Returns row `y`: `channels * width` bytes.
+    /// Returns the bytes of row `y`.
     ///
     /// # Panics
     ///
@@ -229,7 +283,7 @@ impl<'a> ImageView<'a> {
     pub fn row(&self, y: u32) -> &'a [u8] {
         assert!(y < self.size.height, "row {y} is outside the image of {}", self.size);
         let start = y as usize * self.stride;
-        &self.data[start..start + self.size.width as usize * self.channels]
+        &self.data[start..start + self.size.width as usize * self.format.pixel_bytes()]
     }
 
     /// Returns a view of the part inside `window`, without copying; `None` if `window` is empty or
@@ -239,7 +293,8 @@ impl<'a> ImageView<'a> {
         if !is_inside(window, self.size) || window.height == 0 || window.width == 0 {
             return None;
         }
-        let start = window.top as usize * self.stride + window.left as usize * self.channels;
-        Self::of_channels(&self.data[start..], window.size(), self.channels, self.stride)
+        let column = window.left as usize * self.format.pixel_bytes();
+        let start = window.top as usize * self.stride + column;
+        Self::of_format(&self.data[start..], window.size(), self.format, self.stride)
     }
 }

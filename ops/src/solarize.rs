@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::{probability, range_in};
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{
     COLOR, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
 };
@@ -72,7 +72,7 @@ impl Op for RandomSolarize {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{apply_rule, min};
 use crate::error::range_in;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
     with_default,
@@ -74,7 +74,7 @@ impl Op for SolarizeAdd {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -40,7 +40,7 @@ use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, is_inside};
+use fuseloop_ops::internals::{ImageView, PixelFormat, is_inside};
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,8 +70,8 @@ enum ImageHeaders {
     Png(Size),
     /// The size, and the bytes of a pixel.
     Raw(Size, usize),
-    /// The size and the bytes of a pixel of an array, whose elements are the pixels.
-    Array(Size, usize),
+    /// The size of an array, whose elements are the pixels.
+    Array(Size, PixelFormat),
 }
 
 impl ImageHeaders {
@@ -100,12 +100,12 @@ impl Opened<'_> {
         self.headers.size()
     }
 
-    /// Returns the bytes of a decoded pixel.
+    /// Returns the channels of a decoded pixel, and the type of their elements.
     #[must_use]
-    pub fn channels(&self) -> usize {
+    pub fn format(&self) -> PixelFormat {
         match self.headers {
-            ImageHeaders::Array(_, channels) => channels,
-            _ => self.mode.channels().into(),
+            ImageHeaders::Array(_, format) => format,
+            _ => PixelFormat::bytes(self.mode.channels().into()),
         }
     }
 
@@ -184,7 +184,7 @@ impl Decoder {
         Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
     }
 
-    /// Opens an array of bytes, `[height, width, channels]`, whose elements are the pixels.
+    /// Opens an array, `[height, width, channels]`, whose elements are the pixels.
     ///
     /// # Errors
     ///
@@ -193,16 +193,17 @@ impl Decoder {
         &'a mut self,
         bytes: &'a [u8],
         size: Size,
-        channels: usize,
+        format: PixelFormat,
     ) -> Result<Opened<'a>, DecodeError> {
-        let (expected, found) = (size.pixels() * channels as u64, bytes.len() as u64);
+        let expected = size.pixels().saturating_mul(format.pixel_bytes() as u64);
+        let found = bytes.len() as u64;
         if size.pixels() == 0 {
             return Err(DecodeError::Empty { size });
         }
         if found != expected {
             return Err(DecodeError::RawLength { size, expected, found });
         }
-        let (headers, mode) = (ImageHeaders::Array(size, channels), ImageReadMode::Rgb);
+        let (headers, mode) = (ImageHeaders::Array(size, format), ImageReadMode::Rgb);
         Ok(Opened { decoder: self, bytes, headers, mode })
     }
 
@@ -259,8 +260,10 @@ impl Decoder {
                 self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
             }
             ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
-            ImageHeaders::Raw(size, channels) => raw::view(bytes, *size, *channels),
-            ImageHeaders::Array(size, channels) => return Ok(raw::view(bytes, *size, *channels)),
+            ImageHeaders::Raw(size, channels) => {
+                raw::view(bytes, *size, PixelFormat::bytes(*channels))
+            }
+            ImageHeaders::Array(size, format) => return Ok(raw::view(bytes, *size, *format)),
         };
         if decoded.view.channels() == usize::from(mode.channels()) {
             return Ok(decoded);

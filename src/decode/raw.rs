@@ -4,7 +4,7 @@ use super::{DecodeError, Decoded, ImageReadMode};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
-use fuseloop_ops::internals::{ImageView, RGB};
+use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
 
 /// Returns views of raw images, which borrow the file's bytes.
 #[derive(Debug, Default)]
@@ -44,8 +44,8 @@ impl RawDecoder {
     }
 }
 
-/// Returns a view of the bytes of a whole raw image of this size and these channels, which were checked.
-pub(super) fn view(bytes: &[u8], size: Size, channels: usize) -> Decoded<'_> {
-    let view = ImageView::packed_channels(bytes, size, channels).expect("the length was compared");
+/// Returns a view of the bytes of a whole raw image of this size and these pixels, which were checked.
+pub(super) fn view(bytes: &[u8], size: Size, format: PixelFormat) -> Decoded<'_> {
+    let view = ImageView::packed_format(bytes, size, format).expect("the length was compared");
     Decoded { view, top: 0, left: 0 }
 }

@@ -25,7 +25,8 @@ use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::RowScratch;
 use fuseloop_ops::internals::{
-    Histograms, ImageView, LevelTables, MAX_CHANNELS, channel_of, geometry_step, memory,
+    ElementValue, Histograms, ImageView, LevelTables, MAX_CHANNELS, PixelFormat, RGB, channel_of,
+    geometry_step, memory,
 };
 use fuseloop_ops::{DType, Size};
 use std::ops::Range;
@@ -286,8 +287,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Result<(), NoMemory> {
         let wanted = union(&self.composed.passes);
         let stores_all = self.has_reductions();
-        let row_bytes =
-            (wanted.size().width as usize).next_multiple_of(4) * self.block.channels + SLACK;
+        let pixel = self.block.source_format().pixel_bytes();
+        let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * pixel + SLACK;
         let rows = if stores_all { wanted.size().height as usize } else { 1 };
         memory::resize(
             &mut memory.resized,
@@ -339,7 +340,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             self.source.view.crop(part)
         } else {
             self.copy_padded(&mut framed, stage.rows, stage.columns, stage.size)?;
-            ImageView::packed_channels(&framed, stage.size, self.block.channels)
+            ImageView::packed_format(&framed, stage.size, self.block.source_format())
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
@@ -417,9 +418,10 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let to = geometry_step::output(motion, view.size());
         let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
         let columns = inside(wanted.left)..inside(wanted.right);
-        let lead = (i64::from(columns.start) - wanted.left) as usize * self.block.channels;
+        let pixel = self.block.source_format().pixel_bytes();
+        let lead = (i64::from(columns.start) - wanted.left) as usize * pixel;
         let lead = if columns.is_empty() { 0 } else { lead };
-        let bytes = columns.len() * self.block.channels;
+        let bytes = columns.len() * pixel;
         let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
         match geometry_step::row_filter(motion) {
             Some(filter) => {
@@ -472,11 +474,11 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) -> Result<usize, NoMemory> {
         let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
-        let channels = self.block.channels;
-        let fill: [u8; MAX_CHANNELS] = std::array::from_fn(|c| channel_of(fill, c));
-        let fill = &fill[..channels];
-        let stride = size.width as usize * channels;
-        memory::resize(to, bytes_of(size, channels), "a padded image")?;
+        let format = self.block.source_format();
+        let pixel = format.pixel_bytes();
+        let fill = &filled(fill, format);
+        let stride = size.width as usize * pixel;
+        memory::resize(to, bytes_of(size, pixel), "a padded image")?;
         // The columns of the copy whose pixels are visible and decoded, as one range.
         let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
         let (first, end) = if columns.sign == 1 {
@@ -491,13 +493,13 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             let is_shown =
                 from >= shown.top.max(pixels.top) && from < shown.bottom.min(pixels.bottom);
             let (first, end) = if is_shown && first < end { (first, end) } else { (0, 0) };
-            paint(&mut row[..channels * first], fill);
-            paint(&mut row[channels * end..], fill);
+            paint(&mut row[..pixel * first], fill);
+            paint(&mut row[pixel * end..], fill);
             if first < end {
                 let source = self.source.view.row((from - pixels.top) as u32);
                 let at = columns.sign * first as i64 + columns.offset - pixels.left;
-                let row = &mut row[channels * first..channels * end];
-                copy_row(row, source, (at as usize, channels), columns.sign == 1);
+                let row = &mut row[pixel * first..pixel * end];
+                copy_row(row, source, (at as usize, pixel), columns.sign == 1);
             }
         }
         Ok(stride)
@@ -515,8 +517,9 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
         // An op may draw any size or offset: the products may not fit in 64 bits.
         let last_row = i128::from(rows_used - 1) * base.stride as i128;
-        let channels = self.block.channels;
-        let end = last_row + channels as i128 * i128::from(reads.right - base.left);
+        let format = self.block.source_format();
+        let pixel = format.pixel_bytes();
+        let end = last_row + pixel as i128 * i128::from(reads.right - base.left);
         assert!(
             reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
             "a pass would read outside its pixels: {reads:?}"
@@ -525,11 +528,11 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let mirrored = pass.columns.sign == -1;
         let row = (pass.rows.offset - base.top) * base.stride as i64;
         let group = if mirrored { i64::from(NARROWEST) - 1 } else { 0 };
-        let column = channels as i64 * (pass.columns.offset - base.left - group);
+        let column = pixel as i64 * (pass.columns.offset - base.left - group);
         let low = (base.pixels.as_ptr() as u64).wrapping_add_signed(row + column);
-        let high = low + if channels == 3 { 8 } else { 4 * channels as u64 };
+        let high = low + if pixel == RGB { 8 } else { 4 * pixel as u64 };
         let (first, last) = if mirrored { (high, low) } else { (low, high) };
-        let step = channels as i64 * pass.columns.sign;
+        let step = pixel as i64 * pass.columns.sign;
         let words = [
             (PassWord::First, first),
             (PassWord::Last, last),
@@ -537,7 +540,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             (PassWord::PixelStep, step as u64),
             (PassWord::Rows, u64::from(pass.size.height)),
             (PassWord::LastGroup, u64::from(pass.size.width - NARROWEST)),
-            (PassWord::Shuffles, SHUFFLES[channels - 1][usize::from(mirrored)].0.as_ptr() as u64),
+            (PassWord::Shuffles, shuffles_for(format, mirrored).as_ptr() as u64),
             (PassWord::Runs, u64::from(index == 0 || self.reading_runs(index - 1))),
         ];
         for (word, value) in words {
@@ -636,8 +639,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             },
             MemoryRegion::write("record", memory.record.words()),
             MemoryRegion::read("constants", &self.compiled.constants),
-            MemoryRegion::read("shuffles", &SHUFFLES[channels - 1][0].0),
-            MemoryRegion::read("shuffles", &SHUFFLES[channels - 1][1].0),
+            MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), false)),
+            MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), true)),
             MemoryRegion::read("rows' taps", memory.rows.first()),
             MemoryRegion::read("rows' weights", memory.rows.weights()),
             MemoryRegion::read("columns' taps", memory.columns.first()),
@@ -686,6 +689,12 @@ fn clamp_i32(value: i64) -> i32 {
     value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
+/// Returns the bytes of a pixel of a colour.
+fn filled(color: [u8; 3], format: PixelFormat) -> Vec<u8> {
+    let value = |c| ElementValue::from(f32::from(channel_of(color, c))).converted(format.dtype);
+    (0..format.channels).flat_map(|c| value(c).bytes()).collect()
+}
+
 fn paint(row: &mut [u8], fill: &[u8]) {
     match *fill {
         [value] => row.fill(value),
@@ -695,24 +704,28 @@ fn paint(row: &mut [u8], fill: &[u8]) {
 }
 
 /// Copies pixels of `source` from column `at` on, forwards or backwards.
-fn copy_row(to: &mut [u8], source: &[u8], (at, channels): (usize, usize), forwards: bool) {
+fn copy_row(to: &mut [u8], source: &[u8], (at, pixel): (usize, usize), forwards: bool) {
     if forwards {
-        to.copy_from_slice(&source[channels * at..][..to.len()]);
+        to.copy_from_slice(&source[pixel * at..][..to.len()]);
         return;
     }
-    let source = &source[..channels * (at + 1)];
-    match channels {
+    let source = &source[..pixel * (at + 1)];
+    match pixel {
         1 => copy_backwards::<1>(to, source),
         2 => copy_backwards::<2>(to, source),
         3 => copy_backwards::<3>(to, source),
-        _ => copy_backwards::<4>(to, source),
+        4 => copy_backwards::<4>(to, source),
+        6 => copy_backwards::<6>(to, source),
+        8 => copy_backwards::<8>(to, source),
+        12 => copy_backwards::<12>(to, source),
+        _ => copy_backwards::<16>(to, source),
     }
 }
 
-/// Copies pixels from the end of `source` on.
-fn copy_backwards<const C: usize>(to: &mut [u8], source: &[u8]) {
-    let pixels = source.as_chunks::<C>().0.iter().rev();
-    for (to, from) in to.as_chunks_mut::<C>().0.iter_mut().zip(pixels) {
+/// Copies pixels of `B` bytes from the end of `source` on.
+fn copy_backwards<const B: usize>(to: &mut [u8], source: &[u8]) {
+    let pixels = source.as_chunks::<B>().0.iter().rev();
+    for (to, from) in to.as_chunks_mut::<B>().0.iter_mut().zip(pixels) {
         *to = *from;
     }
 }
@@ -728,6 +741,76 @@ static SHUFFLES: [[Shuffles; 2]; MAX_CHANNELS] = [
     [shuffles_of_rgb(false), shuffles_of_rgb(true)],
     [shuffles_of(4, false), shuffles_of(4, true)],
 ];
+
+/// The shuffles for elements of more than a byte, by the place of an element in its lane, the number of
+/// channels, and whether the group is mirrored.
+static WIDE_SHUFFLES: [[[WideShuffles; 2]; MAX_CHANNELS]; 3] =
+    [wide_shuffles(Lane::LowHalf), wide_shuffles(Lane::HighHalf), wide_shuffles(Lane::Whole)];
+
+/// Like [`Shuffles`], for elements of more than a byte.
+#[repr(align(16))]
+struct WideShuffles([[u8; 16]; shuffles::WIDE_BYTES / 16]);
+
+/// The bytes of a lane that an element is moved to.
+#[derive(Clone, Copy)]
+enum Lane {
+    LowHalf,
+    HighHalf,
+    Whole,
+}
+
+/// Returns the shuffles for a group.
+fn shuffles_for(format: PixelFormat, mirrored: bool) -> &'static [[u8; 16]] {
+    let (channels, mirrored) = (format.channels - 1, usize::from(mirrored));
+    let lane = match format.dtype {
+        DType::U8 => return &SHUFFLES[channels][mirrored].0,
+        DType::I16 | DType::Bf16 => Lane::HighHalf,
+        dtype if dtype.bytes() == 2 => Lane::LowHalf,
+        _ => Lane::Whole,
+    };
+    &WIDE_SHUFFLES[lane as usize][channels][mirrored].0
+}
+
+const fn wide_shuffles(lane: Lane) -> [[WideShuffles; 2]; MAX_CHANNELS] {
+    [
+        [wide_shuffles_of(1, lane, false), wide_shuffles_of(1, lane, true)],
+        [wide_shuffles_of(2, lane, false), wide_shuffles_of(2, lane, true)],
+        [wide_shuffles_of(3, lane, false), wide_shuffles_of(3, lane, true)],
+        [wide_shuffles_of(4, lane, false), wide_shuffles_of(4, lane, true)],
+    ]
+}
+
+/// Takes each element of four pixels from the first load that has it: see [`shuffles::loads`].
+const fn wide_shuffles_of(channels: usize, lane: Lane, mirrored: bool) -> WideShuffles {
+    let mut all = [[NOTHING; 16]; shuffles::WIDE_BYTES / 16];
+    let bytes = match lane {
+        Lane::LowHalf | Lane::HighHalf => 2,
+        Lane::Whole => 4,
+    };
+    let first = match lane {
+        Lane::LowHalf | Lane::Whole => 0,
+        Lane::HighHalf => 2,
+    };
+    let of_four = 4 * channels * bytes;
+    let mut element = 0;
+    while element < 4 * channels {
+        let (pixel, c) = (element / channels, element % channels);
+        let to = if mirrored { 3 - pixel } else { pixel };
+        let load = bytes * element / 16;
+        let begins = if of_four >= 16 && 16 * load > of_four - 16 { of_four - 16 } else { 16 * load };
+        let shuffle = shuffles::wide(load, c) as usize / 16;
+        let mut byte = 0;
+        while byte < bytes {
+            all[shuffle][4 * to + first + byte] = (bytes * element + byte - begins) as u8;
+            byte += 1;
+        }
+        element += 1;
+    }
+    let ones = shuffles::WIDE_ALL as usize / 16;
+    (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
+    (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);
+    WideShuffles(all)
+}
 
 /// Each half of a group is loaded by itself; in a mirrored group the halves swap and the pixels run
 /// backwards.

@@ -146,8 +146,8 @@ impl<'a> KernelTimer<'a> {
             if index < last && kernel.changes_nothing(index, draws) {
                 continue;
             }
-            let channels = kernel.plan.blocks()[index].channels;
-            let view = size.and_then(|size| ImageView::packed_channels(&stored, size, channels));
+            let format = kernel.plan.blocks()[index].source_format();
+            let view = size.and_then(|size| ImageView::packed_format(&stored, size, format));
             let source = view.map_or(source, DecodedPixels::whole);
             kernel.plan.fused_ops(&kernel.plan.blocks()[index], draws, &mut links, &mut leaves);
             let input = BlockInput { index, draws, source, links: &links, leaves: &leaves };
@@ -187,13 +187,14 @@ impl<'a> KernelTimer<'a> {
         let produced = ProducedRows::of(block, input.draws, input.source.whole);
         let bare_draws = produced.map(|produced| produced.without(input.draws));
         let mut black = vec![];
-        let channels = block.channels;
-        let bytes = produced.map_or(0, |produced| channels * produced.size.pixels() as usize);
+        let format = block.source_format();
+        let pixel = format.pixel_bytes();
+        let bytes = produced.map_or(0, |produced| pixel * produced.size.pixels() as usize);
         if memory::resize(&mut black, bytes, "a black image").is_err() {
             return Ok(None);
         }
         let ready = produced
-            .and_then(|produced| ImageView::packed_channels(&black, produced.size, channels))
+            .and_then(|produced| ImageView::packed_format(&black, produced.size, format))
             .map(DecodedPixels::whole);
         let mut partials = vec![];
         if let (Some(draws), Some(source)) = (&bare_draws, ready) {
@@ -201,7 +202,7 @@ impl<'a> KernelTimer<'a> {
         }
         partials.extend((0..=input.links.len()).map(|count| self.partial(input, count)));
         let output = self.partial(input, 0).output();
-        let bytes = channels * output.pixels() as usize * block.dtype.bytes();
+        let bytes = output.pixels() as usize * block.stored_format().pixel_bytes();
         let mut out = vec![];
         if memory::resize(&mut out, bytes, "an output").is_err() {
             return Ok(None);
@@ -209,7 +210,7 @@ impl<'a> KernelTimer<'a> {
         let Some(times) = times(&partials, &mut out) else { return Ok(None) };
         sums.total += times[times.len() - 1];
         sums.load_and_store += times[0];
-        sums.bytes_in += channels as f64 * input.source.view.size().pixels() as f64;
+        sums.bytes_in += pixel as f64 * input.source.view.size().pixels() as f64;
         sums.bytes_out += out.len() as f64;
         let leaves =
             produced.map(|produced| produced.leaf).into_iter().chain(input.leaves.iter().copied());

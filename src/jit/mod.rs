@@ -27,13 +27,13 @@ pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 pub use invocation::DecodedPixels;
 pub use measure::{BlockCosts, Costs, KernelTimer};
 pub use oracle::{EvaluatedStep, evaluate, evaluate_steps};
-pub(crate) use oracle::{try_evaluate, try_evaluate_host};
+pub(crate) use oracle::{levels, try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
-use fuseloop_ops::Size;
+use fuseloop_ops::{DType, Size};
 use fuseloop_ops::internals::{ImageView, LevelTables, MAX_CHANNELS, SampleKey, memory};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
@@ -314,16 +314,16 @@ impl Kernel {
     ) -> Result<(), NotRun> {
         let Scratch { memory, between: [from, to], links, leaves, inner, mixing } = scratch;
         let last = self.blocks.len().checked_sub(1).ok_or(NotRun::Evaluate)?;
-        let mut stored: Option<Size> = None;
+        let mut stored: Option<(usize, Size)> = None;
         for (index, variants) in self.blocks.iter().enumerate() {
             if index < last && self.changes_nothing(index, draws) {
                 continue;
             }
             let source = match stored {
                 None => source,
-                Some(size) => {
-                    let channels = self.plan.blocks()[index].channels;
-                    let view = ImageView::packed_channels(from, size, channels);
+                Some((start, size)) => {
+                    let format = self.plan.blocks()[index].source_format();
+                    let view = ImageView::packed_format(&from[start..], size, format);
                     DecodedPixels::whole(view.ok_or(NotRun::Evaluate)?)
                 }
             };
@@ -338,14 +338,14 @@ impl Kernel {
                 return invocation.run(memory, out);
             }
             let mut output = invocation.output();
-            let bytes = output.pixels() as usize * block.channels;
-            memory::resize(to, bytes, "an image between two ops")?;
-            invocation.run(memory, to)?;
+            let bytes = output.pixels() as usize * block.stored_format().pixel_bytes();
+            let start = resize_aligned(to, bytes, block.dtype)?;
+            invocation.run(memory, &mut to[start..start + bytes])?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 output = self.plan.run_host_op(leaf, draws, output, to)?;
                 self.mix((inner, mixing), leaf, draws, output, to)?;
             }
-            stored = Some(output);
+            stored = Some((start, output));
             std::mem::swap(from, to);
         }
         Err(NotRun::Evaluate)
@@ -383,6 +383,18 @@ impl Kernel {
         let steps = block.groups.iter().any(|step| draws.active[step.flat_ops[0]]);
         !moves && !steps && !block.host.is_some_and(|leaf| draws.active[leaf])
     }
+}
+
+/// Makes room in `buffer` for `bytes` bytes of elements of a type. Returns where they begin: the first element
+/// is aligned.
+fn resize_aligned(
+    buffer: &mut Vec<u8>,
+    bytes: usize,
+    dtype: DType,
+) -> Result<usize, memory::NoMemory> {
+    let element = dtype.bytes();
+    memory::resize(buffer, bytes.saturating_add(element - 1), "an image between two ops")?;
+    Ok((buffer.as_ptr() as usize).next_multiple_of(element) - buffer.as_ptr() as usize)
 }
 
 fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [FusedOp]) -> BodySpec<'a> {
@@ -451,16 +463,17 @@ fn evaluate_part(
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }
-    let channels = source.view.channels();
-    let stride = source.whole.width as usize * channels;
+    let format = source.view.format();
+    let pixel = format.pixel_bytes();
+    let stride = source.whole.width as usize * pixel;
     let mut whole = vec![];
     memory::resize(&mut whole, stride * source.whole.height as usize, "a picture")?;
     for y in 0..source.view.size().height {
         let row = source.view.row(y);
-        let at = (y + source.top) as usize * stride + source.left as usize * channels;
+        let at = (y + source.top) as usize * stride + source.left as usize * pixel;
         whole[at..at + row.len()].copy_from_slice(row);
     }
     let whole =
-        ImageView::packed_channels(&whole, source.whole, channels).expect("made of this size");
+        ImageView::packed_format(&whole, source.whole, format).expect("made of this size");
     try_evaluate_host(plan, &whole, draws)
 }

@@ -95,6 +95,21 @@ impl EvaluatedStep {
     }
 }
 
+/// Returns an image as levels for display, channels last: the bytes of an image of bytes, and otherwise the
+/// smallest value as black and the largest as white.
+///
+/// # Errors
+///
+/// If the system has no memory for the levels.
+pub(crate) fn levels(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
+    let picture = FloatImage::from_view(view)?;
+    let [factor, offset] =
+        if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
+    let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
+    levels.extend(picture.values().iter().map(|v| to_u8((v - offset) / factor)));
+    Ok(levels)
+}
+
 /// Returns the factor and offset that map the levels 0..=255 to the image's range of values.
 fn stretch(picture: &FloatImage) -> [f32; 2] {
     let values = || picture.values().iter().copied().filter(|v| v.is_finite());
@@ -152,7 +167,9 @@ pub fn evaluate_steps(
     source: &ImageView<'_>,
     draws: &Draws,
 ) -> Result<Vec<EvaluatedStep>, RunOpsError> {
-    let (mut steps, mut scale) = (vec![], Scale::LEVELS);
+    let is_levels = plan.input().is_levels;
+    let (mut steps, mut scale) =
+        (vec![], if is_levels { Scale::LEVELS } else { Scale::Stretch });
     let mut drawn = draws.describe(plan).into_iter();
     walk(plan, plan.flat_ops().len(), source, draws, |index, picture| {
         if draws.active[index] {
@@ -176,10 +193,14 @@ fn walk(
     mut each: impl FnMut(usize, &FloatImage) -> Result<(), NoMemory>,
 ) -> Result<FloatImage, RunOpsError> {
     let mut picture = FloatImage::from_view(source)?;
-    let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
+    // Blocks pass images of their source's type to each other.
+    let begins = |index| {
+        let mut blocks = plan.blocks()[1..].iter();
+        blocks.find(|block| block.ops.start == index).map(|block| block.source)
+    };
     for (index, leaf) in plan.flat_ops()[..end].iter().enumerate() {
-        if begins(index) {
-            picture.round(); // blocks pass bytes to each other
+        if let Some(dtype) = begins(index) {
+            picture.round(dtype);
         }
         match matrix_of(plan, index) {
             _ if !draws.active[index] => {}
@@ -192,8 +213,8 @@ fn walk(
         }
         each(index, &picture)?;
     }
-    if begins(end) {
-        picture.round();
+    if let Some(dtype) = begins(end) {
+        picture.round(dtype);
     }
     Ok(picture)
 }
@@ -242,7 +263,7 @@ fn after(
             look_up(plan.rule(), (op, &leaf.kind), &mut picture, params);
         }
         OpClass::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
-            picture.round();
+            picture.round(DType::U8);
         }
         OpClass::Host(_) => {
             let mut pixels = picture.to_u8()?;
@@ -264,7 +285,7 @@ fn after(
                 picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step))?;
         }
         // Images are sent to a device as bytes.
-        OpClass::Device(_) if leaf.input.dtype == DType::U8 => picture.round(),
+        OpClass::Device(_) if leaf.input.dtype == DType::U8 => picture.round(DType::U8),
         OpClass::Cast(_)
         | OpClass::View(_)
         | OpClass::Layout(_)

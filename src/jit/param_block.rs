@@ -107,6 +107,8 @@ pub(crate) const REGION: i32 = 16;
 
 /// The data at [`PassWord::Shuffles`], by offset: the shuffles of a group's two loads, and masks.
 pub(crate) mod shuffles {
+    use fuseloop_ops::internals::PixelFormat;
+
     /// The shuffles that unpack channels to `i32`. Those of RGB pixels are six: of the first four pixels,
     /// then of the last four. Otherwise the loads do not overlap, and both use the same.
     const UNPACK: i32 = 0;
@@ -121,6 +123,31 @@ pub(crate) mod shuffles {
     pub(crate) const ALL: i32 = PLANAR + 6 * 16;
     /// The bytes of all shuffles and masks.
     pub(crate) const BYTES: usize = ALL as usize + 32;
+
+    /// The shuffles of elements of more than a byte: of each of up to four loads for each of up to four
+    /// channels. Both halves of a group use the same.
+    pub(crate) const WIDE_BYTES: usize = WIDE_ALL as usize + 32;
+
+    /// What [`ALL`] is for elements of a byte.
+    pub(crate) const WIDE_ALL: i32 = (16 + 2) * 16;
+
+    /// Returns the offset of the shuffle that takes channel `c` of four pixels from load number `load` of their
+    /// bytes.
+    pub(crate) const fn wide(load: usize, c: usize) -> i32 {
+        16 * (4 * load + c) as i32
+    }
+
+    /// Returns the offset of the mask of a group's pixels.
+    pub(crate) const fn all(format: PixelFormat) -> i32 {
+        if format.is_bytes() { ALL } else { WIDE_ALL }
+    }
+
+    /// Returns the offsets of the loads of the bytes of four pixels, from the first byte; all but a lone one
+    /// are of 16 bytes. Loads overlap where the bytes are not a multiple of 16.
+    pub(crate) fn loads(format: PixelFormat) -> impl Iterator<Item = i32> {
+        let bytes = 4 * format.pixel_bytes();
+        (0..bytes.div_ceil(16)).map(move |load| (16 * load).min(bytes.saturating_sub(16)) as i32)
+    }
 
     /// Returns the offset of the shuffle that unpacks channel `c` of a group's first or last four pixels.
     pub(crate) const fn unpack(channels: usize, half: usize, c: usize) -> i32 {

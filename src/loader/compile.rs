@@ -18,7 +18,7 @@ use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{Dim, ImageType};
-use fuseloop_ops::internals::MAX_CHANNELS;
+use fuseloop_ops::internals::{MAX_CHANNELS, is_loaded};
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -305,8 +305,8 @@ fn plan_image(
     Ok(FieldPlan::Image(Arc::new(kernel)))
 }
 
-/// Returns the type of images that arrays of this shape are: bytes, `[height, width]` or `[height, width,
-/// channels]` with 1 to 4 channels.
+/// Returns the type of images that arrays of this shape are: `[height, width]` or `[height, width, channels]`
+/// with 1 to 4 channels, of a type whose values are all `f32`.
 fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
     let (height, width, channels) = match *shape {
         [height, width] => (height, width, 1),
@@ -315,7 +315,7 @@ fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
     };
     let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
     let size = Size::new(side(height)?, side(width)?);
-    (dtype == DType::U8).then(|| ImageType::from(size).with_channels(channels as u16))
+    is_loaded(dtype).then(|| ImageType::array(size, channels as u16, dtype))
 }
 
 /// Returns the error for a field that takes no ops.

@@ -10,7 +10,7 @@ use super::stage::LoaderStage;
 use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
-use crate::jit::{DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate};
+use crate::jit::{self, DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate};
 use crate::order::Subset;
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId, UNKNOWN};
@@ -278,9 +278,7 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels =
-            memory::with_capacity(whole.view.channels() * size.pixels() as usize, "an image")?;
-        (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
+        let pixels = jit::levels(&whole.view)?;
         let channels = whole.view.channels();
         Ok(Inspected { sample, draws, wanted, pixels, channels, row, kernel })
     }

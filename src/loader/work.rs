@@ -14,7 +14,7 @@ use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
 use crate::source::Value;
 use fuseloop_ops::author::{ImageType, OpClass};
-use fuseloop_ops::internals::{BatchKey, SampleKey};
+use fuseloop_ops::internals::{BatchKey, PixelFormat, SampleKey};
 use fuseloop_ops::{DType, HostRows, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl OutputPlan {
     }
 }
 
-/// Opens a value whose pixels ops work on: an image, or an array of bytes of the type `input`.
+/// Opens a value whose pixels ops work on: an image, or an array of the type `input`.
 pub(super) fn open_image<'a>(
     decoder: &'a mut Decoder,
     value: Value<'a>,
@@ -258,7 +258,8 @@ pub(super) fn open_image<'a>(
         (Value::Image(image), _) => decoder.open_as(&image, mode),
         (Value::NdArray(bytes), Some(input)) => {
             let size = Size::new(input.height.max, input.width.max);
-            decoder.open_array(bytes, size, input.channels.into())
+            let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
+            decoder.open_array(bytes, size, format)
         }
         (other, _) => unreachable!("a field's kind does not change: {other:?}"),
     }

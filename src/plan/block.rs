@@ -1,6 +1,6 @@
 //! Blocks: ops that share one loop nest.
 //!
-//! A block reads one u8 image and writes one. In between, for each sample:
+//! A block reads one image and writes one. In between, for each sample:
 //!
 //! ```text
 //! source ─ window, flips ─▶ [resampled] ─ window, flips, shift ─▶ fused ops ─▶ store
@@ -11,13 +11,15 @@
 //! Crops, flips and shifts before and after the rows are resampled cost nothing: they are composed into
 //! the addresses that pixels are loaded from. A new block begins at an op that produces rows (a resize,
 //! a warp, a blur) if anything but such moves may come before it, because that op needs the whole image;
-//! and a new block begins after an op in plain Rust. Ops that never run for the same sample do not
+//! and a new block begins after an op in plain Rust, and after a conversion to a type that values are rounded
+//! to when they are stored, if ops that change values follow. Ops that never run for the same sample do not
 //! constrain each other.
 
 use super::flatten::FlatOp;
 use super::kind::{OpKind, PixelKind};
 use super::{PlanError, fold};
 use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer};
+use fuseloop_ops::internals::{PixelFormat, is_loaded};
 use fuseloop_ops::{DType, NumberRule};
 use std::ops::Range;
 
@@ -53,6 +55,8 @@ pub struct Block {
     pub host: Option<usize>,
     /// Channels of the images that the block reads and stores.
     pub channels: usize,
+    /// Type of the elements that the block reads.
+    pub source: DType,
     /// Type of the stored elements.
     pub dtype: DType,
     /// Layout of the stored image.
@@ -179,7 +183,7 @@ pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
 }
 
 impl Block {
-    fn new(first: usize, first_param: usize, channels: usize) -> Self {
+    fn new(first: usize, first_param: usize, source: PixelFormat) -> Self {
         Self {
             ops: first..first,
             rows: None,
@@ -190,12 +194,25 @@ impl Block {
             tables: 0,
             params: first_param..first_param,
             host: None,
-            channels,
+            channels: source.channels,
+            source: source.dtype,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
             streams: false,
             device: BlockTarget::Host,
         }
+    }
+
+    /// Returns the format of the pixels that the block reads.
+    #[must_use]
+    pub fn source_format(&self) -> PixelFormat {
+        PixelFormat { channels: self.channels, dtype: self.source }
+    }
+
+    /// Returns the format of the pixels that the block stores.
+    #[must_use]
+    pub fn stored_format(&self) -> PixelFormat {
+        PixelFormat { channels: self.channels, dtype: self.dtype }
     }
 
     /// Returns the steps of code of the longest loop body. A reduction repeats all fused ops before it.
@@ -316,6 +333,15 @@ impl Block {
         first
     }
 
+    /// Returns whether the block converts values to a type that they are rounded to only when they are stored.
+    pub(super) fn converts(&self, leaves: &[FlatOp]) -> bool {
+        let is_stored = |leaf: &FlatOp| {
+            let rounds = matches!(leaf.kind, OpKind::Cast(to) if to != leaf.input.dtype);
+            rounds && !matches!(leaf.output.dtype, DType::U8 | DType::F32)
+        };
+        self.ops.clone().any(|leaf| is_stored(&leaves[leaf]))
+    }
+
     /// Returns whether an op that produces rows may join: in every sample nothing but moves comes before
     /// it.
     fn can_produce_rows(
@@ -348,19 +374,21 @@ fn users_are_exclusive(block: &Block, leaves: &[FlatOp], param: usize, leaf: usi
 /// ops from before and after it.
 pub(super) fn split(
     leaves: &mut [FlatOp],
-    output: ImageType,
+    [input, output]: [ImageType; 2],
     rule: NumberRule,
     device: Option<usize>,
 ) -> Result<(Vec<Block>, usize), PlanError> {
-    let channels = usize::from(output.channels);
-    let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0, channels), vec![]);
+    let (mut blocks, mut makers) = (vec![], vec![]);
+    let mut block = Block::new(0, 0, format_of(&input));
     for leaf in 0..leaves.len() {
         let maker = row_producer(&leaves[leaf], rule);
-        let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers));
+        let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers))
+            && !(block.converts(leaves) && changes_values(&leaves[leaf]));
         if block.host.is_some() || !fits {
             let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, channels);
+            let format = format_of(&leaves[leaf].input);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, format);
             block.device = role;
         }
         if device == Some(leaf) {
@@ -368,7 +396,8 @@ pub(super) fn split(
             (block.ops.end, leaves[leaf].first_param) = (leaf + 1, block.params.end);
             block.device = BlockTarget::Staged;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end, channels);
+            let format = format_of(&leaves[leaf].output);
+            block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end, format);
             block.device = BlockTarget::Device;
             continue;
         }
@@ -385,7 +414,8 @@ pub(super) fn split(
             && block.variants(leaves) > MAX_VARIANTS
         {
             blocks.push(before.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, channels);
+            let format = format_of(&leaves[leaf].input);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, format);
             param = add(&mut block, leaves, leaf);
             block.ops.end = leaf + 1;
         }
@@ -396,12 +426,30 @@ pub(super) fn split(
     let param_count = last.params.end;
     blocks.push(last);
     if ends_on_host {
-        blocks.push(Block::new(leaves.len(), param_count, channels)); // copies the output of the op in plain Rust
+        blocks.push(Block::new(leaves.len(), param_count, format_of(&output))); // copies the output of the op in plain Rust
     }
-    // Between two blocks, images are u8 and channels last; the last block stores the output.
+    // Between two blocks, images are channels last and of the next block's type; the last block stores the
+    // output.
     let last = blocks.len() - 1;
+    for block in 0..last {
+        blocks[block].dtype = blocks[block + 1].source;
+    }
     (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
     Ok((blocks, param_count))
+}
+
+/// Returns the format of an image's pixels.
+fn format_of(image: &ImageType) -> PixelFormat {
+    PixelFormat { channels: usize::from(image.channels), dtype: image.dtype }
+}
+
+/// Returns whether a flat op computes new values from the old ones.
+fn changes_values(leaf: &FlatOp) -> bool {
+    let changes = matches!(
+        leaf.kind,
+        OpKind::Pixel(_) | OpKind::Shuffled(_) | OpKind::Table { .. } | OpKind::Cast(_)
+    );
+    is_loaded(leaf.input.dtype) && (changes || leaf.kind.rows().is_some())
 }
 
 /// Returns whether a flat op multiplies the loop bodies that its block may need.

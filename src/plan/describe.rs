@@ -11,7 +11,7 @@ use super::kind::OpKind;
 use super::{Draws, ImagePlan};
 use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Type};
 use fuseloop_ops::internals::SampleKey;
-use fuseloop_ops::{DType, Size};
+use fuseloop_ops::Size;
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -94,8 +94,8 @@ impl ImagePlan {
         };
         BlockDescription {
             summary: block.summary(leaves),
-            // Between two blocks, images are u8 and channels last.
-            input: ImageType { dtype: DType::U8, layout: Layout::ChannelsLast, ..before },
+            // Between two blocks, images are channels last.
+            input: ImageType { dtype: block.source, layout: Layout::ChannelsLast, ..before },
             output: ImageType { dtype: block.dtype, layout: block.layout, ..after },
             ops: block.ops.clone().map(describe_op).collect(),
             loop_bodies: block.variants(leaves),
@@ -125,6 +125,9 @@ impl ImagePlan {
         let Some(next) = self.blocks().get(index + 1) else {
             return "it stores the batch".to_owned();
         };
+        if block.converts(self.flat_ops()) {
+            return "values are rounded to the type that they were converted to".to_owned();
+        }
         let maker = name(next.ops.start);
         let makes_rows = |leaf: &usize| self.flat_ops()[*leaf].kind.rows().is_some();
         if !makes_rows(&next.ops.start) {

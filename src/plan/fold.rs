@@ -18,7 +18,8 @@ const WORTH_A_TABLE: u64 = 16_384;
 
 /// Folds runs of per-channel ops into tables.
 pub(super) fn tables(block: &mut Block, leaves: &[FlatOp], rule: NumberRule) {
-    let mut whole = true; // whether values are whole levels before the current group
+    // Whether values are whole levels before the current group.
+    let mut whole = block.source == DType::U8;
     let mut at = 0;
     while at < block.groups.len() {
         let may_fold = |step: &&OpGroup| is_per_channel(leaves, step);

@@ -257,7 +257,7 @@ impl ImagePlan {
             .filter(|at| on_device && flatten::has_sample_ops(&flat.flat_ops[at + 1..]));
         let flatten::FlatList { mut flat_ops, choices, removed, types } = flat;
         let output = types.last().copied().unwrap_or(input);
-        let (blocks, param_count) = block::split(&mut flat_ops, output, rule, device)?;
+        let (blocks, param_count) = block::split(&mut flat_ops, [input, output], rule, device)?;
         let largest = size::Largest::of(&flat_ops);
         Ok(Self {
             name: "pipeline".into(),

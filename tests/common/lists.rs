@@ -3,7 +3,7 @@
 use super::random_ops;
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop_ops::author::{ImageType, Rng, Type};
-use fuseloop_ops::internals::{DTYPES, ImageView};
+use fuseloop_ops::internals::{DTYPES, ElementValue, ImageView, PixelFormat};
 use fuseloop_ops::*;
 use std::sync::Arc;
 
@@ -23,7 +23,10 @@ impl List {
     /// A random list of at most `most` named ops for images of `size`, and the ops' names.
     pub fn random(rng: &mut Rng, size: Size, most: u32) -> (Self, Vec<&'static str>) {
         let channels = [1, 2, 3, 3, 3, 3, 4, 1][rng.below(8) as usize];
-        let input = ImageType::from(size).with_channels(channels);
+        use DType::{Bf16, F16, F32, I16, U8};
+        let dtypes = [U8, U8, U8, U8, U8, U8, U8, I16, F16, Bf16, F32, F32];
+        let dtype = dtypes[rng.below(dtypes.len() as u32) as usize];
+        let input = ImageType::array(size, channels, dtype);
         let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
         let rule = rules[rng.below(3) as usize];
         loop {
@@ -90,25 +93,56 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     (ops, names)
 }
 
-/// The pixels of an image of `channels` bytes a pixel: noise, or sometimes one value.
-pub fn noise(rng: &mut Rng, size: Size, channels: u16) -> Vec<u8> {
-    let flat = rng.coin(0.1).then(|| rng.below(256) as u8);
-    (0..size.pixels() * u64::from(channels))
-        .map(|_| flat.unwrap_or_else(|| rng.below(256) as u8))
-        .collect()
+/// The pixels of an image: noise, or sometimes one value.
+pub fn noise(rng: &mut Rng, size: Size, input: &ImageType) -> Vec<u8> {
+    let flat = rng.coin(0.1);
+    let mut element = element(rng, input.dtype);
+    let mut pixels = vec![];
+    for _ in 0..size.pixels() * u64::from(input.channels) {
+        pixels.extend_from_slice(&element);
+        if !flat {
+            element = self::element(rng, input.dtype);
+        }
+    }
+    pixels
+}
+
+/// The bytes of a random element. Of the floats, some are no numbers, infinite, or very small.
+fn element(rng: &mut Rng, dtype: DType) -> Vec<u8> {
+    if matches!(dtype, DType::U8 | DType::I16) {
+        return rng.word().to_le_bytes()[..dtype.bytes()].to_vec();
+    }
+    let value = match rng.below(64) {
+        0 => f32::from_bits(rng.word()),
+        1 => [f32::NAN, f32::INFINITY, -f32::INFINITY, -0.0][rng.below(4) as usize],
+        2 => rng.uniform(-1e-6, 1e-6),
+        3..32 => rng.uniform(-0.1, 1.1),
+        _ => rng.uniform(-300.0, 300.0),
+    };
+    ElementValue::from(value).converted(dtype).bytes().collect()
 }
 
 /// The view of the pixels that [`noise`] makes for a plan.
 pub fn view<'a>(plan: &ImagePlan, pixels: &'a [u8], size: Size) -> ImageView<'a> {
-    ImageView::packed_channels(pixels, size, plan.input().channels.into()).unwrap()
+    let ImageType { channels, dtype, .. } = plan.input();
+    let format = PixelFormat { channels: channels.into(), dtype };
+    ImageView::packed_format(pixels, size, format).unwrap()
+}
+
+/// Returns true if an element is a float that is no number. Its other bits are not promised.
+fn is_nan(dtype: DType, bytes: &[u8]) -> bool {
+    let is_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64);
+    is_float && ElementValue::from_bytes(dtype, bytes).to_f32().is_nan()
 }
 
 /// A description of the first difference between two outputs.
 pub fn first_difference(plan: &ImagePlan, got: &[u8], want: &[u8]) -> Option<String> {
     let width = plan.dtype().bytes();
-    let index = got.iter().zip(want).position(|(a, b)| a != b)? / width;
+    let (dtype, mut both) = (plan.stored_dtype(), got.chunks(width).zip(want.chunks(width)));
+    let differ = |(a, b): &(&[u8], &[u8])| a != b && !(is_nan(dtype, a) && is_nan(dtype, b));
+    let count = both.clone().filter(differ).count();
+    let index = both.position(|pair| differ(&pair))?;
     let at = index * width..(index + 1) * width;
-    let count = got.chunks(width).zip(want.chunks(width)).filter(|(a, b)| a != b).count();
     Some(format!(
         "element {index} of {:?} is {:?}, should be {:?} ({count} differ)",
         plan.shape(),

@@ -16,7 +16,7 @@ pub fn device() -> ToDevice {
 
 /// Images of one size.
 pub fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
-    (0..count).map(|_| (size, noise(rng, size, 3))).collect()
+    (0..count).map(|_| (size, noise(rng, size, &ImageType::from(size)))).collect()
 }
 
 /// A random list with a ToDevice somewhere, after which the device runs the rest; mixing ops are at its end.

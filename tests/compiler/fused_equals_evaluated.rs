@@ -13,7 +13,8 @@ use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
 use fuseloop_ops::author::Rng;
-use fuseloop_ops::internals::{ImageView, SampleKey};
+use fuseloop_ops::author::ImageType;
+use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 
@@ -109,8 +110,10 @@ impl Trial<'_> {
         want: &[u8],
         lies: Lies,
     ) -> Option<String> {
-        let channels = usize::from(self.kernel.plan().input().channels);
-        let (row, rows) = (self.size.width as usize * channels, self.size.height as usize);
+        let ImageType { channels, dtype, .. } = self.kernel.plan().input();
+        let format = PixelFormat { channels: channels.into(), dtype };
+        let (row, rows) =
+            (self.size.width as usize * format.pixel_bytes(), self.size.height as usize);
         let stride = row + lies.gap;
         let mut source =
             Placed::filled(stride * (rows - 1) + row, 0x77, lies.guard, lies.distance[0]);
@@ -118,7 +121,7 @@ impl Trial<'_> {
             to[..row].copy_from_slice(from);
         }
         let mut out = Placed::filled(want.len(), lies.poison, lies.guard, lies.distance[1]);
-        let view = ImageView::of_channels(source.inner(), self.size, channels, stride).unwrap();
+        let view = ImageView::of_format(source.inner(), self.size, format, stride).unwrap();
         self.kernel.run(scratch, DecodedPixels::whole(view), draws, out.inner());
         if !out.is_alone() {
             return Some("bytes around the output were written".to_owned());
@@ -146,7 +149,7 @@ fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<
     };
     (0..3).find_map(|sample| {
         let mut rng = SampleKey::new(2027, number as u32, sample).op(0);
-        let pixels = noise(&mut rng, size, list.input.channels);
+        let pixels = noise(&mut rng, size, &list.input);
         let key = SampleKey::new(1, number as u32, sample);
         let trial = Trial { kernel: &kernel, size, pixels: &pixels, key };
         trial.fails(scratch, &mut rng).map(|wrong| format!("sample {sample}: {wrong}"))
@@ -193,7 +196,7 @@ fn the_wanted_window_is_all_that_is_read() {
         let size = Size::new(20 + rng.below(90), 20 + rng.below(140));
         let (list, _) = List::random(&mut rng, size, 8);
         let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
-        let pixels = noise(&mut rng, size, list.input.channels);
+        let pixels = noise(&mut rng, size, &list.input);
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let whole = view(kernel.plan(), &pixels, size);
         let want = jit::evaluate(kernel.plan(), &whole, &draws);

@@ -53,7 +53,7 @@ impl Case {
         let mut rng = SampleKey::new(31, 0, number).op(0);
         let size = Size::new(1 + rng.below(24), 1 + rng.below(48));
         let (list, _) = List::random(&mut rng, size, 6);
-        let pixels = noise(&mut rng, size, list.input.channels);
+        let pixels = noise(&mut rng, size, &list.input);
         Self::new(list, size, pixels, number)
     }
 

@@ -30,7 +30,7 @@ impl Round {
         let mut rng = SampleKey::new(16, 0, number).op(0);
         let size = Size::new(8 + rng.below(24), 8 + rng.below(40));
         let (list, _) = List::random(&mut rng, size, 5);
-        let pixels = noise(&mut rng, size, list.input.channels);
+        let pixels = noise(&mut rng, size, &list.input);
         let mut round = Self { list, size, pixels, want: vec![] };
         let plan = round.list.plan().unwrap();
         round.want = (0..SAMPLES)

@@ -20,7 +20,7 @@ fn lists_run_in_buffers_of_exactly_their_bytes() {
         let mut rng = SampleKey::new(4, 0, number).op(0);
         let size = Size::new(1 + rng.below(20), 1 + rng.below(40));
         let (list, _) = List::random(&mut rng, size, 6);
-        let pixels = noise(&mut rng, size, list.input.channels).into_boxed_slice();
+        let pixels = noise(&mut rng, size, &list.input).into_boxed_slice();
         let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);

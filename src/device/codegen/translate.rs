@@ -119,6 +119,7 @@ fn ir(frame: Translation<'_>, program: &Program) -> (Function, Constants) {
         table: params[0],
         record: params[1],
         x86: false,
+        is_float: false,
     };
     let pixels = lower(&mut code, program, 0, params[2..5].to_vec(), position);
     builder.ins().return_(&pixels);

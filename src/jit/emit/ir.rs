@@ -20,6 +20,8 @@ pub(crate) struct BlockCode<'a, 'b> {
     pub(crate) record: Value,
     /// True if the code is for x86-64, so that instructions only x86-64 has may be used.
     pub(crate) x86: bool,
+    /// True if the source's elements are floats, some of which may be NaN.
+    pub(crate) is_float: bool,
 }
 
 /// Flags of an access that may be unaligned and can't trap.
@@ -179,14 +181,21 @@ impl BlockCode<'_, '_> {
         }
     }
 
-    /// Clamps to 0..=255 as [`clamp`](fuseloop_ops::author::clamp) does, and rounds half to even.
+    /// Clamps to 0..=255 as [`clamp`](fuseloop_ops::author::clamp) does, and rounds half to even. If the
+    /// source has floats, NaN becomes 0.
     pub(super) fn level(&mut self, a: Value) -> Value {
         let (low, high) = (self.splat_bits(0f32.to_bits()), self.splat_bits(255f32.to_bits()));
+        let a = if self.is_float { self.at_least(a, low) } else { a };
         let below = self.builder.ins().fcmp(FloatCC::LessThan, a, high);
         let a = self.select(below, a, high);
-        let above = self.builder.ins().fcmp(FloatCC::LessThan, low, a);
-        let a = self.select(above, a, low);
+        let a = if self.is_float { a } else { self.at_least(a, low) };
         self.builder.ins().nearest(a)
+    }
+
+    /// Returns the larger of two numbers, and `low` for NaN.
+    fn at_least(&mut self, a: Value, low: Value) -> Value {
+        let above = self.builder.ins().fcmp(FloatCC::LessThan, low, a);
+        self.select(above, a, low)
     }
 }
 

@@ -75,7 +75,7 @@ fn add_greys(
             pixels.filled(grey)
         });
         let grey = e.i32_of(grey[0]);
-        let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
+        let mask = e.load(I32X4, masks, shuffles::all(spec.block.source_format()) + 16 * half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));
     }

@@ -20,6 +20,7 @@
 //! | [`lower`] | the programs that ops recorded |
 //! | [`hoist`] | the most frequent loads of a loop, moved in front of it |
 //! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the fused ops |
+//! | [`wide`] | the load of elements of more than a byte |
 //! | [`mean`] | the sum of greys |
 //! | [`levels`] | counting levels, and table look-ups |
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
@@ -35,6 +36,7 @@ mod mean;
 mod pass;
 mod resample;
 mod store;
+mod wide;
 
 use super::param_block::{HeaderWord, ParamLayout};
 use crate::plan::block::{Reduction, reduction};
@@ -42,7 +44,7 @@ use crate::plan::{Block, FlatOp, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::NumberRule;
+use fuseloop_ops::{DType, NumberRule};
 use fuseloop_ops::author::RowProducer;
 
 pub(crate) use constants::Constants;
@@ -115,7 +117,10 @@ pub(crate) fn function(
     builder.switch_to_block(entry);
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
     let mut constants = Constants::default();
-    let mut e = BlockCode { builder, constants: &mut constants, table, record: records, x86 };
+    let is_float = matches!(spec.block.source, DType::F16 | DType::Bf16 | DType::F32);
+    let constants_of = &mut constants;
+    let mut e =
+        BlockCode { builder, constants: constants_of, table, record: records, x86, is_float };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];

@@ -10,13 +10,13 @@
 use super::super::param_block::{HeaderWord, PassWord, shuffles};
 use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use super::lower::{lower, lower_own, no_params};
-use super::{BodySpec, Imports, levels, store};
+use super::{BodySpec, Imports, levels, store, wide};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::{Emit, Pixels};
-use fuseloop_ops::internals::channel_of;
+use fuseloop_ops::internals::{PixelFormat, channel_of};
 use fuseloop_ops::internals::program::Grant;
 
 /// The number of pixels of a group.
@@ -85,7 +85,7 @@ pub(super) fn rows(
             let offset = e.builder.ins().imul(x, step);
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
             let mut half = |e: &mut BlockCode<'_, '_>, half: usize| {
-                let pixels = load_half(e, spec.block.channels, at, half, from[half]);
+                let pixels = load_half(e, spec.block.source_format(), at, half, from[half]);
                 apply_links(e, spec, links, &state, (x, half), pixels)
             };
             each_group(e, GroupPosition { x, fresh, from }, &mut half, carried)
@@ -129,12 +129,16 @@ pub(super) fn store(
 /// Loads the values of four pixels of the source.
 fn load_half(
     e: &mut BlockCode<'_, '_>,
-    channels: usize,
+    format: PixelFormat,
     pass: i32,
     half: usize,
     from: Value,
 ) -> Vec<Value> {
     let address = e.pass_word(pass, PassWord::Shuffles);
+    if !format.is_bytes() {
+        return wide::load(e, format, address, from);
+    }
+    let channels = format.channels;
     let bytes = load_bytes(e, channels, from);
     let unpack = |c: usize| {
         let mask = e.load_mask(address, shuffles::unpack(channels, half, c));

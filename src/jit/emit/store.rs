@@ -26,6 +26,8 @@ use fuseloop_ops::author::Layout;
 #[derive(Clone)]
 pub(super) struct Sink {
     channels: usize,
+    /// The type of the elements that the block reads.
+    source: DType,
     dtype: DType,
     planar: bool,
     stored: StoreFormat,
@@ -61,6 +63,9 @@ pub(crate) fn row_function(spec: BodySpec<'_>) -> Option<&'static RowFunction> {
 fn normalized(spec: BodySpec<'_>) -> Option<Vec<Numbers>> {
     let &[FusedOp::Value { leaf, part, .. }] = spec.links else { return None };
     let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes.clone()?;
+    if spec.block.source != DType::U8 {
+        return None;
+    }
     let is_half = matches!(spec.block.dtype, DType::F16 | DType::Bf16);
     let has_row_function =
         spec.block.layout == Layout::ChannelsFirst || matches!(spec.block.channels, 1 | 3);
@@ -76,7 +81,7 @@ impl Sink {
             None if is_direct => StoreFormat::Output,
             None => StoreFormat::Floats,
         };
-        Self { channels: spec.block.channels, dtype, planar, stored }
+        Self { channels: spec.block.channels, source: spec.block.source, dtype, planar, stored }
     }
 
     /// Returns true if groups are stored into a row first.
@@ -141,7 +146,9 @@ impl Sink {
     /// Returns true if groups store the source's own bytes, shuffled.
     pub(super) fn passes_bytes_on(&self, links: &[FusedOp]) -> bool {
         match self.stored {
-            StoreFormat::Output => self.dtype == DType::U8 && links.is_empty(),
+            StoreFormat::Output => {
+                self.dtype == DType::U8 && self.source == DType::U8 && links.is_empty()
+            }
             StoreFormat::Floats => false,
             StoreFormat::Bytes(_) => true,
         }

@@ -48,11 +48,11 @@ impl<'a> PendingEntry<'a> {
         if !self.keep_picture(field, image, is_coded) {
             return image.decode(wanted);
         }
-        let channels = image.channels();
+        let format = image.format();
         let last = self.fields.last().map(|cached| &cached.value);
         match last.map(OwnedValue::borrowed) {
             Some(Value::Image(EncodedImage { bytes, .. })) => {
-                let view = ImageView::packed_channels(bytes, size, channels);
+                let view = ImageView::packed_format(bytes, size, format);
                 let view = view.expect("it was copied from such a view");
                 Ok(Decoded { view, top: 0, left: 0 })
             }
@@ -65,7 +65,7 @@ impl<'a> PendingEntry<'a> {
     fn keep_picture(&mut self, field: usize, image: &mut Opened<'_>, is_coded: bool) -> bool {
         let size = image.size();
         let is_worth_it = self.cache.keeps_all || is_coded;
-        let bytes = size.pixels().saturating_mul(image.channels() as u64);
+        let bytes = size.pixels().saturating_mul(image.format().pixel_bytes() as u64);
         if !is_worth_it || !self.reserve(bytes) {
             return false;
         }
@@ -154,7 +154,7 @@ fn move_to(disk: &CacheFile, cached: &mut CachedField) -> bool {
 /// Returns an image's pixels, packed; `None` if there is not enough memory.
 fn copied(view: ImageView<'_>) -> Option<Vec<u8>> {
     let size = view.size();
-    let row = size.width as usize * view.channels();
+    let row = size.width as usize * view.format().pixel_bytes();
     let mut bytes = vec![];
     bytes.try_reserve_exact(row.checked_mul(size.height as usize)?).ok()?;
     (0..size.height).for_each(|y| bytes.extend_from_slice(&view.row(y)[..row]));
