@@ -37,7 +37,7 @@ fn descr(dtype: DType) -> String {
     };
     let kind = match dtype {
         DType::U8 => "u1",
-        DType::Bf16 => "u2",
+        DType::U16 | DType::Bf16 => "u2",
         DType::I16 => "i2",
         DType::I32 => "i4",
         DType::I64 => "i8",
@@ -60,6 +60,7 @@ mod tests {
         let text = "{'descr': '<f4', 'fortran_order': False, 'shape': (64, 3, 224, 224, ), }";
         assert!(bytes[10..].starts_with(text.as_bytes()));
         assert_eq!((&bytes[..10], bytes[127]), (&b"\x93NUMPY\x01\x00\x76\x00"[..], b'\n'));
+        assert!(header(DType::U16, &[2]).windows(15).any(|w| w == b"{'descr': '<u2'"));
         assert!(header(DType::I64, &[]).windows(4).any(|w| w == b"(), "));
     }
 }

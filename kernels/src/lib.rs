@@ -46,7 +46,7 @@ pub const CUDA_PRELUDE: &str = include_str!("../cuda/fuseloop.cuh");
 use entry::portable;
 #[cfg(target_arch = "x86_64")]
 use entry::{stored, streamed};
-use rows::{ToBf16, ToF16, ToF32, ToF64, ToI16, ToI32, ToI64};
+use rows::{ToBf16, ToF16, ToF32, ToF64, ToI16, ToI32, ToI64, ToU16};
 use source::{Floats, Interleaved, Plane};
 
 /// A function that converts one row.
@@ -121,10 +121,11 @@ macro_rules! row_functions {
 }
 
 /// All row functions.
-pub static ROW_FUNCTIONS: [RowFunction; 26] = row_functions! {
+pub static ROW_FUNCTIONS: [RowFunction; 28] = row_functions! {
     Floats, ToF32: "floats_f32", "floats_f32_streamed", "f32 to f32";
     Floats, ToF16: "floats_f16", "floats_f16_streamed", "f32 to f16";
     Floats, ToBf16: "floats_bf16", "floats_bf16_streamed", "f32 to bf16";
+    Floats, ToU16: "floats_u16", "floats_u16_streamed", "f32 to u16";
     Floats, ToI16: "floats_i16", "floats_i16_streamed", "f32 to i16";
     Floats, ToI32: "floats_i32", "floats_i32_streamed", "f32 to i32";
     Floats, ToI64: "floats_i64", "floats_i64_streamed", "f32 to i64";

@@ -4,11 +4,11 @@
 //! dst[i] = the element nearest to src[i], ties to even
 //! ```
 //!
-//! | to            | overflow becomes | a NaN becomes                                   |
-//! |---------------|------------------|-------------------------------------------------|
-//! | f16, bf16     | infinity         | a NaN: its payload is cut and its quiet bit set |
-//! | i16, i32, i64 | the type's end   | 0                                               |
-//! | f64           | cannot be        | a NaN                                           |
+//! | to                 | overflow becomes | a NaN becomes                                   |
+//! |--------------------|------------------|-------------------------------------------------|
+//! | f16, bf16          | infinity         | a NaN: its payload is cut and its quiet bit set |
+//! | u16, i16, i32, i64 | the type's end   | 0                                               |
+//! | f64                | cannot be        | a NaN                                           |
 //!
 //! f16 denormals are preserved. The results equal those of `half::f16::from_f32`,
 //! `half::bf16::from_f32`, and `round_ties_even` with Rust's `as`, bit for bit, on any CPU.
@@ -46,6 +46,8 @@ pub(crate) trait Conversion {
 pub(crate) struct ToF16;
 /// Converts to bfloat16.
 pub(crate) struct ToBf16;
+/// Converts to 16-bit integers without a sign.
+pub(crate) struct ToU16;
 /// Converts to 16-bit integers.
 pub(crate) struct ToI16;
 /// Converts to 32-bit integers.
@@ -94,6 +96,21 @@ impl Conversion for ToBf16 {
         let both = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
         // SAFETY: 32 bytes each; any bytes are elements.
         unsafe { std::mem::transmute(both) }
+    }
+}
+
+impl Conversion for ToU16 {
+    type To = u16;
+
+    fn one(value: f32) -> u16 {
+        value.round_ties_even() as u16
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [u16; 16] {
+        in_order(_mm256_packus_epi32(eight_i32(values[0]), eight_i32(values[1])))
     }
 }
 

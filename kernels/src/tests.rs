@@ -13,7 +13,9 @@ fn edges() -> Vec<f32> {
     let mantissas = || ties.into_iter().chain(more);
     let mut edges: Vec<f32> =
         (0..512).flat_map(|top| mantissas().map(move |m| f32::from_bits(top << 23 | m))).collect();
-    for whole in [0.0f32, 255.0, 32_767.0, 32_768.0, 2_147_483_648.0, 9.223_372e18] {
+    for whole in
+        [0.0f32, 255.0, 32_767.0, 32_768.0, 65_535.0, 65_536.0, 2_147_483_648.0, 9.223_372e18]
+    {
         for number in [whole - 0.5, whole, whole + 0.5, whole.next_up(), whole.next_down()] {
             edges.extend([number, -number]);
         }
@@ -150,6 +152,11 @@ fn twins_mean_what_they_say() {
     };
     let i16s = |values: [i16; 4]| values.map(i16::to_ne_bytes).concat();
     assert_eq!(row("floats_i16", &[0.5, -1.5, 1e9, f32::NAN]), i16s([0, -2, i16::MAX, 0]));
+    let u16s = |values: [u16; 6]| values.map(u16::to_ne_bytes).concat();
+    assert_eq!(
+        row("floats_u16", &[0.5, -1.5, 40_001.5, 65_534.5, 1e9, f32::NAN]),
+        u16s([0, 0, 40_002, 65_534, u16::MAX, 0])
+    );
     let i32s = |values: [i32; 3]| values.map(i32::to_ne_bytes).concat();
     assert_eq!(row("floats_i32", &[2.5, 3e9, f32::NEG_INFINITY]), i32s([2, i32::MAX, i32::MIN]));
     let i64s = |values: [i64; 3]| values.map(i64::to_ne_bytes).concat();

@@ -12,11 +12,11 @@ use crate::{DType, TypeError};
 ///
 #[cfg_attr(doc, doc = include_str!("../pictures/Convert.md"))]
 ///
-/// | from              | to                  | each value                                          |
-/// |-------------------|---------------------|-----------------------------------------------------|
-/// | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
-/// | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
-/// | label of any type | any                 | to the nearest, ties to even; clamped to the range of an integer type |
+/// | from              | to                     | each value                                       |
+/// |-------------------|------------------------|--------------------------------------------------|
+/// | image u8, f32     | f16, bf16, f32, f64    | to the nearest, ties to even                     |
+/// | image u8, f32     | u8, u16, i16, i32, i64 | the same, clamped to the type's range            |
+/// | label of any type | any                    | to the nearest, ties to even; clamped to the range of an integer type |
 ///
 /// Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
 /// conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's

@@ -1,11 +1,11 @@
 //! One element as its type and its bits. This module defines the results of [`Convert`](crate::Convert)
 //! and [`View`](crate::View).
 //!
-//! | to                | from an integer                  | from a float                 |
-//! |-------------------|----------------------------------|------------------------------|
-//! | u8, i16, i32, i64 | to the nearest value of the type | to the nearest, ties to even, then as an integer; NaN becomes 0 |
-//! | f32, f64          | to the nearest, ties to even     | to the nearest, ties to even |
-//! | f16, bf16         | through f64                      | to the nearest, ties to even |
+//! | to                     | from an integer                  | from a float                 |
+//! |------------------------|----------------------------------|------------------------------|
+//! | u8, u16, i16, i32, i64 | to the nearest value of the type | to the nearest, ties to even, then as an integer; NaN becomes 0 |
+//! | f32, f64               | to the nearest, ties to even     | to the nearest, ties to even |
+//! | f16, bf16              | through f64                      | to the nearest, ties to even |
 //!
 //! A plain cast in C, NumPy or PyTorch truncates fractions and wraps values that are too large. Here a
 //! conversion to any integer type rounds, as u8 results are always rounded, so an image that is
@@ -63,6 +63,7 @@ impl ElementValue {
         let number = self.number();
         let bits = match to {
             DType::U8 => number.clamped(0, u8::MAX.into()) as u64,
+            DType::U16 => number.clamped(0, u16::MAX.into()) as u64,
             DType::I16 => number.clamped(i16::MIN.into(), i16::MAX.into()) as u64,
             DType::I32 => number.clamped(i32::MIN.into(), i32::MAX.into()) as u64,
             DType::I64 => number.clamped(i64::MIN, i64::MAX) as u64,
@@ -152,6 +153,7 @@ impl ElementValue {
         let bits = self.bits;
         match self.dtype {
             DType::U8 => Number::Whole((bits as u8).into()),
+            DType::U16 => Number::Whole((bits as u16).into()),
             DType::I16 => Number::Whole((bits as i16).into()),
             DType::I32 => Number::Whole((bits as i32).into()),
             DType::I64 => Number::Whole(bits as i64),
@@ -242,6 +244,18 @@ mod tests {
             assert_eq!(bits(value, DType::I64) as i64, i64_value, "{value}");
         }
         assert_eq!((bits(-3i64, DType::U8), bits(256i64, DType::U8)), (0, 255));
+        for (value, u16_value) in [
+            (-0.5, 0),
+            (-1e30, 0),
+            (f64::NAN, 0),
+            (32_768.5, 32_768),
+            (65_534.5, 65_534),
+            (65_535.5, 65_535),
+            (f64::INFINITY, 65_535),
+        ] {
+            assert_eq!(bits(value, DType::U16), u16_value, "{value}");
+        }
+        assert_eq!((bits(-1i64, DType::U16), bits(65_536i64, DType::U16)), (0, 65_535));
         assert_eq!(bits(i64::MIN, DType::I32) as i32, i32::MIN);
     }
 
@@ -281,6 +295,10 @@ mod tests {
             let bytes: Vec<u8> = ElementValue::from(1i64).converted(dtype).bytes().collect();
             assert_eq!(bytes.len(), dtype.bytes(), "{dtype}");
         }
+        let largest = ElementValue::from(70_000i64).converted(DType::U16);
+        assert_eq!(largest.bytes().collect::<Vec<u8>>(), [255, 255]);
+        assert_eq!(largest.converted(DType::I64).as_i64(), Some(65_535), "no sign");
+        assert_eq!(largest.viewed(DType::I16).converted(DType::I64).as_i64(), Some(-1));
         let bytes: Vec<u8> = ElementValue::from(-2i64).converted(DType::I16).bytes().collect();
         assert_eq!(bytes, (-2i16).to_le_bytes());
     }

@@ -91,6 +91,8 @@ pub const fn is_inside(window: Window, size: Size) -> bool {
 pub enum DType {
     /// Unsigned byte.
     U8,
+    /// 16-bit unsigned integer.
+    U16,
     /// 16-bit signed integer.
     I16,
     /// 32-bit signed integer.
@@ -108,9 +110,9 @@ pub enum DType {
 }
 
 /// All element types.
-pub const DTYPES: [DType; 8] = {
-    use DType::{Bf16, F16, F32, F64, I16, I32, I64, U8};
-    [U8, I16, I32, I64, F16, Bf16, F32, F64]
+pub const DTYPES: [DType; 9] = {
+    use DType::{Bf16, F16, F32, F64, I16, I32, I64, U8, U16};
+    [U8, U16, I16, I32, I64, F16, Bf16, F32, F64]
 };
 
 impl DType {
@@ -119,7 +121,7 @@ impl DType {
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
-            Self::I16 | Self::F16 | Self::Bf16 => 2,
+            Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
             Self::I32 | Self::F32 => 4,
             Self::I64 | Self::F64 => 8,
         }
@@ -130,6 +132,7 @@ impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::U8 => "u8",
+            Self::U16 => "u16",
             Self::I16 => "i16",
             Self::I32 => "i32",
             Self::I64 => "i64",

@@ -10,7 +10,7 @@ use crate::{DType, TypeError};
 #[cfg_attr(doc, doc = include_str!("../pictures/View.md"))]
 ///
 /// ```text
-/// bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
+/// bits(out[i]) = bits(in[i])       u16, i16, f16, bf16    i32, f32    i64, f64    u8
 /// ```
 ///
 /// | | |

@@ -13,6 +13,7 @@ __all__ = ["Compose", "Op", "from_torchvision"]
 # The words of ops for types of elements, by those of NumPy and torch.
 _DTYPES = {
     "uint8": "u8",
+    "uint16": "u16",
     "int16": "i16",
     "int32": "i32",
     "int64": "i64",

@@ -101,6 +101,7 @@ impl Tensor {
     fn format(&self) -> PyResult<&'static CStr> {
         Ok(match self.dtype {
             DType::U8 => c"B",
+            DType::U16 => c"H",
             DType::I16 => c"h",
             DType::I32 => c"i",
             DType::I64 => c"q",
@@ -347,6 +348,7 @@ impl Tensor {
 pub(crate) fn dtype_name(dtype: DType) -> &'static str {
     match dtype {
         DType::U8 => "uint8",
+        DType::U16 => "uint16",
         DType::I16 => "int16",
         DType::I32 => "int32",
         DType::I64 => "int64",

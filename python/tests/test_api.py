@@ -180,7 +180,7 @@ def test_asarray_and_buffer_protocol(photos: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "name"), [("f16", "float16"), (np.float32, "float32"), ("u8", "uint8"), (np.dtype("float16"), "float16")]
+    ("to", "name"), [("f16", "float16"), (np.float32, "float32"), ("u8", "uint8"), (np.uint16, "uint16"), (np.dtype("float16"), "float16")]
 )
 def test_dtypes_by_dlpack(photos: Path, to: object, name: str) -> None:
     image = next(iter(fl.Loader(photos, 2, image=[ops.Resize((8, 8)), ops.Convert(to)])))["image"]

@@ -104,7 +104,7 @@ def test_from_spec_has_the_same_form(photos: Path, tmp_path: Path) -> None:
         assert next(iter(one))["image"].shape == (4, 3, 16, 16)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "int32", "float16", "bfloat16", "float32"])
 def test_dtypes_by_dlpack(photos: Path, dtype: str) -> None:
     loader = fl.torch.Loader(photos, 4, image=[ops.Resize((8, 8)), ops.Convert(dtype)])
     images, labels = next(iter(loader))

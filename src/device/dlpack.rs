@@ -261,7 +261,7 @@ fn sizes(shape: &[usize]) -> Vec<i64> {
 
 fn element_type(dtype: DType) -> ElementType {
     let code = match dtype {
-        DType::U8 => 1,
+        DType::U8 | DType::U16 => 1,
         DType::I16 | DType::I32 | DType::I64 => 0,
         DType::F16 | DType::F32 | DType::F64 => 2,
         DType::Bf16 => 4,
@@ -364,6 +364,7 @@ mod tests {
             (found.code, found.bits, found.lanes)
         };
         assert_eq!(of(DType::U8), (1, 8, 1));
+        assert_eq!(of(DType::U16), (1, 16, 1));
         assert_eq!(of(DType::I16), (0, 16, 1));
         assert_eq!(of(DType::I32), (0, 32, 1));
         assert_eq!(of(DType::I64), (0, 64, 1));

@@ -186,6 +186,7 @@ fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let finite = |is_finite: bool| is_finite || !value.is_finite();
     match dtype {
         DType::U8 => Some(vec![u8::try_from(whole?).ok()?]),
+        DType::U16 => Some(u16::try_from(whole?).ok()?.to_ne_bytes().to_vec()),
         DType::I16 => Some(i16::try_from(whole?).ok()?.to_ne_bytes().to_vec()),
         DType::I32 => Some(i32::try_from(whole?).ok()?.to_ne_bytes().to_vec()),
         DType::I64 => Some(whole?.to_ne_bytes().to_vec()),

@@ -470,6 +470,7 @@ fn plan_copy(
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
             let known = match dtype.to_string().as_str() {
                 "|u1" | "|b1" => Some(DType::U8),
+                "<u2" => Some(DType::U16),
                 "<i2" => Some(DType::I16),
                 "<i4" => Some(DType::I32),
                 "<i8" => Some(DType::I64),

@@ -178,7 +178,7 @@ pub enum LoadCause {
     },
     /// A pipeline was set for an array whose elements no op takes.
     #[error(
-        "field {}: its elements are {dtype}, but ops take |u1, |b1, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its bytes",
+        "field {}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store it as one of these, or remove its ops to get its bytes",
         Escaped(field)
     )]
     NoElementType {

@@ -183,6 +183,7 @@ fn every_refused_list_says_why() {
         ("Normalize after f16", ops![crop(), cast(DType::F16), normalize()]),
         ("f16 to f32", ops![crop(), cast(DType::F16), cast(DType::F32)]),
         ("i16 to f32", ops![crop(), cast(DType::I16), cast(DType::F32)]),
+        ("u16 to f32", ops![crop(), cast(DType::U16), cast(DType::F32)]),
         ("a view of another size", ops![crop(), View::new(DType::F16)]),
         ("a flip after View", ops![crop(), cast(DType::F16), View::new(DType::I16), flip()]),
         ("a mask of another size", ops![crop(), poison]),

@@ -97,7 +97,7 @@ macro_rules! plain {
     )*};
 }
 
-plain!(u8, i16, i32, i64, half::f16, half::bf16, f32, f64);
+plain!(u8, u16, i16, i32, i64, half::f16, half::bf16, f32, f64);
 
 fn bytes<T: Plain>(elements: &[T]) -> Vec<u8> {
     elements.iter().flat_map(|&element| element.bytes()).collect()
@@ -176,6 +176,7 @@ fn assert_every_form<T: Plain>(inner: &[usize]) {
 #[test]
 fn samples_are_those_stored_in_every_form_and_type() {
     assert_every_form::<u8>(&[]);
+    assert_every_form::<u16>(&[]);
     assert_every_form::<i16>(&[]);
     assert_every_form::<i32>(&[2, 2]);
     assert_every_form::<i64>(&[]);
@@ -301,6 +302,10 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
     assert_eq!(
         text(Collate::pad().of(DType::I16, &[]).with(0.5)),
         "output text: the padding value 0.5 does not fit i16"
+    );
+    assert_eq!(
+        text(Collate::pad().of(DType::U16, &[]).with(-1.0)),
+        "output text: the padding value -1 does not fit u16"
     );
     assert_eq!(
         text(Collate::pad().of(DType::F16, &[]).with(1e6)),

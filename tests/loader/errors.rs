@@ -158,6 +158,6 @@ fn ops_on_an_array_of_other_elements_name_the_types_that_they_take() {
     let builder = Loader::from_source(source).pipeline("mask", ops![Squeeze]);
     let error = builder.build().err().unwrap();
     assert_eq!((error.kind(), error.field()), (ErrorKind::Pipeline, Some("mask")));
-    let text = "field mask: its elements are <u4, but ops take |u1, |b1, <i2, ";
+    let text = "field mask: its elements are <u4, but ops take |u1, |b1, <u2, <i2, ";
     assert!(error.to_string().starts_with(text), "{error}");
 }

@@ -193,6 +193,34 @@ fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
+fn an_array_of_u16_is_a_tensor_of_u16() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("u16.beton");
+    let dtype: NdType = "<u2".parse().unwrap();
+    let kind = FieldKind::NdArray { dtype, shape: vec![2, 3] };
+    let fields = [FieldSpec { name: "array".to_owned(), kind }];
+    let values = |n: u16| [0, 1, 255, 256, 40_000 + n, u16::MAX];
+    let rows = (0..4).map(|n| {
+        let bytes = values(n).iter().flat_map(|value| value.to_le_bytes()).collect();
+        vec![FieldValue::NdArray { dtype, bytes }]
+    });
+    write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
+    let loader = Loader::open(&path).unwrap().batch_size(4).drop_last(false);
+    let loader = loader.view("floats", "array", ops![Convert::to(DType::F32)]);
+    let loader = loader.view("short", "array", ops![View::new(DType::I16)]);
+    let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    let array = batch.tensor::<u16>("array").unwrap();
+    assert_eq!(array.shape(), [4, 2, 3]);
+    let (floats, short) = (batch.tensor::<f32>("floats").unwrap(), batch.tensor("short").unwrap());
+    for n in 0..4 {
+        let row = usize::from(n);
+        assert_eq!(array.row(row).unwrap(), values(n));
+        assert_eq!(floats.row(row).unwrap(), values(n).map(f32::from));
+        assert_eq!(short.row(row).unwrap(), values(n).map(|value| value as i16));
+    }
+}
+
+#[test]
 fn an_array_of_bytes_takes_the_ops_of_images() {
     for channels in [1, 2, 3, 4] {
         let (_dir, path) = both(channels);

@@ -55,7 +55,7 @@ macro_rules! elements {
 }
 
 elements!(
-    u8 => U8, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
+    u8 => U8, u16 => U16, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
 );
 
 /// Every tensor starts at a multiple of this: a cache line, and the width of the widest vector.

@@ -95,7 +95,7 @@ pub fn int_tensor<const D: usize>(
 ) -> Result<Tensor<D, Int>> {
     let data = ranked_data::<D>(batch, name)?;
     Ok(match data.dtype() {
-        int @ (DType::U8 | DType::I16 | DType::I32 | DType::I64) => {
+        int @ (DType::U8 | DType::U16 | DType::I16 | DType::I32 | DType::I64) => {
             Tensor::from_data(data, (device, int))
         }
         _ => Tensor::from_data(data, device),
@@ -117,6 +117,7 @@ fn dtype(dtype: fuseloop::ops::DType) -> DType {
     use fuseloop::ops::DType as Stored;
     match dtype {
         Stored::U8 => DType::U8,
+        Stored::U16 => DType::U16,
         Stored::I16 => DType::I16,
         Stored::I32 => DType::I32,
         Stored::I64 => DType::I64,

@@ -40,8 +40,8 @@ use fuseloop::{Batch, Batches, Error, Result};
 ///
 /// # Errors
 ///
-/// If there is no tensor of this name, it is on a device, or its samples differ in size; or if candle can't store
-/// it on `device`.
+/// If there is no tensor of this name, it is on a device, or its samples differ in size; if candle has no such element
+/// type, as for u16, or can't store the tensor on `device`.
 pub fn to_tensor(batch: &Batch, name: &str, device: &Device) -> Result<Tensor> {
     match batch.dtype(name)? {
         DType::U8 => copied::<u8>(batch, name, device),
@@ -52,7 +52,13 @@ pub fn to_tensor(batch: &Batch, name: &str, device: &Device) -> Result<Tensor> {
         DType::Bf16 => copied::<half::bf16>(batch, name, device),
         DType::F32 => copied::<f32>(batch, name, device),
         DType::F64 => copied::<f64>(batch, name, device),
-        _ => unreachable!("candle has every element type of this version of Fuseloop"),
+        dtype => {
+            let text = format!(
+                "tensor '{name}' holds {dtype}, which candle has not: convert it, for example with \
+                 Convert::to(DType::I32)"
+            );
+            Err(Error::from(BoxError::from(text)))
+        }
     }
 }
 
@@ -99,6 +105,7 @@ mod tests {
             .view("f16", "image", converted(DType::F16))
             .view("bf16", "image", converted(DType::Bf16))
             .view("i32", "label", ops![Convert::to(DType::I32)])
+            .view("u16", "label", ops![Convert::to(DType::U16)])
             .build()
             .unwrap();
         std::fs::remove_dir_all(dir).unwrap();
@@ -122,6 +129,11 @@ mod tests {
         ] {
             assert_eq!(of(name).dtype(), dtype, "{name}");
         }
+        let refused = to_tensor(&batch, "u16", &Device::Cpu).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "tensor 'u16' holds u16, which candle has not: convert it, for example with Convert::to(DType::I32)"
+        );
         let bytes = batch.bytes("bytes").unwrap();
         assert_eq!(of("bytes").flatten_all().unwrap().to_vec1::<u8>().unwrap(), bytes);
     }

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 IDS = "fuseloop.ffcv.ids"
 
 # The element types of stored arrays that the compiled loop delivers as such; it delivers others as bytes.
-_STORED = {"|u1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"}
+_STORED = {"|u1", "<u2", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"}
 
 
 class Code:

@@ -259,6 +259,7 @@ fn words(batch: &Batch, output: &str) -> [String; 2] {
     };
     let values = bytes.chunks(dtype.bytes()).take(10).map(|b| match dtype {
         DType::U8 => b[0].to_string(),
+        DType::U16 => u16::from_le_bytes(b.try_into().unwrap()).to_string(),
         DType::I16 => i16::from_le_bytes(b.try_into().unwrap()).to_string(),
         DType::I64 => i64::from_le_bytes(b.try_into().unwrap()).to_string(),
         DType::F16 => float(half::f16::from_le_bytes(b.try_into().unwrap()).to_f64()),

@@ -20,7 +20,7 @@ from ..pipeline.state import State
 only_device: ContextVar[str | None] = ContextVar("only_device", default=None)
 
 # The element types of the compiled loop, by NumPy's and torch's names.
-LOOP_DTYPES = {"uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
+LOOP_DTYPES = {"uint8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
 
 
 class ToTensor(BuiltIn):
