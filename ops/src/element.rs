@@ -137,6 +137,7 @@ impl ElementValue {
         match dtype {
             DType::U8 => to.extend(bytes.iter().map(|&byte| f32::from(byte))),
             DType::I16 => to.extend(pairs.map(|&pair| f32::from(i16::from_le_bytes(pair)))),
+            DType::U16 => to.extend(pairs.map(|&pair| f32::from(u16::from_le_bytes(pair)))),
             DType::F16 => to.extend(pairs.map(|&pair| half_to_f32(u16::from_le_bytes(pair)))),
             DType::Bf16 => {
                 to.extend(pairs.map(|&[low, high]| f32::from_le_bytes([0, 0, low, high])));

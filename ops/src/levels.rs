@@ -17,17 +17,15 @@ use crate::{DType, ParamError, TypeError};
 /// to bytes.
 ///
 /// ```text
-/// out = clamp((in - black) * 255 / (white - black), 0, 255)       NaN becomes 0
+/// out = (clamp(in, black, white) - black) * 255 / (white - black)       NaN becomes 0
 /// ```
-///
-/// The difference `in - black` and the factor are rounded as in [`Normalize`](crate::Normalize).
 ///
 /// | | |
 /// |--------|----------------------------------------------|
 /// | input  | image of u8, u16, i16, f16, bf16 or f32      |
 /// | output | f32, in 0..=255                              |
 /// | random | nothing                                      |
-/// | cost   | one subtraction, two fmas, one clamp a value |
+/// | cost   | one clamp, one subtraction, one fma a value  |
 ///
 /// ```
 /// # use fuseloop_ops::*;
@@ -39,6 +37,10 @@ use crate::{DType, ParamError, TypeError};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
+    low: f32,
+    high: f32,
+    /// The value that replaces NaN.
+    black: f32,
     constants: Channel,
 }
 
@@ -58,7 +60,8 @@ impl Levels {
         if unit.abs() < 1e-30 {
             return Err(ParamError::new("Levels", "white", white, "another value than that of black"));
         }
-        Ok(Self { constants: Channel::exact(black, unit) })
+        let (low, high) = (black.min(white) as f32, black.max(white) as f32);
+        Ok(Self { low, high, black: black as f32, constants: Channel::single(black, unit) })
     }
 }
 
@@ -87,16 +90,26 @@ impl PixelOp for Levels {
 
     fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
         for v in pixel {
-            *v = min(max(self.constants.eval(*v), 0.0), 255.0);
+            let inside = if self.black == self.low {
+                min(max(*v, self.low), self.high)
+            } else {
+                max(min(*v, self.high), self.low)
+            };
+            *v = self.constants.eval(inside);
         }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let level = self.constants.emit(e, v);
-            let (black, white) = (e.splat(0.0), e.splat(255.0));
-            let level = e.max(level, black);
-            e.min(level, white)
+            let (low, high) = (e.splat(self.low), e.splat(self.high));
+            let inside = if self.black == self.low {
+                let v = e.max(v, low);
+                e.min(v, high)
+            } else {
+                let v = e.min(v, high);
+                e.max(v, low)
+            };
+            self.constants.emit(e, inside)
         })
     }
 }

@@ -130,7 +130,8 @@ impl Normalize {
     }
 
     /// Builds the op from means and standard deviations in the units of the values, for arrays of any meaning:
-    /// Hounsfield units, metres, decibels.
+    /// Hounsfield units, metres, decibels. The result is within two units in the last place of the exact one,
+    /// where the mean is an `f32`; infinities and NaN stay what they are.
     ///
     /// ```
     /// use fuseloop_ops::Normalize;
@@ -150,7 +151,7 @@ impl Normalize {
         check("std", std, |std| (1e-30..=1e30).contains(&std), "1e-30..=1e30")?;
         let fractions = mean.iter().all(|mean| (0.0..1.0).contains(mean))
             && std.iter().all(|std| *std < 1.0);
-        let channel = |(mean, std): (&f64, &f64)| Channel::exact(*mean, *std);
+        let channel = |(mean, std): (&f64, &f64)| Channel::single(*mean, *std);
         let channels = mean.iter().zip(std).map(channel).collect();
         Ok(Self { channels, units: Units::Values { fractions } })
     }
@@ -224,9 +225,9 @@ impl Channel {
         Self::split(mean, std, ((mean * steps).round() / steps) as f32)
     }
 
-    /// For values of any range.
-    pub(crate) fn exact(mean: f64, std: f64) -> Self {
-        Self::split(mean, std, mean as f32)
+    /// For values of any range, some of which may be infinite: they are multiplied by `s1` alone.
+    pub(crate) fn single(mean: f64, std: f64) -> Self {
+        Self { s0: 0.0, ..Self::split(mean, std, mean as f32) }
     }
 
     fn split(mean: f64, std: f64, m1: f32) -> Self {
@@ -240,14 +241,15 @@ impl Channel {
 impl Channel {
     pub(crate) fn eval(self, v: f32) -> f32 {
         let d = v - self.m1;
-        d.mul_add(self.s1, d.mul_add(self.s0, self.bias))
+        let low = if self.s0 == 0.0 { self.bias } else { d.mul_add(self.s0, self.bias) };
+        d.mul_add(self.s1, low)
     }
 
     pub(crate) fn emit(self, e: &mut Emit, v: F32x4) -> F32x4 {
         let Self { m1, s1, s0, bias } = self;
-        let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
+        let [m1, s1, low, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
         let d = e.sub(v, m1);
-        let low = e.fma(d, s0, bias);
+        let low = if s0 == 0.0 { bias } else { e.fma(d, low, bias) };
         e.fma(d, s1, low)
     }
 }

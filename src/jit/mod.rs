@@ -381,7 +381,8 @@ impl Kernel {
         let block = &self.plan.blocks()[index];
         let moves = draws.geometry.iter().any(|(leaf, _)| block.ops.contains(leaf));
         let steps = block.groups.iter().any(|step| draws.active[step.flat_ops[0]]);
-        !moves && !steps && !block.host.is_some_and(|leaf| draws.active[leaf])
+        let converts = block.source != block.dtype;
+        !converts && !moves && !steps && !block.host.is_some_and(|leaf| draws.active[leaf])
     }
 }
 

@@ -23,8 +23,8 @@ impl List {
     /// A random list of at most `most` named ops for images of `size`, and the ops' names.
     pub fn random(rng: &mut Rng, size: Size, most: u32) -> (Self, Vec<&'static str>) {
         let channels = [1, 2, 3, 3, 3, 3, 4, 1][rng.below(8) as usize];
-        use DType::{Bf16, F16, F32, I16, U8};
-        let dtypes = [U8, U8, U8, U8, U8, U8, U8, I16, F16, Bf16, F32, F32];
+        use DType::{Bf16, F16, F32, I16, U8, U16};
+        let dtypes = [U8, U8, U8, U8, U8, U8, U8, U8, U16, I16, F16, Bf16, F32, F32];
         let dtype = dtypes[rng.below(dtypes.len() as u32) as usize];
         let input = ImageType::array(size, channels, dtype);
         let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
@@ -109,7 +109,7 @@ pub fn noise(rng: &mut Rng, size: Size, input: &ImageType) -> Vec<u8> {
 
 /// The bytes of a random element. Of the floats, some are no numbers, infinite, or very small.
 fn element(rng: &mut Rng, dtype: DType) -> Vec<u8> {
-    if matches!(dtype, DType::U8 | DType::I16) {
+    if matches!(dtype, DType::U8 | DType::U16 | DType::I16) {
         return rng.word().to_le_bytes()[..dtype.bytes()].to_vec();
     }
     let value = match rng.below(64) {

@@ -164,12 +164,18 @@ fn ops_of_colours_leave_gray_as_it_is_and_refuse_two_or_four_channels() {
     assert_eq!(batch.tensor::<f32>("image").unwrap().shape(), [1, 4, 7, 11]);
 }
 
-/// Writes the same pictures as arrays and as RGB images, with `channels` bytes a pixel in the arrays.
-fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
+/// Writes the same pictures as arrays and as RGB images, with `channels` elements of a type a pixel in the arrays.
+fn both(channels: usize, dtype: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("both.beton");
     let (height, width) = (20u32, 24u32);
-    let dtype: NdType = "|u1".parse().unwrap();
+    let dtype: NdType = dtype.parse().unwrap();
+    let element = |level: u8| match dtype.to_string().as_str() {
+        "|u1" => vec![level],
+        "<u2" | "<i2" => u16::from(level).to_le_bytes().to_vec(),
+        "<f2" => half::f16::from(level).to_le_bytes().to_vec(),
+        _ => f32::from(level).to_le_bytes().to_vec(),
+    };
     let shape = match channels {
         1 => vec![height.into(), width.into()],
         _ => vec![height.into(), width.into(), channels as u64],
@@ -182,7 +188,7 @@ fn both(channels: usize) -> (tempfile::TempDir, PathBuf) {
         let pixels = |channels: u32| {
             (0..height * width).flat_map(move |at| (0..channels).map(move |c| level(at, c)))
         };
-        let bytes = pixels(channels as u32).collect();
+        let bytes = pixels(channels as u32).flat_map(element).collect();
         let rgb = ImageInput::Rgb { pixels: pixels(3).collect(), width, height };
         vec![FieldValue::NdArray { dtype, bytes }, FieldValue::Image(rgb)]
     });
@@ -211,7 +217,7 @@ fn an_array_of_u16_is_a_tensor_of_u16() {
     let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
     let array = batch.tensor::<u16>("array").unwrap();
     assert_eq!(array.shape(), [4, 2, 3]);
-    let (floats, short) = (batch.tensor::<f32>("floats").unwrap(), batch.tensor("short").unwrap());
+    let (floats, short) = (batch.tensor::<f32>("floats").unwrap(), batch.tensor::<i16>("short").unwrap());
     for n in 0..4 {
         let row = usize::from(n);
         assert_eq!(array.row(row).unwrap(), values(n));
@@ -221,9 +227,62 @@ fn an_array_of_u16_is_a_tensor_of_u16() {
 }
 
 #[test]
+fn arrays_of_wider_elements_give_the_bits_of_bytes_with_the_same_values() {
+    let moves = || {
+        ops![
+            RandomCrop::new(16).unwrap().padding(3).unwrap(),
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            RandomVerticalFlip::new(0.5).unwrap(),
+        ]
+    };
+    let colours = || {
+        ops![
+            RandomBrightness::new(0.4).unwrap(),
+            RandomEqualize::new(0.5).unwrap(),
+            Cutout::new(4).unwrap(),
+            Normalize::new([0.5], [0.25]).unwrap(),
+            ToChannelsFirst,
+        ]
+    };
+    for (channels, dtype) in
+        [1, 2, 3, 4].into_iter().flat_map(|c| ["<u2", "<i2", "<f2", "<f4"].map(|dtype| (c, dtype)))
+    {
+        let (_dir, path) = both(channels, dtype);
+        let levels = ops![Levels::of(0.0, 255.0).unwrap()];
+        let builder = Loader::open(&path).unwrap().batch_size(4).seed(5).order(Order::Random);
+        let builder = builder.pipeline("array", [moves(), levels, colours()].concat());
+        let builder = builder.pipeline("image", [moves(), colours()].concat());
+        let loader = builder.share_draws("array", "image").build().unwrap();
+        for batch in loader.epoch(1).unwrap() {
+            let batch = batch.unwrap();
+            let [array, image] = ["array", "image"].map(|name| batch.tensor::<f32>(name).unwrap());
+            assert_eq!(array.shape()[1..], [channels, 16, 16]);
+            for row in 0..batch.len() {
+                let (array, image) = (array.row(row).unwrap(), image.row(row).unwrap());
+                let shared = channels.min(3) * 256;
+                assert!(array[..shared] == image[..shared], "row {row}: {channels} of {dtype}");
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_ops_ask_which_values_of_an_array_are_black_and_white() {
+    let (_dir, path) = both(1, "<i2");
+    let refused = |op: Ops| {
+        let builder = Loader::open(&path).unwrap().pipeline("array", op);
+        builder.build().unwrap_err().to_string()
+    };
+    let error = refused(ops![RandomBrightness::new(0.4).unwrap()]);
+    assert!(error.contains("put Levels::of(black, white) before it"), "{error}");
+    let error = refused(ops![Normalize::new([0.5], [0.5]).unwrap()]);
+    assert!(error.contains("Normalize::values, or scale = \"values\""), "{error}");
+}
+
+#[test]
 fn an_array_of_bytes_takes_the_ops_of_images() {
     for channels in [1, 2, 3, 4] {
-        let (_dir, path) = both(channels);
+        let (_dir, path) = both(channels, "|u1");
         for cache in [None, Some(Cache::memory(1 << 20))] {
             let builder = Loader::open(&path).unwrap().batch_size(4).seed(5).order(Order::Random);
             let builder = builder.drop_last(false).pipeline("array", separate());
@@ -246,7 +305,7 @@ fn an_array_of_bytes_takes_the_ops_of_images() {
         }
     }
     // What an array took before, it takes as before: its own shape, and no channel.
-    let (_dir, path) = both(1);
+    let (_dir, path) = both(1, "|u1");
     let plain = Loader::open(&path).unwrap().pipeline("array", ops![Convert::to(DType::F32)]);
     let batch = plain.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
     assert_eq!(batch.tensor::<f32>("array").unwrap().shape(), [9, 20, 24]);

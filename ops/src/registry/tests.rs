@@ -120,6 +120,7 @@ fn every_constructor_has_the_defaults_of_its_entry() {
         ],
         ops![
             Normalize::imagenet(),
+            Levels::of(-1000.0, 400.0).unwrap(),
             Convert::to(DType::F16),
             View::new(DType::I16),
             ToChannelsFirst,
