@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
-use fuseloop_ops::internals::rows::FilterRows;
+use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 
 /// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
 ///
@@ -37,6 +37,27 @@ pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
 #[target_feature(enable = "avx2,fma")]
 fn row_avx2<const C: usize, const L: usize>(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
     rows.row_of::<C, L>(y, out);
+}
+
+/// Writes output row `y` of a row filter of elements that are not bytes. This is a fast version of
+/// [`FloatRows::row`].
+///
+/// # Panics
+///
+/// In the same cases as [`FloatRows::row`].
+pub fn float_row(rows: &mut FloatRows<'_>, y: u32, out: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c") {
+        // SAFETY: the CPU has AVX2 and F16C, as checked just above.
+        return unsafe { float_row_avx2(rows, y, out) };
+    }
+    rows.row(y, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,f16c")]
+fn float_row_avx2(rows: &mut FloatRows<'_>, y: u32, out: &mut [u8]) {
+    rows.row(y, out);
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ mod source;
 pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, for_cpu};
 pub use entry::{RowEntry, end_streams};
-pub use filter::filter_row;
+pub use filter::{filter_row, float_row};
 pub use idct::{ORDER, idct, idct_flat};
 #[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};

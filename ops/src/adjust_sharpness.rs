@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_or_zero, probability};
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::registry::{
     Golden, NEIGHBOURHOOD, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     required,
@@ -70,7 +70,7 @@ impl Op for RandomAdjustSharpness {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

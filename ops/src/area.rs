@@ -176,6 +176,24 @@ fn fixed_weights(share: f32) -> [i16; 2] {
     [(1.0 - share) * 2048.0, share * 2048.0].map(|w| w.round_ties_even() as i16)
 }
 
+/// Returns, for both axes, what appends the taps of an output pixel, for images whose elements are not bytes:
+/// the same weights, before they are rounded to integers.
+pub(crate) fn float_taps(source: Size, out: Size) -> [impl FnMut(u32, &mut Vec<(u32, f32)>); 2] {
+    let axes = [(source.width, out.width), (source.height, out.height)];
+    let axes = axes.map(|(source, out)| Axis::new(source, out));
+    let enlarges = source != out && axes.iter().any(|axis| axis.scale < 1.0);
+    axes.map(|axis| {
+        move |d, taps: &mut Vec<(u32, f32)>| {
+            if !enlarges {
+                return axis.area(d, taps);
+            }
+            let (first, share) = axis.two_taps_inside(d);
+            taps.push((first, 1.0 - share));
+            taps.push(((first + 1).min(axis.source - 1), share));
+        }
+    })
+}
+
 /// Resizes a whole image. This is the reference implementation, which computes one value at a time.
 ///
 /// Returns `[out.height, out.width, channels]`, packed, with the channels of `source`.

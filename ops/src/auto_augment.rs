@@ -2,7 +2,7 @@
 
 use crate::TypeError;
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::policy::{self, Action, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
     Golden, OpInfo, POLICY, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
@@ -159,7 +159,7 @@ impl Op for AutoAugment {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -1,7 +1,7 @@
 //! Box blur: every pixel becomes the mean of the pixels around it.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::on_u8_image;
+use crate::op::on_numbers;
 use crate::registry::{
     Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
 };
@@ -57,7 +57,7 @@ impl Op for BoxBlur {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_numbers(self.name(), input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

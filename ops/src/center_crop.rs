@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::output_size;
-use crate::op::{ImageType, on_image, on_u8_image};
+use crate::op::{ImageType, on_image, on_numbers};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION_WORDS, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SIZE, built, optional, recipe, with_default,
@@ -107,7 +107,7 @@ impl Op for CenterCrop {
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         let cut = |image: ImageType| image.with_size(self.size);
         match self.ratio {
-            Some(_) => on_u8_image(self.name(), input, cut),
+            Some(_) => on_numbers(self.name(), input, cut),
             None => on_image(self.name(), input, cut),
         }
     }

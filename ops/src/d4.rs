@@ -1,7 +1,7 @@
 //! D4: one of the eight symmetries of a square.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::on_u8_image;
+use crate::op::on_numbers;
 use crate::registry::{GEOMETRY, Golden, OpInfo, Recipe, Recipes, built};
 use crate::rows::RowFilter;
 use crate::transpose::either_way;
@@ -54,7 +54,7 @@ impl Op for D4 {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, either_way)
+        on_numbers(self.name(), input, either_way)
     }
 
     fn class(&self) -> OpClass<'_> {

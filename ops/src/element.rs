@@ -150,6 +150,27 @@ impl ElementValue {
         }
     }
 
+    /// Writes the nearest elements of `dtype` to `out`, lowest byte first.
+    ///
+    /// # Panics
+    ///
+    /// If `out` has no room for as many elements.
+    #[inline(always)]
+    pub fn store_floats(dtype: DType, values: &[f32], out: &mut [u8]) {
+        match dtype {
+            // These casts saturate, and NaN becomes 0.
+            DType::U8 => put(out, values, |v| (v.round_ties_even() as u8).to_le_bytes()),
+            DType::U16 => put(out, values, |v| (v.round_ties_even() as u16).to_le_bytes()),
+            DType::I16 => put(out, values, |v| (v.round_ties_even() as i16).to_le_bytes()),
+            DType::F16 => put(out, values, |v| f16::from_f32(v).to_le_bytes()),
+            DType::Bf16 => put(out, values, |v| bf16::from_f32(v).to_le_bytes()),
+            DType::F32 => put(out, values, f32::to_le_bytes),
+            DType::I32 => put(out, values, |v| (v.round_ties_even() as i32).to_le_bytes()),
+            DType::I64 => put(out, values, |v| (v.round_ties_even() as i64).to_le_bytes()),
+            DType::F64 => put(out, values, |v| f64::from(v).to_le_bytes()),
+        }
+    }
+
     fn number(self) -> Number {
         let bits = self.bits;
         match self.dtype {
@@ -190,6 +211,14 @@ impl Number {
             Self::Real(value) => value as f32,
         }
     }
+}
+
+/// Writes the bytes of each value, one after the other.
+#[inline(always)]
+fn put<const B: usize>(out: &mut [u8], values: &[f32], bytes: impl Fn(f32) -> [u8; B]) {
+    let (out, rest) = out.as_chunks_mut::<B>();
+    assert!(out.len() == values.len() && rest.is_empty(), "room for as many elements");
+    out.iter_mut().zip(values).for_each(|(out, value)| *out = bytes(*value));
 }
 
 /// Returns the value of a half-precision float. A NaN keeps its bits, signalling or not, as in compiled code.
@@ -288,6 +317,25 @@ mod tests {
         assert_eq!(seen, signalling);
         assert_eq!(seen.as_i64(), Some(0x7ff0_0000_0000_0001));
         assert_eq!(signalling.viewed(DType::F64).as_i64(), None);
+    }
+
+    #[test]
+    fn many_floats_are_stored_as_one_is() {
+        let mut values = vec![f32::NAN, f32::INFINITY, -f32::INFINITY, -0.0, 1e-8, 1e30, -1e30];
+        values.extend((-70_000..70_000).map(|v| v as f32 * 0.5));
+        for dtype in DTYPES {
+            let mut stored = vec![0; values.len() * dtype.bytes()];
+            ElementValue::store_floats(dtype, &values, &mut stored);
+            let one = |v: &f32| ElementValue::from(*v).converted(dtype).bytes().collect::<Vec<u8>>();
+            assert!(stored == values.iter().flat_map(one).collect::<Vec<u8>>(), "{dtype}");
+            if matches!(dtype, DType::U8 | DType::U16 | DType::I16 | DType::F16 | DType::F32) {
+                let mut again = vec![];
+                ElementValue::append_floats(dtype, &stored, &mut again);
+                let one = |bytes: &[u8]| ElementValue::from_bytes(dtype, bytes).to_f32().to_bits();
+                let want = stored.chunks(dtype.bytes()).map(one);
+                assert!(again.iter().map(|v| v.to_bits()).eq(want), "{dtype}");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::positive_range;
-use crate::op::on_u8_image;
+use crate::op::on_numbers;
 use crate::registry::{
     Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
     with_default,
@@ -77,7 +77,7 @@ impl Op for GaussianBlur {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_numbers(self.name(), input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -1,7 +1,7 @@
 //! Pad: adds a border around an image.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{Dim, ImageType, on_image, on_u8_image};
+use crate::op::{Dim, ImageType, on_image, on_numbers};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, recipe, required, with_default,
@@ -113,7 +113,7 @@ impl Border {
     ) -> Result<Type, TypeError> {
         match self.mode {
             PaddingMode::Constant => on_image(op, input, change),
-            _ => on_u8_image(op, input, change),
+            _ => on_numbers(op, input, change),
         }
     }
 

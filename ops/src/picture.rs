@@ -3,7 +3,7 @@
 use crate::author::GeometryStep;
 use crate::element::ElementValue;
 use crate::memory::NoMemory;
-use crate::rows::byte;
+use crate::rows::{self, byte};
 use crate::shape::{ImageView, Window};
 use crate::{DType, Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
 use std::slice::{ChunksExact, ChunksExactMut};
@@ -90,12 +90,18 @@ impl FloatImage {
         self.values.chunks_exact_mut(self.channels)
     }
 
-    /// Returns the image after one geometry step, under a rounding rule.
+    /// Returns the image after one geometry step, under a rounding rule. A step that produces rows reads and
+    /// returns elements of type `dtype`.
     ///
     /// # Errors
     ///
     /// If there is not enough memory.
-    pub fn moved(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
+    pub fn moved(
+        &self,
+        motion: &GeometryStep,
+        rule: NumberRule,
+        dtype: DType,
+    ) -> Result<Self, NoMemory> {
         let Size { height, width } = self.size;
         match *motion {
             GeometryStep::CropPad { top, left, size, fill } => {
@@ -112,6 +118,13 @@ impl FloatImage {
             }
             GeometryStep::FlipVertical => {
                 self.gathered(self.size, |y, x| self.at(height - 1 - y, x))
+            }
+            GeometryStep::Resize { .. } | GeometryStep::Rows(_) if dtype != DType::U8 => {
+                let size = geometry_step::output(motion, self.size);
+                let values = rows::eval_floats(motion, &self.values, self.size, self.channels)?;
+                let mut image = Self { size, channels: self.channels, values };
+                image.round(dtype);
+                Ok(image)
             }
             GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
                 self.with_produced_rows(motion, rule)

@@ -2,7 +2,7 @@
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{
@@ -223,7 +223,7 @@ impl Op for RandAugment {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

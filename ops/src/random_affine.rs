@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{finite_range, positive_range};
-use crate::op::{ImageType, check_fill, on_u8_image};
+use crate::op::{ImageType, check_fill, on_numbers};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, Recipe, Recipes, SpecError, built,
     optional, recipe,
@@ -187,7 +187,7 @@ impl Op for RandomAffine {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         check_fill(self.name(), input, self.warping.fill)?;
-        on_u8_image(self.name(), input, |image| image)
+        on_numbers(self.name(), input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
-use crate::op::{check_fill, on_u8_image};
+use crate::op::{check_fill, on_numbers};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
     with_default,
@@ -130,7 +130,7 @@ impl Op for RandomPerspective {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         check_fill(self.name(), input, self.warping.fill)?;
-        on_u8_image(self.name(), input, |image| image)
+        on_numbers(self.name(), input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{output_size, positive_range};
-use crate::op::on_u8_image;
+use crate::op::on_numbers;
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIZE, built,
     recipe, with_default,
@@ -142,7 +142,7 @@ impl Op for RandomResizedCrop {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image.with_size(self.size))
+        on_numbers(self.name(), input, |image| image.with_size(self.size))
     }
 
     fn class(&self) -> OpClass<'_> {

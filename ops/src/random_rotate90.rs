@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
-use crate::op::on_u8_image;
+use crate::op::on_numbers;
 use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::rot90::turn;
 use crate::transpose::either_way;
@@ -53,7 +53,7 @@ impl Op for RandomRotate90 {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(
+        on_numbers(
             self.name(),
             input,
             |image| if self.p > 0.0 { either_way(image) } else { image },

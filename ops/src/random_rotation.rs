@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::finite_range;
-use crate::op::{Dim, ImageType, check_fill, on_u8_image};
+use crate::op::{Dim, ImageType, check_fill, on_numbers};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, recipe, with_default,
@@ -147,7 +147,7 @@ impl Op for RandomRotation {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         check_fill(self.name(), input, self.warping.fill)?;
-        on_u8_image(
+        on_numbers(
             self.name(),
             input,
             |image| {

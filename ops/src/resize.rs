@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{output_size, side};
-use crate::op::{Dim, ImageType, on_u8_image};
+use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
     SpecError, built, optional, recipe, required, with_default,
@@ -174,7 +174,7 @@ impl Op for Resize {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| {
+        on_numbers(self.name(), input, |image| {
             let side = match (self.to, image.size()) {
                 (Target::Exact(size), _) => return image.with_size(size),
                 (_, Some(size)) => return image.with_size(self.size(size)),

@@ -1,7 +1,7 @@
 //! Rot90: quarter turns.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{on_image, on_u8_image};
+use crate::op::{on_image, on_numbers};
 use crate::registry::{
     GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
 };
@@ -73,7 +73,7 @@ impl Op for Rot90 {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         if self.is_sideways() {
-            on_u8_image(self.name(), input, transposed)
+            on_numbers(self.name(), input, transposed)
         } else {
             on_image(self.name(), input, |image| image)
         }

@@ -2,7 +2,7 @@
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::probability;
-use crate::op::{Dim, ImageType, on_u8_image};
+use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{GEOMETRY, Golden, OpInfo, P, Recipe, Recipes, built, recipe};
 use crate::rows::RowFilter;
 use crate::{ParamError, Size, TypeError};
@@ -64,7 +64,7 @@ impl Op for Transpose {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| {
+        on_numbers(self.name(), input, |image| {
             if self.p == 0.0 {
                 image
             } else if self.p == 1.0 {

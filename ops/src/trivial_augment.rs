@@ -1,7 +1,7 @@
 //! TrivialAugment: one action of random strength for each sample.
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::policy::magnitude::checked_bins;
 use crate::policy::{self, Pick, Sampling, Space, Strength, WarpOptions};
 use crate::registry::{Golden, OpInfo, POLICY, Recipe, Recipes, built};
@@ -90,7 +90,7 @@ impl Op for TrivialAugmentWide {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| image)
+        on_levels(self.name(), input)
     }
 
     fn class(&self) -> OpClass<'_> {

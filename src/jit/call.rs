@@ -7,7 +7,7 @@ use super::compile::CompiledBody;
 use super::param_block::ParamBlock;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_ops::internals::area::AreaRows;
-use fuseloop_ops::internals::rows::FilterRows;
+use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 use fuseloop_ops::internals::{Histograms, LevelTables, MAX_CHANNELS};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -124,6 +124,8 @@ pub(super) enum RowFunctionKind<'a> {
     Area(AreaRows<'a>),
     /// Any other filter.
     Filter(FilterRows<'a>),
+    /// Any filter of elements that are not bytes.
+    Floats(FloatRows<'a>),
 }
 
 impl RowFunctionKind<'_> {
@@ -131,6 +133,7 @@ impl RowFunctionKind<'_> {
         match self {
             Self::Area(rows) => rows.row(y, out),
             Self::Filter(rows) => fuseloop_kernels::filter_row(rows, y, out),
+            Self::Floats(rows) => fuseloop_kernels::float_row(rows, y, out),
         }
     }
 }

@@ -23,7 +23,7 @@ use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
-use fuseloop_ops::internals::rows::RowScratch;
+use fuseloop_ops::internals::rows::{FloatScratch, RowScratch};
 use fuseloop_ops::internals::{
     ElementValue, Histograms, ImageView, LevelTables, MAX_CHANNELS, PixelFormat, RGB, channel_of,
     geometry_step, memory,
@@ -56,6 +56,7 @@ pub(super) struct WorkerScratch {
     area_tables: Option<AreaTables>,
     area: AreaScratch,
     filter: RowScratch,
+    floats: FloatScratch,
     tables: Vec<LevelTables>,
     counts: Option<Box<[Histograms; 4]>>,
     byte_row: Vec<u8>,
@@ -344,6 +345,9 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
+            _ if !self.block.source_format().is_bytes() => {
+                self.call_float_rows(memory, view, motion, wanted)?;
+            }
             Some(RowProducer::Compiled) => {
                 self.resize_bilinear(
                     memory,
@@ -416,13 +420,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         wanted: Rect,
     ) -> Result<(), NoMemory> {
         let to = geometry_step::output(motion, view.size());
-        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
-        let columns = inside(wanted.left)..inside(wanted.right);
-        let pixel = self.block.source_format().pixel_bytes();
-        let lead = (i64::from(columns.start) - wanted.left) as usize * pixel;
-        let lead = if columns.is_empty() { 0 } else { lead };
-        let bytes = columns.len() * pixel;
-        let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
+        let (columns, window) = self.produced_window(to, wanted);
         match geometry_step::row_filter(motion) {
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
@@ -444,6 +442,34 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             }
         }
         Ok(())
+    }
+
+    /// Runs the block with a row function that produces rows of elements that are not bytes.
+    fn call_float_rows(
+        &self,
+        memory: &mut WorkerScratch,
+        view: ImageView<'_>,
+        motion: &GeometryStep,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
+        let to = geometry_step::output(motion, view.size());
+        let (columns, window) = self.produced_window(to, wanted);
+        let mut scratch = std::mem::take(&mut memory.floats);
+        let rows = scratch.rows(motion, view, columns)?;
+        self.call_with(memory, window, RowFunctionKind::Floats(rows));
+        memory.floats = scratch;
+        Ok(())
+    }
+
+    /// Returns the columns of a produced image of size `to` that passes read, and their place in its rows.
+    fn produced_window(&self, to: Size, wanted: Rect) -> (Range<u32>, ProducedWindow) {
+        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
+        let columns = inside(wanted.left)..inside(wanted.right);
+        let pixel = self.block.source_format().pixel_bytes();
+        let lead = (i64::from(columns.start) - wanted.left) as usize * pixel;
+        let lead = if columns.is_empty() { 0 } else { lead };
+        let bytes = columns.len() * pixel;
+        (columns, ProducedWindow { height: to.height, top: wanted.top, lead, bytes })
     }
 
     /// Runs the block, whose rows `maker` produces.

@@ -230,7 +230,7 @@ fn after(
     match leaf.op.class() {
         OpClass::Geometry(_) => {
             for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == index) {
-                picture = picture.moved(motion, plan.rule())?;
+                picture = picture.moved(motion, plan.rule(), leaf.input.dtype)?;
             }
         }
         OpClass::Region(op) => {

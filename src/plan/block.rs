@@ -383,6 +383,7 @@ pub(super) fn split(
     for leaf in 0..leaves.len() {
         let maker = row_producer(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers))
+            && (maker.is_none() || block.source == leaves[leaf].input.dtype)
             && !(block.converts(leaves) && changes_values(&leaves[leaf]));
         if block.host.is_some() || !fits {
             let role = block.device;
@@ -409,8 +410,9 @@ pub(super) fn split(
         let before = (is_host && multiplies(&leaves[leaf])).then(|| block.clone());
         let mut param = add(&mut block, leaves, leaf);
         block.ops.end = leaf + 1;
-        let is_bytes = leaves[leaf].input.dtype == DType::U8;
-        if let Some(before) = before.filter(|before| is_bytes && !before.groups.is_empty())
+        // An image of these types may be stored between two ops.
+        let may_end = matches!(leaves[leaf].input.dtype, DType::U8 | DType::F32);
+        if let Some(before) = before.filter(|before| may_end && !before.groups.is_empty())
             && block.variants(leaves) > MAX_VARIANTS
         {
             blocks.push(before.finished(leaves, rule)?);
@@ -464,11 +466,13 @@ fn stored_type(leaves: &[FlatOp], output: ImageType) -> DType {
 }
 
 /// Returns how the rows of a flat op are produced. Under the exact rule a resize equals torchvision's to
-/// the bit, which only a row function provides.
+/// the bit, which only a row function provides. The compiled resize is that of bytes.
 fn row_producer(leaf: &FlatOp, rule: NumberRule) -> Option<RowProducer> {
-    match (leaf.kind.rows()?, rule) {
-        (RowProducer::Compiled, NumberRule::Exact) => Some(RowProducer::Called),
-        (maker, _) => Some(maker),
+    match leaf.kind.rows()? {
+        RowProducer::Compiled if rule == NumberRule::Exact || leaf.input.dtype != DType::U8 => {
+            Some(RowProducer::Called)
+        }
+        maker => Some(maker),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::author::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type};
 use crate::container::only;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::random_choice::Weights;
 use crate::{Ops, TypeError};
 
@@ -53,7 +53,7 @@ impl Op for Pick {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name, input, |image| image)
+        on_levels(self.name, input)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -3,7 +3,7 @@
 use super::Argument;
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::factor::Factor;
-use crate::op::on_u8_image;
+use crate::op::on_levels;
 use crate::{
     RandomBrightness, RandomContrast, RandomPosterize, RandomSaturation, RandomSolarize, Size,
     SolarizeAdd, TypeError,
@@ -51,7 +51,7 @@ impl Op for Tone {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name, input, |image| image)
+        on_levels(self.name, input)
     }
 
     fn class(&self) -> OpClass<'_> {

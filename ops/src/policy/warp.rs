@@ -6,7 +6,7 @@
 
 use super::Argument;
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::op::{ImageType, check_fill, on_image, on_u8_image};
+use crate::op::{ImageType, check_fill, on_image, on_numbers};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation, affine_matrix, rotation_matrix};
 use crate::{Size, TypeError};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Op for Filter {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         check_fill(self.name, input, self.look.fill)?;
-        on_u8_image(self.name, input, |image| image)
+        on_numbers(self.name, input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -10,7 +10,7 @@
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------|
-//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart                 |
+//! | input  | u8 `[H, W, C]`, C in 1..=4, rows any stride apart; other elements: `float.rs` |
 //! | output | u8 `[h, w, C]`; [`output`](RowFilter::output) returns its size     |
 //! | random | nothing: drawn numbers are fields of the filter                   |
 //! | cost   | see each filter; lowest if rows are requested in sequence, upwards or downwards |
@@ -29,6 +29,7 @@
 //! caller. The bits are the same, because only operations that are written as fused are fused.
 
 mod box_blur;
+mod float;
 mod gaussian_blur;
 mod map;
 mod pad;
@@ -38,6 +39,7 @@ mod sharpen;
 mod transpose;
 mod warp;
 
+pub use float::{FloatRows, FloatScratch, eval as eval_floats};
 pub use map::{Map, affine_matrix, expanded_size, perspective_coefficients, rotation_matrix};
 pub use pad::{PadMode, Padding};
 pub use resample::Resampling;

@@ -79,7 +79,7 @@ impl Padding {
     }
 
     /// Returns the row and column of the input that are copied to `(y, x)` of the output.
-    fn source(self, input: Size, y: u32, x: u32) -> (u32, u32) {
+    pub(super) fn source(self, input: Size, y: u32, x: u32) -> (u32, u32) {
         let y = self.mode.index(i64::from(y) - i64::from(self.top), input.height);
         (y, self.mode.index(i64::from(x) - i64::from(self.left), input.width))
     }

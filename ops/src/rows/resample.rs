@@ -173,6 +173,24 @@ fn taps(n: u32, m: u32, interpolation: Resampling, i: u32, weights: &mut Vec<f64
     }
 }
 
+/// Returns what appends the taps of an output pixel as f32, for an axis of `n` source pixels.
+pub(super) fn float_taps(
+    n: u32,
+    m: u32,
+    interpolation: Resampling,
+) -> impl FnMut(u32, &mut Vec<(u32, f32)>) {
+    let mut weights = vec![];
+    move |i, own| {
+        if n == m {
+            own.push((i, 1.0));
+            return;
+        }
+        weights.clear();
+        let first = taps(n, m, interpolation, i, &mut weights);
+        own.extend((first..).zip(weights.iter().map(|weight| *weight as f32)));
+    }
+}
+
 /// Returns the source pixel of output `i` for the two nearest interpolations.
 fn nearest(n: u32, m: u32, interpolation: Resampling, i: u32) -> u32 {
     let step = n as f32 / m as f32;

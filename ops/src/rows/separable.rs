@@ -57,7 +57,7 @@ impl Separable {
 }
 
 /// Returns the source pixel of weight `i` of `count` for a kernel over pixel `at` of `side`.
-fn tap(at: u32, i: usize, count: usize, side: u32) -> u32 {
+pub(super) fn tap(at: u32, i: usize, count: usize, side: u32) -> u32 {
     PadMode::Reflect.index(i64::from(at) + i as i64 - (count / 2) as i64, side)
 }
 

@@ -163,7 +163,7 @@ fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; MAX_CHANNELS]> {
 
 /// Returns the weights of the pixels NW, NE, SW, SE.
 #[inline(always)]
-fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
+pub(super) fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
     [(1.0 - e) * (1.0 - s), e * (1.0 - s), (1.0 - e) * s, e * s]
 }
 
@@ -183,7 +183,7 @@ fn weigh_fused([nw, ne, sw, se]: [f32; 4], values: [u8; 4]) -> f32 {
 
 /// Returns the weights of the pixels at -1, 0, 1, 2 for a position at distance `t` behind pixel 0.
 #[inline(always)]
-fn cubic_weights(t: f32) -> [f32; 4] {
+pub(super) fn cubic_weights(t: f32) -> [f32; 4] {
     const A: f32 = -0.75;
     let near = |t: f32| ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0;
     let far = |t: f32| ((A * t - 5.0 * A) * t + 8.0 * A) * t - 4.0 * A;
@@ -191,7 +191,7 @@ fn cubic_weights(t: f32) -> [f32; 4] {
 }
 
 #[inline(always)]
-fn mix(value: f32, cover: f32, fill: f32) -> f32 {
+pub(super) fn mix(value: f32, cover: f32, fill: f32) -> f32 {
     (value - fill) * cover + fill
 }
 
