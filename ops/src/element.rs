@@ -326,7 +326,8 @@ mod tests {
         for dtype in DTYPES {
             let mut stored = vec![0; values.len() * dtype.bytes()];
             ElementValue::store_floats(dtype, &values, &mut stored);
-            let one = |v: &f32| ElementValue::from(*v).converted(dtype).bytes().collect::<Vec<u8>>();
+            let one =
+                |v: &f32| ElementValue::from(*v).converted(dtype).bytes().collect::<Vec<u8>>();
             assert!(stored == values.iter().flat_map(one).collect::<Vec<u8>>(), "{dtype}");
             if matches!(dtype, DType::U8 | DType::U16 | DType::I16 | DType::F16 | DType::F32) {
                 let mut again = vec![];

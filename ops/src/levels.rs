@@ -58,7 +58,12 @@ impl Levels {
         }
         let unit = (white - black) / 255.0;
         if unit.abs() < 1e-30 {
-            return Err(ParamError::new("Levels", "white", white, "another value than that of black"));
+            return Err(ParamError::new(
+                "Levels",
+                "white",
+                white,
+                "another value than that of black",
+            ));
         }
         let (low, high) = (black.min(white) as f32, black.max(white) as f32);
         Ok(Self { low, high, black: black as f32, constants: Channel::single(black, unit) })

@@ -76,6 +76,7 @@ mod pad;
 mod permute_channels;
 mod photometric_distort;
 mod picture;
+mod planes;
 mod poison;
 mod policy;
 mod posterize;
@@ -210,10 +211,10 @@ pub mod internals {
     pub use crate::auto_augment::sub_policies;
     pub use crate::element::ElementValue;
     pub use crate::mixing::{mixed_label, mixed_label_f64};
+    pub use crate::op::is_loaded;
     pub use crate::op::{Histograms, LevelTables, MixOp, Mixture};
     pub use crate::picture::{FloatImage, channel_of, to_u8};
     pub use crate::rng::{BatchKey, SampleKey, stream};
-    pub use crate::op::is_loaded;
     pub use crate::shape::{DTYPES, ImageView, MAX_CHANNELS, PixelFormat, RGB, is_inside};
 
     pub mod area {
@@ -232,6 +233,9 @@ pub mod internals {
         pub use crate::geometry_step::{
             crop, output, produces_rows, resize_producer, row_filter, row_producer,
         };
+    }
+    pub mod planes {
+        pub use crate::planes::*;
     }
     pub mod memory {
         pub use crate::memory::*;

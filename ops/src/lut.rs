@@ -2,7 +2,7 @@
 
 use crate::author::{Histogram, LevelTable, Op, OpClass, TableOp, Type};
 use crate::emit::apply_rule;
-use crate::op::{on_rgb, on_levels};
+use crate::op::{on_levels, on_rgb};
 use crate::registry::{
     COLOR, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SpecError, built,
     required, single,

@@ -5,7 +5,9 @@ use crate::op::on_numbers;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
 };
+use crate::shape::MAX_CHANNELS;
 use crate::{DType, ParamError, TypeError};
+use std::sync::Arc;
 
 /// Subtracts the channel's mean from every value and divides by the channel's standard deviation.
 ///
@@ -149,8 +151,8 @@ impl Normalize {
         let (mean, std) = pairs(mean.as_ref(), std.as_ref())?;
         check("mean", mean, |mean| (-1e30..=1e30).contains(&mean), "-1e30..=1e30")?;
         check("std", std, |std| (1e-30..=1e30).contains(&std), "1e-30..=1e30")?;
-        let fractions = mean.iter().all(|mean| (0.0..1.0).contains(mean))
-            && std.iter().all(|std| *std < 1.0);
+        let fractions =
+            mean.iter().all(|mean| (0.0..1.0).contains(mean)) && std.iter().all(|std| *std < 1.0);
         let channel = |(mean, std): (&f64, &f64)| Channel::single(*mean, *std);
         let channels = mean.iter().zip(std).map(channel).collect();
         Ok(Self { channels, units: Units::Values { fractions } })
@@ -299,6 +301,55 @@ impl Op for Normalize {
 
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        let is_of_bands =
+            matches!(input, Type::Image(image) if image.channels > MAX_CHANNELS as u16);
+        (is_of_bands && self.channels.len() > 1).then(|| Arc::new(OfBands(self.clone())) as _)
+    }
+}
+
+/// A `Normalize` with constants for each of more than four channels, which are parameters.
+#[derive(Clone, Debug)]
+struct OfBands(Normalize);
+
+impl Op for OfBands {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.0.output(input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
+    }
+}
+
+impl PixelOp for OfBands {
+    fn param_count(&self) -> usize {
+        3
+    }
+
+    fn channel_params(&self, channel: usize, params: &mut [f32]) {
+        let Channel { m1, s1, bias, .. } = self.0.channels[channel];
+        params.copy_from_slice(&[m1, s1, bias]);
+    }
+
+    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+        for (v, Channel { m1, s1, bias, .. }) in pixel.iter_mut().zip(&self.0.channels) {
+            *v = (*v - m1).mul_add(*s1, *bias);
+        }
+    }
+
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let [m1, s1, bias] = [0, 1, 2].map(|index| e.param(index));
+            let d = e.sub(v, m1);
+            e.fma(d, s1, bias)
+        })
     }
 }
 

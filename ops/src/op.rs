@@ -81,8 +81,8 @@ pub struct ImageType {
     pub height: Dim,
     /// Columns.
     pub width: Dim,
-    /// Channels: 1 (gray, or the class numbers of a mask), 2 (gray and alpha), 3 (red, green and blue) or
-    /// 4 (and alpha).
+    /// Channels: 1 (gray, or the class numbers of a mask), 2 (gray and alpha), 3 (red, green and blue),
+    /// 4 (and alpha), or more (bands).
     pub channels: u16,
     /// Type of an element.
     pub dtype: DType,
@@ -366,6 +366,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Sets the parameters of a sample to those of one channel. An image of more than four channels is processed
+    /// plane by plane, so that the code of an op has no constants of a channel: it reads them from here.
+    fn channel_params(&self, channel: usize, params: &mut [f32]) {
+        let _ = (channel, params);
+    }
+
     /// The definition of the op: replaces the values of one pixel, one for each channel. The values of a
     /// u8 image are whole numbers under [`NumberRule::Exact`]: see
     /// [`apply_rule`](crate::author::apply_rule).
@@ -373,7 +379,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
 
     /// Records the same computation for four pixels at a time, as instructions. It is called once,
     /// when a list is planned, and kernels with equal recordings are shared: everything that
-    /// differs from sample to sample must be a parameter. The result has as many channels as `pixels`.
+    /// differs from sample to sample must be a parameter. The result has as many channels as `pixels`. For images
+    /// of more than four channels, it is called with one, and the op must treat all channels alike.
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels;
 }
 
@@ -688,10 +695,7 @@ pub(crate) fn on_levels(op: &'static str, input: &Type) -> Result<Type, TypeErro
 /// Returns whether compiled loops read elements of this type: those whose values are all `f32`.
 #[must_use]
 pub const fn is_loaded(dtype: DType) -> bool {
-    matches!(
-        dtype,
-        DType::U8 | DType::U16 | DType::I16 | DType::F16 | DType::Bf16 | DType::F32
-    )
+    matches!(dtype, DType::U8 | DType::U16 | DType::I16 | DType::F16 | DType::Bf16 | DType::F32)
 }
 
 /// Returns the type of an image that compiled loops compute with after `change`, and an error for any other

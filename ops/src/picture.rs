@@ -4,7 +4,7 @@ use crate::author::GeometryStep;
 use crate::element::ElementValue;
 use crate::memory::NoMemory;
 use crate::rows::{self, byte};
-use crate::shape::{ImageView, Window};
+use crate::shape::{ImageView, MAX_CHANNELS, Window};
 use crate::{DType, Interpolation, NumberRule, Size, area, bilinear, geometry_step, memory};
 use std::slice::{ChunksExact, ChunksExactMut};
 
@@ -25,6 +25,19 @@ impl FloatImage {
     pub fn from_view(view: &ImageView<'_>) -> Result<Self, NoMemory> {
         let (size, dtype) = (view.size(), view.format().dtype);
         let mut image = Self::empty(size, view.channels())?;
+        if view.plane(0).is_some() {
+            let mut rows = vec![];
+            for y in 0..size.height {
+                rows.clear();
+                for plane in (0..view.channels()).filter_map(|c| view.plane(c)) {
+                    ElementValue::append_floats(dtype, plane.row(y), &mut rows);
+                }
+                let width = size.width as usize;
+                let pixel = |x| rows.iter().copied().skip(x).step_by(width);
+                (0..width).for_each(|x| image.values.extend(pixel(x)));
+            }
+            return Ok(image);
+        }
         for y in 0..size.height {
             ElementValue::append_floats(dtype, view.row(y), &mut image.values);
         }
@@ -103,6 +116,9 @@ impl FloatImage {
         dtype: DType,
     ) -> Result<Self, NoMemory> {
         let Size { height, width } = self.size;
+        if self.channels > MAX_CHANNELS && geometry_step::produces_rows(motion) {
+            return self.each_channel(|channel| channel.moved(motion, rule, dtype));
+        }
         match *motion {
             GeometryStep::CropPad { top, left, size, fill } => {
                 let fill = self.filled(fill.map(f32::from));
@@ -130,6 +146,25 @@ impl FloatImage {
                 self.with_produced_rows(motion, rule)
             }
         }
+    }
+
+    /// Returns the image whose channels are what `change` makes of each, as an image of one channel.
+    fn each_channel(
+        &self,
+        change: impl Fn(&Self) -> Result<Self, NoMemory>,
+    ) -> Result<Self, NoMemory> {
+        let mut changed = vec![];
+        for c in 0..self.channels {
+            let mut channel = Self::empty(self.size, 1)?;
+            channel.values.extend(self.values.iter().skip(c).step_by(self.channels));
+            changed.push(change(&channel)?);
+        }
+        let size = changed[0].size;
+        let mut image = Self::empty(size, self.channels)?;
+        for index in 0..size.pixels() as usize {
+            image.values.extend(changed.iter().map(|channel| channel.values[index]));
+        }
+        Ok(image)
     }
 
     /// Returns the image with `window` filled with one colour.

@@ -18,6 +18,7 @@
 use crate::NumberRule;
 use crate::author::{Emit, Pixels};
 use crate::shape::MAX_CHANNELS;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 
@@ -238,6 +239,37 @@ impl Instruction {
     }
 }
 
+impl Instruction {
+    /// Returns the values that an instruction computes with, except for those of branches.
+    fn operands(&self) -> Vec<u32> {
+        match *self {
+            Self::Unary(_, a) | Self::Shift(_, a, _) => vec![a],
+            Self::Binary(_, operands) => operands.to_vec(),
+            Self::Fma(operands) | Self::Select(operands) => operands.to_vec(),
+            Self::Param(_)
+            | Self::ParamBits(_)
+            | Self::Splat(_)
+            | Self::SplatI32(_)
+            | Self::Begin { .. }
+            | Self::End { .. } => vec![],
+        }
+    }
+
+    /// Returns this instruction with the operands of another one of its kind.
+    fn with_operands(&self, other: &Self) -> Option<Self> {
+        Some(match (*self, *other) {
+            (Self::Unary(operation, _), Self::Unary(_, a)) => Self::Unary(operation, a),
+            (Self::Shift(to, _, bits), Self::Shift(_, a, _)) => Self::Shift(to, a, bits),
+            (Self::Binary(operation, _), Self::Binary(_, operands)) => {
+                Self::Binary(operation, operands)
+            }
+            (Self::Fma(_), Self::Fma(operands)) => Self::Fma(operands),
+            (Self::Select(_), Self::Select(operands)) => Self::Select(operands),
+            (one, _) => one,
+        })
+    }
+}
+
 impl Program {
     /// The maximum number of instructions of a program: far more than any op needs.
     pub const MAX_INSTRUCTIONS: usize = 1 << 16;
@@ -288,6 +320,33 @@ impl Program {
     #[must_use]
     pub fn uses_position(&self) -> bool {
         self.uses_position
+    }
+
+    /// Returns true if a program of two channels computes each from that channel alone, and both in the same
+    /// way: then it does so for any number of channels.
+    #[must_use]
+    pub fn treats_channels_alike(&self) -> bool {
+        let &[first, second] = self.outputs() else { return false };
+        let inputs = if self.uses_position { 4 } else { 2 };
+        let is_flat = |instruction: &Instruction| instruction.results() == 1;
+        if !self.instructions.iter().all(is_flat) {
+            return false; // a branch is taken for all channels together
+        }
+        let (mut pairs, mut seen) = (vec![(first, second)], HashSet::new());
+        while let Some((a, b)) = pairs.pop() {
+            if !seen.insert((a, b)) {
+                continue;
+            }
+            let defined = |value: u32| self.instructions.get(value.checked_sub(inputs)? as usize);
+            match (defined(a), defined(b)) {
+                (None, None) if (a, b) == (0, 1) || (a == b && a >= 2) => {}
+                (Some(one), Some(other)) if one.with_operands(other) == Some(*other) => {
+                    pairs.extend(one.operands().into_iter().zip(other.operands()));
+                }
+                _ => return false,
+            }
+        }
+        true
     }
 
     fn check(&self, channels: usize) -> Result<(), ProgramError> {

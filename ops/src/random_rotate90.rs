@@ -53,11 +53,7 @@ impl Op for RandomRotate90 {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_numbers(
-            self.name(),
-            input,
-            |image| if self.p > 0.0 { either_way(image) } else { image },
-        )
+        on_numbers(self.name(), input, |image| if self.p > 0.0 { either_way(image) } else { image })
     }
 
     fn class(&self) -> OpClass<'_> {

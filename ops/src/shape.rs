@@ -184,14 +184,16 @@ impl PixelFormat {
     }
 }
 
-/// A borrowed image, `[H, W, C]`, rows `stride` bytes apart. Elements are little-endian and may begin at any
-/// address.
+/// A borrowed image, `[H, W, C]`, rows `stride` bytes apart, or `[C, H, W]`, planes `plane` bytes apart. Elements
+/// are little-endian and may begin at any address.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
     data: &'a [u8],
     size: Size,
     stride: usize,
     format: PixelFormat,
+    /// The bytes from one plane to the next; `None` if the channels of a pixel are adjacent.
+    plane: Option<usize>,
 }
 
 impl<'a> ImageView<'a> {
@@ -206,10 +208,12 @@ impl<'a> ImageView<'a> {
     /// Like [`new`](Self::new), for an image of `channels` bytes a pixel: 1 to 4.
     #[must_use]
     pub fn of_channels(data: &'a [u8], size: Size, channels: usize, stride: usize) -> Option<Self> {
-        Self::of_format(data, size, PixelFormat::bytes(channels), stride)
+        let format = PixelFormat::bytes(channels);
+        let is_pixel = (1..=MAX_CHANNELS).contains(&channels);
+        is_pixel.then(|| Self::of_format(data, size, format, stride)).flatten()
     }
 
-    /// Like [`new`](Self::new), for an image of 1 to 4 channels of any type.
+    /// Like [`new`](Self::new), for an image of any number of channels of any type.
     #[must_use]
     pub fn of_format(
         data: &'a [u8],
@@ -218,14 +222,32 @@ impl<'a> ImageView<'a> {
         stride: usize,
     ) -> Option<Self> {
         let row = (size.width as usize).checked_mul(format.pixel_bytes())?;
-        if row > stride || !(1..=MAX_CHANNELS).contains(&format.channels) {
+        if row > stride || format.channels == 0 {
             return None;
         }
         let needed = match (size.height as usize).checked_sub(1) {
             None => 0,
             Some(before_last) => before_last.checked_mul(stride)?.checked_add(row)?,
         };
-        (needed <= data.len()).then_some(Self { data, size, stride, format })
+        (needed <= data.len()).then_some(Self { data, size, stride, format, plane: None })
+    }
+
+    /// Returns a view of an image whose channels are planes, `[C, H, W]`, without gaps.
+    #[must_use]
+    pub fn planes(data: &'a [u8], size: Size, format: PixelFormat) -> Option<Self> {
+        let stride = (size.width as usize).checked_mul(format.dtype.bytes())?;
+        let plane = (size.height as usize).checked_mul(stride)?;
+        let needed = plane.checked_mul(format.channels)?;
+        let view = Self { data, size, stride, format, plane: Some(plane) };
+        (needed <= data.len() && format.channels > 0).then_some(view)
+    }
+
+    /// Returns the view of one channel, if the channels are planes.
+    #[must_use]
+    pub fn plane(&self, channel: usize) -> Option<Self> {
+        let first = self.plane?.checked_mul(channel)?;
+        let format = PixelFormat { channels: 1, ..self.format };
+        Self::of_format(self.data.get(first..)?, self.size, format, self.stride)
     }
 
     /// Returns a view of an RGB image without gaps between its rows.
@@ -240,7 +262,7 @@ impl<'a> ImageView<'a> {
         Self::packed_format(data, size, PixelFormat::bytes(channels))
     }
 
-    /// Like [`packed`](Self::packed), for an image of 1 to 4 channels of any type.
+    /// Like [`packed`](Self::packed), for an image of any number of channels of any type.
     #[must_use]
     pub fn packed_format(data: &'a [u8], size: Size, format: PixelFormat) -> Option<Self> {
         let stride = (size.width as usize).checked_mul(format.pixel_bytes())?;
@@ -253,7 +275,7 @@ impl<'a> ImageView<'a> {
         self.size
     }
 
-    /// Returns the number of channels: 1 to 4.
+    /// Returns the number of channels.
     #[must_use]
     pub const fn channels(&self) -> usize {
         self.format.channels
@@ -281,10 +303,11 @@ impl<'a> ImageView<'a> {
     ///
     /// # Panics
     ///
-    /// If `y` is not below the height.
+    /// If `y` is not below the height, or if the channels are planes.
     #[must_use]
     pub fn row(&self, y: u32) -> &'a [u8] {
         assert!(y < self.size.height, "row {y} is outside the image of {}", self.size);
+        assert!(self.plane.is_none(), "the channels are planes, each with rows of its own");
         let start = y as usize * self.stride;
         &self.data[start..start + self.size.width as usize * self.format.pixel_bytes()]
     }
@@ -296,8 +319,14 @@ impl<'a> ImageView<'a> {
         if !is_inside(window, self.size) || window.height == 0 || window.width == 0 {
             return None;
         }
-        let column = window.left as usize * self.format.pixel_bytes();
-        let start = window.top as usize * self.stride + column;
+        let pixel = match self.plane {
+            None => self.format.pixel_bytes(),
+            Some(_) => self.format.dtype.bytes(),
+        };
+        let start = window.top as usize * self.stride + window.left as usize * pixel;
+        if self.plane.is_some() {
+            return Some(Self { data: &self.data[start..], size: window.size(), ..*self });
+        }
         Self::of_format(&self.data[start..], window.size(), self.format, self.stride)
     }
 }

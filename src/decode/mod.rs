@@ -39,8 +39,8 @@ pub use read_mode::ImageReadMode;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, PixelFormat, is_inside};
+use fuseloop_ops::author::{Layout, Window};
+use fuseloop_ops::internals::{ImageView, MAX_CHANNELS, PixelFormat, is_inside, planes};
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,8 +70,12 @@ enum ImageHeaders {
     Png(Size),
     /// The size, and the bytes of a pixel.
     Raw(Size, usize),
-    /// The size of an array, whose elements are the pixels.
-    Array(Size, PixelFormat),
+    /// The size of an array, whose elements are the pixels, and whether its channels are planes.
+    Array {
+        size: Size,
+        format: PixelFormat,
+        is_planar: bool,
+    },
 }
 
 impl ImageHeaders {
@@ -79,7 +83,7 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
-            Self::Png(size) | Self::Raw(size, _) | Self::Array(size, _) => *size,
+            Self::Png(size) | Self::Raw(size, _) | Self::Array { size, .. } => *size,
         }
     }
 }
@@ -104,7 +108,7 @@ impl Opened<'_> {
     #[must_use]
     pub fn format(&self) -> PixelFormat {
         match self.headers {
-            ImageHeaders::Array(_, format) => format,
+            ImageHeaders::Array { format, .. } => format,
             _ => PixelFormat::bytes(self.mode.channels().into()),
         }
     }
@@ -184,7 +188,8 @@ impl Decoder {
         Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
     }
 
-    /// Opens an array, `[height, width, channels]`, whose elements are the pixels.
+    /// Opens an array, `[height, width, channels]` or `[channels, height, width]`, whose elements are the pixels.
+    /// Up to four planes are copied into pixels; more are passed on as they are.
     ///
     /// # Errors
     ///
@@ -194,6 +199,7 @@ impl Decoder {
         bytes: &'a [u8],
         size: Size,
         format: PixelFormat,
+        layout: Layout,
     ) -> Result<Opened<'a>, DecodeError> {
         let expected = size.pixels().saturating_mul(format.pixel_bytes() as u64);
         let found = bytes.len() as u64;
@@ -203,7 +209,9 @@ impl Decoder {
         if found != expected {
             return Err(DecodeError::RawLength { size, expected, found });
         }
-        let (headers, mode) = (ImageHeaders::Array(size, format), ImageReadMode::Rgb);
+        let is_planar = layout == Layout::ChannelsFirst && format.channels > 1;
+        let headers = ImageHeaders::Array { size, format, is_planar };
+        let mode = ImageReadMode::Rgb;
         Ok(Opened { decoder: self, bytes, headers, mode })
     }
 
@@ -263,7 +271,19 @@ impl Decoder {
             ImageHeaders::Raw(size, channels) => {
                 raw::view(bytes, *size, PixelFormat::bytes(*channels))
             }
-            ImageHeaders::Array(size, format) => return Ok(raw::view(bytes, *size, *format)),
+            &ImageHeaders::Array { size, format, is_planar: false } => {
+                return Ok(raw::view(bytes, size, format));
+            }
+            &ImageHeaders::Array { size, format, is_planar: true } => {
+                let view = ImageView::planes(bytes, size, format);
+                let view = view.expect("the length was compared");
+                if format.channels > MAX_CHANNELS {
+                    return Ok(Decoded { view, top: 0, left: 0 });
+                }
+                let joined = planes::joined(&view, &mut self.converted);
+                let view = joined.map_err(|error| DecodeError::Memory { bytes: error.bytes })?;
+                return Ok(Decoded { view, top: 0, left: 0 });
+            }
         };
         if decoded.view.channels() == usize::from(mode.channels()) {
             return Ok(decoded);

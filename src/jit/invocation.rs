@@ -823,7 +823,8 @@ const fn wide_shuffles_of(channels: usize, lane: Lane, mirrored: bool) -> WideSh
         let (pixel, c) = (element / channels, element % channels);
         let to = if mirrored { 3 - pixel } else { pixel };
         let load = bytes * element / 16;
-        let begins = if of_four >= 16 && 16 * load > of_four - 16 { of_four - 16 } else { 16 * load };
+        let begins =
+            if of_four >= 16 && 16 * load > of_four - 16 { of_four - 16 } else { 16 * load };
         let shuffle = shuffles::wide(load, c) as usize / 16;
         let mut byte = 0;
         while byte < bytes {

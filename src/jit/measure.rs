@@ -122,13 +122,13 @@ struct BlockInput<'a> {
 }
 
 impl<'a> KernelTimer<'a> {
-    /// Creates a timer without measurements; `None` where code can't be compiled.
+    /// Creates a timer without measurements; `None` where code can't be compiled, or runs plane by plane.
     #[must_use]
     pub fn new(kernel: &'a Kernel) -> Option<Self> {
         let blocks = vec![BlockCosts::default(); kernel.plan.host_blocks()];
         let sums = Costs { samples: 0, blocks };
         let meter = Self { kernel, partials: HashMap::new(), sums };
-        unsupported().is_none().then_some(meter)
+        (unsupported().is_none() && kernel.plan.planes() == 1).then_some(meter)
     }
 
     /// Measures one sample, with the arguments of [`Kernel::run`]. A sample whose image is too narrow

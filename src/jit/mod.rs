@@ -19,6 +19,7 @@ mod mix;
 mod oracle;
 mod param_block;
 mod perf;
+mod planes;
 mod predict;
 mod variants;
 
@@ -33,8 +34,10 @@ pub use predict::predict;
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
-use fuseloop_ops::{DType, Size};
+use fuseloop_ops::author::Layout;
+use fuseloop_ops::internals::planes::{join, joined};
 use fuseloop_ops::internals::{ImageView, LevelTables, MAX_CHANNELS, SampleKey, memory};
+use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +65,7 @@ pub struct Scratch {
     /// The memory for the chain steps of mixing ops.
     inner: Option<Box<Self>>,
     mixing: mix::MixBuffers,
+    planes: planes::PlaneScratch,
 }
 
 /// Compiled code, keyed by what the code was generated from, so that the same pipeline is not compiled
@@ -222,7 +226,11 @@ impl Kernel {
                 error.unwrap_or_default()
             ),
         };
-        self.plan.explain() + &code + &failed
+        let planes = match self.plan.planes() {
+            1 => String::new(),
+            planes => format!("each of the {planes} channels is a plane that runs by itself\n"),
+        };
+        self.plan.explain() + &planes + &code + &failed
     }
 
     /// Makes a loop body fail to compile, for tests of what is said about it.
@@ -293,7 +301,11 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), RunOpsError> {
-        match self.run_compiled(runner, scratch, source, draws, out) {
+        let ran = match self.plan.planes() {
+            1 => self.run_compiled(runner, scratch, source, draws, out),
+            planes => self.run_planes(runner, scratch, (source, planes), draws, out),
+        };
+        match ran {
             Ok(()) => Ok(()),
             Err(NotRun::Failed(error)) => Err(error),
             Err(NotRun::Evaluate) => {
@@ -301,6 +313,46 @@ impl Kernel {
                 Ok(())
             }
         }
+    }
+
+    /// Runs the compiled blocks for each plane of an image.
+    fn run_planes(
+        &self,
+        runner: &impl BodyRunner,
+        scratch: &mut Scratch,
+        (source, planes): (DecodedPixels<'_>, usize),
+        draws: &Draws,
+        out: &mut [u8],
+    ) -> Result<(), NotRun> {
+        let mut buffers = std::mem::take(&mut scratch.planes);
+        let ran = (|| {
+            let source = match source.view.plane(0) {
+                Some(_) => source,
+                None => planes::split(source, self.plan.needed_window(draws), &mut buffers.split)?,
+            };
+            let (bytes, dtype) = (out.len() / planes, self.plan.stored_dtype());
+            let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
+            let start =
+                if is_planar { 0 } else { resize_aligned(&mut buffers.plane, bytes, dtype)? };
+            buffers.draws.clone_from(draws);
+            for plane in 0..planes {
+                self.plan.set_plane(&mut buffers.draws, plane);
+                let view = source.view.plane(plane).ok_or(NotRun::Evaluate)?;
+                let to = match is_planar {
+                    true => &mut out[plane * bytes..][..bytes],
+                    false => &mut buffers.plane[start..start + bytes],
+                };
+                let source = DecodedPixels { view, ..source };
+                self.run_compiled(runner, scratch, source, &buffers.draws, to)?;
+                if !is_planar {
+                    let done = &buffers.plane[start..start + bytes];
+                    join(done, out, (plane, planes), dtype.bytes());
+                }
+            }
+            Ok(())
+        })();
+        scratch.planes = buffers;
+        ran
     }
 
     /// Runs the compiled blocks in order.
@@ -312,7 +364,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NotRun> {
-        let Scratch { memory, between: [from, to], links, leaves, inner, mixing } = scratch;
+        let Scratch { memory, between: [from, to], links, leaves, inner, mixing, .. } = scratch;
         let last = self.blocks.len().checked_sub(1).ok_or(NotRun::Evaluate)?;
         let mut stored: Option<(usize, Size)> = None;
         for (index, variants) in self.blocks.iter().enumerate() {
@@ -445,7 +497,7 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTables>)> {
     };
     let table = |step: &crate::plan::block::OpGroup| {
         let mut table = Box::new([[0.0; 256]; MAX_CHANNELS]);
-        let channels = usize::from(plan.input().channels);
+        let channels = plan.blocks()[0].channels;
         let mut draws = Draws::default();
         draws.params.resize(plan.param_count(), 0.0);
         let none = &[[0; 256]; MAX_CHANNELS][..channels];
@@ -464,6 +516,11 @@ fn evaluate_part(
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }
+    if source.view.plane(0).is_some() {
+        let mut pixels = vec![];
+        let view = joined(&source.view, &mut pixels)?;
+        return evaluate_part(plan, DecodedPixels { view, ..source }, draws);
+    }
     let format = source.view.format();
     let pixel = format.pixel_bytes();
     let stride = source.whole.width as usize * pixel;
@@ -474,7 +531,6 @@ fn evaluate_part(
         let at = (y + source.top) as usize * stride + source.left as usize * pixel;
         whole[at..at + row.len()].copy_from_slice(row);
     }
-    let whole =
-        ImageView::packed_format(&whole, source.whole, format).expect("made of this size");
+    let whole = ImageView::packed_format(&whole, source.whole, format).expect("made of this size");
     try_evaluate_host(plan, &whole, draws)
 }

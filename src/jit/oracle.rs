@@ -88,7 +88,7 @@ impl EvaluatedStep {
         };
         let mut levels = memory::with_capacity(self.picture.values().len(), "a picture")?;
         for pixel in self.picture.pixels() {
-            let values = pixel.iter().zip(affine);
+            let values = pixel.iter().zip(affine.into_iter().cycle());
             levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
         }
         Ok(levels)
@@ -103,8 +103,7 @@ impl EvaluatedStep {
 /// If the system has no memory for the levels.
 pub(crate) fn levels(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
     let picture = FloatImage::from_view(view)?;
-    let [factor, offset] =
-        if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
+    let [factor, offset] = if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
     let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
     levels.extend(picture.values().iter().map(|v| to_u8((v - offset) / factor)));
     Ok(levels)
@@ -128,7 +127,7 @@ impl Scale {
         let (OpClass::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else {
             return self;
         };
-        if !op.is_per_channel() {
+        if !op.is_per_channel() || usize::from(leaf.input.channels) > MAX_CHANNELS {
             return Self::Stretch;
         }
         let params = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
@@ -168,8 +167,7 @@ pub fn evaluate_steps(
     draws: &Draws,
 ) -> Result<Vec<EvaluatedStep>, RunOpsError> {
     let is_levels = plan.input().is_levels;
-    let (mut steps, mut scale) =
-        (vec![], if is_levels { Scale::LEVELS } else { Scale::Stretch });
+    let (mut steps, mut scale) = (vec![], if is_levels { Scale::LEVELS } else { Scale::Stretch });
     let mut drawn = draws.describe(plan).into_iter();
     walk(plan, plan.flat_ops().len(), source, draws, |index, picture| {
         if draws.active[index] {

@@ -17,7 +17,7 @@ use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
-use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::internals::{MAX_CHANNELS, is_loaded};
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
@@ -305,17 +305,24 @@ fn plan_image(
     Ok(FieldPlan::Image(Arc::new(kernel)))
 }
 
-/// Returns the type of images that arrays of this shape are: `[height, width]` or `[height, width, channels]`
-/// with 1 to 4 channels, of a type whose values are all `f32`.
+/// Returns the type of images that arrays of this shape are, of a type whose values are all `f32`: `[height, width]`,
+/// `[height, width, channels]` or `[channels, height, width]`. The last axis has the channels if it has at most 4
+/// elements; otherwise they are in the shorter one of the first and the last axis. Two equal axes say nothing.
 fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
-    let (height, width, channels) = match *shape {
-        [height, width] => (height, width, 1),
-        [height, width, channels @ 1..=MAX_CHANNELS] => (height, width, channels),
+    let (height, width, channels, layout) = match *shape {
+        [height, width] => (height, width, 1, Layout::ChannelsLast),
+        [height, width, last] if last <= MAX_CHANNELS => {
+            (height, width, last, Layout::ChannelsLast)
+        }
+        [first, height, width] if first < width => (height, width, first, Layout::ChannelsFirst),
+        [height, width, last] if last < height => (height, width, last, Layout::ChannelsLast),
         _ => return None,
     };
     let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
     let size = Size::new(side(height)?, side(width)?);
-    is_loaded(dtype).then(|| ImageType::array(size, channels as u16, dtype))
+    let channels = u16::try_from(channels).ok().filter(|channels| *channels > 0)?;
+    let image = ImageType { layout, ..ImageType::array(size, channels, dtype) };
+    is_loaded(dtype).then_some(image)
 }
 
 /// Returns the error for a field that takes no ops.

@@ -10,7 +10,9 @@ use super::stage::LoaderStage;
 use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
-use crate::jit::{self, DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate};
+use crate::jit::{
+    self, DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate,
+};
 use crate::order::Subset;
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId, UNKNOWN};

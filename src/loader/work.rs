@@ -259,7 +259,7 @@ pub(super) fn open_image<'a>(
         (Value::NdArray(bytes), Some(input)) => {
             let size = Size::new(input.height.max, input.width.max);
             let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
-            decoder.open_array(bytes, size, format)
+            decoder.open_array(bytes, size, format, input.layout)
         }
         (other, _) => unreachable!("a field's kind does not change: {other:?}"),
     }

@@ -16,7 +16,7 @@
 //! constrain each other.
 
 use super::flatten::FlatOp;
-use super::kind::{OpKind, PixelKind};
+use super::kind::{OpKind, PixelKind, together};
 use super::{PlanError, fold};
 use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer};
 use fuseloop_ops::internals::{PixelFormat, is_loaded};
@@ -53,7 +53,7 @@ pub struct Block {
     /// The op that changes the stored image, in plain Rust or in loops of its own, if such an op ends
     /// the block.
     pub host: Option<usize>,
-    /// Channels of the images that the block reads and stores.
+    /// Channels of the images that the block reads and stores: 1 if it processes an image's planes.
     pub channels: usize,
     /// Type of the elements that the block reads.
     pub source: DType,
@@ -440,9 +440,10 @@ pub(super) fn split(
     Ok((blocks, param_count))
 }
 
-/// Returns the format of an image's pixels.
+/// Returns the format of the pixels that a block processes: those of a plane, if the image has more channels than
+/// are processed together.
 fn format_of(image: &ImageType) -> PixelFormat {
-    PixelFormat { channels: usize::from(image.channels), dtype: image.dtype }
+    PixelFormat { channels: together(image.channels), dtype: image.dtype }
 }
 
 /// Returns whether a flat op computes new values from the old ones.

@@ -9,9 +9,9 @@ use super::block::{Block, BlockTarget, FusedOp, reduction};
 use super::flatten::FlatOp;
 use super::kind::OpKind;
 use super::{Draws, ImagePlan};
+use fuseloop_ops::Size;
 use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Type};
 use fuseloop_ops::internals::SampleKey;
-use fuseloop_ops::Size;
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -95,7 +95,10 @@ impl ImagePlan {
         BlockDescription {
             summary: block.summary(leaves),
             // Between two blocks, images are channels last.
-            input: ImageType { dtype: block.source, layout: Layout::ChannelsLast, ..before },
+            input: match index {
+                0 => self.input(),
+                _ => ImageType { dtype: block.source, layout: Layout::ChannelsLast, ..before },
+            },
             output: ImageType { dtype: block.dtype, layout: block.layout, ..after },
             ops: block.ops.clone().map(describe_op).collect(),
             loop_bodies: block.variants(leaves),

@@ -5,7 +5,8 @@
 //! the list is planned, and its result is stored here. The code of a pixel op is one of these results,
 //! as a checked [`Program`]: its `emit` is not called again.
 
-use fuseloop_ops::author::{ImageType, OpClass, PixelOp, RowProducer};
+use fuseloop_ops::author::{Emit, ImageType, OpClass, PixelOp, Pixels, RowProducer};
+use fuseloop_ops::internals::MAX_CHANNELS;
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
 use fuseloop_ops::{DType, NumberRule, Size};
 use std::fmt;
@@ -134,6 +135,14 @@ pub enum OpError {
         /// The channels of the image.
         channels: u16,
     },
+    /// An op that is not the same for each channel, for an image of more channels than are processed together.
+    #[error(
+        "it does not treat all channels alike, so it takes images of 1 to 4 channels; this image has {channels}"
+    )]
+    Channels {
+        /// The channels of the image.
+        channels: u16,
+    },
     /// Its code is refused.
     #[error("{0}")]
     Program(#[from] ProgramError),
@@ -150,6 +159,11 @@ impl OpKind {
         input: &ImageType,
         rule: NumberRule,
     ) -> Result<Self, OpError> {
+        if usize::from(input.channels) > MAX_CHANNELS
+            && matches!(class, OpClass::Shuffled(_) | OpClass::Host(_) | OpClass::Mix(_))
+        {
+            return Err(OpError::Channels { channels: input.channels });
+        }
         Ok(match class {
             OpClass::Geometry(op) => {
                 let fills = op.fill_color(input);
@@ -252,7 +266,15 @@ impl PixelKind {
             return Err(OpError::NoParamForMean);
         }
         let uses_position = op.uses_position();
-        let channels = usize::from(channels);
+        let all = channels;
+        let channels = together(channels);
+        let emit = |e: &mut Emit, pixels: Pixels| op.emit(e, pixels);
+        if usize::from(all) > channels {
+            let grant = Grant { rule, param_count, uses_position, channels: 2 };
+            if needs_mean || !Program::record(grant, emit)?.treats_channels_alike() {
+                return Err(OpError::Channels { channels: all });
+            }
+        }
         let grant = Grant { rule, param_count, uses_position, channels };
         Ok(Self {
             param_count,
@@ -261,7 +283,7 @@ impl PixelKind {
             may_skip: op.may_skip(),
             is_per_channel: op.is_per_channel(),
             normalizes: op.normalizes().and_then(|numbers| for_channels(numbers, channels)),
-            program: Program::record(grant, |e, pixels| op.emit(e, pixels))?,
+            program: Program::record(grant, emit)?,
         })
     }
 
@@ -273,6 +295,13 @@ impl PixelKind {
         let Self { param_count, needs_mean, uses_position, .. } = *self;
         PixelCode { param_count, needs_mean, uses_position, normalizes, program: &self.program }
     }
+}
+
+/// Returns how many of an image's channels are processed together: all of up to four, and otherwise one, for
+/// each plane is processed by itself.
+pub(super) fn together(channels: u16) -> usize {
+    let channels = usize::from(channels);
+    if channels > MAX_CHANNELS { 1 } else { channels }
 }
 
 /// Returns the numbers of each channel, given those of each or one entry for all; `None` for another number

@@ -45,7 +45,7 @@ pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::author::{ImageType, Type};
+use fuseloop_ops::author::{ImageType, OpClass, Type};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 
 /// Most ops of one pipeline.
@@ -414,6 +414,24 @@ impl ImagePlan {
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
         self.shape().iter().product::<usize>() * self.dtype().bytes()
+    }
+
+    /// Returns the number of planes of an image that the blocks process one after the other; 1 if they process
+    /// all channels together.
+    #[must_use]
+    pub fn planes(&self) -> usize {
+        let channels = self.input.channels;
+        usize::from(channels) / kind::together(channels)
+    }
+
+    /// Sets the parameters of `draws` to those of a plane.
+    pub(crate) fn set_plane(&self, draws: &mut Draws, plane: usize) {
+        for leaf in &self.flat_ops {
+            if let OpClass::Pixel(op) = leaf.op.class() {
+                let params = leaf.first_param..leaf.first_param + leaf.kind.param_count();
+                op.channel_params(plane, &mut draws.params[params]);
+            }
+        }
     }
 
     /// Returns the blocks, in order.

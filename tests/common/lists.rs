@@ -2,7 +2,7 @@
 
 use super::random_ops;
 use fuseloop::internals::plan::ImagePlan;
-use fuseloop_ops::author::{ImageType, Rng, Type};
+use fuseloop_ops::author::{ImageType, Layout, Rng, Type};
 use fuseloop_ops::internals::{DTYPES, ElementValue, ImageView, PixelFormat};
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -22,11 +22,13 @@ pub struct List {
 impl List {
     /// A random list of at most `most` named ops for images of `size`, and the ops' names.
     pub fn random(rng: &mut Rng, size: Size, most: u32) -> (Self, Vec<&'static str>) {
-        let channels = [1, 2, 3, 3, 3, 3, 4, 1][rng.below(8) as usize];
+        let channels = [1, 2, 3, 3, 3, 3, 4, 1, 5, 13][rng.below(10) as usize];
         use DType::{Bf16, F16, F32, I16, U8, U16};
         let dtypes = [U8, U8, U8, U8, U8, U8, U8, U8, U16, I16, F16, Bf16, F32, F32];
         let dtype = dtypes[rng.below(dtypes.len() as u32) as usize];
-        let input = ImageType::array(size, channels, dtype);
+        let layouts = [Layout::ChannelsLast, Layout::ChannelsFirst];
+        let layout = layouts[usize::from(channels > 4 && rng.coin(0.5))];
+        let input = ImageType { layout, ..ImageType::array(size, channels, dtype) };
         let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
         let rule = rules[rng.below(3) as usize];
         loop {
@@ -124,9 +126,12 @@ fn element(rng: &mut Rng, dtype: DType) -> Vec<u8> {
 
 /// The view of the pixels that [`noise`] makes for a plan.
 pub fn view<'a>(plan: &ImagePlan, pixels: &'a [u8], size: Size) -> ImageView<'a> {
-    let ImageType { channels, dtype, .. } = plan.input();
+    let ImageType { channels, dtype, layout, .. } = plan.input();
     let format = PixelFormat { channels: channels.into(), dtype };
-    ImageView::packed_format(pixels, size, format).unwrap()
+    match layout {
+        Layout::ChannelsFirst => ImageView::planes(pixels, size, format).unwrap(),
+        _ => ImageView::packed_format(pixels, size, format).unwrap(),
+    }
 }
 
 /// Returns true if an element is a float that is no number. Its other bits are not promised.

@@ -12,8 +12,7 @@ use crate::common::random_ops;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
-use fuseloop_ops::author::Rng;
-use fuseloop_ops::author::ImageType;
+use fuseloop_ops::author::{ImageType, Layout, Rng};
 use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
@@ -110,18 +109,23 @@ impl Trial<'_> {
         want: &[u8],
         lies: Lies,
     ) -> Option<String> {
-        let ImageType { channels, dtype, .. } = self.kernel.plan().input();
+        let ImageType { channels, dtype, layout, .. } = self.kernel.plan().input();
+        let is_planar = layout == Layout::ChannelsFirst;
         let format = PixelFormat { channels: channels.into(), dtype };
         let (row, rows) =
             (self.size.width as usize * format.pixel_bytes(), self.size.height as usize);
-        let stride = row + lies.gap;
+        let stride = if is_planar { row } else { row + lies.gap };
         let mut source =
             Placed::filled(stride * (rows - 1) + row, 0x77, lies.guard, lies.distance[0]);
         for (to, from) in source.inner().chunks_mut(stride).zip(self.pixels.chunks(row)) {
             to[..row].copy_from_slice(from);
         }
         let mut out = Placed::filled(want.len(), lies.poison, lies.guard, lies.distance[1]);
-        let view = ImageView::of_format(source.inner(), self.size, format, stride).unwrap();
+        let view = match is_planar {
+            true => ImageView::planes(source.inner(), self.size, format),
+            false => ImageView::of_format(source.inner(), self.size, format, stride),
+        };
+        let view = view.unwrap();
         self.kernel.run(scratch, DecodedPixels::whole(view), draws, out.inner());
         if !out.is_alone() {
             return Some("bytes around the output were written".to_owned());
@@ -201,8 +205,14 @@ fn the_wanted_window_is_all_that_is_read() {
         let whole = view(kernel.plan(), &pixels, size);
         let want = jit::evaluate(kernel.plan(), &whole, &draws);
         let wanted = kernel.plan().needed_window(&draws);
-        let cut: Vec<u8> =
-            (0..wanted.height).flat_map(|y| whole.crop(wanted).unwrap().row(y).to_vec()).collect();
+        let part = whole.crop(wanted).unwrap();
+        let rows = |view: ImageView<'_>| -> Vec<u8> {
+            (0..wanted.height).flat_map(|y| view.row(y).to_vec()).collect()
+        };
+        let cut: Vec<u8> = match whole.plane(0) {
+            None => rows(part),
+            Some(_) => (0..part.channels()).flat_map(|c| rows(part.plane(c).unwrap())).collect(),
+        };
         let view = view(kernel.plan(), &cut, wanted.size());
         let source = DecodedPixels { view, top: wanted.top, left: wanted.left, whole: size };
         let mut out = vec![0xAA; want.len()];

@@ -217,7 +217,8 @@ fn an_array_of_u16_is_a_tensor_of_u16() {
     let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
     let array = batch.tensor::<u16>("array").unwrap();
     assert_eq!(array.shape(), [4, 2, 3]);
-    let (floats, short) = (batch.tensor::<f32>("floats").unwrap(), batch.tensor::<i16>("short").unwrap());
+    let (floats, short) =
+        (batch.tensor::<f32>("floats").unwrap(), batch.tensor::<i16>("short").unwrap());
     for n in 0..4 {
         let row = usize::from(n);
         assert_eq!(array.row(row).unwrap(), values(n));
@@ -264,6 +265,60 @@ fn arrays_of_wider_elements_give_the_bits_of_bytes_with_the_same_values() {
             }
         }
     }
+}
+
+#[test]
+fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
+    let (bands, height, width) = (13u32, 20u32, 24u32);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bands.beton");
+    let dtype: NdType = "<u2".parse().unwrap();
+    let field = |name: &str, shape: [u32; 3]| {
+        let shape = shape.map(u64::from).to_vec();
+        FieldSpec { name: name.to_owned(), kind: FieldKind::NdArray { dtype, shape } }
+    };
+    let fields = [field("last", [height, width, bands]), field("first", [bands, height, width])];
+    let value = |n: u32, c: u32, at: u32| (at * 70 + n * 310 + c * 4000) as u16;
+    let rows = (0..5u32).map(|n| {
+        let last = (0..height * width).flat_map(|at| (0..bands).map(move |c| value(n, c, at)));
+        let first = (0..bands).flat_map(|c| (0..height * width).map(move |at| value(n, c, at)));
+        let bytes = |values: Vec<u16>| values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        [bytes(last.collect()), bytes(first.collect())]
+            .map(|bytes| FieldValue::NdArray { dtype, bytes })
+            .to_vec()
+    });
+    write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
+    let mean: Vec<f64> = (0..bands).map(|c| f64::from(c) * 4000.0).collect();
+    let list = |layout: Ops| {
+        let list = ops![
+            RandomResizedCrop::new(16).unwrap(),
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            Normalize::values(&mean, vec![100.0; 13]).unwrap(),
+        ];
+        [list, layout].concat()
+    };
+    let builder = Loader::open(&path).unwrap().batch_size(5).seed(3);
+    let builder = builder.pipeline("last", list(ops![ToChannelsFirst]));
+    let builder = builder.pipeline("first", list(ops![]));
+    let builder = builder.view("again", "first", list(ops![ToChannelsLast]));
+    let builder = builder.share_draws("first", "last").share_draws("again", "last");
+    let loader = builder.build().unwrap();
+    let text = loader.explain(0).unwrap();
+    assert!(text.contains("each of the 13 channels is a plane that runs by itself"), "{text}");
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let [last, first, again] =
+        ["last", "first", "again"].map(|name| batch.tensor::<f32>(name).unwrap());
+    assert_eq!((last.shape(), again.shape()), (&[5, 13, 16, 16][..], &[5, 16, 16, 13][..]));
+    for row in 0..5 {
+        let (last, first, again) =
+            (last.row(row).unwrap(), first.row(row).unwrap(), again.row(row).unwrap());
+        assert!(last == first, "row {row}");
+        let of_pixels = |at: usize| again[at % 256 * 13 + at / 256];
+        assert!((0..13 * 256).all(|at| of_pixels(at) == last[at]), "row {row}");
+    }
+    let noise = Loader::open(&path).unwrap().pipeline("last", list(ops![GaussianNoise::new()]));
+    let error = noise.build().unwrap_err().to_string();
+    assert!(error.contains("takes images of 1 to 4 channels; this image has 13"), "{error}");
 }
 
 #[test]

@@ -22,7 +22,9 @@
 //! [`eval`] is the definition, one value at a time. [`FloatRows`] returns the same bits row by row.
 
 use super::warp::{bilinear_weights, cubic_weights, mix};
-use super::{Padding, RowFilter, Warp, WarpInterpolation, gaussian_blur, grow, resample, separable};
+use super::{
+    Padding, RowFilter, Warp, WarpInterpolation, gaussian_blur, grow, resample, separable,
+};
 use crate::author::GeometryStep;
 use crate::element::ElementValue;
 use crate::memory::NoMemory;
@@ -138,7 +140,8 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
             y.set(to.height, reflected(&filter.y, from.height));
         }
         GeometryStep::Rows(RowFilter::BoxBlur { kernel }) => {
-            let [across, down] = kernel.map(|side| vec![1.0 / side.max(1) as f32; side.max(1) as usize]);
+            let [across, down] =
+                kernel.map(|side| vec![1.0 / side.max(1) as f32; side.max(1) as usize]);
             x.set(to.width, reflected(&across, from.width));
             y.set(to.height, reflected(&down, from.height));
         }
@@ -150,7 +153,9 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
         }
         GeometryStep::CropPad { .. }
         | GeometryStep::FlipHorizontal
-        | GeometryStep::FlipVertical => unreachable!("these steps move pixels, and produce no rows"),
+        | GeometryStep::FlipVertical => {
+            unreachable!("these steps move pixels, and produce no rows")
+        }
     }
     Method::Taps
 }
@@ -470,15 +475,12 @@ mod tests {
                 });
         let matrix = affine_matrix(30.0, [2.0, -1.0], 1.2, [5.0, 0.0], [0.0; 2]);
         let map = Map::affine(matrix, SIZE, SIZE);
-        let warps = [
-            WarpInterpolation::Nearest,
-            WarpInterpolation::Bilinear,
-            WarpInterpolation::Bicubic,
-        ]
-        .into_iter()
-        .flat_map(|interpolation| {
-            [None, Some([7; 3])].map(|fill| Warp { size: SIZE, map, interpolation, fill })
-        });
+        let warps =
+            [WarpInterpolation::Nearest, WarpInterpolation::Bilinear, WarpInterpolation::Bicubic]
+                .into_iter()
+                .flat_map(|interpolation| {
+                    [None, Some([7; 3])].map(|fill| Warp { size: SIZE, map, interpolation, fill })
+                });
         let padding = Padding { top: 2, left: 40, bottom: 0, right: 1, mode: PadMode::Reflect };
         let others = [
             RowFilter::Transpose,
@@ -505,7 +507,9 @@ mod tests {
     #[test]
     fn rows_have_the_bits_of_the_definition_in_any_order() {
         let mut scratch = FloatScratch::default();
-        for (channels, dtype) in [(1, DType::F32), (2, DType::I16), (3, DType::U16), (4, DType::F16)] {
+        for (channels, dtype) in
+            [(1, DType::F32), (2, DType::I16), (3, DType::U16), (4, DType::F16)]
+        {
             let source = bytes(dtype, &noise(channels));
             let format = PixelFormat { channels, dtype };
             let view = ImageView::packed_format(&source, SIZE, format).unwrap();
@@ -547,15 +551,16 @@ mod tests {
     fn what_is_no_number_stays_where_the_filter_reaches() {
         let mut values = [1.0; 25];
         values[12] = f32::NAN;
-        let step = GeometryStep::Resize {
-            size: Size::new(5, 10),
-            interpolation: Interpolation::Bilinear,
-        };
+        let step =
+            GeometryStep::Resize { size: Size::new(5, 10), interpolation: Interpolation::Bilinear };
         let out = eval(&step, &values, Size::new(5, 5), 1).unwrap();
         let nans = out.iter().filter(|v| v.is_nan()).count();
         assert_eq!(nans, 4, "two columns around each side of the pixel, in its row: {out:?}");
         let filter = Resampling::Nearest;
-        let step = GeometryStep::Rows(RowFilter::Resample { size: Size::new(5, 5), interpolation: filter });
+        let step = GeometryStep::Rows(RowFilter::Resample {
+            size: Size::new(5, 5),
+            interpolation: filter,
+        });
         let out = eval(&step, &[-0.0; 25], Size::new(5, 5), 1).unwrap();
         assert!(out.iter().all(|v| v.to_bits() == (-0f32).to_bits()), "a copy keeps the sign of 0");
     }

@@ -44,8 +44,8 @@ use crate::plan::{Block, FlatOp, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::{DType, NumberRule};
 use fuseloop_ops::author::RowProducer;
+use fuseloop_ops::{DType, NumberRule};
 
 pub(crate) use constants::Constants;
 pub(crate) use ir::BlockCode;

@@ -16,8 +16,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::author::{Emit, Pixels};
-use fuseloop_ops::internals::{PixelFormat, channel_of};
 use fuseloop_ops::internals::program::Grant;
+use fuseloop_ops::internals::{PixelFormat, channel_of};
 
 /// The number of pixels of a group.
 pub(super) const GROUP: i64 = 8;
