@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes small PNGs of every colour type, and their pixels: as Pillow's convert("RGB"), convert("L") and
-convert("RGBA") return them, and the numbers of indices and gray levels as they are stored.
+convert("RGBA") return them, the levels of 16-bit gray as Pillow's mode I;16 has them, and the numbers of indices and
+gray levels as they are stored.
 
     python scripts/png_goldens.py tests/golden/png        (needs pillow)
 """
@@ -64,12 +65,17 @@ def main():
         "gray16": png(16, 0, 5), "gray_alpha8": png(8, 4, 6), "gray_alpha16": png(16, 4, 7),
         "rgb8": png(8, 2, 8), "rgb16": png(16, 2, 9), "rgba8": png(8, 6, 10), "rgba16": png(16, 6, 11),
         "palette4": png(4, 3, 12, palette=palette, transparent=bytes([0, 128, 255])),
-        "rgb8_interlaced": png(8, 2, 13, interlaced=True),
+        "rgb8_interlaced": png(8, 2, 13, interlaced=True), "gray16_interlaced": png(16, 0, 14, interlaced=True),
+        "gray16_transparent": png(16, 0, 15, transparent=bytes([0, 200])),
     }
     for name, data in files.items():
         (out / f"{name}.png").write_bytes(data)
         for mode in ("RGB", "L", "RGBA"):
             (out / f"{name}.{mode.lower()}").write_bytes(Image.open(io.BytesIO(data)).convert(mode).tobytes())
+    for name in (name for name in files if name.startswith("gray16")):
+        image = Image.open(io.BytesIO(files[name]))
+        assert image.mode == "I;16", image.mode
+        (out / f"{name}.i16").write_bytes(image.tobytes())
     indices = {"gray1": (1, 0, 1), "gray2": (2, 0, 2), "gray4": (4, 0, 3), "gray8": (8, 0, 4), "palette4": (4, 3, 12)}
     for name, (depth, color, seed) in indices.items():
         numbers = pixels_of(depth, color, seed, palette if color == 3 else b"")

@@ -285,14 +285,15 @@ pub fn png(bytes: &[u8]) -> bool {
     let window = Window { top, left, height: size.height - top, width: size.width - left };
     let view = ImageView::packed(&whole, size).and_then(|view| view.crop(window));
     assert!(pixels(&mut decoder, &image, window) == view.map(packed), "{window:?} of {size}");
-    for mode in [ImageReadMode::Gray, ImageReadMode::RgbAlpha, ImageReadMode::Index] {
+    for mode in
+        [ImageReadMode::Gray, ImageReadMode::Gray16, ImageReadMode::RgbAlpha, ImageReadMode::Index]
+    {
         let mut read = |window: Window| {
             let mut opened = decoder.open_as(&image, mode).ok()?;
             Some(packed(opened.decode(window).ok()?.window(window).expect("as asked for")))
         };
         let (Some(whole), part) = (read(size.full()), read(window)) else { continue };
-        let view = ImageView::packed_channels(&whole, size, mode.channels().into());
-        let cut = view.and_then(|view| view.crop(window)).map(packed);
+        let cut = mode.view(&whole, size).and_then(|view| view.crop(window)).map(packed);
         assert!(part == cut, "{window:?} of {size}, read as {mode:?}");
     }
     true

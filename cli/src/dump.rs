@@ -132,7 +132,7 @@ fn write_tensor(
     let mut shape = vec![batch.len()];
     shape.extend(&spec.shape);
     if let TensorRows::Padded { .. } = spec.rows {
-        shape = batch.tensor::<u8>(&spec.name)?.shape().to_vec();
+        shape = batch.shape(&spec.name)?;
     } else if spec.rows != TensorRows::Even {
         shape.remove(0);
         let item = shape[1..].iter().product::<usize>() * spec.dtype.bytes();

@@ -377,7 +377,8 @@ class Loader:
         collate: How samples of differing sizes become a batch, by output.
         masks: Fields whose images are masks: numbers of classes, not colours. They have one channel.
         read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
-            ``"rgb_alpha"`` or ``"index"`` (one channel: indices of a palette, or gray levels as stored).
+            ``"gray16"`` (one channel of uint16: the levels of 16-bit gray PNGs), ``"rgb_alpha"`` or ``"index"``
+            (one channel: indices of a palette, or gray levels as stored).
         order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
             ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
             ``set_epoch`` if it is random.
@@ -432,7 +433,7 @@ class Loader:
         parts: Mapping[tuple[int, str], Iterable[Op]] | None = None,
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
-        read_mode: Mapping[str, Literal["rgb", "gray", "rgb_alpha", "index"]] | None = None,
+        read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
         order: Any = "sequential",
         seed: int = 0,
         indices: Any = None,

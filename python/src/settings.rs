@@ -174,9 +174,10 @@ pub(crate) fn word<T: Copy>(
 }
 
 /// The words for what images are read as.
-const READ_MODES: [(&str, ImageReadMode); 4] = [
+const READ_MODES: [(&str, ImageReadMode); 5] = [
     ("rgb", ImageReadMode::Rgb),
     ("gray", ImageReadMode::Gray),
+    ("gray16", ImageReadMode::Gray16),
     ("rgb_alpha", ImageReadMode::RgbAlpha),
     ("index", ImageReadMode::Index),
 ];

@@ -437,7 +437,7 @@ def test_gray_images_have_one_channel(photos: Path) -> None:
     gray = next(iter(fl.Loader(photos, 4, image=[ops.CenterCrop(16)], read_mode={"image": "gray"})))["image"].numpy()
     weights = np.array([0.299, 0.587, 0.114])
     assert np.abs(gray[..., 0] - rgb @ weights).max() <= 3  # the luma, from which RGB was computed and rounded
-    with pytest.raises(fl.ConfigError, match="read_mode is 'grey', expected 'rgb', 'gray', 'rgb_alpha' or 'index'"):
+    with pytest.raises(fl.ConfigError, match="read_mode is 'grey', expected 'rgb', 'gray', 'gray16', 'rgb_alpha' or 'index'"):
         fl.Loader(photos, read_mode={"image": "grey"})
 
 

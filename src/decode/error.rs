@@ -80,6 +80,15 @@ pub enum DecodeError {
         "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels"
     )]
     JpegIndex,
+    /// An image that is to be read as [`ImageReadMode::Gray16`](super::ImageReadMode::Gray16), but has no
+    /// 16-bit gray levels.
+    #[error("{found} can't be read as 16-bit gray: use the read mode {fits:?}")]
+    NotGray16 {
+        /// A description of the image.
+        found: String,
+        /// The name of the read mode that fits.
+        fits: &'static str,
+    },
     /// A pixel whose colour is not one number.
     #[error(
         "the pixel in row {row}, column {column} has the colour {pixel:?}: an index is one number, so red, green and blue must be equal"
@@ -235,6 +244,10 @@ mod tests {
             ),
             (E::NotPng { found: vec![1] }, "not a PNG: it begins with [01]".into()),
             (E::Png { reason: "no data".into() }, "damaged PNG: no data".into()),
+            (
+                E::NotGray16 { found: "a JPEG".into(), fits: "gray" },
+                "a JPEG can't be read as 16-bit gray: use the read mode \"gray\"".into(),
+            ),
             (E::HeaderTruncated { len: 9 }, "the JPEG ends at byte 9, inside its headers".into()),
             (
                 E::Header { what: "a second frame", at: 7 },

@@ -1,7 +1,7 @@
 //! Decoding: from the bytes of a stored image and the window needed to pixels.
 //!
 //! ```text
-//! (EncodedImage, ImageReadMode, Window)  ->  u8 [rows, columns, channels], at least the window
+//! (EncodedImage, ImageReadMode, Window)  ->  u8 or u16 [rows, columns, channels], at least the window
 //! ```
 //!
 //! | stored as                             | what is decoded                            | copied                  |
@@ -68,9 +68,9 @@ enum ImageHeaders {
     Jpeg(jpeg::JpegHeaders),
     /// An image of a format whose size is all that decoding needs to know.
     Png(Size),
-    /// The size, and the bytes of a pixel.
-    Raw(Size, usize),
-    /// The size of an array, whose elements are the pixels, and whether its channels are planes.
+    /// A raw image, whose bytes are the pixels.
+    Raw(Size, PixelFormat),
+    /// An array, whose elements are the pixels, and whether its channels are planes.
     Array {
         size: Size,
         format: PixelFormat,
@@ -109,7 +109,7 @@ impl Opened<'_> {
     pub fn format(&self) -> PixelFormat {
         match self.headers {
             ImageHeaders::Array { format, .. } => format,
-            _ => PixelFormat::bytes(self.mode.channels().into()),
+            _ => self.mode.format(),
         }
     }
 
@@ -174,11 +174,12 @@ impl Decoder {
         self.open_as(image, ImageReadMode::Rgb)
     }
 
-    /// Like [`open`](Self::open), for pixels that are not RGB. A raw image may have the channels of `mode`.
+    /// Like [`open`](Self::open), for pixels that are not RGB. A raw image may have the pixels of `mode`.
     ///
     /// # Errors
     ///
-    /// See [`open`](Self::open). A JPEG can't be read as an index.
+    /// See [`open`](Self::open). A JPEG can't be read as an index, and only PNGs of 16-bit gray levels can be
+    /// read as such.
     pub fn open_as<'a>(
         &'a mut self,
         image: &EncodedImage<'a>,
@@ -246,11 +247,14 @@ impl Decoder {
     ) -> Result<ImageHeaders, DecodeError> {
         Ok(match image.mode {
             ImageMode::Jpeg if mode == ImageReadMode::Index => return Err(DecodeError::JpegIndex),
+            ImageMode::Jpeg if mode == ImageReadMode::Gray16 => {
+                return Err(DecodeError::NotGray16 { found: "a JPEG".into(), fits: "gray" });
+            }
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
-            ImageMode::Png => ImageHeaders::Png(self.png.size(image)?),
+            ImageMode::Png => ImageHeaders::Png(self.png.size(image, mode)?),
             ImageMode::Raw => {
-                let (size, channels) = self.raw.size(image, mode)?;
-                ImageHeaders::Raw(size, channels)
+                let (size, format) = self.raw.size(image, mode)?;
+                ImageHeaders::Raw(size, format)
             }
         })
     }
@@ -268,9 +272,7 @@ impl Decoder {
                 self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
             }
             ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
-            ImageHeaders::Raw(size, channels) => {
-                raw::view(bytes, *size, PixelFormat::bytes(*channels))
-            }
+            ImageHeaders::Raw(size, format) => raw::view(bytes, *size, *format),
             &ImageHeaders::Array { size, format, is_planar: false } => {
                 return Ok(raw::view(bytes, size, format));
             }
@@ -285,13 +287,12 @@ impl Decoder {
                 return Ok(Decoded { view, top: 0, left: 0 });
             }
         };
-        if decoded.view.channels() == usize::from(mode.channels()) {
+        if decoded.view.format() == mode.format() {
             return Ok(decoded);
         }
         let rgb = decoded.window(wanted).expect("the window was decoded");
         mode.convert(&rgb, &mut self.converted)?;
-        let channels = mode.channels().into();
-        let view = ImageView::packed_channels(&self.converted, wanted.size(), channels);
+        let view = mode.view(&self.converted, wanted.size());
         let view = view.expect("every pixel was converted");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }

@@ -8,7 +8,8 @@
 //! | palette                  | the palette's colours; transparency is dropped                 |
 //!
 //! That is [`ImageReadMode::Rgb`](super::ImageReadMode::Rgb). The other modes take gray, alpha and indices as they are
-//! stored: indices and gray levels that are read as an index are not scaled.
+//! stored: indices and gray levels that are read as an index are not scaled. `Gray16` reads gray of 16 bits alone, to
+//! the levels of Pillow's mode `I;16`.
 //!
 //! Gamma, colour profiles and transparent colours are not applied, as in Pillow. An animated PNG yields
 //! its first image. Inflating knows no windows: all pixels are decoded before those of the window are
@@ -21,7 +22,7 @@ use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, RGB};
+use fuseloop_ops::internals::RGB;
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
@@ -46,8 +47,8 @@ impl PngDecoder {
         Self { options, ..Self::default() }
     }
 
-    /// Decodes the image into `stored`; returns its colour type and depth. Unless `mode` is an index, samples
-    /// have at least 8 bits.
+    /// Decodes the image into `stored`; returns its colour type and depth. Unless `mode` takes them as they are
+    /// stored, samples have at least 8 bits.
     fn inflate(
         &mut self,
         bytes: &[u8],
@@ -57,7 +58,7 @@ impl PngDecoder {
         let damaged = |error: png::DecodingError| DecodeError::Png { reason: error.to_string() };
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
         decoder.set_transformations(match mode {
-            ImageReadMode::Index => Transformations::IDENTITY,
+            ImageReadMode::Index | ImageReadMode::Gray16 => Transformations::IDENTITY,
             _ => Transformations::EXPAND,
         });
         decoder.set_ignore_text_chunk(true);
@@ -79,13 +80,18 @@ impl PngDecoder {
         Ok(reader.output_color_type())
     }
 
-    /// Reads the size from the header and checks it.
-    pub(super) fn size(&self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+    /// Reads the size from the header and checks it, and whether `mode` can read the image.
+    pub(super) fn size(
+        &self,
+        image: &EncodedImage<'_>,
+        mode: ImageReadMode,
+    ) -> Result<Size, DecodeError> {
         let (limits, len) = (&self.options.limits, image.bytes.len() as u64);
         if len > limits.max_sample_bytes {
             return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
         }
-        let PngHeader { size, bits } = PngHeader::parse(image.bytes)?;
+        let header = PngHeader::parse(image.bytes)?;
+        let size = header.size;
         let table = Size::new(image.height, image.width);
         if size != table && table != Size::new(0, 0) {
             let reason = format!("its header says {size}, the sample table {table}");
@@ -97,9 +103,12 @@ impl PngDecoder {
         if size.pixels() > limits.max_pixels {
             return Err(DecodeError::Pixels { size, max: limits.max_pixels });
         }
-        let least = (size.pixels() * bits / 8) / MAX_EXPANSION;
+        let least = (size.pixels() * header.bits() / 8) / MAX_EXPANSION;
         if len < least {
             return Err(DecodeError::TooShort { size, found: len, least });
+        }
+        if mode == ImageReadMode::Gray16 {
+            header.check_gray16()?;
         }
         Ok(size)
     }
@@ -113,10 +122,13 @@ impl PngDecoder {
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let (color, depth) = self.inflate(bytes, size, mode)?;
+        if mode == ImageReadMode::Gray16 {
+            return self.gray16(size, (color, depth), wanted);
+        }
         let channels = usize::from(mode.channels());
         if wanted == size.full() && depth == BitDepth::Eight && is_stored_as(color, mode) {
             let bytes = self.stored.len();
-            let view = ImageView::packed_channels(&self.stored, size, channels);
+            let view = mode.view(&self.stored, size);
             let view = view.ok_or(DecodeError::Memory { bytes })?;
             return Ok(Decoded { view, top: 0, left: 0 });
         }
@@ -133,9 +145,34 @@ impl PngDecoder {
                 }
             }
         }
-        let view = ImageView::packed_channels(&self.pixels[..bytes], wanted.size(), channels);
+        let view = mode.view(&self.pixels[..bytes], wanted.size());
         let view = view.ok_or(DecodeError::Memory { bytes })?;
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+
+    /// Returns the rows of `wanted` of an inflated image of 16-bit gray levels, whose bytes are swapped in place:
+    /// a PNG stores the upper one first.
+    fn gray16(
+        &mut self,
+        size: Size,
+        form: (ColorType, BitDepth),
+        wanted: Window,
+    ) -> Result<Decoded<'_>, DecodeError> {
+        if form != (ColorType::Grayscale, BitDepth::Sixteen) {
+            return Err(DecodeError::Png {
+                reason: "two decoders read different samples from its header".into(),
+            });
+        }
+        let row = size.width as usize * 2;
+        let rows = wanted.top as usize * row..(wanted.top + wanted.height) as usize * row;
+        let rows = &mut self.stored[rows];
+        for level in rows.as_chunks_mut().0 {
+            *level = u16::from_be_bytes(*level).to_le_bytes();
+        }
+        let bytes = rows.len();
+        let view = ImageReadMode::Gray16.view(rows, Size::new(wanted.height, size.width));
+        let view = view.ok_or(DecodeError::Memory { bytes })?;
+        Ok(Decoded { view, top: wanted.top, left: 0 })
     }
 }
 
@@ -239,8 +276,9 @@ fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
 /// The fields of the first chunk.
 struct PngHeader {
     size: Size,
-    /// Bits of a pixel.
-    bits: u64,
+    /// Bits of a channel.
+    depth: u8,
+    color: u8,
 }
 
 impl PngHeader {
@@ -266,14 +304,36 @@ impl PngHeader {
         let (width, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
         let (height, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
         let [depth, color] = *rest.first_chunk::<2>().ok_or_else(cut)?;
-        let channels = match color {
+        let size = Size::new(u32::from_be_bytes(*height), u32::from_be_bytes(*width));
+        Ok(Self { size, depth, color })
+    }
+
+    /// Returns the bits of a pixel.
+    fn bits(&self) -> u64 {
+        let channels = match self.color {
             2 => 3,
             4 => 2,
             6 => 4,
             _ => 1,
         };
-        let size = Size::new(u32::from_be_bytes(*height), u32::from_be_bytes(*width));
-        Ok(Self { size, bits: channels * u64::from(depth) })
+        channels * u64::from(self.depth)
+    }
+
+    /// Refuses all but gray levels of 16 bits without alpha.
+    fn check_gray16(&self) -> Result<(), DecodeError> {
+        let (kind, fits) = match (self.color, self.depth) {
+            (0, 16) => return Ok(()),
+            (0, _) => ("gray", "gray"),
+            (2, _) => ("RGB", "rgb"),
+            (3, _) => ("indices of a palette", "index"),
+            (4, _) => ("gray and alpha", "gray"),
+            (6, _) => ("RGB and alpha", "rgb_alpha"),
+            (color, _) => {
+                return Err(DecodeError::Png { reason: format!("its colour type is {color}") });
+            }
+        };
+        let found = format!("a PNG of {}-bit {kind}", self.depth);
+        Err(DecodeError::NotGray16 { found, fits })
     }
 }
 
@@ -300,7 +360,7 @@ mod tests {
         (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
     }
 
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 14] = [
         "gray1",
         "gray2",
         "gray4",
@@ -314,6 +374,7 @@ mod tests {
         "rgba16",
         "palette4",
         "rgb8_interlaced",
+        "gray16_interlaced",
     ];
 
     #[test]
@@ -340,7 +401,7 @@ mod tests {
         let image = image(bytes);
         let mut opened = decoder.open_as(&image, mode)?;
         let view = opened.decode(window)?.window(window).unwrap();
-        assert_eq!(view.channels(), usize::from(mode.channels()));
+        assert_eq!(view.format(), mode.format());
         Ok((0..view.size().height).flat_map(|y| view.row(y)).copied().collect())
     }
 
@@ -377,6 +438,56 @@ mod tests {
     }
 
     #[test]
+    fn gray_of_16_bits_is_that_of_pillow() {
+        let mut decoder = Decoder::default();
+        for name in ["gray16", "gray16_interlaced", "gray16_transparent"] {
+            let (bytes, want) = (golden(&format!("{name}.png")), golden(&format!("{name}.i16")));
+            for (top, left, height, width) in [(0, 0, 7, 11), (2, 3, 4, 5), (6, 10, 1, 1)] {
+                let part = Window { top, left, height, width };
+                let rows = want.chunks_exact(22).skip(top as usize).take(height as usize);
+                let columns = 2 * left as usize..2 * (left + width) as usize;
+                let cut: Vec<u8> = rows.flat_map(|row| &row[columns.clone()]).copied().collect();
+                let read = read(&mut decoder, &bytes, ImageReadMode::Gray16, part).unwrap();
+                assert!(read == cut, "{part:?} of {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_gray_of_16_bits_is_refused_with_the_mode_that_fits() {
+        let refused = |image: EncodedImage<'_>| {
+            let mut decoder = Decoder::default();
+            decoder.open_as(&image, ImageReadMode::Gray16).map(drop).unwrap_err().to_string()
+        };
+        for (name, found, fits) in [
+            ("gray1", "a PNG of 1-bit gray", "gray"),
+            ("gray8", "a PNG of 8-bit gray", "gray"),
+            ("gray_alpha16", "a PNG of 16-bit gray and alpha", "gray"),
+            ("rgb16", "a PNG of 16-bit RGB", "rgb"),
+            ("rgba8", "a PNG of 8-bit RGB and alpha", "rgb_alpha"),
+            ("palette4", "a PNG of 4-bit indices of a palette", "index"),
+        ] {
+            let message = refused(image(&golden(&format!("{name}.png"))));
+            let want =
+                format!("{found} can't be read as 16-bit gray: use the read mode \"{fits}\"");
+            assert_eq!(message, want);
+        }
+        let raw = |bytes| EncodedImage { mode: ImageMode::Raw, width: 2, height: 1, bytes };
+        assert!(refused(raw(&[0; 6])).starts_with("an image of RGB pixels can't be read"));
+        assert!(refused(raw(&[0; 5])).contains("needs 6 bytes, 5 are stored"));
+        let jpeg = EncodedImage { mode: ImageMode::Jpeg, ..raw(&[0xff, 0xd8]) };
+        assert!(refused(jpeg).starts_with("a JPEG can't be read as 16-bit gray"));
+        let mut decoder = Decoder::default();
+        let mut opened = decoder.open_as(&raw(&[1, 2, 3, 4]), ImageReadMode::Gray16).unwrap();
+        let decoded = opened.decode(Size::new(1, 2).full()).unwrap();
+        assert_eq!(
+            decoded.view.row(0),
+            [1, 2, 3, 4],
+            "raw pixels of two bytes, as a cache keeps them"
+        );
+    }
+
+    #[test]
     fn an_index_of_16_bits_is_its_number_or_refused() {
         let read = |pixel: &[u8], color| {
             let (mut out, stored) = ([9], StoredPixels { color, depth: BitDepth::Sixteen });
@@ -393,21 +504,27 @@ mod tests {
 
     #[test]
     fn a_png_cut_short_or_changed_is_refused_or_decoded() {
-        let whole = golden("rgb8.png");
         let mut decoder =
             Decoder::new(DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() });
         let full = Size::new(7, 11).full();
-        let idat = whole.windows(4).position(|four| four == b"IDAT").unwrap();
-        for end in 0..whole.len() {
-            let decoded = decoder.decode(&image(&whole[..end]), full);
-            assert!(decoded.is_err() || end >= whole.len() - 16, "{end} of {} bytes", whole.len());
-        }
-        for bit in 0..whole.len() * 8 {
-            let mut changed = whole.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            let is_pixels = bit / 8 >= idat + 4 && bit / 8 < whole.len() - 16;
-            let decoded = decoder.decode(&image(&changed), full);
-            assert!(decoded.is_err() || !is_pixels, "bit {bit}");
+        for (name, mode) in [
+            ("rgb8", ImageReadMode::Rgb),
+            ("gray16", ImageReadMode::Gray16),
+            ("gray16_interlaced", ImageReadMode::Gray16),
+        ] {
+            let whole = golden(&format!("{name}.png"));
+            let idat = whole.windows(4).position(|four| four == b"IDAT").unwrap();
+            let mut is_refused = |bytes: &[u8]| read(&mut decoder, bytes, mode, full).is_err();
+            for end in 0..whole.len() {
+                let is_end = end >= whole.len() - 16;
+                assert!(is_refused(&whole[..end]) || is_end, "{end} bytes of {name}");
+            }
+            for bit in 0..whole.len() * 8 {
+                let mut changed = whole.clone();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                let is_pixels = bit / 8 >= idat + 4 && bit / 8 < whole.len() - 16;
+                assert!(is_refused(&changed) || !is_pixels, "bit {bit} of {name}");
+            }
         }
     }
 

@@ -18,12 +18,12 @@ impl RawDecoder {
     }
 
     /// Returns the size in the sample table, checked against the limits and the number of bytes, and the
-    /// bytes of a pixel: 3, or the channels of `mode`.
+    /// format of the pixels: RGB, or that of `mode`.
     pub(super) fn size(
         &self,
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
-    ) -> Result<(Size, usize), DecodeError> {
+    ) -> Result<(Size, PixelFormat), DecodeError> {
         let size = Size::new(image.height, image.width);
         if size.pixels() == 0 {
             return Err(DecodeError::Empty { size });
@@ -32,12 +32,16 @@ impl RawDecoder {
             return Err(DecodeError::Pixels { size, max: self.limits.max_pixels });
         }
         let found = image.bytes.len() as u64;
-        let bytes = |channels: usize| size.pixels().checked_mul(channels as u64);
-        let mut known = [RGB, mode.channels().into()].into_iter();
-        match known.find(|channels| bytes(*channels) == Some(found)) {
-            Some(channels) => Ok((size, channels)),
+        let bytes = |format: PixelFormat| size.pixels().checked_mul(format.pixel_bytes() as u64);
+        let rgb = PixelFormat::bytes(RGB);
+        let mut known = [rgb, mode.format()].into_iter();
+        match known.find(|format| bytes(*format) == Some(found)) {
+            Some(format) if format == rgb && mode == ImageReadMode::Gray16 => {
+                Err(DecodeError::NotGray16 { found: "an image of RGB pixels".into(), fits: "rgb" })
+            }
+            Some(format) => Ok((size, format)),
             None => {
-                let expected = bytes(RGB).unwrap_or(u64::MAX);
+                let expected = bytes(rgb).unwrap_or(u64::MAX);
                 Err(DecodeError::RawLength { size, expected, found })
             }
         }

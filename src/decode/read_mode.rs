@@ -1,20 +1,21 @@
 //! What the pixels of an image are read as: colours, gray, colours with alpha, or numbers of classes.
 
 use super::DecodeError;
-use fuseloop_ops::Size;
-use fuseloop_ops::internals::{ImageView, RGB};
+use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
+use fuseloop_ops::{DType, Size};
 
 /// What the pixels of a field's images are read as. The names are those of torchvision's `ImageReadMode`.
 ///
-/// | mode | channels | JPEG | PNG, and raw RGB pixels |
+/// | mode | pixels | JPEG | PNG, and raw RGB pixels |
 /// |---|---|---|---|
-/// | [`Rgb`](Self::Rgb) | 3 | RGB; gray is R = G = B | RGB; alpha is dropped |
-/// | [`Gray`](Self::Gray) | 1 | the luma that the file stores; chroma is not decoded | gray as stored; RGB by Pillow's `convert("L")` |
-/// | [`RgbAlpha`](Self::RgbAlpha) | 4 | RGB, and an alpha of 255 | RGB and alpha; 255 where the file has none |
-/// | [`Index`](Self::Index) | 1 | refused | the index into the palette, or the gray level as stored |
+/// | [`Rgb`](Self::Rgb) | 3 u8 | RGB; gray is R = G = B | RGB; alpha is dropped |
+/// | [`Gray`](Self::Gray) | 1 u8 | the luma that the file stores; chroma is not decoded | gray as stored, clipped to 255; RGB by Pillow's `convert("L")` |
+/// | [`Gray16`](Self::Gray16) | 1 u16 | refused | the levels of a PNG of 16-bit gray as stored; any other is refused |
+/// | [`RgbAlpha`](Self::RgbAlpha) | 4 u8 | RGB, and an alpha of 255 | RGB and alpha; 255 where the file has none |
+/// | [`Index`](Self::Index) | 1 u8 | refused | the index into the palette, or the gray level as stored |
 ///
-/// `Index` is for masks: a value is the number of a class. RGB pixels are accepted where red, green and blue
-/// are the same number.
+/// `Gray16` is for depth maps and medical images, whose levels are measurements. `Index` is for masks: a value is
+/// the number of a class. RGB pixels are accepted where red, green and blue are the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImageReadMode {
@@ -23,6 +24,8 @@ pub enum ImageReadMode {
     Rgb,
     /// One channel of gray levels.
     Gray,
+    /// One channel of 16-bit gray levels, which are not scaled.
+    Gray16,
     /// Red, green, blue and alpha.
     RgbAlpha,
     /// One channel of numbers: indices into a palette, or gray levels as stored.
@@ -35,18 +38,38 @@ impl ImageReadMode {
     pub const fn channels(self) -> u16 {
         match self {
             Self::Rgb => 3,
-            Self::Gray | Self::Index => 1,
+            Self::Gray | Self::Gray16 | Self::Index => 1,
             Self::RgbAlpha => 4,
         }
     }
 
-    /// Writes the pixel that an RGB pixel is read as. Returns false if there is none.
+    /// Returns the type of an element: u16 or u8.
+    #[must_use]
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::Gray16 => DType::U16,
+            Self::Rgb | Self::Gray | Self::RgbAlpha | Self::Index => DType::U8,
+        }
+    }
+
+    /// Returns the format of the pixels.
+    pub(crate) const fn format(self) -> PixelFormat {
+        PixelFormat { channels: self.channels() as usize, dtype: self.dtype() }
+    }
+
+    /// Returns a view of packed pixels that were read as this; `None` if `data` ends before the last one does.
+    pub(crate) fn view(self, data: &[u8], size: Size) -> Option<ImageView<'_>> {
+        ImageView::packed_format(data, size, self.format())
+    }
+
+    /// Writes the pixel that an RGB pixel is read as. Returns false if there is none, as there never is in 16 bits.
     pub(super) fn read(self, [r, g, b]: [u8; RGB], out: &mut [u8]) -> bool {
         match self {
             Self::Rgb => out.copy_from_slice(&[r, g, b]),
             Self::Gray => out[0] = gray([r, g, b]),
             Self::RgbAlpha => out.copy_from_slice(&[r, g, b, u8::MAX]),
             Self::Index => out[0] = r,
+            Self::Gray16 => return false,
         }
         self != Self::Index || (r == g && g == b)
     }

@@ -3,7 +3,7 @@
 //! | | tensor | size tensor | name in PyTorch and TensorFlow |
 //! |---|---|---|---|
 //! | [`pad`](Collate::pad), bytes | `[batch, max, inner...]` | `NAME.length` i64 `[batch]` | `pad_sequence`, `padded_batch` |
-//! | [`pad`](Collate::pad), images | u8 `[batch, max h, max w, 3]` | `NAME.size` i64 `[batch, 2]` | `padded_batch` |
+//! | [`pad`](Collate::pad), images | u8 or u16 `[batch, max h, max w, channels]` | `NAME.size` i64 `[batch, 2]` | `padded_batch` |
 //! | [`ragged`](Collate::ragged), bytes | values `[total, inner...]`, offsets | `NAME.length` | nested tensor, `ragged_batch` |
 //! | [`list`](Collate::list), bytes | one slice per sample | `NAME.length` | a `collate_fn` that returns a list |
 //! | [`list`](Collate::list), images | one slice per sample | `NAME.size` | a `collate_fn` that returns a list |
@@ -14,6 +14,7 @@
 //! largest sample ([`TensorRows`](crate::batch::TensorRows)).
 
 use crate::batch::{TensorRows, TensorSpec};
+use crate::decode::ImageReadMode;
 use crate::source::{FieldKind, Value};
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::ImageView;
@@ -118,10 +119,16 @@ impl Collate {
     }
 
     /// Plans the collation of a field of this kind, with these ops, as far as the dataset is not needed:
-    /// in the result, the shape of the largest sample is only the inner shape.
-    pub(super) fn plan(&self, kind: &FieldKind, ops: &Ops) -> Result<Collated, CollateError> {
+    /// in the result, the shape of the largest sample is only the inner shape. Images are read as `mode`.
+    pub(super) fn plan(
+        &self,
+        kind: &FieldKind,
+        mode: ImageReadMode,
+        ops: &Ops,
+    ) -> Result<Collated, CollateError> {
         self.check(kind, ops)?;
-        let (dtype, inner) = self.elements.clone().unwrap_or((DType::U8, vec![]));
+        let stored = if *kind == FieldKind::RgbImage { mode.dtype() } else { DType::U8 };
+        let (dtype, inner) = self.elements.clone().unwrap_or((stored, vec![]));
         let value = self.value.unwrap_or(0.0);
         let pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
         let item = inner.iter().try_fold(dtype.bytes(), |bytes, &n| bytes.checked_mul(n));
@@ -212,7 +219,7 @@ fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
 pub(super) struct Collated {
     form: CollateForm,
     pub(super) dtype: DType,
-    /// The shape of the largest sample: `[max, inner...]`, or `[height, width, 3]`.
+    /// The shape of the largest sample: `[max, inner...]`, or `[height, width, channels]`.
     pub(super) shape: Vec<usize>,
     /// The number of leading dimensions of `shape` that differ from sample to sample.
     axes: usize,
@@ -240,7 +247,10 @@ impl Collated {
     pub(super) fn rows(&self, sizes: usize) -> TensorRows {
         match self.form {
             CollateForm::Pad if self.is_fixed => TensorRows::Even,
-            CollateForm::Pad => TensorRows::Padded { sizes, pad: self.pad[0] },
+            CollateForm::Pad => {
+                let pad = [self.pad[0], self.pad.get(1).copied().unwrap_or_default()];
+                TensorRows::Padded { sizes, pad }
+            }
             CollateForm::Ragged => TensorRows::Ragged { sizes },
             CollateForm::List => TensorRows::List { sizes },
         }
@@ -301,8 +311,9 @@ impl Collated {
     /// if the finished batch is padded.
     pub(super) fn copy_image(&self, picture: &ImageView<'_>, row: &mut [u8]) {
         let Size { height, width } = picture.size();
-        let line = width as usize * picture.channels();
-        let stride = if self.is_padded_here() { self.shape[1] * picture.channels() } else { line };
+        let pixel = picture.format().pixel_bytes();
+        let line = width as usize * pixel;
+        let stride = if self.is_padded_here() { self.shape[1] * pixel } else { line };
         let (with_picture, below) = row.split_at_mut(height as usize * stride);
         for (y, to) in (0..height).zip(with_picture.chunks_exact_mut(stride)) {
             let (left, right) = to.split_at_mut(line);
@@ -348,7 +359,7 @@ pub enum CollateError {
         ops: String,
     },
     /// An element type was set for a field other than bytes.
-    #[error("`of` is for bytes; this field is {kind}: its elements are u8")]
+    #[error("`of` is for bytes; this field is {kind}: its elements have a type")]
     Elements {
         /// The kind of the field.
         kind: &'static str,

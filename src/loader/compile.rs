@@ -260,7 +260,9 @@ fn plan_field(
         }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
-            let input = input.with_channels(output.read_mode.channels());
+            let (channels, dtype) = (output.read_mode.channels(), output.read_mode.dtype());
+            let is_levels = dtype == DType::U8;
+            let input = ImageType { dtype, is_levels, ..input.with_channels(channels) };
             if output.is_mask {
                 check_mask_files(source, output.field)?;
             }
@@ -357,7 +359,7 @@ fn plan_collated(
 ) -> Result<FieldPlan, LoadCause> {
     let refused = |error| LoadCause::Collate { output: output.name.clone(), error };
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
-    let mut collated = collate.plan(kind, ops).map_err(refused)?;
+    let mut collated = collate.plan(kind, output.read_mode, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
         (FieldKind::RgbImage, _) => {
             let Size { height, width } = match collate.max_size() {

@@ -36,7 +36,7 @@
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
-//! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
+//! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
@@ -196,16 +196,17 @@ const TOP: &[ParamInfo] = &[
 ];
 
 /// The words for what images are read as.
-const READ_MODES: [(&str, ImageReadMode); 4] = [
+const READ_MODES: [(&str, ImageReadMode); 5] = [
     ("rgb", ImageReadMode::Rgb),
     ("gray", ImageReadMode::Gray),
+    ("gray16", ImageReadMode::Gray16),
     ("rgb_alpha", ImageReadMode::RgbAlpha),
     ("index", ImageReadMode::Index),
 ];
 
 const READ_MODE: &[ParamInfo] = &[required(
     "mode",
-    ParamKind::Word(&["rgb", "gray", "rgb_alpha", "index"]),
+    ParamKind::Word(&["rgb", "gray", "gray16", "rgb_alpha", "index"]),
     ParamValue::Word("rgb"),
     "what the images are read as",
 )];

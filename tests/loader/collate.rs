@@ -11,7 +11,7 @@ use fuseloop::source::{
 };
 use fuseloop::spec::Spec;
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fmt::Debug;
 use std::path::PathBuf;
 
@@ -396,7 +396,7 @@ fn json_comes_without_its_final_nul() {
     let form = Collate::pad().of(DType::I64, &[]);
     assert_eq!(
         refused(Loader::open(&path).unwrap().collate("meta", form)),
-        "output meta: `of` is for bytes; this field is json: its elements are u8"
+        "output meta: `of` is for bytes; this field is json: its elements have a type"
     );
 }
 
@@ -404,6 +404,7 @@ fn json_comes_without_its_final_nul() {
 struct Pictures {
     fields: Vec<FieldSpec>,
     pictures: Vec<OwnedImage>,
+    stats: Option<ImageStats>,
 }
 
 impl Source for Pictures {
@@ -420,7 +421,7 @@ impl Source for Pictures {
     }
 
     fn image_stats(&self, _: usize) -> Option<ImageStats> {
-        None
+        self.stats.clone()
     }
 }
 
@@ -431,7 +432,7 @@ fn pictures(sizes: &[(u32, u32)]) -> LoaderBuilder {
     };
     let pictures = sizes.iter().enumerate().map(picture).collect();
     let fields = vec![field("image", FieldKind::RgbImage)];
-    Loader::from_source(Pictures { fields, pictures }).drop_last(false)
+    Loader::from_source(Pictures { fields, pictures, stats: None }).drop_last(false)
 }
 
 /// An image in a corner, with `pad` in the rest of the frame.
@@ -484,6 +485,60 @@ fn pictures_of_any_size_are_padded_or_listed() {
             }
         }
     }
+}
+
+/// Returns a PNG of 16-bit gray.
+fn png16(height: u32, width: u32, levels: impl Iterator<Item = u16>) -> OwnedImage {
+    let mut bytes = vec![];
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    let levels: Vec<u8> = levels.flat_map(u16::to_be_bytes).collect();
+    encoder.write_header().unwrap().write_image_data(&levels).unwrap();
+    OwnedImage::png(bytes)
+}
+
+#[test]
+fn levels_of_16_bits_are_padded_and_listed() {
+    let sizes = [(2, 3), (4, 1)];
+    let level = |n: usize, at: u32| (n as u32 * 20_000 + at * 300) as u16;
+    let levels = |n: usize| (0..sizes[n].0 * sizes[n].1).map(move |at| level(n, at));
+    let first = |form: Collate| {
+        let picture = |n: usize| png16(sizes[n].0, sizes[n].1, levels(n));
+        let (min, max) = (Some(Size::new(2, 1)), Some(Size::new(4, 3)));
+        let stats = Some(ImageStats { min, max, ..ImageStats::default() });
+        let fields = vec![field("image", FieldKind::RgbImage)];
+        let source = Pictures { fields, pictures: vec![picture(0), picture(1)], stats };
+        let builder = Loader::from_source(source).drop_last(false).collate("image", form);
+        let loader = builder.read_mode("image", ImageReadMode::Gray16).build().unwrap();
+        loader.epoch(0).unwrap().next().unwrap().unwrap()
+    };
+    let padded = |[rows, columns]: [u32; 2], pad: u16| -> Vec<u16> {
+        let pixel = |n: usize, y: u32, x: u32| {
+            let (height, width) = sizes[n];
+            if y < height && x < width { level(n, y * width + x) } else { pad }
+        };
+        let row = |n, y| (0..columns).map(move |x| pixel(n, y, x));
+        (0..2).flat_map(|n| (0..rows).flat_map(move |y| row(n, y))).collect()
+    };
+    for (form, want) in [
+        (Collate::pad(), padded([4, 3], 0)),
+        (Collate::pad().with(1000.0), padded([4, 3], 1000)),
+        (Collate::pad().to_size((5, 4)).with(65_535.0), padded([5, 4], 65_535)),
+    ] {
+        let batch = first(form);
+        assert_eq!(batch.tensor::<u16>("image").unwrap().as_slice(), want);
+        assert_eq!(batch.tensor::<i64>("image.size").unwrap().as_slice(), [2, 3, 4, 1]);
+    }
+    let batch = first(Collate::list());
+    let list = batch.list::<u16>("image").unwrap();
+    assert!(list.eq((0..2).map(|n| levels(n).collect::<Vec<u16>>())));
+    let refused = refused(
+        pictures(&[(1, 1)])
+            .read_mode("image", ImageReadMode::Gray16)
+            .collate("image", Collate::pad().to_size(2).with(65_536.0)),
+    );
+    assert_eq!(refused, "output image: the padding value 65536 does not fit u16");
 }
 
 #[test]
@@ -552,7 +607,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     );
     assert_eq!(
         image(Collate::pad().of(DType::F32, &[])),
-        "output image: `of` is for bytes; this field is image: its elements are u8"
+        "output image: `of` is for bytes; this field is image: its elements have a type"
     );
     let ops =
         pictures(&sizes).pipeline("image", ops![Resize::new((8, 8)).unwrap(), ToChannelsFirst]);

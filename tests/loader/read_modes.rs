@@ -76,6 +76,12 @@ fn a_pipeline_file_says_what_images_are_read_as() {
             "[read_mode]\nimage = '{mode}'\n[fields]\nimage = [{{ op = 'Resize', size = [9, 12] }}]"
         )
     };
+    let dir16 = folder(&["gray16.png"]);
+    let whole = text("gray16").replace("Resize', size = [9, 12]", "CenterCrop', size = [7, 11]");
+    let spec: Spec = whole.parse().unwrap();
+    let loader = spec.apply(Loader::open(dir16.path()).unwrap()).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<u16>("image").unwrap().shape(), [1, 7, 11, 1]);
     for (mode, channels) in [("gray", 1), ("rgb_alpha", 4), ("rgb", 3)] {
         let spec: Spec = text(mode).parse().unwrap();
         let loader = spec.apply(Loader::open(dir.path()).unwrap()).build().unwrap();
@@ -99,6 +105,61 @@ fn the_mask_of_a_palette_is_its_indices() {
     assert!(mask.as_slice().iter().zip(&stored).all(|(a, b)| *a == i64::from(*b)));
 }
 
+/// The 16-bit levels of golden images of 7 rows of 11, as Pillow reads them.
+fn levels(names: &[&str]) -> Vec<u16> {
+    let levels = |name: &&str| fs::read(golden(name).with_extension("i16")).unwrap();
+    let bytes = names.iter().flat_map(levels).collect::<Vec<u8>>();
+    bytes.as_chunks().0.iter().map(|level| u16::from_le_bytes(*level)).collect()
+}
+
+const GRAY16: [&str; 3] = ["gray16.png", "gray16_interlaced.png", "gray16_transparent.png"];
+
+#[test]
+fn gray_of_16_bits_is_as_pillow_reads_it() {
+    let (dir, want) = (folder(&GRAY16), levels(&GRAY16));
+    let order = [0, 2, 1]; // a class after the other
+    let want: Vec<u16> = order.iter().flat_map(|n| want[77 * n..77 * (n + 1)].to_vec()).collect();
+    let cached = tempfile::tempdir().unwrap();
+    for cache in [None, Some(Cache::memory(1 << 20)), Some(Cache::disk(cached.path(), 1 << 20))] {
+        let whole = || CenterCrop::new((7, 11)).unwrap();
+        let builder = Loader::open(dir.path()).unwrap().read_mode("image", ImageReadMode::Gray16);
+        let builder = builder.pipeline("image", ops![whole()]);
+        let plane = ops![whole(), Squeeze, Convert::to(DType::I64)];
+        let flip = RandomHorizontalFlip::new(1.0).unwrap();
+        let flipped = ops![whole(), flip, Convert::to(DType::F32)];
+        let mut builder = builder.view("plane", "image", plane).view("flipped", "image", flipped);
+        if let Some(cache) = cache {
+            builder = builder.cache(cache);
+        }
+        let loader = builder.build().unwrap();
+        for epoch in 0..2 {
+            let batch = loader.epoch(epoch).unwrap().next().unwrap().unwrap();
+            let image = batch.tensor::<u16>("image").unwrap();
+            assert_eq!(image.shape(), [3, 7, 11, 1]);
+            assert_eq!(image.as_slice(), want);
+            let plane = batch.tensor::<i64>("plane").unwrap();
+            assert_eq!(plane.shape(), [3, 7, 11]);
+            assert!(plane.as_slice().iter().copied().eq(want.iter().copied().map(i64::from)));
+            let flipped = batch.tensor::<f32>("flipped").unwrap();
+            let rows = want.chunks(11).flat_map(|row| row.iter().rev().copied().map(f32::from));
+            assert!(flipped.as_slice().iter().copied().eq(rows));
+        }
+    }
+}
+
+#[test]
+fn a_mask_may_have_numbers_of_16_bits() {
+    let dir = folder(&GRAY16[..1]);
+    let builder = Loader::open(dir.path()).unwrap().mask("image");
+    let builder = builder.read_mode("image", ImageReadMode::Gray16);
+    let crop = CenterCrop::new(5).unwrap();
+    let loader = builder.pipeline("image", ops![crop, Squeeze]).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let want = levels(&GRAY16[..1]);
+    let want = want.chunks(11).skip(1).take(5).flat_map(|row| row[3..8].to_vec());
+    assert!(batch.tensor::<u16>("image").unwrap().as_slice().iter().copied().eq(want));
+}
+
 #[test]
 fn what_can_not_be_read_in_a_mode_is_refused() {
     let refusal = |dir: &Path, mode| {
@@ -110,6 +171,16 @@ fn what_can_not_be_read_in_a_mode_is_refused() {
     assert!(error.contains("store masks as PNG or raw pixels"), "{error}");
     let error = refusal(folder(&["rgb8.png"]).path(), ImageReadMode::Index);
     assert!(error.contains("red, green and blue must be equal"), "{error}");
+    for (name, found) in [
+        ("420.jpg", "a JPEG can't be read as 16-bit gray: use the read mode \"gray\""),
+        (
+            "rgb16.png",
+            "a PNG of 16-bit RGB can't be read as 16-bit gray: use the read mode \"rgb\"",
+        ),
+    ] {
+        let error = refusal(folder(&[name]).path(), ImageReadMode::Gray16);
+        assert!(error.ends_with(found), "{error}");
+    }
     let dir = folder(&["gray8.png"]);
     let builder = || Loader::open(dir.path()).unwrap();
     let error = builder().read_mode("label", ImageReadMode::Gray).build().unwrap_err();
@@ -217,8 +288,8 @@ fn an_array_of_u16_is_a_tensor_of_u16() {
     let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
     let array = batch.tensor::<u16>("array").unwrap();
     assert_eq!(array.shape(), [4, 2, 3]);
-    let (floats, short) =
-        (batch.tensor::<f32>("floats").unwrap(), batch.tensor::<i16>("short").unwrap());
+    let floats = batch.tensor::<f32>("floats").unwrap();
+    let short = batch.tensor::<i16>("short").unwrap();
     for n in 0..4 {
         let row = usize::from(n);
         assert_eq!(array.row(row).unwrap(), values(n));

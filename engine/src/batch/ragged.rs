@@ -33,13 +33,13 @@ pub enum TensorRows {
         /// The index of the tensor that holds the length of each row along the first dimension.
         sizes: usize,
     },
-    /// Images of bytes. Every image is padded to the largest height and the largest width in the batch,
+    /// Images of u8 or u16. Every image is padded to the largest height and the largest width in the batch,
     /// which are at most those of the shape; each row starts where the row before it ends.
     Padded {
         /// The index of the tensor that holds the height and width of each image.
         sizes: usize,
-        /// The value of the padding to the right of an image and below it.
-        pad: u8,
+        /// The bytes of an element of the padding to the right of an image and below it: a u8 is the first.
+        pad: [u8; 2],
     },
     /// The rows are on a device; the batch's host memory holds the data that they are computed from.
     Device {
@@ -89,7 +89,8 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
             if matches!(tensor.rows, TensorRows::Ragged { .. }) { 1 } else { tensor.shape.len() };
         let is_fit = (1..=most).contains(&sized) && sized <= tensor.shape.len();
         let is_plain = sizes.rows == TensorRows::Even && sizes.shape.len() <= 1;
-        let is_picture = sized == 2 && tensor.shape.len() == 3 && tensor.dtype == u8::DTYPE;
+        let is_picture = sized == 2 && tensor.shape.len() == 3;
+        let is_picture = is_picture && [u8::DTYPE, u16::DTYPE].contains(&tensor.dtype);
         let is_fit = is_fit && (is_picture || !matches!(tensor.rows, TensorRows::Padded { .. }));
         is_fit && is_plain && sizes.dtype == i64::DTYPE
     };
@@ -113,7 +114,8 @@ pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
                 let sizes = numbers(rows, sizes);
                 let sizes: Vec<[usize; 2]> =
                     sizes.as_chunks::<2>().0.iter().map(|sides| spec.bounded(sides)).collect();
-                pad_together(rows.output(k), &sizes, spec.shape[2], pad);
+                let element = &pad[..spec.dtype.bytes()];
+                pad_together(rows.output(k), &sizes, spec.shape[2], element);
             }
             TensorRows::Even | TensorRows::List { .. } | TensorRows::Device { .. } => {}
         }
@@ -133,12 +135,17 @@ fn largest(sizes: impl Iterator<Item = [usize; 2]>) -> [usize; 2] {
 
 /// Pads image `i` of `bytes`, stored at the start of its range, to the largest size, and moves it to the
 /// end of image `i - 1`.
-fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8) {
+fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, element: &[u8]) {
+    let pixel = channels * element.len();
+    let pad = |rest: &mut [u8]| match element {
+        [byte] => rest.fill(*byte),
+        _ => rest.chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(element)),
+    };
     let sample_len = bytes.len() / sizes.len().max(1);
     let [height, width] = largest(sizes.iter().copied());
-    let wide = width * channels;
+    let wide = width * pixel;
     for (i, &[rows, columns]) in sizes.iter().enumerate() {
-        let (start, line) = (i * height * wide, columns * channels);
+        let (start, line) = (i * height * wide, columns * pixel);
         // No range is smaller than the largest image, so the image stays in front of the next one.
         bytes.copy_within(i * sample_len..i * sample_len + rows * line, start);
         let picture = &mut bytes[start..start + height * wide];
@@ -146,9 +153,9 @@ fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8
         // already.
         for y in (0..rows).rev() {
             picture.copy_within(y * line..(y + 1) * line, y * wide);
-            picture[y * wide + line..(y + 1) * wide].fill(pad);
+            pad(&mut picture[y * wide + line..(y + 1) * wide]);
         }
-        picture[rows * wide..].fill(pad);
+        pad(&mut picture[rows * wide..]);
     }
 }
 
