@@ -3,8 +3,8 @@
 use crate::plain::Pass;
 use fuseloop_ops::author::{Dim, ImageType, Op, OpClass, Type};
 use fuseloop_ops::internals::registry::{
-    COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POLICY, ParamDefault, ParamKind, SpecTable,
-    SpecValue, build_ops, registry,
+    COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POLICY, ParamDefault, ParamKind, SIGNALS,
+    SpecTable, SpecValue, build_ops, registry,
 };
 use fuseloop_ops::internals::rows::rotation_matrix;
 use fuseloop_ops::*;
@@ -67,7 +67,7 @@ pub(crate) fn entries() -> Vec<Entry> {
 
 /// Returns the ops of the registry that are not in `listed`, with the examples of their parameters.
 fn others(listed: &[Entry]) -> Vec<Entry> {
-    const FAMILIES: [&str; 5] = [GEOMETRY, COLOR, NEIGHBOURHOOD, OVERWRITE, POLICY];
+    const FAMILIES: [&str; 6] = [GEOMETRY, COLOR, NEIGHBOURHOOD, OVERWRITE, SIGNALS, POLICY];
     let is_listed =
         |name| listed.iter().any(|entry| entry.name.split([' ', '(', ',']).next() == Some(name));
     let is_container = |info: &OpInfo| info.params.iter().any(|param| param.kind == ParamKind::Ops);
@@ -80,7 +80,8 @@ fn others(listed: &[Entry]) -> Vec<Entry> {
         .collect()
 }
 
-/// Returns an op with the examples of its parameters, for all images; `None` for an op in plain Rust.
+/// Returns an op with the examples of its parameters, for all images; `None` for an op in plain Rust, and for one
+/// that does not take bytes.
 fn example(info: &OpInfo) -> Option<Entry> {
     let values = info.params.iter().filter_map(|param| match param.need {
         _ if param.name == "p" => Some((param.name, SpecValue::from(1.0))),
@@ -92,6 +93,7 @@ fn example(info: &OpInfo) -> Option<Entry> {
     let ops = build_ops(&SpecValue::from(vec![SpecValue::from(table)])).expect("an example");
     let input = Type::Image(ImageType::decoded(Dim::fixed(256), Dim::fixed(256)));
     let kind = match ops[0].class() {
+        _ if ops[0].output(&input).is_err() => return None,
         OpClass::Host(_) => return None,
         OpClass::Pixel(_) | OpClass::Shuffled(_) | OpClass::Table(_) => Kind::Pointwise,
         _ if ops[0].output(&input) == Ok(input) => Kind::Other,

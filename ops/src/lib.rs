@@ -27,12 +27,15 @@ mod area;
 mod aug_mix;
 mod auto_augment;
 mod autocontrast;
+mod axis_mask;
 mod beta;
 mod bilinear;
 mod box_blur;
 mod brightness;
 mod center_crop;
+mod channel_dropout;
 mod channels;
+mod clip;
 mod color_jitter;
 mod color_matrix;
 mod container;
@@ -47,6 +50,9 @@ mod emit;
 mod equalize;
 mod error;
 mod factor;
+mod fill_value;
+mod frequency_masking;
+mod gain;
 mod gamma;
 mod gaussian_blur;
 mod gaussian_noise;
@@ -78,6 +84,7 @@ mod photometric_distort;
 mod picture;
 mod planes;
 mod poison;
+mod polarity_inversion;
 mod policy;
 mod posterize;
 mod program;
@@ -101,10 +108,13 @@ mod rng;
 mod rot90;
 mod rows;
 mod saturation;
+mod scale_intensity_range;
 mod shape;
+mod signal;
 mod solarize;
 mod solarize_add;
 mod squeeze;
+mod time_masking;
 mod timm;
 mod to_device;
 mod transpose;
@@ -120,7 +130,9 @@ pub use autocontrast::RandomAutocontrast;
 pub use box_blur::BoxBlur;
 pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
+pub use channel_dropout::ChannelDropout;
 pub use channels::{ToChannelsFirst, ToChannelsLast};
+pub use clip::Clip;
 pub use color_jitter::ColorJitter;
 pub use color_matrix::ColorMatrix;
 pub use contrast::RandomContrast;
@@ -131,6 +143,8 @@ pub use d4::D4;
 pub use device::Device;
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
+pub use frequency_masking::FrequencyMasking;
+pub use gain::Gain;
 pub use gamma::{Gamma, RandomGamma};
 pub use gaussian_blur::GaussianBlur;
 pub use gaussian_noise::GaussianNoise;
@@ -156,6 +170,7 @@ pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
 pub use poison::Poison;
+pub use polarity_inversion::PolarityInversion;
 pub use posterize::RandomPosterize;
 pub use rand_augment::RandAugment;
 pub use random_affine::RandomAffine;
@@ -175,10 +190,12 @@ pub use resize::{Resize, ResizeSize};
 pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;
+pub use scale_intensity_range::ScaleIntensityRange;
 pub use shape::{DType, Size};
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
 pub use squeeze::Squeeze;
+pub use time_masking::TimeMasking;
 pub use to_device::ToDevice;
 pub use transpose::Transpose;
 pub use trivial_augment::TrivialAugmentWide;
@@ -306,8 +323,13 @@ static ENTRIES: &[registry::OpInfo] = &[
     Cutout::ENTRY,
     RandomErasing::ENTRY,
     GridMask::ENTRY,
+    ChannelDropout::ENTRY,
     GaussianNoise::ENTRY,
     Poison::ENTRY,
+    FrequencyMasking::ENTRY,
+    TimeMasking::ENTRY,
+    Gain::ENTRY,
+    PolarityInversion::ENTRY,
     AugMix::ENTRY,
     AutoAugment::ENTRY,
     RandAugment::ENTRY,
@@ -319,6 +341,8 @@ static ENTRIES: &[registry::OpInfo] = &[
     CutMix::ENTRY,
     Normalize::ENTRY,
     Levels::ENTRY,
+    ScaleIntensityRange::ENTRY,
+    Clip::ENTRY,
     Convert::ENTRY,
     View::ENTRY,
     ToChannelsFirst::ENTRY,

@@ -103,6 +103,8 @@ pub const COLOR: &str = "color";
 pub const NEIGHBOURHOOD: &str = "neighbourhood";
 /// The family of ops that overwrite a part of an image, or add noise to it.
 pub const OVERWRITE: &str = "overwrite";
+/// The family of ops on audio, as waveforms and as spectrograms.
+pub const SIGNALS: &str = "signals";
 /// The family of ops that consist of other ops.
 pub const POLICY: &str = "containers and policies";
 /// The family of ops that mix the samples of a batch: the same op must come last in the lists of the

@@ -128,6 +128,20 @@ impl DType {
     }
 }
 
+impl DType {
+    /// Returns the least and the largest value of an integer type, as the nearest `f32`; `None` for a float
+    /// type.
+    pub(crate) const fn integer_range(self) -> Option<[f32; 2]> {
+        match self {
+            Self::U8 => Some([0.0, u8::MAX as f32]),
+            Self::I16 => Some([i16::MIN as f32, i16::MAX as f32]),
+            Self::I32 => Some([i32::MIN as f32, i32::MAX as f32]),
+            Self::I64 => Some([i64::MIN as f32, i64::MAX as f32]),
+            Self::F16 | Self::Bf16 | Self::F32 | Self::F64 => None,
+        }
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

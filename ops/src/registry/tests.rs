@@ -104,8 +104,13 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             Cutout::new(8).unwrap(),
             RandomErasing::new(),
             GridMask::new(),
+            ChannelDropout::new(),
             GaussianNoise::new(),
             Poison::new((1, 2), &[255.0, 0.0, 0.0, 255.0, 0.0, 0.0], &[0.5; 2], [0, 7]).unwrap(),
+            FrequencyMasking::new(27).unwrap(),
+            TimeMasking::new(100).unwrap(),
+            Gain::new(-12.0, 12.0).unwrap(),
+            PolarityInversion::new(),
         ],
         ops![
             AugMix::new(),
@@ -121,6 +126,8 @@ fn every_constructor_has_the_defaults_of_its_entry() {
         ops![
             Normalize::imagenet(),
             Levels::of(-1000.0, 400.0).unwrap(),
+            ScaleIntensityRange::new(0.0..=255.0, 0.0..=1.0).unwrap(),
+            Clip::new(16.0, 235.0).unwrap(),
             Convert::to(DType::F16),
             View::new(DType::I16),
             ToChannelsFirst,

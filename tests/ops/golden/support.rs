@@ -142,6 +142,8 @@ pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
 fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[u8]) {
     let is_separate = |op: &Arc<dyn Op>| match op.class() {
         OpClass::Geometry(_) | OpClass::Table(_) | OpClass::Region(_) => true,
+        // What this op draws is a flag of each channel.
+        OpClass::Pixel(_) if op.name() == "ChannelDropout" => false,
         OpClass::Pixel(op) => op.is_per_channel() && !op.needs_mean(),
         OpClass::Cast(_) | OpClass::Layout(_) => true,
         _ => false,

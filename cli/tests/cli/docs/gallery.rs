@@ -83,6 +83,12 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("Cutout", "crop_size = 28"),
     ("RandomErasing", "p = 1.0"),
     ("GridMask", "period = [18, 36], p = 1.0"),
+    ("ChannelDropout", "channel_drop_range = [1, 2], p = 1.0"),
+    ("TimeMasking", "time_mask_param = 40"),
+    ("Gain", "p = 1.0"),
+    ("PolarityInversion", "p = 1.0"),
+    ("ScaleIntensityRange", "a_min = 50, a_max = 200, clip = true"),
+    ("Clip", "low = 80, high = 160"),
     (
         "RandomApply",
         "p = 0.5, ops = [{ op = \"GaussianBlur\", kernel_size = 9, sigma = [3.0, 3.0] }]",
@@ -106,6 +112,9 @@ fn around(name: &str) -> [&'static str; 2] {
     match name {
         "ToChannelsLast" => ["\"ToChannelsFirst\", ", ""],
         "View" => ["{ op = \"Convert\", to = \"f16\" }, ", ""],
+        "Gain" | "PolarityInversion" => {
+            ["{ op = \"ScaleIntensityRange\", a_min = 0, a_max = 255, b_min = -1 }, ", ""]
+        }
         "LabelSmoothing" => ["{ op = \"OneHot\", classes = 4 }, ", ""],
         // The sizes of its images differ.
         "RandomZoomOut" => ["", ", { op = \"Resize\", size = [72, 72] }"],
@@ -281,7 +290,7 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
     let list = [before, entry, after].concat();
     let size = Size::new(SIDE, SIDE);
     let stored = pictures::draw_at(SHOWN, NUMBERS[SHOWN], SIDE, SIDE).pixels;
-    if [VALUES, LABELS].contains(&info.class) {
+    if [VALUES, LABELS].contains(&info.class) || takes_signals(info.name) {
         let field = if info.class == LABELS { "label" } else { "image" };
         let input = batch(&loader(data, field, before.trim_end_matches(", "), None), 0);
         let output = batch(&loader(data, field, &list, None), 0);
@@ -313,6 +322,11 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
         strip.put(panel, pixels, *size);
     }
     strip
+}
+
+/// Returns true for an op whose values are no image.
+fn takes_signals(name: &str) -> bool {
+    ["Gain", "PolarityInversion"].contains(&name)
 }
 
 /// Returns true if the page of an op says that nothing is drawn for a sample.

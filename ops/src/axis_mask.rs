@@ -1,0 +1,149 @@
+//! Bands of rows or columns: the masks of a spectrogram.
+
+use crate::author::Rng;
+use crate::fill_value::FillValue;
+use crate::op::on_image;
+use crate::registry::{OpArgs, ParamInfo, ParamKind, ParamValue, SpecError, single, with_default};
+use crate::shape::Window;
+use crate::{ParamError, TypeError, author::Type};
+
+/// A random band along an axis, and the value that it gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct AxisMask {
+    /// The upper bound of the width, which no band reaches.
+    pub(crate) mask_param: u32,
+    /// The upper bound of the band's share of the axis.
+    pub(crate) p: f64,
+    pub(crate) fill: FillValue,
+}
+
+impl AxisMask {
+    /// A band of zeros without a bound on its share of the axis.
+    pub(crate) fn new(
+        op: &'static str,
+        param: &'static str,
+        mask_param: u32,
+    ) -> Result<Self, ParamError> {
+        if mask_param > 65_535 {
+            return Err(ParamError::new(op, param, mask_param, "0..=65535"));
+        }
+        Ok(Self { mask_param, p: 1.0, fill: FillValue::ZERO })
+    }
+
+    pub(crate) fn fill(self, op: &'static str, fill: f32) -> Result<Self, ParamError> {
+        Ok(Self { fill: FillValue::new(op, fill)?, ..self })
+    }
+
+    /// Returns the type of the output of an op that writes the band.
+    pub(crate) fn output(&self, op: &'static str, input: &Type) -> Result<Type, TypeError> {
+        self.fill.check(op, input)?;
+        on_image(op, input, |image| image)
+    }
+
+    /// Returns this mask for images of a type, if another value is written there.
+    pub(crate) fn for_input(self, input: &Type) -> Option<Self> {
+        match input {
+            Type::Image(image) => Some(Self { fill: self.fill.stored_as(image.dtype), ..self }),
+            Type::Tensor { .. } => None,
+        }
+    }
+
+    /// Returns true if every band is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mask_param == 0 || self.p == 0.0
+    }
+
+    /// Draws the band of an axis of `len` rows or columns: its first one, and their number.
+    pub(crate) fn draw(&self, rng: &mut Rng, len: u32) -> [u32; 2] {
+        let draws = [rng.unit(), rng.unit()];
+        let most = match self.p {
+            1.0 => self.mask_param,
+            p => self.mask_param.min((f64::from(len) * p) as u32),
+        };
+        if most == 0 { [0, 0] } else { band(most, len, draws) }
+    }
+}
+
+/// torchaudio's `mask_along_axis`, in f32 as there. If the band is wider than the axis, it covers the axis.
+fn band(mask_param: u32, len: u32, [width, position]: [f32; 2]) -> [u32; 2] {
+    let width = width * mask_param as f32;
+    let first = (position * (len as f32 - width)) as i64;
+    let end = (first + width as i64).min(i64::from(len));
+    let first = first.max(0);
+    [first as u32, (end - first).max(0) as u32]
+}
+
+/// Returns the window of a band of rows of an image of `width` columns.
+pub(crate) fn rows([top, height]: [u32; 2], width: u32) -> Window {
+    match height {
+        0 => NOWHERE,
+        _ => Window { top, left: 0, height, width },
+    }
+}
+
+/// Returns the window of a band of columns of an image of `height` rows.
+pub(crate) fn columns([left, width]: [u32; 2], height: u32) -> Window {
+    match width {
+        0 => NOWHERE,
+        _ => Window { top: 0, left, height, width },
+    }
+}
+
+const NOWHERE: Window = Window { top: 0, left: 0, height: 0, width: 0 };
+
+/// The parameter for the value of a band.
+pub(crate) const FILL: ParamInfo = with_default(
+    "fill",
+    ParamKind::Number,
+    ParamValue::Float(0.0),
+    "the value of the band, in units of the values",
+);
+
+/// Reads [`FILL`].
+pub(crate) fn fill(op: &'static str, args: &OpArgs<'_>) -> Result<f32, SpecError> {
+    let [fill] = single(op, "fill", [args.float("fill")?])?;
+    Ok(fill)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_band_is_that_of_the_formula() {
+        // v = 0.5 * 10; lo = 0.25 * (100 - 5) = 23.75; hi = 23 + 5
+        assert_eq!(band(10, 100, [0.5, 0.25]), [23, 5]);
+        assert_eq!(band(10, 100, [0.0, 0.999]), [99, 0]);
+        // v = 7.5; lo = 0.5 * 92.5 = 46.25; hi = 46 + 7
+        assert_eq!(band(10, 100, [0.75, 0.5]), [46, 7]);
+    }
+
+    #[test]
+    fn a_band_lies_inside_and_one_that_is_wider_covers_the_axis() {
+        let mut rng = Rng::new(3);
+        for (mask_param, len) in [(1, 1), (10, 100), (100, 100), (65_535, 65_535), (65_535, 7)] {
+            for _ in 0..2000 {
+                let draws = [rng.unit(), rng.unit()];
+                let [first, count] = band(mask_param, len, draws);
+                assert!(first + count <= len && count < mask_param.max(1), "{mask_param}, {len}");
+                if draws[0] * mask_param as f32 >= len as f32 {
+                    assert_eq!([first, count], [0, len], "{mask_param}, {len}, {draws:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn widths_are_uniform_and_bounded_by_a_share_of_the_axis() {
+        let mask = AxisMask::new("Op", "mask_param", 8).unwrap();
+        let mut rng = Rng::new(4);
+        let mut seen = [0u32; 8];
+        for _ in 0..8000 {
+            seen[mask.draw(&mut rng, 50)[1] as usize] += 1;
+        }
+        assert!(seen.iter().all(|n| n.abs_diff(1000) < 150), "{seen:?}");
+        let share = AxisMask { p: 0.1, ..mask };
+        assert!((0..1000).all(|_| share.draw(&mut rng, 50)[1] < 5));
+        assert!((0..1000).all(|_| share.draw(&mut rng, 9) == [0, 0]));
+    }
+}

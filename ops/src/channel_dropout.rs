@@ -1,0 +1,330 @@
+//! Channel dropout: overwrites random channels.
+
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::error::probability;
+use crate::fill_value::FillValue;
+use crate::op::on_image;
+use crate::registry::{
+    Golden, OVERWRITE, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, single,
+    with_default,
+};
+use crate::shape::MAX_CHANNELS;
+use crate::{DType, ParamError, Size, TypeError};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Fills random channels of a share `p` of the images.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/ChannelDropout.md"))]
+///
+/// ```text
+/// out[c] = fill     for the channels drawn
+/// out[c] = in[c]    otherwise
+/// ```
+///
+/// | | |
+/// |--------|---------------------------------------------------------------------------------|
+/// | input  | image of any element type with 2 to 4 channels                                  |
+/// | output | as the input                                                                    |
+/// | random | a coin `p`, the number of channels, then for each channel whether it is dropped |
+/// | cost   | two operations per value                                                        |
+///
+/// Albumentations' `ChannelDropout`, with its defaults: one channel of half of the images becomes 0. The number
+/// of channels is uniform in `channel_drop_range`, and every set of so many channels is equally likely, as there;
+/// but the draws are those of this crate's generator, from the sample, and not of Python's `random`.
+/// As there, an image of one channel is refused, and so is a range that contains all channels of the image.
+///
+/// `fill` is in the units of the values. For an image of an integer type it is truncated, and must be in the range
+/// of the type: 0 to 255 for u8.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ChannelDropout::new().channel_drop_range(1..=2)?.p(0.3)?];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelDropout {
+    low: u32,
+    high: u32,
+    fill: FillValue,
+    p: f64,
+    /// Channels of the image.
+    channels: usize,
+}
+
+const NAME: &str = "ChannelDropout";
+
+impl ChannelDropout {
+    /// Builds the op with Albumentations' defaults: it sets one channel of half of the images to 0.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { low: 1, high: 1, fill: FillValue::ZERO, p: 0.5, channels: 3 }
+    }
+
+    /// Sets the range of the number of channels that are dropped. Default `1..=1`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or not in `1..=3`: one channel is always kept.
+    pub fn channel_drop_range(self, range: RangeInclusive<u32>) -> Result<Self, ParamError> {
+        let (low, high) = range.into_inner();
+        if !(1 <= low && low <= high && (high as usize) < MAX_CHANNELS) {
+            let found = format!("{low}..={high}");
+            return Err(ParamError::new(
+                NAME,
+                "channel_drop_range",
+                found,
+                "1 <= low <= high <= 3",
+            ));
+        }
+        Ok(Self { low, high, ..self })
+    }
+
+    /// Sets the value of dropped channels, in the units of the values. Default 0.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not finite.
+    pub fn fill(self, fill: f32) -> Result<Self, ParamError> {
+        Ok(Self { fill: FillValue::new(NAME, fill)?, ..self })
+    }
+
+    /// Sets the share of the images that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(NAME, p)?, ..self })
+    }
+}
+
+impl Default for ChannelDropout {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Op for ChannelDropout {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.fill.check(NAME, input)?;
+        let refused = |expected| TypeError { op: NAME, expected, found: input.to_string() };
+        match input {
+            Type::Image(image) if !(2..=MAX_CHANNELS).contains(&usize::from(image.channels)) => {
+                Err(refused("an image of 2 to 4 channels (leave it out for others)"))
+            }
+            Type::Image(image) if self.high >= u32::from(image.channels) => {
+                Err(refused("an image of more channels than channel_drop_range drops"))
+            }
+            _ => on_image(NAME, input, |image| image),
+        }
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        let Type::Image(image) = input else { return None };
+        let channels = usize::from(image.channels);
+        Some(Arc::new(Self { channels, fill: self.fill.stored_as(image.dtype), ..*self }))
+    }
+}
+
+/// Parameters: for each channel, 1 if it is dropped, else 0.
+impl PixelOp for ChannelDropout {
+    fn param_count(&self) -> usize {
+        self.channels
+    }
+
+    fn param_names(&self) -> &'static [&'static str] {
+        &["drop 0:", "drop 1:", "drop 2:", "drop 3:"]
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        let runs = rng.coin(self.p);
+        let mut to_drop = self.low + rng.below(self.high - self.low + 1);
+        // Selection sampling: of the channels that are left, `to_drop` are dropped.
+        for (left, drop) in (1..=params.len() as u32).rev().zip(params) {
+            let is_dropped = rng.below(left) < to_drop;
+            to_drop -= u32::from(is_dropped);
+            *drop = if is_dropped && runs { 1.0 } else { 0.0 };
+        }
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for (v, drop) in pixel.iter_mut().zip(cx.params) {
+            if 0.0 < *drop {
+                *v = self.fill.number();
+            }
+        }
+    }
+
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+        let (zero, fill) = (e.splat(0.0), e.splat(self.fill.number()));
+        e.each(pixels, |e, c, v| {
+            let drop = e.param(c);
+            let is_dropped = e.less(zero, drop);
+            e.select(is_dropped, fill, v)
+        })
+    }
+}
+
+impl ChannelDropout {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: OVERWRITE,
+        summary: "fills random channels of a share p of the images",
+        params: &[
+            with_default(
+                "channel_drop_range",
+                ParamKind::Range,
+                ParamValue::Ints(&[1, 1]),
+                "range of the number of channels",
+            ),
+            with_default(
+                "fill",
+                ParamKind::Number,
+                ParamValue::Float(0.0),
+                "their value, in units of the values",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let [low, high] = args.pair_u32("channel_drop_range")?;
+            let [fill] = single(NAME, "fill", [args.float("fill")?])?;
+            let op = ChannelDropout::new().channel_drop_range(low..=high)?.fill(fill)?;
+            Ok(built(op.p(args.float("p")?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: NAME,
+            draw: |rng, before| {
+                let most = u32::from(before.channels).clamp(2, 4) - 1;
+                let low = 1 + rng.below(most);
+                let range = low..=low + rng.below(most - low + 1);
+                let op = ChannelDropout::new().channel_drop_range(range)?;
+                let fill = match before.dtype {
+                    DType::U8 => rng.uniform(0.0, 256.0),
+                    _ => rng.uniform(-3.0, 3.0),
+                };
+                Ok(built(op.fill(fill)?.p(recipe::share(rng))?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NumberRule;
+    use crate::op::{Dim, ImageType, evaluated};
+    use crate::rng::SampleKey;
+    use std::collections::BTreeMap;
+
+    fn image(channels: u16, dtype: DType) -> Type {
+        let image = ImageType::decoded(Dim::fixed(2), Dim::fixed(3));
+        Type::Image(ImageType { dtype, ..image.with_channels(channels) })
+    }
+
+    fn drawn(op: &ChannelDropout, sample: u64) -> Vec<f32> {
+        let mut params = vec![9.0; op.param_count()];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
+        params
+    }
+
+    #[test]
+    fn dropped_channels_get_the_fill_and_others_keep_their_bits() {
+        let op = ChannelDropout::new().fill(-7.5).unwrap();
+        let nan = f32::from_bits(0x7fc0_0123);
+        let cx = Eval::new(NumberRule::Exact, &[0.0, 1.0, 0.0]);
+        let found = evaluated(&op, &cx, [nan, f32::NAN, -0.0]).map(f32::to_bits);
+        assert_eq!(found, [nan, -7.5, -0.0].map(f32::to_bits));
+    }
+
+    #[test]
+    fn every_set_of_channels_is_equally_likely() {
+        for (channels, range, sets) in [(3, 1..=1, 3), (4, 2..=2, 6), (4, 1..=3, 14), (2, 1..=1, 2)]
+        {
+            let op = ChannelDropout::new().channel_drop_range(range).unwrap().p(1.0).unwrap();
+            let op = ChannelDropout { channels, ..op };
+            let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+            let mut by_number = [0; 4];
+            for sample in 0..6000 {
+                let params = drawn(&op, sample);
+                by_number[params.iter().sum::<f32>() as usize] += 1;
+                *seen.entry(format!("{params:?}")).or_default() += 1;
+            }
+            assert_eq!(seen.len(), sets);
+            // Of four channels, there are 4 sets of one, 6 of two and 4 of three.
+            let even = match sets {
+                14 => vec![500, 333],
+                sets => vec![6000 / sets as u32],
+            };
+            for (set, n) in &seen {
+                assert!(even.iter().any(|want| n.abs_diff(*want) < want / 5), "{set}: {n}");
+            }
+            let numbers: Vec<u32> = by_number.into_iter().filter(|n| *n > 0).collect();
+            assert!(numbers.iter().all(|n| n.abs_diff(6000 / numbers.len() as u32) < 150));
+        }
+    }
+
+    #[test]
+    fn a_share_p_of_the_samples_loses_channels() {
+        let op = ChannelDropout::new().p(0.3).unwrap();
+        let changed = (0..2000).filter(|&sample| drawn(&op, sample) != [0.0; 3]).count();
+        assert!((500..700).contains(&changed), "{changed}");
+    }
+
+    #[test]
+    fn images_of_one_channel_and_of_too_few_are_refused() {
+        let two = ChannelDropout::new().channel_drop_range(1..=2).unwrap();
+        for (channels, one_is_taken, two_are_taken) in [
+            (1, false, false),
+            (2, true, false),
+            (3, true, true),
+            (4, true, true),
+            (5, false, false),
+        ] {
+            let image = image(channels, DType::F32);
+            assert_eq!(ChannelDropout::new().output(&image).is_ok(), one_is_taken, "{channels}");
+            assert_eq!(two.output(&image).is_ok(), two_are_taken, "{channels}");
+        }
+        let filled = ChannelDropout::new().fill(300.0).unwrap();
+        assert!(filled.output(&image(3, DType::U8)).is_err());
+        assert!(filled.output(&image(3, DType::I16)).is_ok());
+    }
+
+    #[test]
+    fn the_type_it_gets_decides_the_number_of_draws_and_the_fill() {
+        let op = ChannelDropout::new().fill(1.75).unwrap();
+        let on = op.for_input(&image(4, DType::U8)).unwrap();
+        let want = ChannelDropout { channels: 4, fill: op.fill.stored_as(DType::U8), ..op };
+        assert_eq!(format!("{on:?}"), format!("{want:?}"));
+        assert_eq!(want.fill.number(), 1.0);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
+        for range in [0..=1, 2..=1, 1..=4] {
+            assert!(ChannelDropout::new().channel_drop_range(range.clone()).is_err(), "{range:?}");
+        }
+        assert!(ChannelDropout::new().fill(f32::NAN).is_err());
+        assert!(ChannelDropout::new().p(1.5).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! Polarity inversion: turns signals upside down.
+
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::error::probability;
+use crate::registry::{Golden, OpInfo, P, Recipe, Recipes, SIGNALS, built, recipe};
+use crate::signal::on_signal;
+use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+
+/// Multiplies a share `p` of the signals by -1.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/PolarityInversion.md"))]
+///
+/// ```text
+/// out = -in
+/// ```
+///
+/// | | |
+/// |--------|------------------------------------------------------------------------|
+/// | input  | image of i16, f16, bf16 or f32: `[channels, samples]`                  |
+/// | output | as the input                                                           |
+/// | random | a coin `p`                                                             |
+/// | cost   | one operation per value                                                |
+///
+/// audiomentations' `PolarityInversion`, with its default `p` of 0.5. Results of i16 saturate when they are stored:
+/// -32768 becomes 32767. Unsigned types are refused: silence is not 0 there, and
+/// [`RandomInvert`](crate::RandomInvert) inverts images of u8.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![
+///     ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?,
+///     PolarityInversion::new().p(0.3)?,
+/// ];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PolarityInversion {
+    p: f64,
+}
+
+const NAME: &str = "PolarityInversion";
+
+impl PolarityInversion {
+    /// Builds the op for half of the signals.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { p: 0.5 }
+    }
+
+    /// Sets the share of the signals that the op changes. Default 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(NAME, p)? })
+    }
+}
+
+impl Default for PolarityInversion {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Op for PolarityInversion {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_signal(NAME, input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+/// Parameter: a factor, which is -1 if the coin is heads, else 1.
+impl PixelOp for PolarityInversion {
+    fn param_count(&self) -> usize {
+        1
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
+        params[0] = if rng.coin(self.p) { -1.0 } else { 1.0 };
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+        for v in pixel {
+            *v *= cx.params[0];
+        }
+    }
+
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let factor = e.param(0);
+            e.mul(v, factor)
+        })
+    }
+}
+
+impl PolarityInversion {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: SIGNALS,
+        summary: "turns a share p of the signals upside down",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(PolarityInversion::new().p(args.float("p")?)?)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: NAME,
+            draw: |rng, before| {
+                let op = PolarityInversion::new().p(recipe::share(rng))?;
+                if before.dtype != DType::U8 {
+                    return Ok(built(op));
+                }
+                // The op takes signals: it follows an op that makes one.
+                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
+                Ok(built(RandomChoice::new(vec![ops![scale, op]])?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NumberRule;
+    use crate::op::evaluated;
+    use crate::rng::SampleKey;
+    use crate::signal::tests::image;
+
+    fn inverted(p: f64, sample: u64) -> [f32; 3] {
+        let op = PolarityInversion::new().p(p).unwrap();
+        let mut params = [0.0];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut params);
+        evaluated(&op, &Eval::new(NumberRule::Exact, &params), [0.25, -32_768.0, 0.0])
+    }
+
+    #[test]
+    fn heads_turns_a_signal_upside_down_and_tails_does_not() {
+        assert_eq!(inverted(1.0, 0), [-0.25, 32_768.0, 0.0]);
+        assert_eq!(inverted(0.0, 0), [0.25, -32_768.0, 0.0]);
+        let heads = (0..2000).filter(|&sample| inverted(0.3, sample)[0] < 0.0).count();
+        assert!((500..700).contains(&heads), "{heads}");
+        assert!(PolarityInversion::new().p(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn unsigned_values_are_refused() {
+        assert!(PolarityInversion::new().output(&image(DType::U8)).is_err());
+        assert!(PolarityInversion::new().output(&image(DType::I16)).is_ok());
+    }
+}

@@ -1,0 +1,215 @@
+//! TimeMasking: overwrites a random band of columns of a spectrogram.
+
+use crate::author::{Op, OpClass, RegionOp, Rng, Type};
+use crate::axis_mask::{self, AxisMask, FILL};
+use crate::error::probability;
+use crate::registry::{
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, required,
+    with_default,
+};
+use crate::shape::Window;
+use crate::{DType, ParamError, Size, TypeError};
+use std::sync::Arc;
+
+/// Overwrites a random band of columns: times of a spectrogram `[frequency, time]`.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/TimeMasking.md"))]
+///
+/// Park et al., SpecAugment, arXiv:1904.08779.
+///
+/// ```text
+/// n = W;  F = time_mask_param if p = 1, else min(time_mask_param, trunc(n * p))
+/// v = U * F;  lo = trunc(U * (n - v));  hi = lo + trunc(v)
+///
+/// out[y, x] = fill        for lo <= x < hi
+/// out[y, x] = in[y, x]    otherwise
+/// ```
+///
+/// | | |
+/// |--------|-------------------------------------------------------------|
+/// | input  | image of any element type, with any number of channels      |
+/// | output | as the input                                                |
+/// | random | `v`, then `lo`: each `U` is uniform in `[0, 1)`             |
+/// | cost   | a mask                                                      |
+///
+/// torchaudio's `TimeMasking`, called for each sample by itself: every sample has its own mask, which all its
+/// channels share. The mask has fewer than `time_mask_param` columns. If `v` is not below the number of columns, the
+/// mask covers all of them. `p` bounds the share of the columns that a mask covers, as in torchaudio; it is no
+/// share of the samples. SpecAugment lists the op several times; each one draws for itself.
+///
+/// `fill` is in the units of the values. For an image of an integer type it is truncated, and must be in the range
+/// of the type: 0 to 255 for u8.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![
+///     FrequencyMasking::new(27)?,
+///     FrequencyMasking::new(27)?,
+///     TimeMasking::new(100)?.p(0.2)?,
+///     TimeMasking::new(100)?.p(0.2)?,
+/// ];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeMasking {
+    mask: AxisMask,
+}
+
+const NAME: &str = "TimeMasking";
+
+impl TimeMasking {
+    /// Builds the op for masks of fewer than `time_mask_param` columns, which become 0. With 0, the op does nothing.
+    ///
+    /// # Errors
+    ///
+    /// If `time_mask_param` is above 65535.
+    pub fn new(time_mask_param: u32) -> Result<Self, ParamError> {
+        Ok(Self { mask: AxisMask::new(NAME, "time_mask_param", time_mask_param)? })
+    }
+
+    /// Bounds the share of the columns that a mask covers: it then has fewer than `p` times their number. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { mask: AxisMask { p: probability(NAME, p)?, ..self.mask } })
+    }
+
+    /// Sets the value of the masked columns, in the units of the values. Default 0.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not finite.
+    pub fn fill(self, fill: f32) -> Result<Self, ParamError> {
+        Ok(Self { mask: self.mask.fill(NAME, fill)? })
+    }
+}
+
+impl Op for TimeMasking {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.mask.output(NAME, input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Region(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.mask.is_empty()
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        Some(Arc::new(Self { mask: self.mask.for_input(input)? }))
+    }
+}
+
+impl RegionOp for TimeMasking {
+    fn draw(&self, rng: &mut Rng, size: Size) -> Window {
+        axis_mask::columns(self.mask.draw(rng, size.width), size.height)
+    }
+
+    fn fill(&self) -> [f32; 3] {
+        [self.mask.fill.number(); 3]
+    }
+}
+
+impl TimeMasking {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: SIGNALS,
+        summary: "overwrites a random band of columns, the times of a spectrogram",
+        params: &[
+            required(
+                "time_mask_param",
+                ParamKind::Whole,
+                ParamValue::Int(100),
+                "upper bound of the number of columns, which no mask reaches",
+            ),
+            with_default(
+                "p",
+                ParamKind::Number,
+                ParamValue::Float(1.0),
+                "upper bound of the share of the columns that a mask covers",
+            ),
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = TimeMasking::new(args.u32("time_mask_param")?)?;
+            let op = op.p(args.float("p")?)?;
+            Ok(built(op.fill(axis_mask::fill(NAME, args)?)?))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: NAME,
+            draw: |rng, before| {
+                let fill = match before.dtype {
+                    DType::U8 => rng.uniform(0.0, 256.0),
+                    _ => rng.uniform(-3.0, 3.0),
+                };
+                let most = recipe::pick(rng, [3, 40, 300]);
+                let op = TimeMasking::new(rng.below(most))?;
+                let op = op.p(recipe::share(rng))?;
+                Ok(built(op.fill(fill)?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Dim, ImageType};
+    use crate::rng::SampleKey;
+    use crate::shape::is_inside;
+
+    #[test]
+    fn masks_are_as_high_as_the_image_and_inside_it() {
+        let op = TimeMasking::new(20).unwrap();
+        for (height, width) in [(80, 100), (100, 80), (5, 5), (1, 1), (1, 300), (300, 1)] {
+            let size = Size::new(height, width);
+            let mut masked = 0;
+            for sample in 0..500 {
+                let window = op.draw(&mut SampleKey::new(0, 0, sample).op(0), size);
+                assert!(is_inside(window, size), "{window:?} in {size}");
+                if window.size().pixels() > 0 {
+                    masked += 1;
+                    assert_eq!((window.top, window.height), (0, height));
+                    assert!(window.width < 20);
+                }
+            }
+            assert!(masked > 400, "{masked} of 500 have a mask");
+        }
+    }
+
+    #[test]
+    fn a_fill_of_integers_is_truncated_and_in_their_range() {
+        let image = ImageType::decoded(Dim::fixed(4), Dim::fixed(4));
+        let floats = ImageType { dtype: DType::F32, ..image };
+        let op = TimeMasking::new(2).unwrap().fill(7.5).unwrap();
+        let on = op.for_input(&Type::Image(image)).unwrap();
+        let want = TimeMasking::new(2).unwrap().fill(7.0).unwrap();
+        assert_eq!(format!("{on:?}"), format!("{want:?}"));
+        let on = op.for_input(&Type::Image(floats)).unwrap();
+        assert_eq!(format!("{on:?}"), format!("{op:?}"));
+        let op = op.fill(-80.0).unwrap();
+        assert!(op.output(&Type::Image(image)).is_err());
+        assert!(op.output(&Type::Image(floats)).is_ok());
+    }
+
+    #[test]
+    fn what_masks_nothing_does_nothing_and_bad_parameters_are_refused() {
+        let image = Type::Image(ImageType::decoded(Dim::fixed(4), Dim::fixed(4)));
+        assert!(TimeMasking::new(0).unwrap().does_nothing(&image));
+        assert!(!TimeMasking::new(1).unwrap().does_nothing(&image));
+        assert!(TimeMasking::new(65_536).is_err());
+        assert!(TimeMasking::new(1).unwrap().fill(f32::INFINITY).is_err());
+        assert!(TimeMasking::new(9).unwrap().p(0.0).unwrap().does_nothing(&image));
+        assert!(TimeMasking::new(9).unwrap().p(1.1).is_err());
+    }
+}
