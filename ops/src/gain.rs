@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------------------|
-/// | input  | image of i16, f16, bf16 or f32: `[channels, samples]`, or a spectrogram      |
+/// | input  | image of i16, f16, bf16 or f32: the samples of audio, or a spectrogram       |
 /// | output | as the input                                                                 |
 /// | random | a coin `p`, then the gain                                                    |
 /// | cost   | one operation per value                                                      |

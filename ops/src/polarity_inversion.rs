@@ -16,7 +16,7 @@ use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, Size, TypeErro
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------------|
-/// | input  | image of i16, f16, bf16 or f32: `[channels, samples]`                  |
+/// | input  | image of i16, f16, bf16 or f32: the samples of audio                   |
 /// | output | as the input                                                           |
 /// | random | a coin `p`                                                             |
 /// | cost   | one operation per value                                                |

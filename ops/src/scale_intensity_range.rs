@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// | input  | image of any element type                                                 |
 /// | output | f32                                                                       |
 /// | random | nothing                                                                   |
-/// | cost   | two operations per value of floats, three of integers; two more with `clip` |
+/// | cost   | two operations per float, three per integer; two more with `clip`         |
 ///
 /// MONAI's `ScaleIntensityRange`, whose defaults are 0 and 1 for `b_min` and `b_max`. As there, values outside
 /// `a_min..=a_max` go outside `b_min..=b_max` unless `clip` is set. With it, the op is the window of a CT image:
@@ -64,15 +64,15 @@ impl ScaleIntensityRange {
     ///
     /// # Errors
     ///
-    /// If a bound is not finite, or a range has an upper bound that is not above its lower one (MONAI warns), or
-    /// the factor or the summand between the ranges is too large or too small for f32.
+    /// If a bound is not finite, or an upper bound is not above its lower one (MONAI warns if `a_min` and `a_max`
+    /// are equal), or the factor or the summand of the scaling is too large or too small for f32.
     pub fn new(from: RangeInclusive<f64>, to: RangeInclusive<f64>) -> Result<Self, ParamError> {
         let (a_min, a_max) = bounds(["a_min", "a_max"], from)?;
         let (b_min, b_max) = bounds(["b_min", "b_max"], to)?;
         let numbers = numbers([a_min, a_max], [b_min, b_max]);
         let [_, factor, ..] = numbers;
         if !factor.is_normal() || numbers.iter().any(|number| !number.is_finite()) {
-            let expected = "a range whose ratio to that of a_min and a_max an f32 can hold";
+            let expected = "a bound with which the factor and the summand of the scaling fit f32";
             return Err(ParamError::new(NAME, "b_max", b_max, expected));
         }
         Ok(Self { numbers, to: [b_min as f32, b_max as f32], clip: false, whole: false })

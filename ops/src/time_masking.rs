@@ -11,7 +11,7 @@ use crate::shape::Window;
 use crate::{DType, ParamError, Size, TypeError};
 use std::sync::Arc;
 
-/// Overwrites a random band of columns: times of a spectrogram `[frequency, time]`.
+/// Overwrites a random band of columns: time steps of a spectrogram `[frequency, time]`.
 ///
 #[cfg_attr(doc, doc = include_str!("../pictures/TimeMasking.md"))]
 ///
@@ -122,7 +122,7 @@ impl TimeMasking {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: NAME,
         class: SIGNALS,
-        summary: "overwrites a random band of columns, the times of a spectrogram",
+        summary: "overwrites a random band of columns, the time steps of a spectrogram",
         params: &[
             required(
                 "time_mask_param",

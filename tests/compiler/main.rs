@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[path = "../common/mod.rs"]
+mod arrays;
 mod common;
 mod fused_equals_evaluated;
 mod golden_ir;

@@ -1,0 +1,48 @@
+//! Ops on arrays that are no photographs: any numbers, and the masks of spectrograms.
+
+use crate::common::random_ops::{Function, Maths};
+use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::ImageType;
+use fuseloop_ops::internals::SampleKey;
+use fuseloop_ops::*;
+
+/// The values are infinities, NaN and numbers of any size.
+#[test]
+fn values_that_are_no_numbers_have_the_same_bits_compiled_and_evaluated() {
+    let signal = || ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+    let window = || ScaleIntensityRange::new(-57.3..=164.9, 0.0..=1.0).unwrap().clip(true);
+    for function in Function::ALL {
+        let odd = || Maths { function, of_bits: true };
+        for list in [
+            ops![signal(), odd(), Clip::new(-1.5, 2.5).unwrap()],
+            ops![signal(), odd(), Clip::new(f64::NEG_INFINITY, 0.0).unwrap()],
+            ops![signal(), odd(), signal()],
+            ops![signal(), odd(), window()],
+            ops![signal(), odd(), ChannelDropout::new().fill(-1.0).unwrap()],
+            ops![signal(), odd(), Gain::new(-12.0, 12.0).unwrap(), PolarityInversion::new()],
+        ] {
+            fuseloop::check_ops(&list, Size::new(30, 40), 10).unwrap();
+        }
+    }
+}
+
+#[test]
+fn several_masks_of_a_spectrogram_draw_for_themselves() {
+    let frequencies = || FrequencyMasking::new(27).unwrap().fill(-80.0).unwrap();
+    let times = || TimeMasking::new(40).unwrap().p(0.3).unwrap().fill(-80.0).unwrap();
+    let list = ops![
+        ScaleIntensityRange::new(0.0..=255.0, -60.0..=20.0).unwrap(),
+        frequencies(),
+        frequencies(),
+        times(),
+        times(),
+    ];
+    let size = Size::new(80, 200);
+    fuseloop::check_ops(&list, size, 50).unwrap();
+    let plan = ImagePlan::new(list, ImageType::from(size), NumberRule::Fused).unwrap();
+    let mut draws = Draws::default();
+    plan.draw(SampleKey::new(1, 2, 3), size, &mut draws);
+    let windows: Vec<_> = draws.windows.iter().map(|(_, window)| *window).collect();
+    assert_eq!(windows.len(), 4);
+    assert!(windows[0] != windows[1] && windows[2] != windows[3], "{windows:?}");
+}
