@@ -127,10 +127,10 @@ impl RandomAdjustSharpness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::picture::FloatImage;
     use crate::rng::SampleKey;
     use crate::shape::ImageView;
+    use crate::{DType, NumberRule};
 
     #[test]
     fn the_middle_of_nine_pixels_is_torchvisions() {
@@ -141,7 +141,8 @@ mod tests {
             let op = RandomAdjustSharpness::new(factor).unwrap().p(1.0).unwrap();
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
             let sharpened = FloatImage::from_view(&input).unwrap();
-            let sharpened = sharpened.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
+            let sharpened =
+                sharpened.moved(&out[0], NumberRule::Exact, DType::U8).unwrap().to_u8().unwrap();
             assert_eq!(sharpened[4 * 3], middle, "{factor}");
         }
     }

@@ -3,7 +3,7 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::fill_value::FillValue;
-use crate::op::on_image;
+use crate::op::on_numbers;
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe, single,
     with_default,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------------------------|
-/// | input  | image of any element type with 2 to 4 channels                                  |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32 with 2 to 4 channels                                  |
 /// | output | as the input                                                                    |
 /// | random | a coin `p`, the number of channels, then for each channel whether it is dropped |
 /// | cost   | two operations per value                                                        |
@@ -120,7 +120,7 @@ impl Op for ChannelDropout {
             Type::Image(image) if self.high >= u32::from(image.channels) => {
                 Err(refused("an image of more channels than channel_drop_range drops"))
             }
-            _ => on_image(NAME, input, |image| image),
+            _ => on_numbers(NAME, input, |image| image),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Clip: limits values to a range.
 
 use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Type, max, min};
-use crate::op::on_image;
+use crate::op::on_numbers;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
 };
@@ -20,7 +20,7 @@ use std::sync::Arc;
 ///
 /// | | |
 /// |--------|---------------------------|
-/// | input  | image of any element type |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32 |
 /// | output | as the input              |
 /// | random | nothing                   |
 /// | cost   | two operations per value  |
@@ -76,7 +76,7 @@ impl Op for Clip {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_image(self.name(), input, |image| image)
+        on_numbers(self.name(), input, |image| image)
     }
 
     fn class(&self) -> OpClass<'_> {

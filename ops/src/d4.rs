@@ -94,9 +94,9 @@ impl D4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::picture::FloatImage;
     use crate::shape::ImageView;
+    use crate::{DType, NumberRule};
     use std::collections::BTreeSet;
 
     #[test]
@@ -107,8 +107,9 @@ mod tests {
         let all = (0..8).map(|number| {
             let mut motions = vec![];
             symmetry(number, &mut motions);
-            let moved =
-                |picture: FloatImage, motion| picture.moved(motion, NumberRule::Exact).unwrap();
+            let moved = |picture: FloatImage, motion| {
+                picture.moved(motion, NumberRule::Exact, DType::U8).unwrap()
+            };
             motions.iter().fold(input.clone(), moved).to_u8().unwrap()
         });
         assert_eq!(all.collect::<BTreeSet<_>>().len(), 8);

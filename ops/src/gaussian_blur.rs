@@ -136,9 +136,9 @@ impl GaussianBlur {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::picture::FloatImage;
     use crate::rng::SampleKey;
+    use crate::{DType, NumberRule};
 
     #[test]
     fn nine_pixels_are_blurred_as_torchvision_does() {
@@ -149,7 +149,8 @@ mod tests {
         let blur = GaussianBlur::new(3).unwrap().sigma(1.0).unwrap();
         blur.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
         let blurred = FloatImage::from_view(&input).unwrap();
-        let blurred = blurred.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
+        let blurred =
+            blurred.moved(&out[0], NumberRule::Exact, DType::U8).unwrap().to_u8().unwrap();
         assert_eq!(blurred, [32, 27, 33, 28, 24, 29, 34, 30, 35].map(|v| [v; 3]).as_flattened());
     }
 

@@ -126,9 +126,9 @@ impl Rot90 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::picture::FloatImage;
     use crate::shape::ImageView;
+    use crate::{DType, NumberRule};
 
     #[test]
     fn quarters_are_numpys() {
@@ -138,8 +138,9 @@ mod tests {
         let turned = |k| {
             let mut motions = vec![];
             turn(Rot90::new(k).quarters, &mut motions);
-            let moved =
-                |picture: FloatImage, motion| picture.moved(motion, NumberRule::Exact).unwrap();
+            let moved = |picture: FloatImage, motion| {
+                picture.moved(motion, NumberRule::Exact, DType::U8).unwrap()
+            };
             let out = motions.iter().fold(input.clone(), moved).to_u8().unwrap();
             out.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect::<Vec<u8>>()
         };

@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::clip::{clip, emit_clip};
-use crate::op::{ImageType, on_image};
+use crate::op::{ImageType, on_numbers};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
     with_default,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------------------|
-/// | input  | image of any element type                                                 |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                 |
 /// | output | f32                                                                       |
 /// | random | nothing                                                                   |
 /// | cost   | two operations per float, three per integer; two more with `clip`         |
@@ -126,7 +126,7 @@ impl Op for ScaleIntensityRange {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_image(NAME, input, |image| ImageType { dtype: DType::F32, ..image })
+        on_numbers(NAME, input, |image| ImageType { dtype: DType::F32, is_levels: false, ..image })
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -345,11 +345,11 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_any_type_becomes_f32() {
+    fn an_image_of_any_type_that_loops_read_becomes_f32_without_levels() {
         let op = scale([0.0, 255.0], [0.0, 1.0]);
-        for dtype in crate::shape::DTYPES {
+        for dtype in crate::shape::DTYPES.into_iter().filter(|dtype| crate::op::is_loaded(*dtype)) {
             let image = ImageType { dtype, ..ImageType::decoded(Dim::fixed(2), Dim::fixed(3)) };
-            let floats = ImageType { dtype: DType::F32, ..image };
+            let floats = ImageType { dtype: DType::F32, is_levels: false, ..image };
             assert_eq!(op.output(&Type::Image(image)), Ok(Type::Image(floats)));
         }
     }

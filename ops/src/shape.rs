@@ -134,6 +134,7 @@ impl DType {
     pub(crate) const fn integer_range(self) -> Option<[f32; 2]> {
         match self {
             Self::U8 => Some([0.0, u8::MAX as f32]),
+            Self::U16 => Some([0.0, u16::MAX as f32]),
             Self::I16 => Some([i16::MIN as f32, i16::MAX as f32]),
             Self::I32 => Some([i32::MIN as f32, i32::MAX as f32]),
             Self::I64 => Some([i64::MIN as f32, i64::MAX as f32]),

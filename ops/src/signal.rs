@@ -12,7 +12,7 @@ pub(crate) fn on_signal(op: &'static str, input: &Type) -> Result<Type, TypeErro
             DType::I16 | DType::F16 | DType::Bf16 | DType::F32 => {
                 on_image(op, input, |image| image)
             }
-            DType::U8 => Err(TypeError {
+            DType::U8 | DType::U16 => Err(TypeError {
                 op,
                 expected: "an image of i16, f16, bf16 or f32, in which 0 is silence: in unsigned values it is not \
                     (put it after Normalize or ScaleIntensityRange)",
@@ -43,7 +43,9 @@ pub(crate) mod tests {
         for dtype in [DType::I16, DType::F16, DType::Bf16, DType::F32] {
             assert_eq!(on_signal("Gain", &image(dtype)), Ok(image(dtype)));
         }
-        for (dtype, reason) in [(DType::U8, "silence"), (DType::F64, "before Convert")] {
+        for (dtype, reason) in
+            [(DType::U8, "silence"), (DType::U16, "silence"), (DType::F64, "before Convert")]
+        {
             let error = on_signal("Gain", &image(dtype)).unwrap_err().to_string();
             assert!(error.contains(reason) && error.starts_with("Gain takes "), "{error}");
         }

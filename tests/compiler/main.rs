@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-#[path = "../common/mod.rs"]
 mod arrays;
+#[path = "../common/mod.rs"]
 mod common;
 mod fused_equals_evaluated;
 mod golden_ir;
