@@ -361,9 +361,7 @@ mod tests {
         assert_eq!(param(f64::NAN..=5.0, 0.0..=1.0), "a_min");
         assert_eq!(param(0.0..=f64::INFINITY, 0.0..=1.0), "a_max");
         assert_eq!(param(0.0..=5.0, 1.0..=1.0), "b_max");
-        #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
-        let reversed = 1.0..=0.0;
-        assert_eq!(param(0.0..=5.0, reversed), "b_max");
+        assert_eq!(param(0.0..=5.0, 1.0..=0.0), "b_max");
         assert_eq!(param(0.0..=1e-30, 0.0..=1e30), "b_max");
         assert_eq!(param(0.0..=1e38, 0.0..=1e-20), "b_max");
         assert_eq!(param(0.0..=1e-20, 1e30..=1.1e30), "b_max");
