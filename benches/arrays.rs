@@ -5,6 +5,10 @@
 //! divided by that of the line. The aims: for a crop, a flip and a normalization, one channel takes at most a
 //! third of the time of three; and RGB takes what it took before there were others, which `benches/fused` shows.
 //!
+//! `arrays/labels` writes the rows of a batch of 64 labels, `arrays/embedding` those of an array of 512 elements:
+//! once by the steps of the plan, and once op by op, which is the definition. `arrays/labels loaded` reads an
+//! epoch of labels from memory.
+//!
 //! `arrays/decode` decodes a JPEG of 500 x 375 pixels with chroma of half the size, to RGB and to gray: the luma
 //! alone.
 
@@ -15,8 +19,12 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::ImageReadMode;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
-use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop::internals::plan::element_steps::StepScratch;
+use fuseloop::internals::plan::label::Scalar;
+use fuseloop::internals::plan::{ArrayPlan, Draws, ImagePlan, LabelPlan};
+use fuseloop::source::{BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageMode};
+use fuseloop::source::{Record, Source, Value};
+use fuseloop::{Loader, SampleId};
 use fuseloop_ops::author::ImageType;
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -154,5 +162,141 @@ fn decode(c: &mut Criterion) {
     compare(c, &work, &mut contenders);
 }
 
-criterion_group! { name = benches; config = criterion(); targets = lists, decode }
+/// The number of labels of a batch.
+const LABELS: u64 = 64;
+
+/// The lists of ops on labels.
+const LABEL_LISTS: [List; 4] = [
+    ("no ops", || Ok(ops![])),
+    ("Convert to f32", || Ok(ops![Convert::to(DType::F32)])),
+    ("OneHot(1000) + LabelSmoothing", || Ok(ops![OneHot::new(1000)?, LabelSmoothing::new(0.1)?])),
+    ("MixUp, before the batch is mixed", || Ok(ops![MixUp::new(1.0)?])),
+];
+
+/// Labels in memory, as a source.
+struct Labels(Vec<FieldSpec>);
+
+impl Labels {
+    fn new() -> Self {
+        Self(vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }])
+    }
+}
+
+impl Source for Labels {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.0
+    }
+
+    fn len(&self) -> u64 {
+        LABELS * 2_000
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Err(format!("sample {sample} is read by its field").into())
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        _: usize,
+        _: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        Ok(Value::Int((sample.0 % 1000) as i64))
+    }
+}
+
+/// Returns the bytes of the labels of a batch.
+fn stored_labels() -> Vec<u8> {
+    (0..LABELS as i64).flat_map(i64::to_le_bytes).collect()
+}
+
+fn labels(c: &mut Criterion) {
+    for (name, list) in LABEL_LISTS {
+        let plan = LabelPlan::new(list().expect("fixed parameters"), DType::I64).expect("a plan");
+        let bytes = plan.sample_bytes();
+        let mut out = Bytes::new(bytes * LABELS as usize);
+        let group = format!("arrays/labels/{name}");
+        let work = Work {
+            group: &group,
+            what: "a batch of 64",
+            samples: 1,
+            bytes: LABELS * (8 + bytes as u64),
+            cold: false,
+        };
+        let (stored, mut by_sample) = (stored_labels(), Bytes::new(bytes * LABELS as usize));
+        let mut scratch = StepScratch::default();
+        let mut contenders = [
+            Contender::new("one call", || {
+                plan.run(&[], black_box(&stored), &mut scratch, out.get()).expect("classes");
+            }),
+            Contender::new("sample by sample, op by op", || {
+                for (label, row) in (0..LABELS).zip(by_sample.get().chunks_exact_mut(bytes)) {
+                    let key = SampleKey::new(1, 0, label).field(1);
+                    let label = Scalar::Int(black_box(label as i64));
+                    plan.evaluate(key, label, row).expect("a class");
+                }
+            }),
+        ];
+        compare(c, &work, &mut contenders);
+    }
+}
+
+fn labels_loaded(c: &mut Criterion) {
+    // Mixing labels needs images.
+    for (name, list) in &LABEL_LISTS[..3] {
+        let loader = |batch| {
+            let loader = Loader::from_source(Labels::new()).batch_size(batch).workers(1);
+            loader.pipeline("label", list().expect("fixed parameters")).build().expect("a loader")
+        };
+        let (small, large) = (loader(64), loader(2048));
+        let run = |loader: &Loader| {
+            for batch in loader.epoch(0).expect("an epoch") {
+                drop(black_box(batch.expect("a batch")));
+            }
+        };
+        let group = format!("arrays/labels loaded/{name}");
+        let samples = Labels::new().len();
+        let work = Work { group: &group, what: "one worker", samples, bytes: 8, cold: false };
+        let mut contenders = [
+            Contender::new("batches of 2048", || run(&large)),
+            Contender::new("batches of 64", || run(&small)),
+        ];
+        compare(c, &work, &mut contenders);
+    }
+}
+
+fn embeddings(c: &mut Criterion) {
+    let lists: [(&str, DType, DType); 4] = [
+        ("f64 to f32", DType::F64, DType::F32),
+        ("f32 to f16", DType::F32, DType::F16),
+        ("i16 to f32", DType::I16, DType::F32),
+        ("f32 to i16", DType::F32, DType::I16),
+    ];
+    for (name, from, to) in lists {
+        let plan = ArrayPlan::new(ops![Convert::to(to)], from, vec![512]).expect("a plan");
+        let stored = vec![1u8; 512 * from.bytes()];
+        let mut rows = [0; 2].map(|_| Bytes::new(512 * to.bytes()));
+        let [out, by_element] = &mut rows;
+        let mut scratch = StepScratch::default();
+        let group = format!("arrays/embedding/{name}");
+        let bytes = (stored.len() + 512 * to.bytes()) as u64;
+        let work = Work { group: &group, what: "512 elements", samples: 1, bytes, cold: false };
+        let mut contenders = [
+            Contender::new("one loop", || {
+                plan.run((1, &[]), black_box(&stored), &mut scratch, out.get()).expect("no error");
+            }),
+            Contender::new("element by element", || {
+                let key = SampleKey::new(1, 0, 3).field(1);
+                plan.evaluate(key, black_box(&stored), by_element.get()).expect("no error");
+            }),
+        ];
+        compare(c, &work, &mut contenders);
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = criterion();
+    targets = lists, decode, labels, labels_loaded, embeddings
+}
 criterion_main!(benches);

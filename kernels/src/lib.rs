@@ -12,6 +12,7 @@
 //! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
 //! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
+//! | `convert` | conversions of labels and arrays between any two types              |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
@@ -20,6 +21,7 @@
 //! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
 
 mod color;
+pub mod convert;
 mod cpu;
 mod entry;
 mod filter;

@@ -333,7 +333,7 @@ fn labels(
         let key = SampleKey::new(0, 0, row as u64);
         part.fill(plan, key, value, to).ok()?;
         let mut label = vec![0; plan.sample_bytes()];
-        plan.run(key, value, &mut label).ok()?;
+        plan.evaluate(key, value, &mut label).ok()?;
         want.push(label);
     }
     draw_each(plan.ops(), batch, rows, size, |mixer, mixed| {

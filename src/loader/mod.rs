@@ -18,6 +18,7 @@ pub(crate) mod cache;
 mod choose;
 mod classes;
 mod collate;
+mod columns;
 mod compile;
 mod component_ops;
 mod cursor;

@@ -2,6 +2,7 @@
 //! compiled loops.
 
 use super::cache::{CacheLookup, PendingEntry, SampleCache};
+use super::columns::Column;
 use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint, plan_prints};
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
@@ -14,6 +15,7 @@ use crate::decode::{Decoder, ImageReadMode};
 use crate::device::{DeviceOutput, PageLocker};
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
+use crate::plan::element_steps::{RowError, StepScratch};
 use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
@@ -97,6 +99,9 @@ pub(super) struct Worker {
     /// The buffer that cached values are read into.
     cached_bytes: Vec<u8>,
     pictures: ImageScratch,
+    /// For each output, the gathered values of the chunk.
+    columns: Vec<Column>,
+    elements: StepScratch,
     /// Scratch memory for one row of a batch that is mixed.
     spare: Vec<u8>,
 }
@@ -330,7 +335,8 @@ impl LoaderStage {
         }
     }
 
-    /// Writes all outputs of one field of a sample. `rows` are the rows of all outputs of the batch.
+    /// Writes all outputs of one field of a sample, or gathers their values. `rows` are the rows of all outputs of
+    /// the batch.
     fn fill_field(
         &self,
         worker: &mut Worker,
@@ -342,7 +348,7 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
-        let Worker { buffer, cached_bytes, pictures, .. } = worker;
+        let Worker { buffer, cached_bytes, pictures, columns, elements, .. } = worker;
         // Reading the clock would cost more than reading a number.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
@@ -369,12 +375,35 @@ impl LoaderStage {
         }
         for &k in outputs.iter().filter(|k| !is_image(**k)) {
             let output = &self.outputs[k];
+            if let Some(plan) = output.column_plan(component) {
+                if !columns[k].takes(rows.index, component) {
+                    self.write_column(k, &mut columns[k], elements, rows)?;
+                }
+                columns[k].add(&plan, (rows.index, component), || output.draws.key(key), value);
+                continue;
+            }
             let length = output
-                .fill((key, rows.component), value, rows.of(k))
+                .fill((key, component), value, elements, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
             self.write_sizes(k, &[length], rows);
         }
         Ok(())
+    }
+
+    /// Writes the rows of output `k` whose values were gathered.
+    fn write_column(
+        &self,
+        k: usize,
+        column: &mut Column,
+        scratch: &mut StepScratch,
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), StageError> {
+        let (output, first) = (&self.outputs[k], column.first);
+        let to = rows.range(k, first, column.rows);
+        column.write(output, scratch, to).map_err(|RowError { row, error }| {
+            let sample = rows.visits[first + row].sample;
+            self.error(sample, &output.name, output.field, error.into())
+        })
     }
 
     /// Returns the component of the dataset that a sample belongs to.
@@ -497,9 +526,10 @@ fn around(a: Window, b: Window) -> Window {
 /// The rows of one sample, in every output.
 struct SampleRows<'a, 'b> {
     outputs: &'a mut [&'b mut [u8]],
-    /// The sample's index among the `count` samples of these rows.
+    /// The samples of all rows.
+    visits: &'a [SampleRef],
+    /// The sample's index among them.
     index: usize,
-    count: usize,
     /// The component of the dataset that the sample belongs to.
     component: usize,
 }
@@ -507,8 +537,13 @@ struct SampleRows<'a, 'b> {
 impl SampleRows<'_, '_> {
     /// Returns the row of output `k`.
     fn of(&mut self, k: usize) -> &mut [u8] {
-        let bytes = self.outputs[k].len() / self.count;
-        &mut self.outputs[k][self.index * bytes..][..bytes]
+        self.range(k, self.index, 1)
+    }
+
+    /// Returns the rows of `count` samples in output `k`, from the sample of index `first` on.
+    fn range(&mut self, k: usize, first: usize, count: usize) -> &mut [u8] {
+        let bytes = self.outputs[k].len() / self.visits.len();
+        &mut self.outputs[k][first * bytes..][..count * bytes]
     }
 }
 
@@ -535,6 +570,8 @@ impl Stage for LoaderStage {
                 draws: vec![],
                 decoded: 0,
             },
+            columns: self.outputs.iter().map(|_| Column::default()).collect(),
+            elements: StepScratch::default(),
             spare: vec![],
         }
     }
@@ -552,20 +589,27 @@ impl Stage for LoaderStage {
         // store.
         let is_cached = self.shared.cache.is_some();
         worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
+        // Those of a call that failed.
+        worker.columns.iter_mut().for_each(Column::clear);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
+        let outputs = &mut *outputs;
         for (index, visit) in visits.iter().enumerate() {
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
             let component = self.component_of(visit.sample, &mut worker.buffer)?;
-            let mut rows =
-                SampleRows { outputs: &mut outputs, index, count: visits.len(), component };
+            let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {
                 self.fill_field(worker, &mut lookup, key, field, &mut rows)?;
             }
             lookup.end();
+        }
+        let mut rows = SampleRows { outputs, visits, index: 0, component: 0 };
+        let Worker { columns, elements, .. } = &mut *worker;
+        for (k, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.rows > 0) {
+            self.write_column(k, column, elements, &mut rows)?;
         }
         if let (Err(error), Some(first)) = (worker.buffer.check_lengths(), visits.first()) {
             return Err(self.sample_error(first.sample, error.into()));

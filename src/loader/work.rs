@@ -9,7 +9,8 @@ use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
 use crate::jit::Kernel;
 use crate::plan::batch_ops::{self, BatchStep};
-use crate::plan::label::{LabelError, Scalar};
+use crate::plan::element_steps::StepScratch;
+use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
 use crate::source::Value;
@@ -24,9 +25,9 @@ use std::sync::Arc;
 pub(super) enum FieldPlan {
     /// An image, decoded and run through a kernel.
     Image(Arc<Kernel>),
-    /// A number, through scalar ops.
+    /// A number, through the steps of its plan.
     Label(LabelPlan),
-    /// An array, through element-wise ops.
+    /// An array, through the steps of its plan.
     Array(ArrayPlan),
     /// Copied, padded with zeros to the longest.
     Copied { dtype: DType, shape: Vec<usize> },
@@ -70,19 +71,20 @@ impl FieldPlan {
     pub(super) fn explain(&self) -> String {
         match self {
             Self::Image(kernel) => kernel.explain(),
-            Self::Label(_) | Self::Array(_) if self.ops().is_empty() => {
-                "scalar code: copied\n".to_owned()
-            }
-            Self::Label(_) | Self::Array(_) => {
-                let ops = self.ops().iter().map(|op| match op.class() {
-                    OpClass::HostBatch(_) => format!("{} on the finished batch", op.name()),
-                    _ => op.name().to_owned(),
-                });
-                format!("scalar code: {}\n", ops.collect::<Vec<_>>().join(", "))
-            }
+            Self::Label(plan) => self.explain_elements(plan.explain()),
+            Self::Array(plan) => self.explain_elements(plan.explain()),
             Self::Copied { .. } => "copied\n".to_owned(),
             Self::Collated(collated) => collated.explain(),
         }
+    }
+
+    /// Describes the steps of a label or an array, and the ops on batches.
+    fn explain_elements(&self, mut steps: String) -> String {
+        let on_batches = |class| matches!(class, OpClass::Batch(_) | OpClass::HostBatch(_));
+        for op in self.ops().iter().filter(|op| on_batches(op.class())) {
+            steps += &format!(", {} on the finished batch", op.name());
+        }
+        format!("loops over samples: {steps}\n")
     }
 
     /// Returns the bytes of one sample.
@@ -198,24 +200,33 @@ impl OutputPlan {
         }
     }
 
-    /// Writes the row of the sample of `key`, of a given component, for outputs other than images. Returns
-    /// the length of the sample, or 1 if all samples have the same size.
+    /// Writes the row of the sample of `key`, of a given component, for outputs other than images and those that
+    /// are [gathered](Self::column_plan). Returns the length of the sample, or 1 if all samples have the same
+    /// size.
     pub(super) fn fill(
         &self,
         (key, component): (SampleKey, usize),
         value: Value<'_>,
+        scratch: &mut StepScratch,
         row: &mut [u8],
     ) -> Result<i64, SampleCause> {
         match (self.work_of(component), value) {
             (FieldPlan::Collated(collated), value) => return Ok(collated.fill(value, row)?),
-            (FieldPlan::Label(plan), Value::Int(label)) => {
-                self.fill_label(plan, key, Scalar::Int(label), row)?;
-            }
-            (FieldPlan::Label(plan), Value::Float(number)) => {
-                self.fill_label(plan, key, Scalar::Float(number), row)?;
+            (FieldPlan::Label(plan), value) => {
+                let value = match value {
+                    Value::Int(label) => Scalar::Int(label),
+                    Value::Float(number) => Scalar::Float(number),
+                    other => unreachable!("a field's kind does not change: {other:?}"),
+                };
+                let key = self.draws.key(key);
+                match &self.device_output {
+                    Some(DeviceOutput::OneHot(label)) => label.fill(plan, key, value, row)?,
+                    _ => plan.evaluate(key, value, row)?,
+                }
             }
             (FieldPlan::Array(plan), Value::NdArray(stored)) => {
-                plan.run(self.draws.key(key), stored, row)?;
+                let keys = [self.draws.key(key)];
+                plan.run((1, &keys), stored, scratch, row).map_err(|refused| refused.error)?;
             }
             (
                 FieldPlan::Copied { .. },
@@ -230,20 +241,6 @@ impl OutputPlan {
             (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
         }
         Ok(1)
-    }
-
-    fn fill_label(
-        &self,
-        plan: &LabelPlan,
-        key: SampleKey,
-        value: Scalar,
-        row: &mut [u8],
-    ) -> Result<(), LabelError> {
-        let key = self.draws.key(key);
-        match &self.device_output {
-            Some(DeviceOutput::OneHot(label)) => label.fill(plan, key, value, row),
-            _ => plan.run(key, value, row),
-        }
     }
 }
 

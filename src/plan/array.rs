@@ -4,10 +4,14 @@
 //! stored elements ──Convert, View, each for itself──▶ a row of the batch        (Squeeze moves nothing)
 //! ```
 //!
+//! [`run`](ArrayPlan::run) takes many samples through the steps of [`element_steps`](super::element_steps);
+//! [`evaluate`](ArrayPlan::evaluate) takes one sample through the list op by op, and is the definition.
+//!
 //! An op that [takes vectors](fuseloop_ops::author::LabelOp::takes_vector) gets all elements. Other ops are
 //! refused: an op on labels works on one number, and an image has its own plan.
 
-use super::label::{Elements, LabelError, streams, write};
+use super::element_steps::{ElementForm, ElementSteps, RowError, StepScratch};
+use super::label::{Elements, LabelError, streams};
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey};
@@ -19,10 +23,13 @@ pub struct ArrayPlan {
     ops: Ops,
     /// The stream of random numbers of each op.
     streams: Vec<u64>,
-    takes_vectors: bool,
     input: DType,
+    /// The number of elements that are stored.
+    stored: usize,
     dtype: DType,
     shape: Vec<usize>,
+    /// `None` if an op does something else than its types say: arrays are then evaluated.
+    steps: Option<ElementSteps>,
 }
 
 impl ArrayPlan {
@@ -35,6 +42,7 @@ impl ArrayPlan {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
+        let stored = shape.iter().product();
         let mut current = Type::Tensor { dtype: input, shape };
         for (op_index, op) in ops.iter().enumerate() {
             batch_ops::check_last(&ops, op_index)?;
@@ -48,8 +56,10 @@ impl ArrayPlan {
         match current {
             Type::Tensor { dtype, shape } => {
                 let streams = streams(&ops);
-                let takes_vectors = ops.iter().any(|op| takes_vector(op.class()));
-                Ok(Self { ops, streams, takes_vectors, input, dtype, shape })
+                let output = (dtype, shape.iter().product());
+                let form = ElementForm::Vector(input, stored);
+                let steps = ElementSteps::new((&ops, &streams), form, None, output);
+                Ok(Self { ops, streams, input, stored, dtype, shape, steps })
             }
             Type::Image(_) => unreachable!("no op makes an image of an array"),
         }
@@ -73,32 +83,59 @@ impl ArrayPlan {
         &self.ops
     }
 
-    /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
+    /// Returns the bytes of a sample's stored elements.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.stored * self.input.bytes()
+    }
+
+    /// Returns whether ops draw for each sample: [`run`](Self::run) then needs the keys of the samples.
+    pub(crate) fn draws(&self) -> bool {
+        self.steps.as_ref().is_none_or(ElementSteps::draws)
+    }
+
+    /// Returns the steps, in words.
+    pub(crate) fn explain(&self) -> String {
+        self.steps.as_ref().map_or_else(|| "op by op".to_owned(), ElementSteps::to_string)
+    }
+
+    /// Writes the arrays of `count` samples to `rows`, one after the other, from their stored elements. They
+    /// are those that [`evaluate`](Self::evaluate) writes. `keys` may be empty if no op draws.
     ///
     /// # Errors
     ///
-    /// If an op returns an error.
+    /// If an op returns an error. The rows are then not complete.
     ///
     /// # Panics
     ///
-    /// If `stored` and `out` do not have the same number of elements.
-    pub fn run(&self, key: SampleKey, stored: &[u8], out: &mut [u8]) -> Result<(), LabelError> {
-        if self.takes_vectors {
-            return self.run_on_vector(key, stored, out);
+    /// If `stored` and `rows` do not have the bytes of `count` samples, or there are too few keys.
+    pub fn run(
+        &self,
+        (count, keys): (usize, &[SampleKey]),
+        stored: &[u8],
+        scratch: &mut StepScratch,
+        rows: &mut [u8],
+    ) -> Result<(), RowError> {
+        assert_eq!(stored.len(), count * self.stored_bytes(), "elements of an array");
+        if let Some(steps) = &self.steps {
+            return steps.run((count, keys), stored, scratch, rows);
         }
-        if !self.ops.iter().any(|op| matches!(op.class(), OpClass::Cast(_))) {
-            out.copy_from_slice(stored);
-            return Ok(());
-        }
-        let (from, to) = (self.input.bytes(), self.dtype.bytes());
-        assert_eq!(stored.len() / from, out.len() / to, "elements of an array");
-        for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
-            write(self.after(ElementValue::from_bytes(self.input, element)), out);
+        let (from, to) = (self.stored_bytes(), rows.len() / count.max(1));
+        for (row, key) in keys.iter().enumerate() {
+            let (stored, out) = (&stored[row * from..][..from], &mut rows[row * to..][..to]);
+            self.evaluate(*key, stored, out).map_err(|error| RowError { row, error })?;
         }
         Ok(())
     }
 
-    fn run_on_vector(
+    /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
+    ///
+    /// This is the definition of an array, op by op.
+    ///
+    /// # Errors
+    ///
+    /// If an op returns an error.
+    pub fn evaluate(
         &self,
         key: SampleKey,
         stored: &[u8],
@@ -113,15 +150,6 @@ impl ArrayPlan {
         changed.store(out);
         Ok(())
     }
-
-    /// Returns an element after all ops.
-    fn after(&self, element: ElementValue) -> ElementValue {
-        self.ops.iter().fold(element, |element, op| match op.class() {
-            OpClass::Cast(to) => element.converted(to),
-            OpClass::View(to) => element.viewed(to),
-            _ => element,
-        })
-    }
 }
 
 /// Returns whether an op treats each element by itself.
@@ -132,10 +160,6 @@ fn is_taken(class: OpClass<'_>, before: &Type, after: &Type) -> bool {
         OpClass::Batch(_) | OpClass::HostBatch(_) => before == after,
         _ => false,
     }
-}
-
-fn takes_vector(class: OpClass<'_>) -> bool {
-    matches!(class, OpClass::Label(op) if op.takes_vector())
 }
 
 fn not_taken(op: &'static str, found: &Type) -> TypeError {
@@ -152,6 +176,14 @@ mod tests {
         ArrayPlan::new(ops, dtype, shape.to_vec())
     }
 
+    /// Runs the plan for a sample, which must be as it is evaluated.
+    fn run(plan: &ArrayPlan, key: SampleKey, stored: &[u8], out: &mut [u8]) {
+        plan.run((1, &[key]), stored, &mut StepScratch::default(), out).unwrap();
+        let mut want = vec![0xBB; out.len()];
+        plan.evaluate(key, stored, &mut want).unwrap();
+        assert_eq!(out, want);
+    }
+
     #[test]
     fn elements_are_converted_each_for_itself() {
         let ops = ops![Convert::to(DType::F32), Squeeze];
@@ -159,7 +191,7 @@ mod tests {
         assert_eq!((plan.shape(), plan.dtype()), (&[3][..], DType::F32));
         let stored = [0.1f64, -2.0, 1e300].map(f64::to_le_bytes).concat();
         let mut out = [0xAA; 12];
-        plan.run(SampleKey::default(), &stored, &mut out).unwrap();
+        run(&plan, SampleKey::default(), &stored, &mut out);
         assert_eq!(out.to_vec(), [0.1f32, -2.0, f32::INFINITY].map(f32::to_le_bytes).concat());
     }
 
@@ -172,7 +204,7 @@ mod tests {
         let ops = ops![Convert::to(DType::F32), centred, Convert::to(DType::I16)];
         let plan = plan(ops, DType::U8, &[2, 2]).unwrap();
         let mut out = [0xAA; 8];
-        plan.run(SampleKey::new(0, 0, 9), &[1, 2, 3, 6], &mut out).unwrap();
+        run(&plan, SampleKey::new(0, 0, 9), &[1, 2, 3, 6], &mut out);
         assert_eq!(out.to_vec(), [7i16, 8, 9, 12].map(i16::to_le_bytes).concat());
     }
 
@@ -180,7 +212,7 @@ mod tests {
     fn without_a_conversion_bytes_are_copied() {
         let plan = plan(ops![Squeeze, MixUp::new(1.0).unwrap()], DType::F16, &[1, 2]).unwrap();
         let mut out = [0; 4];
-        plan.run(SampleKey::default(), &[1, 2, 3, 4], &mut out).unwrap();
+        run(&plan, SampleKey::default(), &[1, 2, 3, 4], &mut out);
         assert_eq!((out, plan.shape()), ([1, 2, 3, 4], &[2][..]));
     }
 

@@ -1,5 +1,9 @@
 //! The plan of a field with one number a sample: labels, targets.
+//!
+//! [`run`](LabelPlan::run) takes many samples through the steps of [`element_steps`](super::element_steps);
+//! [`evaluate`](LabelPlan::evaluate) takes one sample through the list op by op, and is the definition.
 
+use super::element_steps::{ElementForm, ElementSteps, RowError, StepScratch};
 use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{Op, OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
@@ -16,6 +20,8 @@ pub struct LabelPlan {
     dtype: DType,
     shape: Vec<usize>,
     mixes_classes: bool,
+    /// `None` if an op does something else than its types say: labels are then evaluated.
+    steps: Option<ElementSteps>,
 }
 
 /// Why the ops of a label did not run to the end.
@@ -90,7 +96,11 @@ impl LabelPlan {
         match current {
             Type::Tensor { dtype, shape } => {
                 let streams = streams(&ops);
-                Ok(Self { ops, streams, input, dtype, shape, mixes_classes })
+                let output = (dtype, shape.iter().product());
+                let mixes = mixes_classes.then_some(dtype);
+                let form = ElementForm::One(input);
+                let steps = ElementSteps::new((&ops, &streams), form, mixes, output);
+                Ok(Self { ops, streams, input, dtype, shape, mixes_classes, steps })
             }
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
@@ -175,8 +185,54 @@ impl LabelPlan {
         Ok(0)
     }
 
+    /// Returns whether ops draw for each sample: [`run`](Self::run) then needs the keys of the samples.
+    pub(crate) fn draws(&self) -> bool {
+        self.steps.as_ref().is_none_or(ElementSteps::draws)
+    }
+
+    /// Returns the steps, in words.
+    pub(crate) fn explain(&self) -> String {
+        self.steps.as_ref().map_or_else(|| "op by op".to_owned(), ElementSteps::to_string)
+    }
+
+    /// Writes the labels of many samples to `rows`, one after the other, from the stored numbers: the bytes of
+    /// i64 or f64, lowest first. They are those that [`evaluate`](Self::evaluate) writes. `keys` may be empty
+    /// if no op draws.
+    ///
+    /// # Errors
+    ///
+    /// If a one-hot vector has no such class, or an op returns an error. The rows are then not complete.
+    ///
+    /// # Panics
+    ///
+    /// If `rows` does not have the bytes of all samples, or there are too few keys.
+    pub fn run(
+        &self,
+        keys: &[SampleKey],
+        stored: &[u8],
+        scratch: &mut StepScratch,
+        rows: &mut [u8],
+    ) -> Result<(), RowError> {
+        let (numbers, _) = stored.as_chunks();
+        if let Some(steps) = &self.steps {
+            return steps.run((numbers.len(), keys), stored, scratch, rows);
+        }
+        let bytes = self.sample_bytes();
+        for (row, (number, key)) in numbers.iter().zip(keys).enumerate() {
+            let value = match self.input {
+                DType::F64 => Scalar::Float(f64::from_le_bytes(*number)),
+                _ => Scalar::Int(i64::from_le_bytes(*number)),
+            };
+            let to = &mut rows[row * bytes..][..bytes];
+            self.evaluate(*key, value, to).map_err(|error| RowError { row, error })?;
+        }
+        Ok(())
+    }
+
     /// Writes the label of the sample of `key` after its own ops, before a batch is mixed. Where
     /// [`mixes_classes`](Self::mixes_classes), these are the class twice and a share of 1.
+    ///
+    /// This is the definition of a label, op by op.
     ///
     /// # Errors
     ///
@@ -185,7 +241,12 @@ impl LabelPlan {
     /// # Panics
     ///
     /// If `out` does not have [`sample_bytes`](Self::sample_bytes) bytes.
-    pub fn run(&self, key: SampleKey, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
+    pub fn evaluate(
+        &self,
+        key: SampleKey,
+        value: Scalar,
+        out: &mut [u8],
+    ) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
         let mut elements = Elements::of(value);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
@@ -351,10 +412,16 @@ pub(super) fn write(element: ElementValue, to: &mut [u8]) {
 }
 
 fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
+    let class = class_index(label, classes)?;
+    Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], class, classes))
+}
+
+/// Returns the index of a label's class.
+pub(super) fn class_index(label: i64, classes: u32) -> Result<usize, LabelError> {
     if !(0..i64::from(classes)).contains(&label) {
         return Err(LabelError::Class { label, classes });
     }
-    Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], label as usize, classes))
+    Ok(label as usize)
 }
 
 #[cfg(test)]
@@ -369,8 +436,39 @@ mod tests {
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
         let plan = LabelPlan::new(ops, input).unwrap();
         let mut out = vec![0xAA; plan.sample_bytes()];
-        plan.run(SampleKey::new(0, 0, 3), value, &mut out).unwrap();
+        let key = SampleKey::new(0, 0, 3);
+        let done = run_checked(&plan, &[(key, value)], &mut out);
+        done.unwrap();
         out
+    }
+
+    /// Runs the plan for many samples; each must be as it is evaluated.
+    fn run_checked(
+        plan: &LabelPlan,
+        samples: &[(SampleKey, Scalar)],
+        rows: &mut [u8],
+    ) -> Result<(), RowError> {
+        let keys: Vec<SampleKey> = samples.iter().map(|(key, _)| *key).collect();
+        let bytes = samples.iter().flat_map(|(_, value)| match value {
+            Scalar::Int(label) => label.to_le_bytes(),
+            Scalar::Float(number) => number.to_le_bytes(),
+        });
+        let stored: Vec<u8> = bytes.collect();
+        let done = plan.run(&keys, &stored, &mut StepScratch::default(), rows);
+        let bytes = plan.sample_bytes();
+        let mut want = vec![0xBB; bytes];
+        for (row, (key, value)) in samples.iter().enumerate() {
+            match (plan.evaluate(*key, *value, &mut want), &done) {
+                (Ok(()), Ok(())) => assert_eq!(rows[row * bytes..][..bytes], want, "{plan:?}"),
+                (Err(error), Err(found)) if found.row == row => {
+                    assert_eq!(found.error.to_string(), error.to_string());
+                }
+                (Ok(()), Err(found)) => assert_ne!(found.row, row, "{plan:?}"),
+                (Err(_), Err(_)) => {}
+                (Err(error), Ok(())) => panic!("{error}: {plan:?}"),
+            }
+        }
+        done
     }
 
     #[test]
@@ -412,7 +510,7 @@ mod tests {
         let plan = LabelPlan::new(ops![MixUp::new(1.0).unwrap()], DType::I64).unwrap();
         assert!(plan.mixes_classes() && plan.shape() == [3]);
         let mut out = vec![0; 12];
-        plan.run(SampleKey::default(), Scalar::Int(7), &mut out).unwrap();
+        run_checked(&plan, &[(SampleKey::default(), Scalar::Int(7))], &mut out).unwrap();
         assert_eq!(floats(&out), [7.0, 7.0, 1.0]);
         let vector = ops![OneHot::new(9).unwrap(), MixUp::new(1.0).unwrap()];
         assert!(!LabelPlan::new(vector, DType::I64).unwrap().mixes_classes());
@@ -455,7 +553,9 @@ mod tests {
     #[test]
     fn a_label_beyond_the_classes_is_an_error() {
         let plan = LabelPlan::new(ops![OneHot::new(4).unwrap()], DType::I64).unwrap();
-        let error = plan.run(SampleKey::default(), Scalar::Int(4), &mut [0; 16]).unwrap_err();
+        let samples = [3, 4].map(|label| (SampleKey::default(), Scalar::Int(label)));
+        let RowError { row, error } = run_checked(&plan, &samples, &mut [0; 32]).unwrap_err();
+        assert_eq!(row, 1);
         assert_eq!(
             error.to_string(),
             "label 4 is none of the 4 classes of OneHot, which are 0 to 3: give OneHot more classes, or correct the label"
@@ -471,7 +571,7 @@ mod tests {
         let plan = LabelPlan::new(draws(), DType::I64).unwrap();
         let value = |key| {
             let mut out = [0; 8];
-            plan.run(key, Scalar::Int(0), &mut out).unwrap();
+            run_checked(&plan, &[(key, Scalar::Int(0))], &mut out).unwrap();
             i64::from_le_bytes(out)
         };
         let found = value(SampleKey::new(5, 2, 3));
@@ -481,7 +581,7 @@ mod tests {
         let twice: Ops = [draws(), draws()].concat();
         let plan = LabelPlan::new(twice, DType::I64).unwrap();
         let mut out = [0; 8];
-        plan.run(SampleKey::new(5, 2, 3), Scalar::Int(0), &mut out).unwrap();
+        run_checked(&plan, &[(SampleKey::new(5, 2, 3), Scalar::Int(0))], &mut out).unwrap();
         assert_ne!(i64::from_le_bytes(out), 2 * found, "the second op draws other numbers");
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod compose;
 pub mod describe;
 pub mod drawn;
 pub mod draws;
+pub mod element_steps;
 pub mod flatten;
 mod fold;
 pub mod function;

@@ -213,7 +213,7 @@ fn every_refused_list_says_why() {
         writeln!(text, "# {name}\n{error}\n").unwrap();
     }
     let plan = LabelPlan::new(ops![one_hot()], DType::I64).unwrap();
-    let error = plan.run(SampleKey::default(), Scalar::Int(-1), &mut [0; 40]).unwrap_err();
+    let error = plan.evaluate(SampleKey::default(), Scalar::Int(-1), &mut [0; 40]).unwrap_err();
     writeln!(text, "# a label that is no class\n{error}").unwrap();
     assert_golden("refused.txt", &text);
 }

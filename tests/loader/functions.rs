@@ -129,7 +129,10 @@ fn a_function_on_batches_gets_each_batch_once_in_the_type_of_the_batch() {
         let loader = builder.build().unwrap();
         let plan = loader.explain();
         assert!(plan.contains("on the finished batch"), "{plan}");
-        assert!(plan.contains("scalar code: Up, OnLabels on the finished batch"), "{plan}");
+        assert!(
+            plan.contains("loops over samples: Up (not compiled), OnLabels on the finished batch"),
+            "{plan}"
+        );
         let batches: Vec<Batch> = loader.epoch(EPOCH).unwrap().map(Result::unwrap).collect();
         let mut want = vec![];
         for batch in &batches {

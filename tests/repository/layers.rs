@@ -113,6 +113,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "device",
             "mixing",
             "work",
+            "columns",
             "component_ops",
             "compile",
             "stage",
