@@ -87,7 +87,7 @@ impl LabelSmoothing {
         params: &[required("epsilon", ParamKind::Number, ParamValue::Float(0.1), "the share")],
         aliases: &[],
         build: |args| Ok(built(LabelSmoothing::new(args.float("epsilon")?)?)),
-        recipes: Recipes::None("labels run as scalar code"),
+        recipes: Recipes::None("labels have steps of their own"),
         golden: Golden::None("one formula, tested in its file"),
     };
 }

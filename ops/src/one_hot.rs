@@ -80,7 +80,7 @@ impl OneHot {
         )],
         aliases: &[],
         build: |args| Ok(built(OneHot::new(args.u32("classes")?)?)),
-        recipes: Recipes::None("labels run as scalar code"),
+        recipes: Recipes::None("labels have steps of their own"),
         golden: Golden::None("one comparison, tested in its file"),
     };
 }

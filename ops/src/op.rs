@@ -14,7 +14,7 @@
 //! | device   | to device                         |                         | none: later ops may run there     |
 //! | host     | poison                            |                         | none: it ends the loop            |
 //! | mix      | AugMix                            | weights and chains      | separate loops, then sums         |
-//! | label    | one-hot                           |                         | scalar code                       |
+//! | label    | one-hot                           |                         | precompiled loops over samples    |
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
 //! | batch    | `Lambda::batch`                   |                         | none: changes finished batches    |
 

@@ -76,7 +76,7 @@ impl ReplaceLabel {
         ],
         aliases: &[],
         build: |args| Ok(built(ReplaceLabel::new(args.ids("indices")?, args.i64("new_label")?))),
-        recipes: Recipes::None("labels run as scalar code"),
+        recipes: Recipes::None("labels have steps of their own"),
         golden: Golden::None("one comparison, tested in its file"),
     };
 }

@@ -94,7 +94,7 @@ impl Squeeze {
         params: &[],
         aliases: &[],
         build: |_| Ok(built(Squeeze)),
-        recipes: Recipes::None("labels run as scalar code"),
+        recipes: Recipes::None("labels have steps of their own"),
         golden: Golden::None("the values stay as they are"),
     };
 }

@@ -31,6 +31,7 @@ pub(super) struct ElementSteps {
     steps: Vec<Step>,
     /// The last one that writes to a buffer: to the rows.
     last_write: usize,
+    draws: bool,
 }
 
 /// The elements of a sample between two ops, as far as they are known when the list is planned.
@@ -133,16 +134,17 @@ impl ElementSteps {
             steps.insert(0, Step::Write(Write::Copy { bytes }));
         }
         let last_write = steps.iter().rposition(|step| matches!(step, Step::Write(_)))?;
-        (found == (dtype, count)).then_some(Self { steps, last_write })
-    }
-
-    /// Returns whether ops draw for each sample: calls then need the keys of the samples.
-    pub(super) fn draws(&self) -> bool {
         let draws = |step: &Step| match step {
             Step::Write(_) => false,
             Step::Change(change) => !matches!(change.how, How::Element(_)),
         };
-        self.steps.iter().any(draws)
+        let draws = steps.iter().any(draws);
+        (found == (dtype, count)).then_some(Self { steps, last_write, draws })
+    }
+
+    /// Returns whether ops draw for each sample: calls then need the keys of the samples.
+    pub(super) fn draws(&self) -> bool {
+        self.draws
     }
 
     /// Writes the rows of `count` samples from their stored numbers. `keys` may be empty if nothing is

@@ -16,6 +16,7 @@ mod functions;
 mod mistakes;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;
+mod numbers;
 mod order;
 mod order_chance;
 #[cfg(feature = "write")]
