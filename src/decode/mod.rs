@@ -21,6 +21,7 @@
 //! Any bytes yield an image or a [`DecodeError`]. Sizes are checked against [`Limits`] and against the
 //! number of stored bytes before memory is allocated.
 
+mod buffer;
 mod error;
 mod jpeg;
 mod orientation;

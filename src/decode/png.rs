@@ -18,6 +18,7 @@
 //! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
 //! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
 
+use super::buffer::{image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
@@ -75,8 +76,7 @@ impl PngDecoder {
         }
         let wanted =
             reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
-        room(&mut self.stored, wanted)?;
-        reader.next_frame(&mut self.stored[..wanted]).map_err(damaged)?;
+        reader.next_frame(room(&mut self.stored, wanted)?).map_err(damaged)?;
         Ok(reader.output_color_type())
     }
 
@@ -132,12 +132,11 @@ impl PngDecoder {
             let view = view.ok_or(DecodeError::Memory { bytes })?;
             return Ok(Decoded { view, top: 0, left: 0 });
         }
-        let bytes = usize::try_from(wanted.size().pixels() * channels as u64)
-            .map_err(|_| DecodeError::Memory { bytes: usize::MAX })?;
-        room(&mut self.pixels, bytes)?;
+        let bytes = image_bytes(wanted.size(), channels)?;
+        let pixels = room(&mut self.pixels, bytes)?;
         let stored = StoredPixels { color, depth };
         let rows = self.stored.chunks_exact(stored.row(size.width)).skip(wanted.top as usize);
-        let out = self.pixels[..bytes].chunks_exact_mut(wanted.width as usize * channels);
+        let out = pixels.chunks_exact_mut(wanted.width as usize * channels);
         for (y, (row, out)) in (wanted.top..).zip(rows.zip(out)) {
             for (x, out) in (wanted.left..).zip(out.chunks_exact_mut(channels)) {
                 if let Some(pixel) = stored.read(row, x as usize, mode, out) {
@@ -145,7 +144,7 @@ impl PngDecoder {
                 }
             }
         }
-        let view = mode.view(&self.pixels[..bytes], wanted.size());
+        let view = mode.view(pixels, wanted.size());
         let view = view.ok_or(DecodeError::Memory { bytes })?;
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
     }
@@ -261,16 +260,6 @@ fn check_palette(bytes: usize) -> Result<(), DecodeError> {
     }
     let reason = format!("its palette has {bytes} bytes, expected 3 for each colour");
     Err(DecodeError::Png { reason })
-}
-
-/// Grows a buffer to at least `bytes` bytes.
-fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
-    if buffer.len() < bytes {
-        let more = bytes - buffer.len();
-        buffer.try_reserve_exact(more).map_err(|_| DecodeError::Memory { bytes })?;
-        buffer.resize(bytes, 0);
-    }
-    Ok(())
 }
 
 /// The fields of the first chunk.

@@ -1,6 +1,7 @@
 //! What the pixels of an image are read as: colours, gray, colours with alpha, or numbers of classes.
 
 use super::DecodeError;
+use super::buffer::{image_bytes, room};
 use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
 use fuseloop_ops::{DType, Size};
 
@@ -77,7 +78,7 @@ impl ImageReadMode {
     /// Writes what an image of RGB pixels is read as to `out`, packed.
     pub(super) fn convert(self, rgb: &ImageView<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         let (size, channels) = (rgb.size(), usize::from(self.channels()));
-        room(out, size, channels)?;
+        let out = room(out, image_bytes(size, channels)?)?;
         let rows = out.chunks_exact_mut((size.width as usize * channels).max(1));
         for (y, row) in (0..size.height).zip(rows) {
             let pixels = rgb.row(y).as_chunks::<RGB>().0.iter().zip(row.chunks_exact_mut(channels));
@@ -95,16 +96,6 @@ impl ImageReadMode {
 fn gray([r, g, b]: [u8; RGB]) -> u8 {
     let [r, g, b] = [r, g, b].map(u32::from);
     ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8
-}
-
-/// Sizes a buffer for an image.
-pub(super) fn room(buffer: &mut Vec<u8>, size: Size, channels: usize) -> Result<(), DecodeError> {
-    let bytes = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(channels));
-    let bytes = bytes.ok_or(DecodeError::Memory { bytes: usize::MAX })?;
-    let more = bytes.saturating_sub(buffer.len());
-    buffer.try_reserve_exact(more).map_err(|_| DecodeError::Memory { bytes })?;
-    buffer.resize(bytes, 0);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod scans;
 mod window_cut;
 
 use self::core::{Core, IndexedJpeg};
+use super::buffer::{image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
@@ -131,10 +132,7 @@ impl JpegDecoder {
         let mut turned = std::mem::take(&mut self.turned);
         let outcome = self.decode_window(bytes, headers, channels, stored).and_then(|decoded| {
             turned.clear();
-            reserve(
-                &mut turned,
-                usize::try_from(channels as u64 * stored.size().pixels()).unwrap_or(usize::MAX),
-            )?;
+            reserve(&mut turned, image_bytes(stored.size(), channels)?)?;
             let window = decoded.window(stored).expect("the part holds the window");
             orientation.turn(window, &mut turned);
             Ok(())
@@ -158,9 +156,9 @@ impl JpegDecoder {
         let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
         let mut shown = None;
         if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
-            let room = buffer(pixels, wanted.size(), channels, false)?;
+            let out = buffer(pixels, wanted.size(), channels, false)?;
             let source = IndexedJpeg { bytes, headers, scan };
-            let done = core.decode(source, wanted, channels == 1, room);
+            let done = core.decode(source, wanted, channels == 1, out);
             shown = done.map(|()| DecodedWindow { size: wanted.size(), part: wanted, lead: 0 });
         }
         let DecodedWindow { size, part, lead } = match shown {
@@ -244,13 +242,7 @@ fn buffer(
     channels: usize,
     cleared: bool,
 ) -> Result<&mut [u8], DecodeError> {
-    let bytes = usize::try_from(size.pixels() * channels as u64).unwrap_or(usize::MAX);
-    if pixels.len() < bytes {
-        let memory = |_| DecodeError::Memory { bytes };
-        pixels.try_reserve_exact(bytes - pixels.len()).map_err(memory)?;
-        pixels.resize(bytes, 0);
-    }
-    let pixels = &mut pixels[..bytes];
+    let pixels = room(pixels, image_bytes(size, channels)?)?;
     if cleared {
         pixels.fill(0);
     }
@@ -280,9 +272,8 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
         decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::YCbCr));
     }
     let mut colours = vec![];
-    reserve(&mut colours, pixels.len().saturating_mul(RGB))?;
-    colours.resize(RGB * pixels.len(), 0);
-    decoder.decode_into(&mut colours).map_err(|error| damaged(&error))?;
+    let colours = room(&mut colours, image_bytes(size, RGB)?)?;
+    decoder.decode_into(colours).map_err(|error| damaged(&error))?;
     for (level, colour) in pixels.iter_mut().zip(colours.as_chunks::<RGB>().0) {
         if has_luma {
             *level = colour[0];

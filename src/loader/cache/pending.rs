@@ -7,7 +7,8 @@ use super::disk::CacheFile;
 use super::table::{SAMPLE, VALUE, allocated};
 use crate::decode::{DecodeError, Decoded, Opened};
 use crate::sample::SampleId;
-use crate::source::{EncodedImage, OwnedImage, OwnedValue, Value};
+use crate::source::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
+use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::ImageView;
 use std::sync::Arc;
@@ -72,7 +73,9 @@ impl<'a> PendingEntry<'a> {
         let decoded = image.decode(size.full()).ok();
         match decoded.and_then(|decoded| copied(decoded.view)) {
             Some(bytes) => {
-                let image = OwnedImage::rgb(size, bytes); // with the channels of the field's read mode
+                // Raw pixels are RGB, or as here those of the field's read mode.
+                let (mode, Size { height, width }) = (ImageMode::Raw, size);
+                let image = OwnedImage { mode, width, height, bytes };
                 self.fields.push(CachedField::held(field, OwnedValue::Image(image)));
                 true
             }

@@ -1,0 +1,42 @@
+//! Buffers for pixels. Their sizes come from files, and decoders use them again for the next image.
+
+use super::DecodeError;
+use fuseloop_ops::Size;
+
+/// Returns the number of bytes of an image of `size` with `pixel` bytes a pixel.
+pub(super) fn image_bytes(size: Size, pixel: usize) -> Result<usize, DecodeError> {
+    let bytes = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(pixel));
+    bytes.ok_or(DecodeError::Memory { bytes: usize::MAX })
+}
+
+/// Returns the first `bytes` bytes of a buffer, which grows if it has fewer. They may hold pixels of an earlier
+/// image.
+pub(super) fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<&mut [u8], DecodeError> {
+    if buffer.len() < bytes {
+        let more = bytes - buffer.len();
+        buffer.try_reserve_exact(more).map_err(|_| DecodeError::Memory { bytes })?;
+        buffer.resize(bytes, 0);
+    }
+    Ok(&mut buffer[..bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_no_memory_has_is_an_error() {
+        let huge = Size::new(u32::MAX, u32::MAX);
+        assert_eq!(image_bytes(huge, 8), Err(DecodeError::Memory { bytes: usize::MAX }));
+        let bytes = isize::MAX as usize;
+        assert_eq!(room(&mut vec![7], bytes), Err(DecodeError::Memory { bytes }));
+    }
+
+    #[test]
+    fn a_buffer_grows_and_never_shrinks() {
+        let mut buffer = vec![7];
+        assert_eq!(room(&mut buffer, 3), Ok(&mut [7, 0, 0][..]));
+        assert_eq!(room(&mut buffer, 2), Ok(&mut [7, 0][..]));
+        assert_eq!(buffer.len(), 3);
+    }
+}
