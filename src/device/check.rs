@@ -276,7 +276,7 @@ fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &RowMix) -
     let element = |(k, (own, partner)): (usize, (&[u8], &[u8]))| {
         let pixel = match plan.output().layout {
             Layout::ChannelsFirst => k % (height * width),
-            Layout::ChannelsLast | Layout::Plane => k / 3,
+            Layout::ChannelsLast | Layout::Plane => k / usize::from(plan.output().channels),
         };
         let (y, x) = ((pixel / width) as u32, (pixel % width) as u32);
         match mixed.window {

@@ -13,7 +13,7 @@
 use super::kind::{OpError, OpKind};
 use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
-use fuseloop_ops::internals::stream;
+use fuseloop_ops::internals::{RGB, stream};
 use fuseloop_ops::{DType, NumberRule, Ops, TypeError};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl FlatList {
         let FlatOp { op, input, op_index, .. } = &self.flat_ops[at];
         let expected = if input.size().is_none() {
             "images of one size (put it after the crop or resize)"
-        } else if input.channels != 3 {
+        } else if usize::from(input.channels) != RGB {
             "an image of 3 channels (a device takes no other: leave it out)"
         } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
             "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"

@@ -11,6 +11,7 @@
 use super::block::{Block, FusedOp, OpGroup, pixel_op};
 use super::flatten::FlatOp;
 use super::kind::OpKind;
+use fuseloop_ops::internals::RGB;
 use fuseloop_ops::{DType, NumberRule};
 
 /// Fewest pixels of an image that make filling a table worthwhile.
@@ -75,7 +76,7 @@ fn is_matrix(leaves: &[FlatOp], step: &OpGroup) -> bool {
         Some(OpKind::Pixel(kind)) => {
             let op = pixel_op(leaves, step.flat_ops[0], None);
             let is_matrix = op.is_some_and(|op| op.matrix(&vec![0.0; kind.param_count]).is_some());
-            let is_rgb = leaves[step.flat_ops[0]].input.channels == 3;
+            let is_rgb = usize::from(leaves[step.flat_ops[0]].input.channels) == RGB;
             is_rgb && is_matrix && !kind.needs_mean && !kind.may_skip
         }
         _ => false,

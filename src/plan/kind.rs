@@ -6,8 +6,8 @@
 //! as a checked [`Program`]: its `emit` is not called again.
 
 use fuseloop_ops::author::{Emit, ImageType, OpClass, PixelOp, Pixels, RowProducer};
-use fuseloop_ops::internals::MAX_CHANNELS;
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
+use fuseloop_ops::internals::{MAX_CHANNELS, RGB};
 use fuseloop_ops::{DType, NumberRule, Size};
 use std::fmt;
 
@@ -315,11 +315,11 @@ fn for_channels(numbers: Vec<[f32; 4]>, channels: usize) -> Option<Vec<[f32; 4]>
 
 /// Refuses a colour whose numbers differ, for an image that is not RGB.
 fn check_color<T: PartialEq + fmt::Debug>(
-    color: &[T; 3],
+    color: &[T; RGB],
     input: &ImageType,
 ) -> Result<(), OpError> {
     let channels = input.channels;
-    if channels == 3 || color.iter().all(|number| *number == color[0]) {
+    if usize::from(channels) == RGB || color.iter().all(|number| *number == color[0]) {
         return Ok(());
     }
     Err(OpError::Color { color: format!("{color:?}"), channels })
