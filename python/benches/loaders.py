@@ -4,11 +4,12 @@
     python python/benches/loaders.py --fuseloop target/release/fuseloop --workloads W1,W4 --rounds 5
     python python/benches/loaders.py --fuseloop target/release/fuseloop --smoke     # does it work?
 
-Pictures, environments and workloads are those of benches/peers: run benches/peers/run.py once before. Each loader runs
-in processes of its own, with the same threads on the same processors. The command and the Python package take turns,
-so that a slow minute of the machine hits both. Reported are the medians of images/s, the time from the start of the
-process to the first batch, and the largest memory of the process and its children (of a run of its own, since looking
-takes time). Writes loaders.json and loaders.svg.
+Pictures, environments and workloads are those of benches/peers: run benches/peers/run.py once before. The package is
+the one that is installed for the Python that runs this file: pip install ./python. Each loader runs in processes of
+its own, with the same threads on the same processors. The command and the Python package take turns, so that a slow
+minute of the machine hits both. Reported are the medians of images/s, the time from the start of the process to the
+first batch, and the largest memory of the process and its children (of a run of its own, since looking takes time).
+Writes loaders.json and loaders.svg.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -23,6 +25,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -134,14 +137,32 @@ def tree_memory(root: int) -> int:
     return total
 
 
-def run(command: list[Any], run_peers: ModuleType, threads: int, look: bool) -> tuple[str, int]:
-    """Runs a process.
+def installed() -> Path:
+    """Returns the folder of the package that is installed for this Python. The sources are passed over: their compiled
+    part may be missing, or older than they are."""
+    sources = ROOT / "python"
+    paths = [path for path in sys.path if path and Path(path).resolve() not in (sources, sources / "benches")]
+    spec = importlib.machinery.PathFinder.find_spec("fuseloop", paths)
+    if spec is None or spec.origin is None or sources in Path(spec.origin).resolve().parents:
+        sys.exit("this Python has no installed fuseloop: pip install ./python")
+    return Path(spec.origin).resolve().parent
+
+
+def run(command: list[Any], run_peers: ModuleType, threads: int, look: bool, package: Path) -> tuple[str, int]:
+    """Runs a process that imports fuseloop from the folder ``package``, and none of the packages beside it.
 
     Returns:
         What it prints, and its largest memory if asked for.
     """
-    paths = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "fuseloop").symlink_to(package)
+        paths = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+        return run_in({**os.environ, "PYTHONPATH": paths}, command, run_peers, threads, look)
+
+
+def run_in(
+    environment: dict[str, str], command: list[Any], run_peers: ModuleType, threads: int, look: bool
+) -> tuple[str, int]:
     process = subprocess.Popen(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -177,6 +198,7 @@ def run(command: list[Any], run_peers: ModuleType, threads: int, look: bool) -> 
 class Bench:
     def __init__(self, args: argparse.Namespace, run_peers: ModuleType, folder: Path) -> None:
         self.args, self.peers, self.folder = args, run_peers, folder
+        self.package = installed()
 
     def job(self, workload: Any) -> dict[str, Any]:
         return {
@@ -203,11 +225,12 @@ class Bench:
         if name == "rust":
             return self.peers.measure_fuseloop(self.args, self.args.fuseloop, self.folder, workload)
         command = self.command(name, workload, self.args.seconds, self.args.runs)
-        out, _ = run(command, self.peers, self.args.threads, look=False)
+        out, _ = run(command, self.peers, self.args.threads, False, self.package)
         return json.loads(out.splitlines()[-1])
 
     def memory(self, name: str, workload: Any) -> int:
-        return run(self.command(name, workload, 0.0, 1), self.peers, self.args.threads, look=True)[1]
+        command = self.command(name, workload, 0.0, 1)
+        return run(command, self.peers, self.args.threads, True, self.package)[1]
 
     def measure(self, workload: Any) -> tuple[dict[str, Any], dict[str, str]]:
         """Measures all loaders on a workload. Returns the results, and why some are missing."""
