@@ -5,6 +5,9 @@
 //! divided by that of the line. The aims: for a crop, a flip and a normalization, one channel takes at most a
 //! third of the time of three; and RGB takes what it took before there were others, which `benches/fused` shows.
 //!
+//! `arrays/types` does the first list with elements of other types, and `arrays/bands` with 13 channels of u16 in
+//! both layouts; `arrays/spectrogram` masks and normalizes 80 x 1000 floats.
+//!
 //! `arrays/labels` writes the rows of a batch of 64 labels, `arrays/embedding` those of an array of 512 elements:
 //! once by the steps of the plan, and once op by op, which is the definition. `arrays/labels loaded` reads an
 //! epoch of labels from memory.
@@ -25,8 +28,8 @@ use fuseloop::internals::plan::{ArrayPlan, Draws, ImagePlan, LabelPlan};
 use fuseloop::source::{BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageMode};
 use fuseloop::source::{Record, Source, Value};
 use fuseloop::{Loader, SampleId};
-use fuseloop_ops::author::ImageType;
-use fuseloop_ops::internals::{ImageView, SampleKey};
+use fuseloop_ops::author::{ImageType, Layout};
+use fuseloop_ops::internals::{ElementValue, ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use std::hint::black_box;
@@ -63,11 +66,11 @@ const LISTS: [List; 4] = [
     }),
 ];
 
-/// The work of one list for one number of channels.
+/// The work of one list for one type of images.
 struct Lane {
     kernel: Kernel,
     pixels: Vec<u8>,
-    channels: usize,
+    size: Size,
     draws: Vec<Draws>,
     scratch: Scratch,
     out: Bytes,
@@ -76,29 +79,98 @@ struct Lane {
 
 impl Lane {
     fn new(ops: Ops, channels: u16) -> Self {
-        let input = ImageType::from(STORED).with_channels(channels);
+        Self::of(ops, ImageType::from(STORED).with_channels(channels))
+    }
+
+    fn of(ops: Ops, input: ImageType) -> Self {
+        let size = input.size().expect("of one size");
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).expect("the list makes a plan");
         let kernel = Kernel::compile(plan).expect("the plan compiles");
         let draws = |sample| {
             let mut draws = Draws::default();
-            kernel.plan().draw(SampleKey::new(1, 0, sample), STORED, &mut draws);
+            kernel.plan().draw(SampleKey::new(1, 0, sample), size, &mut draws);
             draws
         };
         let draws = (0..64).map(draws).collect();
-        let count = STORED.pixels() as usize * usize::from(channels);
-        let pixels = (0..count).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+        let count = size.pixels() as usize * usize::from(input.channels);
+        let level = |at: usize| f32::from(((at * 2_654_435_761) >> 13) as u8);
+        let element = |at| ElementValue::from(level(at)).converted(input.dtype);
+        let pixels = (0..count).flat_map(|at| element(at).bytes()).collect();
         let out = Bytes::new(kernel.plan().sample_bytes());
-        let (scratch, channels) = (Scratch::default(), channels.into());
-        Self { kernel, pixels, channels, draws, scratch, out, turn: 0 }
+        Self { kernel, pixels, size, draws, scratch: Scratch::default(), out, turn: 0 }
     }
 
     fn run(&mut self) {
-        let view = ImageView::packed_channels(&self.pixels, STORED, self.channels);
+        let ImageType { channels, dtype, layout, .. } = self.kernel.plan().input();
+        let format = PixelFormat { channels: channels.into(), dtype };
+        let view = match layout {
+            Layout::ChannelsFirst => ImageView::planes(&self.pixels, self.size, format),
+            _ => ImageView::packed_format(&self.pixels, self.size, format),
+        };
         let source = DecodedPixels::whole(view.expect("of this size"));
         self.turn = (self.turn + 1) % self.draws.len();
         let draws = &self.draws[self.turn];
         self.kernel.run(&mut self.scratch, source, draws, black_box(self.out.get()));
     }
+}
+
+/// Compares images of several types with a copy of the bytes that the last one reads and writes.
+fn typed(c: &mut Criterion, group: &str, read: usize, mut lanes: Vec<(&'static str, Lane)>) {
+    let written = lanes.last().map_or(0, |(_, lane)| lane.kernel.plan().sample_bytes());
+    let (from, mut to) = (vec![7u8; read + written], vec![0u8; read + written]);
+    let bytes = (read + written) as u64;
+    let work = Work { group, what: "in cache", samples: 1, bytes, cold: false };
+    let lanes = lanes.iter_mut().map(|(name, lane)| Contender::new(name, || lane.run()));
+    let mut contenders: Vec<Contender<'_>> = lanes.collect();
+    contenders.push(Contender::new("a copy of the bytes of the last", || {
+        black_box(&mut to).copy_from_slice(black_box(&from));
+    }));
+    compare(c, &work, &mut contenders);
+}
+
+fn types(c: &mut Criterion) {
+    let list = |channels: usize| {
+        let (mean, std) = (vec![100.0; channels], vec![50.0; channels]);
+        Ok::<_, ParamError>(ops![
+            RandomCrop::new(SIDE)?,
+            RandomHorizontalFlip::new(0.5)?,
+            Normalize::values(mean, std)?,
+            ToChannelsFirst
+        ])
+    };
+    let lane = |name: &'static str, channels: u16, dtype, layout| {
+        let input = ImageType { layout, ..ImageType::array(STORED, channels, dtype) };
+        let ops = list(channels.into()).expect("fixed parameters");
+        (name, Lane::of(ops, input))
+    };
+    let pixels = (SIDE * SIDE) as usize;
+    for channels in [1, 3] {
+        let dtypes = [
+            ("u8", DType::U8),
+            ("u16", DType::U16),
+            ("i16", DType::I16),
+            ("f16", DType::F16),
+            ("f32", DType::F32),
+        ];
+        let lanes = dtypes.map(|(name, dtype)| lane(name, channels, dtype, Layout::ChannelsLast));
+        let group = format!("arrays/types/{channels} channel(s)");
+        typed(c, &group, 4 * pixels * usize::from(channels), lanes.into());
+    }
+    for layout in [Layout::ChannelsLast, Layout::ChannelsFirst] {
+        let lanes = vec![lane("u16, 13 channels", 13, DType::U16, layout)];
+        typed(c, &format!("arrays/bands/{layout:?}"), 2 * pixels * 13, lanes);
+    }
+    let size = Size::new(80, 1000);
+    let masks = || {
+        Ok::<_, ParamError>(ops![
+            FrequencyMasking::new(27)?,
+            TimeMasking::new(100)?,
+            Normalize::values([100.0], [50.0])?
+        ])
+    };
+    let input = ImageType::array(size, 1, DType::F32);
+    let lane = Lane::of(masks().expect("fixed parameters"), input);
+    typed(c, "arrays/spectrogram", 4 * 80_000, vec![("f32", lane)]);
 }
 
 fn lists(c: &mut Criterion) {
@@ -296,6 +368,6 @@ fn embeddings(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = criterion();
-    targets = lists, decode, labels, labels_loaded, embeddings
+    targets = lists, types, decode, labels, labels_loaded, embeddings
 }
 criterion_main!(benches);

@@ -36,6 +36,7 @@ mod rows;
 pub use rows::{AreaRows, AreaScratch, AreaTables};
 
 use crate::Size;
+use crate::rows::PixelTaps;
 use crate::shape::ImageView;
 
 /// The reason why a resize is rejected.
@@ -178,12 +179,12 @@ fn fixed_weights(share: f32) -> [i16; 2] {
 
 /// Returns, for both axes, what appends the taps of an output pixel, for images whose elements are not bytes:
 /// the same weights, before they are rounded to integers.
-pub(crate) fn float_taps(source: Size, out: Size) -> [impl FnMut(u32, &mut Vec<(u32, f32)>); 2] {
+pub(crate) fn float_taps(source: Size, out: Size) -> [impl FnMut(u32, &mut PixelTaps); 2] {
     let axes = [(source.width, out.width), (source.height, out.height)];
     let axes = axes.map(|(source, out)| Axis::new(source, out));
     let enlarges = source != out && axes.iter().any(|axis| axis.scale < 1.0);
     axes.map(|axis| {
-        move |d, taps: &mut Vec<(u32, f32)>| {
+        move |d, taps: &mut PixelTaps| {
             if !enlarges {
                 return axis.area(d, taps);
             }

@@ -376,7 +376,7 @@ mod tests {
             let picture = (0..h * w * channels).map(|k| (10 * i + k) as u8);
             bytes[i * sample_len..].iter_mut().zip(picture).for_each(|(to, value)| *to = value);
         }
-        pad_together(&mut bytes, &sizes, channels, 7);
+        pad_together(&mut bytes, &sizes, channels, &[7]);
         let want = [
             [0, 1, 2, 3, 4, 5, 7, 7, 7, 7, 7, 7],
             [10, 11, 7, 7, 7, 7, 12, 13, 7, 7, 7, 7],
@@ -384,7 +384,7 @@ mod tests {
             [30, 31, 32, 33, 7, 7, 34, 35, 36, 37, 7, 7],
         ];
         assert_eq!(bytes[..48], want.concat());
-        pad_together(&mut [], &[], 3, 0);
+        pad_together(&mut [], &[], 3, &[0]);
     }
 
     #[test]

@@ -60,18 +60,21 @@ impl<'a> Floats<'a> {
     }
 }
 
+/// The source pixels of an output pixel, and their weights.
+pub(crate) type PixelTaps = Vec<(u32, f32)>;
+
 /// The source pixels of each output pixel of an axis, and their weights.
 #[derive(Clone, Debug, Default)]
 struct Taps {
     /// The index of the first tap of each output pixel, and the number of all taps.
     first: Vec<usize>,
-    taps: Vec<(u32, f32)>,
+    taps: PixelTaps,
     is_copy: bool,
 }
 
 impl Taps {
     /// Sets the taps of `count` output pixels; `of` appends those of one.
-    fn set(&mut self, count: u32, mut of: impl FnMut(u32, &mut Vec<(u32, f32)>)) {
+    fn set(&mut self, count: u32, mut of: impl FnMut(u32, &mut PixelTaps)) {
         self.first.clear();
         self.taps.clear();
         let mut own = vec![];
@@ -161,7 +164,7 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
 }
 
 /// Returns the taps of a kernel over an axis of `side` pixels, which is reflected at its ends.
-fn reflected(weights: &[f32], side: u32) -> impl FnMut(u32, &mut Vec<(u32, f32)>) {
+fn reflected(weights: &[f32], side: u32) -> impl FnMut(u32, &mut PixelTaps) {
     move |at, taps| {
         let source = |i| separable::tap(at, i, weights.len(), side);
         taps.extend(weights.iter().enumerate().map(|(i, weight)| (source(i), *weight)));

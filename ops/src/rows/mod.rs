@@ -39,6 +39,7 @@ mod sharpen;
 mod transpose;
 mod warp;
 
+pub(crate) use float::PixelTaps;
 pub use float::{FloatRows, FloatScratch, eval as eval_floats};
 pub use map::{Map, affine_matrix, expanded_size, perspective_coefficients, rotation_matrix};
 pub use pad::{PadMode, Padding};

@@ -39,6 +39,7 @@
 //! | random | nothing                                                           |
 //! | cost   | each source row is resized along x once if rows are requested in sequence |
 
+use super::float::PixelTaps;
 use super::{grow, grow_kept};
 use crate::Size;
 use crate::memory::NoMemory;
@@ -178,7 +179,7 @@ pub(super) fn float_taps(
     n: u32,
     m: u32,
     interpolation: Resampling,
-) -> impl FnMut(u32, &mut Vec<(u32, f32)>) {
+) -> impl FnMut(u32, &mut PixelTaps) {
     let mut weights = vec![];
     move |i, own| {
         if n == m {
