@@ -388,6 +388,14 @@ mod tests {
     }
 
     #[test]
+    fn pictures_of_two_bytes_are_padded_with_whole_elements() {
+        let sizes = [[1, 1], [1, 2]];
+        let mut bytes: Vec<u8> = [[10, 11, 99, 99], [20, 21, 22, 23]].concat();
+        pad_together(&mut bytes, &sizes, 1, &[7, 8]);
+        assert_eq!(bytes, [10, 11, 7, 8, 20, 21, 22, 23]);
+    }
+
+    #[test]
     fn a_list_gives_the_same_samples_packed_or_not() {
         for rows in [list, ragged] {
             let batch = batch(rows, &[2, 0, 3, 1]);
