@@ -26,7 +26,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------|
-/// | input  | u8 image                                                 |
+/// | input  | image of levels                                                 |
 /// | output | as the input                                             |
 /// | random | a coin `p`                                               |
 /// | cost   | 9 additions and 2 multiplications per channel of a pixel |

@@ -55,7 +55,7 @@ pub const fn sub_policies(policy: Policy) -> &'static [[(Action, f64, u32); 2]; 
 ///
 /// | | |
 /// |--------|-------------------------------------------------------|
-/// | input  | u8 image                                              |
+/// | input  | image of levels                                              |
 /// | output | as the input                                          |
 /// | random | the sub-policy, two coins; then each action's sign    |
 /// | cost   | that of the actions: at most two loops over the image |

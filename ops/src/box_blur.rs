@@ -23,7 +23,7 @@ use crate::{KernelSize, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------|
-/// | input  | u8 image                                                       |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                       |
 /// | output | as the input                                                   |
 /// | random | nothing                                                        |
 /// | cost   | per value as many additions as the kernel has rows and columns |

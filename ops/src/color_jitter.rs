@@ -27,7 +27,7 @@ const NAME: &str = "ColorJitter";
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------------------------|
-/// | input  | u8 image                                                                        |
+/// | input  | image of levels                                                                        |
 /// | output | as the input                                                                    |
 /// | random | an order, a factor for each adjustment                                          |
 /// | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |

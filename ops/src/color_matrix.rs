@@ -19,7 +19,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|---------------------------|
-/// | input  | u8 image                  |
+/// | input  | image of levels                  |
 /// | output | as the input              |
 /// | random | nothing                   |
 /// | cost   | five operations per value |

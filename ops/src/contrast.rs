@@ -18,7 +18,7 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|--------------|
-/// | input  | u8 image     |
+/// | input  | image of levels     |
 /// | output | as the input |
 /// | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 /// | cost   | one more pass over the image for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons per value |

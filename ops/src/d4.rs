@@ -21,8 +21,8 @@ use crate::{Size, TypeError};
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------------|
-/// | input  | u8 image                                                               |
-/// | output | u8 image; if the input is not square, each side may have either length |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                               |
+/// | output | the same type; if the input is not square, each side may have either length |
 /// | random | one of eight numbers                                                   |
 /// | cost   | flips cost nothing; half of the samples cost a transpose               |
 ///

@@ -19,7 +19,7 @@ use crate::{NumberRule, ParamError, TypeError};
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------------------|
-/// | input  | u8 image                                                                     |
+/// | input  | image of levels                                                                     |
 /// | output | as the input                                                                 |
 /// | random | a coin `p`                                                                   |
 /// | cost   | one more pass over the image to count its levels, then one look-up per value |

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 ///
 /// | | |
 /// |--------|--------------------------|
-/// | input  | u8 image                 |
+/// | input  | image of levels                 |
 /// | output | as the input             |
 /// | random | nothing                  |
 /// | cost   | one look-up per value    |
@@ -97,7 +97,7 @@ impl TableOp for Gamma {
 ///
 /// | | |
 /// |--------|-----------------------------------------------------|
-/// | input  | u8 image                                            |
+/// | input  | image of levels                                            |
 /// | output | as the input                                        |
 /// | random | a coin `p`, then `gamma` uniform in `low..high`     |
 /// | cost   | one look-up per value, and 256 powers per sample    |

@@ -27,7 +27,7 @@ use crate::{KernelSize, NumberOrRange, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-------------------------------------------------------------------------------|
-/// | input  | u8 image                                                                      |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                                      |
 /// | output | as the input                                                                  |
 /// | random | sigma                                                                         |
 /// | cost   | per value one multiplication and one addition for each weight of both kernels |

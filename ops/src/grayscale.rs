@@ -19,7 +19,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|--------------------------------------------|
-/// | input  | u8 image                                   |
+/// | input  | image of levels                                   |
 /// | output | as the input: channels of one value; an image of one channel stays as it is |
 /// | random | nothing                                    |
 /// | cost   | three operations per pixel                 |
@@ -81,7 +81,7 @@ impl PixelOp for Grayscale {
 ///
 /// | | |
 /// |--------|--------------------------------------------|
-/// | input  | u8 image                                   |
+/// | input  | image of levels                                   |
 /// | output | as the input: channels of one value; an image of one channel stays as it is |
 /// | random | a coin `p`                                 |
 /// | cost   | four operations per pixel and one per value |

@@ -19,7 +19,7 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-----------------------------------------------|
-/// | input  | u8 image                                      |
+/// | input  | image of levels                                      |
 /// | output | as the input                                  |
 /// | random | a coin `p`, then `hue` uniform in `low..high` |
 /// | cost   | about forty operations per pixel, one of them a division; under the Exact rule about seventy with four divisions |

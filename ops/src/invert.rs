@@ -16,7 +16,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-------------------------|
-/// | input  | u8 image                |
+/// | input  | image of levels                |
 /// | output | as the input            |
 /// | random | a coin `p`              |
 /// | cost   | one operation per value |

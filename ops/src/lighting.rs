@@ -26,7 +26,7 @@ const DIRECTION: [[f64; 3]; 3] =
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image                                                             |
+/// | input  | image of levels                                                             |
 /// | output | as the input                                                         |
 /// | random | three `alpha`, normal with mean 0 and standard deviation `alpha_std` |
 /// | cost   | three operations per value                                           |

@@ -20,7 +20,7 @@ use std::fmt;
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------|
-/// | input  | u8 image                                                      |
+/// | input  | image of levels                                                      |
 /// | output | as the input; entries may have fractions under the Fused rule |
 /// | random | nothing                                                       |
 /// | cost   | one look-up per value                                         |

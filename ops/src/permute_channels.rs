@@ -19,7 +19,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|--------------|
-/// | input  | u8 image     |
+/// | input  | image of levels     |
 /// | output | as the input |
 /// | random | nothing      |
 /// | cost   | nothing      |
@@ -98,7 +98,7 @@ impl PixelOp for PermuteChannels {
 ///
 /// | | |
 /// |--------|----------------------------------------------------|
-/// | input  | u8 image                                           |
+/// | input  | image of levels                                           |
 /// | output | as the input                                       |
 /// | random | a coin `p`, then one of the six permutations       |
 /// | cost   | three operations per value                         |

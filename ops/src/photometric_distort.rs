@@ -30,7 +30,7 @@ const AFTER: u128 = 2;
 ///
 /// | | |
 /// |--------|--------------------------------------------------------------------------------|
-/// | input  | u8 image                                                                       |
+/// | input  | image of levels                                                                       |
 /// | output | as the input                                                                   |
 /// | random | a fair coin: contrast before or after; for each step a coin `p` and its number |
 /// | cost   | the cost of the steps                                                          |

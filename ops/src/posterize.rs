@@ -18,7 +18,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|------------------------------------|
-/// | input  | u8 image                           |
+/// | input  | image of levels                           |
 /// | output | as the input                       |
 /// | random | a coin `p`                         |
 /// | cost   | three operations a value           |

@@ -31,7 +31,7 @@ const MOST_OPS: u32 = 16;
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image                                                             |
+/// | input  | image of levels                                                             |
 /// | output | as the input                                                         |
 /// | random | for each of the `num_ops`: the action, then its sign                 |
 /// | cost   | the actions' cost: at most one loop over the image for each of the `num_ops`; the last loop is the final one |

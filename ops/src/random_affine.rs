@@ -37,7 +37,7 @@ use std::ops::RangeInclusive;
 ///
 /// | | |
 /// |--------|-----------------------------------------------------------------------------|
-/// | input  | u8 image                                                                    |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                                    |
 /// | output | as the input                                                                |
 /// | random | the numbers above, in this order                                            |
 /// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |

@@ -30,7 +30,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-----------------------------------------------------------------------------|
-/// | input  | u8 image                                                                    |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                                    |
 /// | output | as the input                                                                |
 /// | random | a coin `p`, then the corners in the order above, each with its column first |
 /// | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |

@@ -30,7 +30,7 @@ use std::ops::RangeInclusive;
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------|
-/// | input  | u8 image                                                      |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                      |
 /// | output | u8 image of the given size                                    |
 /// | random | an area and an aspect for each try, then the corner           |
 /// | cost   | the resize; the rectangle is known before a pixel is decoded  |

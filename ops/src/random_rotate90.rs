@@ -21,7 +21,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image                                                             |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                             |
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`, then the number of turns                                 |
 /// | cost   | the cost of the turn                                                 |

@@ -28,7 +28,7 @@ use crate::{NumberOrRange, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-----------------------------------------------------------------------------|
-/// | input  | u8 image                                                                    |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                                    |
 /// | output | u8 image of the same size; with `expand`, the size differs from sample to sample (at most 65535 a side): a resize or a crop must follow |
 /// | random | the angle                                                                   |
 /// | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |

@@ -28,7 +28,7 @@ use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 ///
 /// | | |
 /// |--------|--------------------------------------------------------------------------|
-/// | input  | u8 image                                                                 |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                                 |
 /// | output | u8 image of that size                                                    |
 /// | random | nothing                                                                  |
 /// | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |

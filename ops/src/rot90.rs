@@ -25,7 +25,7 @@ use crate::{Size, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image; of any element type for a half turn                        |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32; of any element type for a half turn                        |
 /// | output | as the input; a quarter turn swaps the sides                         |
 /// | random | nothing                                                              |
 /// | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |

@@ -18,7 +18,7 @@ use crate::{NumberOrRange, NumberRule, ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|-------------------------------------------------------------------------|
-/// | input  | u8 image                                                                |
+/// | input  | image of levels                                                                |
 /// | output | as the input                                                            |
 /// | random | a coin `p`, then `factor`, uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 /// | cost   | three operations a pixel for the grey, four a value                     |

@@ -21,7 +21,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|------------------------------------|
-/// | input  | u8 image                           |
+/// | input  | image of levels                           |
 /// | output | as the input                       |
 /// | random | nothing                            |
 /// | cost   | four operations a value            |

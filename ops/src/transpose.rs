@@ -20,7 +20,7 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image                                                             |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                                             |
 /// | output | u8 image; if it is not square, each side may have either length      |
 /// | random | a coin `p`                                                           |
 /// | cost   | a copy of each pixel; successive rows read the same cache lines      |

@@ -21,7 +21,7 @@ use crate::{ParamError, TypeError};
 ///
 /// | | |
 /// |--------|----------------------------------------------------------------------|
-/// | input  | u8 image                                                             |
+/// | input  | image of levels                                                             |
 /// | output | as the input                                                         |
 /// | random | the action, the magnitude, the sign                                  |
 /// | cost   | the action's cost; an extra loop only if a warp needs a whole image  |
