@@ -40,6 +40,25 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn loading_arrays() -> Result<(), BoxError> {
+// Hounsfield units, i16 [512, 512]: a window becomes levels, so that ops on brightness apply.
+let ct = ops![
+    RandomResizedCrop::new(224)?,
+    RandomHorizontalFlip::new(0.5)?,
+    Levels::of(-1000.0, 400.0)?,
+    RandomBrightness::new(0.2)?,
+    Normalize::new([0.5], [0.25])?,
+];
+// A log-mel spectrogram, f32 [80, 1000]: SpecAugment, in decibels.
+let spectrogram = ops![
+    FrequencyMasking::new(27)?,
+    TimeMasking::new(100)?,
+    Normalize::values([-4.27], [4.57])?,
+];
+Ok(())
+}
+
+#[rustfmt::skip]
 fn loading_ranks(world: usize) -> Result<(), BoxError> {
 let loader = Loader::open("train.beton")?
     .distributed(Ranks::from_env()?)     // torchrun, Slurm, Open MPI, MPICH; one process if none is set
