@@ -28,13 +28,17 @@ __all__ = [
     "AutoAugment",
     "BoxBlur",
     "CenterCrop",
+    "ChannelDropout",
     "ChannelShuffle",
+    "Clip",
     "ColorJitter",
     "ColorMatrix",
     "Convert",
     "CutMix",
     "Cutout",
     "D4",
+    "FrequencyMasking",
+    "Gain",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
@@ -43,6 +47,7 @@ __all__ = [
     "ImageMixup",
     "LabelMixup",
     "LabelSmoothing",
+    "Levels",
     "Lighting",
     "Lut",
     "MixUp",
@@ -51,6 +56,7 @@ __all__ = [
     "Pad",
     "PermuteChannels",
     "Poison",
+    "PolarityInversion",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
@@ -83,8 +89,10 @@ __all__ = [
     "ReplaceLabel",
     "Resize",
     "Rot90",
+    "ScaleIntensityRange",
     "SolarizeAdd",
     "Squeeze",
+    "TimeMasking",
     "ToChannelsFirst",
     "ToChannelsLast",
     "ToDevice",
@@ -1005,6 +1013,26 @@ class GridMask(Op):
         super().__init__(period=period, ratio=ratio, p=p)
 
 
+class ChannelDropout(Op):
+    """Fills random channels of a share p of the images.
+
+    Args:
+        channel_drop_range: Range of the number of channels. Expected: (low, high).
+        fill: Their value, in units of the values.
+        p: Share of the images.
+
+    >>> ChannelDropout()
+    ChannelDropout()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("channel_drop_range", "fill", "p")
+    name = "ChannelDropout"
+
+    def __init__(self, channel_drop_range: Pair = (1, 1), fill: float = 0.0, p: float = 0.5) -> None:
+        super().__init__(channel_drop_range=channel_drop_range, fill=fill, p=p)
+
+
 class GaussianNoise(Op):
     """Adds normal noise to every value.
 
@@ -1044,6 +1072,83 @@ class Poison(Op):
 
     def __init__(self, size: Size, mask: Iterable[float], alpha: Iterable[float], indices: Iterable[int]) -> None:
         super().__init__(size=size, mask=mask, alpha=alpha, indices=indices)
+
+
+class FrequencyMasking(Op):
+    """Overwrites a random band of rows, the frequencies of a spectrogram.
+
+    Args:
+        freq_mask_param: Upper bound of the number of rows, which no mask reaches.
+        fill: The value of the band, in units of the values.
+
+    >>> FrequencyMasking(27)
+    FrequencyMasking(27)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("freq_mask_param", "fill")
+    name = "FrequencyMasking"
+
+    def __init__(self, freq_mask_param: int, fill: float = 0.0) -> None:
+        super().__init__(freq_mask_param=freq_mask_param, fill=fill)
+
+
+class TimeMasking(Op):
+    """Overwrites a random band of columns, the time steps of a spectrogram.
+
+    Args:
+        time_mask_param: Upper bound of the number of columns, which no mask reaches.
+        p: Upper bound of the share of the columns that a mask covers.
+        fill: The value of the band, in units of the values.
+
+    >>> TimeMasking(100)
+    TimeMasking(100)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("time_mask_param", "p", "fill")
+    name = "TimeMasking"
+
+    def __init__(self, time_mask_param: int, p: float = 1.0, fill: float = 0.0) -> None:
+        super().__init__(time_mask_param=time_mask_param, p=p, fill=fill)
+
+
+class Gain(Op):
+    """Makes a share p of the signals louder or quieter.
+
+    Args:
+        min_gain_db: The least gain in decibels.
+        max_gain_db: The largest gain in decibels.
+        p: Share of the images.
+
+    >>> Gain()
+    Gain()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("min_gain_db", "max_gain_db", "p")
+    name = "Gain"
+
+    def __init__(self, min_gain_db: float = -12.0, max_gain_db: float = 12.0, p: float = 0.5) -> None:
+        super().__init__(min_gain_db=min_gain_db, max_gain_db=max_gain_db, p=p)
+
+
+class PolarityInversion(Op):
+    """Turns a share p of the signals upside down.
+
+    Args:
+        p: Share of the images.
+
+    >>> PolarityInversion()
+    PolarityInversion()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "PolarityInversion"
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
 
 
 class AugMix(Op):
@@ -1288,7 +1393,7 @@ class Normalize(Op):
         mean: The mean of each channel, or one for all, of pixels in 0..=1; the example is ImageNet's. Expected: (red,
             green, blue).
         std: The standard deviations of the same pixels. Expected: (red, green, blue).
-        scale: The pixels that mean and std are of: unit is 0..=1, levels is 0..=255.
+        scale: The pixels that mean and std are of: unit is 0..=1, levels is 0..=255, values is the array's own range.
 
     >>> Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -1298,7 +1403,12 @@ class Normalize(Op):
     __match_args__ = ("mean", "std", "scale")
     name = "Normalize"
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], scale: Literal["unit", "levels"] = "unit") -> None:
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        scale: Literal["unit", "levels", "values"] = "unit",
+    ) -> None:
         super().__init__(mean=mean, std=std, scale=scale)
 
     @classmethod
@@ -1312,11 +1422,71 @@ class Normalize(Op):
         return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.201))
 
 
+class Levels(Op):
+    """Maps the values of black and white to 0 and 255, for ops that change colours; gives f32.
+
+    Args:
+        black: The value that becomes 0.
+        white: The value that becomes 255.
+
+    >>> Levels(-1000.0, 400.0)
+    Levels(-1000.0, 400.0)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("black", "white")
+    name = "Levels"
+
+    def __init__(self, black: float, white: float) -> None:
+        super().__init__(black=black, white=white)
+
+
+class ScaleIntensityRange(Op):
+    """Maps a range of values linearly to another; with clip, the window of a CT image.
+
+    Args:
+        a_min: The value that becomes b_min.
+        a_max: The value that becomes b_max.
+        b_min: The lower bound of the results.
+        b_max: The upper bound of the results.
+        clip: Whether results are limited to their bounds.
+
+    >>> ScaleIntensityRange(0, 255)
+    ScaleIntensityRange(0, 255)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("a_min", "a_max", "b_min", "b_max", "clip")
+    name = "ScaleIntensityRange"
+
+    def __init__(self, a_min: float, a_max: float, b_min: float = 0.0, b_max: float = 1.0, clip: bool = False) -> None:
+        super().__init__(a_min=a_min, a_max=a_max, b_min=b_min, b_max=b_max, clip=clip)
+
+
+class Clip(Op):
+    """Limits values to a range.
+
+    Args:
+        low: The least value.
+        high: The largest value.
+
+    >>> Clip(16, 235)
+    Clip(16, 235)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("low", "high")
+    name = "Clip"
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__(low=low, high=high)
+
+
 class Convert(Op):
     """Changes the type of the elements, of images and labels; values are not scaled.
 
     Args:
-        to: The type. Expected: "u8", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
+        to: The type. Expected: "u8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
 
     >>> Convert("f16")
     Convert('f16')
@@ -1334,7 +1504,7 @@ class View(Op):
     """Reads the elements, of images and labels, as another type of as many bytes.
 
     Args:
-        to: The type. Expected: "u8", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
+        to: The type. Expected: "u8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32" or "f64".
 
     >>> View("i16")
     View('i16')
