@@ -29,6 +29,7 @@ pub fn conversion(from: DType, to: DType) -> Option<Conversion> {
     match from {
         _ if from == to => None,
         DType::U8 => from_type::<u8>(to),
+        DType::U16 => from_type::<u16>(to),
         DType::I16 => from_type::<i16>(to),
         DType::I32 => from_type::<i32>(to),
         DType::I64 => from_type::<i64>(to),
@@ -43,6 +44,7 @@ pub fn conversion(from: DType, to: DType) -> Option<Conversion> {
 fn from_type<F: FromType>(to: DType) -> Option<Conversion> {
     Some(match to {
         DType::U8 => convert::<F, u8>,
+        DType::U16 => convert::<F, u16>,
         DType::I16 => convert::<F, i16>,
         DType::I32 => convert::<F, i32>,
         DType::I64 => convert::<F, i64>,
@@ -57,6 +59,7 @@ fn from_type<F: FromType>(to: DType) -> Option<Conversion> {
 fn from_f16(to: DType) -> Option<Conversion> {
     Some(match to {
         DType::U8 => convert_from_f16::<u8>,
+        DType::U16 => convert_from_f16::<u16>,
         DType::I16 => convert_from_f16::<i16>,
         DType::I32 => convert_from_f16::<i32>,
         DType::I64 => convert_from_f16::<i64>,
@@ -165,6 +168,8 @@ macro_rules! elements {
 elements! {
     u8: 1, i64, |value| value.into(),
         |value| value.clamp(0, 255) as Self, |value| nearest(value, 0.0, 255.0) as Self;
+    u16: 2, i64, |value| value.into(),
+        |value| value.clamp(0, 0xffff) as Self, |value| nearest(value, 0.0, 65_535.0) as Self;
     i16: 2, i64, |value| value.into(),
         |value| value.clamp(-0x8000, 0x7fff) as Self,
         |value| nearest(value, -32_768.0, 32_767.0) as Self;
