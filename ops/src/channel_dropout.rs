@@ -24,7 +24,7 @@ use std::sync::Arc;
 ///
 /// | | |
 /// |--------|---------------------------------------------------------------------------------|
-/// | input  | image of u8, u16, i16, f16, bf16 or f32 with 2 to 4 channels                                  |
+/// | input  | image of u8, u16, i16, f16, bf16 or f32 with 2 to 4095 channels |
 /// | output | as the input                                                                    |
 /// | random | a coin `p`, the number of channels, then for each channel whether it is dropped |
 /// | cost   | two operations per value                                                        |
@@ -54,6 +54,9 @@ pub struct ChannelDropout {
 
 const NAME: &str = "ChannelDropout";
 
+/// The most channels of an image: each needs a parameter.
+const MOST: u16 = 4095;
+
 impl ChannelDropout {
     /// Builds the op with Albumentations' defaults: it sets one channel of half of the images to 0.
     #[must_use]
@@ -65,17 +68,13 @@ impl ChannelDropout {
     ///
     /// # Errors
     ///
-    /// If the range is empty or not in `1..=3`: one channel is always kept.
+    /// If the range is empty, or begins below 1. A list is refused if the range contains all channels of the image:
+    /// one is always kept.
     pub fn channel_drop_range(self, range: RangeInclusive<u32>) -> Result<Self, ParamError> {
         let (low, high) = range.into_inner();
-        if !(1 <= low && low <= high && (high as usize) < MAX_CHANNELS) {
+        if !(1 <= low && low <= high) {
             let found = format!("{low}..={high}");
-            return Err(ParamError::new(
-                NAME,
-                "channel_drop_range",
-                found,
-                "1 <= low <= high <= 3",
-            ));
+            return Err(ParamError::new(NAME, "channel_drop_range", found, "1 <= low <= high"));
         }
         Ok(Self { low, high, ..self })
     }
@@ -114,8 +113,8 @@ impl Op for ChannelDropout {
         self.fill.check(NAME, input)?;
         let refused = |expected| TypeError { op: NAME, expected, found: input.to_string() };
         match input {
-            Type::Image(image) if !(2..=MAX_CHANNELS).contains(&usize::from(image.channels)) => {
-                Err(refused("an image of 2 to 4 channels (leave it out for others)"))
+            Type::Image(image) if !(2..=MOST).contains(&image.channels) => {
+                Err(refused("an image of 2 to 4095 channels (leave it out for others)"))
             }
             Type::Image(image) if self.high >= u32::from(image.channels) => {
                 Err(refused("an image of more channels than channel_drop_range drops"))
@@ -139,19 +138,34 @@ impl Op for ChannelDropout {
     }
 }
 
-/// Parameters: for each channel, 1 if it is dropped, else 0.
+impl ChannelDropout {
+    /// Returns true if the image's planes are processed one by one.
+    const fn is_of_planes(&self) -> bool {
+        self.channels > MAX_CHANNELS
+    }
+}
+
+/// Parameters: for each channel, 1 if it is dropped, else 0. If planes are processed one by one, that of the current
+/// plane comes before them.
 impl PixelOp for ChannelDropout {
     fn param_count(&self) -> usize {
-        self.channels
+        self.channels + usize::from(self.is_of_planes())
     }
 
     fn param_names(&self) -> &'static [&'static str] {
-        &["drop 0:", "drop 1:", "drop 2:", "drop 3:"]
+        if self.is_of_planes() { &[] } else { &["drop 0:", "drop 1:", "drop 2:", "drop 3:"] }
+    }
+
+    fn channel_params(&self, channel: usize, params: &mut [f32]) {
+        if self.is_of_planes() {
+            params[0] = params[1 + channel];
+        }
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let mut to_drop = self.low + rng.below(self.high - self.low + 1);
+        let params = &mut params[usize::from(self.is_of_planes())..];
         // Selection sampling: of the channels that are left, `to_drop` are dropped.
         for (left, drop) in (1..=params.len() as u32).rev().zip(params) {
             let is_dropped = rng.below(left) < to_drop;
@@ -162,11 +176,12 @@ impl PixelOp for ChannelDropout {
     }
 
     fn is_per_channel(&self) -> bool {
-        true
+        !self.is_of_planes()
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
-        for (v, drop) in pixel.iter_mut().zip(cx.params) {
+        let drops = &cx.params[usize::from(self.is_of_planes())..];
+        for (v, drop) in pixel.iter_mut().zip(drops) {
             if 0.0 < *drop {
                 *v = self.fill.number();
             }
@@ -176,7 +191,7 @@ impl PixelOp for ChannelDropout {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let (zero, fill) = (e.splat(0.0), e.splat(self.fill.number()));
         e.each(pixels, |e, c, v| {
-            let drop = e.param(c);
+            let drop = e.param(if self.is_of_planes() { 0 } else { c });
             let is_dropped = e.less(zero, drop);
             e.select(is_dropped, fill, v)
         })
@@ -213,7 +228,7 @@ impl ChannelDropout {
         recipes: Recipes::Drawn(&[Recipe {
             name: NAME,
             draw: |rng, before| {
-                let most = u32::from(before.channels).clamp(2, 4) - 1;
+                let most = u32::from(before.channels).clamp(2, 14) - 1;
                 let low = 1 + rng.below(most);
                 let range = low..=low + rng.below(most - low + 1);
                 let op = ChannelDropout::new().channel_drop_range(range)?;
@@ -291,6 +306,19 @@ mod tests {
     }
 
     #[test]
+    fn of_many_channels_each_plane_reads_its_own_draw() {
+        let op = ChannelDropout::new().channel_drop_range(2..=2).unwrap().p(1.0).unwrap();
+        let op = ChannelDropout { channels: 13, ..op };
+        let mut params = drawn(&op, 5);
+        assert_eq!((params.len(), params[1..].iter().sum::<f32>()), (14, 2.0));
+        let whole = evaluated(&op, &Eval::new(NumberRule::Fused, &params), [3.0; 13]);
+        for (channel, value) in whole.into_iter().enumerate() {
+            op.channel_params(channel, &mut params);
+            assert_eq!(params[0] == 1.0, value == 0.0, "channel {channel}");
+        }
+    }
+
+    #[test]
     fn images_of_one_channel_and_of_too_few_are_refused() {
         let two = ChannelDropout::new().channel_drop_range(1..=2).unwrap();
         for (channels, one_is_taken, two_are_taken) in [
@@ -298,7 +326,8 @@ mod tests {
             (2, true, false),
             (3, true, true),
             (4, true, true),
-            (5, false, false),
+            (5, true, true),
+            (4096, false, false),
         ] {
             let image = image(channels, DType::F32);
             assert_eq!(ChannelDropout::new().output(&image).is_ok(), one_is_taken, "{channels}");
@@ -321,7 +350,7 @@ mod tests {
     #[test]
     fn bad_parameters_are_refused() {
         #[expect(clippy::reversed_empty_ranges, reason = "one of the mistakes")]
-        for range in [0..=1, 2..=1, 1..=4] {
+        for range in [0..=1, 2..=1] {
             assert!(ChannelDropout::new().channel_drop_range(range.clone()).is_err(), "{range:?}");
         }
         assert!(ChannelDropout::new().fill(f32::NAN).is_err());

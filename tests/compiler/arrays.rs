@@ -1,9 +1,10 @@
 //! Ops on arrays that are no photographs: any numbers, and the masks of spectrograms.
 
 use crate::common::random_ops::{Function, Maths};
+use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::{Draws, ImagePlan};
-use fuseloop_ops::author::ImageType;
-use fuseloop_ops::internals::SampleKey;
+use fuseloop_ops::author::{ImageType, Layout};
+use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 
 /// The values are infinities, NaN and numbers of any size.
@@ -23,6 +24,37 @@ fn values_that_are_no_numbers_have_the_same_bits_compiled_and_evaluated() {
         ] {
             fuseloop::check_ops(&list, Size::new(30, 40), 10).unwrap();
         }
+    }
+}
+
+/// The largest number of channels, in both layouts.
+#[test]
+fn an_image_may_have_65535_channels() {
+    let (size, channels) = (Size::new(3, 9), u16::MAX);
+    let list = || {
+        ops![
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            RandomCrop::new((2, 8)).unwrap(),
+            Normalize::values([100.0], [50.0]).unwrap(),
+        ]
+    };
+    for layout in [Layout::ChannelsLast, Layout::ChannelsFirst] {
+        let input = ImageType { layout, ..ImageType::array(size, channels, DType::U8) };
+        let plan = ImagePlan::new(list(), input, NumberRule::Fused).unwrap();
+        let kernel = Kernel::compile(plan).unwrap();
+        let pixels: Vec<u8> = (0..27 * 65_535u32).map(|i| (i * 7 % 251) as u8).collect();
+        let format = PixelFormat { channels: channels.into(), dtype: DType::U8 };
+        let view = match layout {
+            Layout::ChannelsFirst => ImageView::planes(&pixels, size, format),
+            _ => ImageView::packed_format(&pixels, size, format),
+        };
+        let view = view.unwrap();
+        let mut draws = Draws::default();
+        kernel.plan().draw(SampleKey::new(1, 2, 3), size, &mut draws);
+        let mut out = vec![0; kernel.plan().sample_bytes()];
+        let source = DecodedPixels::whole(view);
+        kernel.run(&mut Scratch::default(), source, &draws, &mut out);
+        assert!(out == evaluate(kernel.plan(), &view, &draws), "{layout:?}");
     }
 }
 
