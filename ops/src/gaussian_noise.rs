@@ -8,7 +8,7 @@ use crate::op::on_image;
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
 };
-use crate::{DType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Adds a normally distributed number to every value.
@@ -16,8 +16,8 @@ use std::sync::Arc;
 #[cfg_attr(doc, doc = include_str!("../pictures/GaussianNoise.md"))]
 ///
 /// ```text
-/// on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
-/// on floats   out = in + z               z = mean + sigma * n
+/// on levels         out = clamp(in + z)        z = 255 mean + 255 sigma * n
+/// on other values   out = in + z               z = mean + sigma * n
 /// ```
 ///
 /// where `n` is normal and independent for each channel of each pixel.
@@ -29,11 +29,11 @@ use std::sync::Arc;
 /// | random | two words per sample; `n` is a hash of them and of the pixel's row, column and channel |
 /// | cost   | about forty operations per value: a third for the hash, the rest for the normal distribution |
 ///
-/// This is torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the
+/// This is torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8, and here on all levels. Under the
 /// Exact rule `z` is first truncated to an integer, as in torchvision: the same `n` yields the same
-/// values. Without `clip`, u8 values wrap around (256 becomes 0), as in torchvision. On floats
+/// values. Without `clip`, levels wrap around (256 becomes 0), as in torchvision. On floats
 /// torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
-/// signal and not only noise, so floats are never clipped.
+/// signal and not only noise, so values that are no levels are never clipped.
 ///
 /// ```
 /// # use fuseloop_ops::*;
@@ -68,7 +68,7 @@ impl GaussianNoise {
         Self { mean: 0.0, sigma: 0.1, clip: true, units: Units::Levels }
     }
 
-    /// Sets the mean: a share of 255 on u8, and in the image's own units on floats. Default 0.
+    /// Sets the mean: a share of 255 on levels, and in the image's own units on other values. Default 0.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Op for GaussianNoise {
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
         match input {
-            Type::Image(image) if image.dtype != DType::U8 => {
+            Type::Image(image) if !image.is_levels => {
                 Some(Arc::new(Self { units: Units::Numbers, ..*self }))
             }
             _ => None,
@@ -248,10 +248,10 @@ impl GaussianNoise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::op::evaluated;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
+    use crate::{DType, NumberRule};
 
     /// Returns the drawn parameters of a sample, and the normal numbers of the pixel at row 2, column
     /// 3.
@@ -263,8 +263,7 @@ mod tests {
     }
 
     fn on_floats() -> Type {
-        let image = ImageType::decoded(Dim::fixed(9), Dim::fixed(9));
-        Type::Image(ImageType { dtype: DType::F32, ..image })
+        Type::Image(ImageType::array(Size::new(9, 9), 3, DType::F32))
     }
 
     #[test]

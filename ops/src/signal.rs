@@ -1,6 +1,6 @@
 //! Signals: values around 0, such as those of audio, with no black and white.
 
-use crate::author::Type;
+use crate::author::{ImageType, Type};
 use crate::op::on_image;
 use crate::{DType, TypeError};
 
@@ -10,7 +10,7 @@ pub(crate) fn on_signal(op: &'static str, input: &Type) -> Result<Type, TypeErro
     match input {
         Type::Image(image) => match image.dtype {
             DType::I16 | DType::F16 | DType::Bf16 | DType::F32 => {
-                on_image(op, input, |image| image)
+                on_image(op, input, |image| ImageType { is_levels: false, ..image })
             }
             DType::U8 | DType::U16 => Err(TypeError {
                 op,
@@ -32,10 +32,10 @@ pub(crate) fn on_signal(op: &'static str, input: &Type) -> Result<Type, TypeErro
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::op::{Dim, ImageType};
+    use crate::Size;
 
     pub(crate) fn image(dtype: DType) -> Type {
-        Type::Image(ImageType { dtype, ..ImageType::decoded(Dim::fixed(1), Dim::fixed(9)) })
+        Type::Image(ImageType::array(Size::new(1, 9), 3, dtype))
     }
 
     #[test]
