@@ -88,11 +88,17 @@ impl EvaluatedStep {
         };
         let mut levels = memory::with_capacity(self.picture.values().len(), "a picture")?;
         for pixel in self.picture.pixels() {
-            let values = pixel.iter().zip(affine.into_iter().cycle());
+            let values = pixel.iter().zip(affine).take(displayed(pixel.len()));
             levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
         }
         Ok(levels)
     }
+}
+
+/// Returns how many channels of an image are displayed. Of more than four, the first three are red, green and
+/// blue.
+fn displayed(channels: usize) -> usize {
+    if channels > MAX_CHANNELS { 3 } else { channels }
 }
 
 /// Returns an image as levels for display, channels last: the bytes of an image of bytes, and otherwise the
@@ -105,7 +111,10 @@ pub(crate) fn levels(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
     let picture = FloatImage::from_view(view)?;
     let [factor, offset] = if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
     let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
-    levels.extend(picture.values().iter().map(|v| to_u8((v - offset) / factor)));
+    for pixel in picture.pixels() {
+        let values = pixel.iter().take(displayed(pixel.len()));
+        levels.extend(values.map(|v| to_u8((v - offset) / factor)));
+    }
     Ok(levels)
 }
 

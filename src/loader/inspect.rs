@@ -19,7 +19,8 @@ use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::{ImageView, SampleKey, memory};
+use fuseloop_ops::internals::memory::NoMemory;
+use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey, memory, planes};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,10 +59,10 @@ pub struct Inspected {
     pub draws: Draws,
     /// The window of the image that is decoded for these draws.
     pub wanted: Window,
-    /// The whole decoded image, packed.
+    /// The whole decoded image, packed, channels last.
     pub pixels: Vec<u8>,
-    /// The bytes of a pixel.
-    pub channels: usize,
+    /// The elements of a pixel.
+    pub format: PixelFormat,
     /// The sample's row of the batch.
     pub row: Vec<u8>,
     /// The compiled plan that the sample runs.
@@ -76,8 +77,18 @@ impl Inspected {
     /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
-        let view = ImageView::packed_channels(&self.pixels, self.draws.source, self.channels);
+        let view = ImageView::packed_format(&self.pixels, self.draws.source, self.format);
         view.expect("decoded whole")
+    }
+
+    /// Returns the decoded image for display, u8, channels last: its bytes, or the smallest value of another array
+    /// as black and the largest as white. Of more than four channels, the first three are red, green and blue.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for the levels.
+    pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
+        jit::levels(&self.picture())
     }
 }
 
@@ -280,9 +291,16 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let pixels = jit::levels(&whole.view)?;
-        let channels = whole.view.channels();
-        Ok(Inspected { sample, draws, wanted, pixels, channels, row, kernel })
+        let mut pixels = vec![];
+        if whole.view.plane(0).is_some() {
+            planes::joined(&whole.view, &mut pixels)?;
+        } else {
+            let bytes = whole.view.format().pixel_bytes() * size.pixels() as usize;
+            memory::reserve(&mut pixels, bytes, "an image")?;
+            (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
+        }
+        let format = whole.view.format();
+        Ok(Inspected { sample, draws, wanted, pixels, format, row, kernel })
     }
 
     fn phases(

@@ -94,8 +94,9 @@ impl Draws {
                 (0..=255_u8).all(|level| {
                     let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), params) };
                     let values = [level, 255 - level, level.wrapping_mul(7), level ^ 85];
-                    let values = &values.map(f32::from)[..usize::from(leaf.input.channels)];
-                    let mut pixel = values.to_vec();
+                    let values = values.into_iter().cycle().map(f32::from);
+                    let values: Vec<f32> = values.take(leaf.input.channels.into()).collect();
+                    let mut pixel = values.clone();
                     op.eval(&cx, &mut pixel);
                     pixel == values
                 })

@@ -191,7 +191,7 @@ impl Loader {
         let size = opened.draws.source;
         let mut captions = vec![format!("sample {sample}, {size}")];
         captions.extend(self.labels(sample));
-        cell(&opened.pixels, size, captions)
+        cell(&opened.levels()?, size, captions)
     }
 }
 
@@ -236,7 +236,7 @@ fn cells(
     );
     Ok(vec![match steps.last() {
         Some(last) => after(last, captions)?,
-        None => cell(&opened.pixels, opened.draws.source, captions)?,
+        None => cell(&opened.levels()?, opened.draws.source, captions)?,
     }])
 }
 

@@ -2,6 +2,7 @@
 
 use fuseloop::loader::Cache;
 use fuseloop::prelude::*;
+use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{FieldKind, FieldSpec, NdType};
 use fuseloop::spec::Spec;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
@@ -387,6 +388,15 @@ fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
         let of_pixels = |at: usize| again[at % 256 * 13 + at / 256];
         assert!((0..13 * 256).all(|at| of_pixels(at) == last[at]), "row {row}");
     }
+    let sheet = |output: &str| {
+        let output = Some(output.to_owned());
+        let options = PreviewOptions { samples: 2, epochs: 2, output, ..PreviewOptions::default() };
+        loader.preview(&options).unwrap()
+    };
+    let (first, last) = (sheet("first"), sheet("last"));
+    assert!(first.rgb() == last.rgb(), "the first three bands, in false colour");
+    let levels: std::collections::BTreeSet<&u8> = first.rgb().iter().collect();
+    assert!(levels.len() > 100, "a picture of {} levels", levels.len());
     let noise = Loader::open(&path).unwrap().pipeline("last", list(ops![GaussianNoise::new()]));
     let error = noise.build().unwrap_err().to_string();
     assert!(error.contains("takes images of 1 to 4 channels; this image has 13"), "{error}");
