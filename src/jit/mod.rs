@@ -39,6 +39,7 @@ use fuseloop_ops::internals::planes::{join, joined};
 use fuseloop_ops::internals::{ImageView, LevelTables, MAX_CHANNELS, SampleKey, memory};
 use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
+use planes::PlaneScratch;
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
@@ -65,7 +66,7 @@ pub struct Scratch {
     /// The memory for the chain steps of mixing ops.
     inner: Option<Box<Self>>,
     mixing: mix::MixBuffers,
-    planes: planes::PlaneScratch,
+    planes: PlaneScratch,
 }
 
 /// Compiled code, keyed by what the code was generated from, so that the same pipeline is not compiled
@@ -325,34 +326,30 @@ impl Kernel {
         out: &mut [u8],
     ) -> Result<(), NotRun> {
         let mut buffers = std::mem::take(&mut scratch.planes);
-        let ran = (|| {
-            let source = match source.view.plane(0) {
-                Some(_) => source,
-                None => planes::split(source, self.plan.needed_window(draws), &mut buffers.split)?,
-            };
-            let (bytes, dtype) = (out.len() / planes, self.plan.stored_dtype());
-            let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
-            let start =
-                if is_planar { 0 } else { resize_aligned(&mut buffers.plane, bytes, dtype)? };
-            buffers.draws.clone_from(draws);
-            for plane in 0..planes {
-                self.plan.set_plane(&mut buffers.draws, plane);
-                let view = source.view.plane(plane).ok_or(NotRun::Evaluate)?;
-                let to = match is_planar {
-                    true => &mut out[plane * bytes..][..bytes],
-                    false => &mut buffers.plane[start..start + bytes],
-                };
-                let source = DecodedPixels { view, ..source };
-                self.run_compiled(runner, scratch, source, &buffers.draws, to)?;
-                if !is_planar {
-                    let done = &buffers.plane[start..start + bytes];
-                    join(done, out, (plane, planes), dtype.bytes());
-                }
+        buffers.draws.clone_from(draws);
+        let PlaneScratch { split, plane: one, draws } = &mut buffers;
+        let source = match source.view.plane(0) {
+            Some(_) => source,
+            None => planes::split(source, self.plan.needed_window(draws), split)?,
+        };
+        let (bytes, dtype) = (out.len() / planes, self.plan.stored_dtype());
+        let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
+        let start = if is_planar { 0 } else { resize_aligned(one, bytes, dtype)? };
+        for plane in 0..planes {
+            self.plan.set_plane(draws, plane);
+            let view = source.view.plane(plane).ok_or(NotRun::Evaluate)?;
+            let source = DecodedPixels { view, ..source };
+            if is_planar {
+                let to = &mut out[plane * bytes..][..bytes];
+                self.run_compiled(runner, scratch, source, draws, to)?;
+            } else {
+                let to = &mut one[start..start + bytes];
+                self.run_compiled(runner, scratch, source, draws, to)?;
+                join(to, out, (plane, planes), dtype.bytes());
             }
-            Ok(())
-        })();
-        scratch.planes = buffers;
-        ran
+        }
+        scratch.planes = buffers; // after an error, they are allocated anew
+        Ok(())
     }
 
     /// Runs the compiled blocks in order.

@@ -114,6 +114,8 @@ impl FlatList {
             "images of one size (put it after the crop or resize)"
         } else if usize::from(input.channels) != RGB {
             "an image of 3 channels (a device takes no other: leave it out)"
+        } else if self.flat_ops[0].input.dtype != DType::U8 {
+            "an image that is stored as bytes (a device takes no other: leave it out)"
         } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
             "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"
         } else {
