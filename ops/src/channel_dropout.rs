@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Albumentations' `ChannelDropout`, with its defaults: one channel of half of the images becomes 0. The number
 /// of channels is uniform in `channel_drop_range`, and every set of so many channels is equally likely, as there;
 /// but the draws are those of this crate's generator, from the sample, and not of Python's `random`.
-/// As there, an image of one channel is refused, and so is a range that contains all channels of the image.
+/// An image of one channel is refused as there, and so is a range that contains all channels of the image.
 ///
 /// `fill` is in the units of the values. For an image of an integer type it is truncated, and must be in the range
 /// of the type: 0 to 255 for u8.
@@ -285,7 +285,7 @@ mod tests {
                 *seen.entry(format!("{params:?}")).or_default() += 1;
             }
             assert_eq!(seen.len(), sets);
-            // Of four channels, there are 4 sets of one, 6 of two and 4 of three.
+            // Four channels have 4 sets of one, 6 sets of two and 4 sets of three.
             let even = match sets {
                 14 => vec![500, 333],
                 sets => vec![6000 / sets as u32],

@@ -28,7 +28,7 @@ pub(crate) fn on_signal(op: &'static str, input: &Type) -> Result<Type, TypeErro
     }
 }
 
-/// What tests give ops on signals.
+/// Inputs for the tests of ops on signals.
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

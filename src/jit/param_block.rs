@@ -128,7 +128,7 @@ pub(crate) mod shuffles {
     /// channels. Both halves of a group use the same.
     pub(crate) const WIDE_BYTES: usize = WIDE_ALL as usize + 32;
 
-    /// What [`ALL`] is for elements of a byte.
+    /// The counterpart of [`ALL`] for elements of more than a byte.
     pub(crate) const WIDE_ALL: i32 = (16 + 2) * 16;
 
     /// Returns the offset of the shuffle that takes channel `c` of four pixels from load number `load` of their

@@ -162,17 +162,32 @@ fn add_tap(
     })
 }
 
-/// Blends the columns of the row of `i16`, four pixels of 2, 3 or 4 channels at a time.
-fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: Option<i64>) {
+/// Emits the loop over the columns of a row, four pixels at a time. `four` gets the addresses of their first source
+/// columns and weights and of the output; it stores the pixels, and returns the address of the next weights.
+fn each_four_columns(
+    e: &mut BlockCode<'_, '_>,
+    channels: usize,
+    to: Value,
+    four: impl FnOnce(&mut BlockCode<'_, '_>, [Value; 3]) -> Value,
+) {
     let (firsts, weights) =
         (e.header(HeaderWord::ColumnFirst), e.header(HeaderWord::ColumnWeights));
     let columns = e.header(HeaderWord::Columns);
     let quads = e.builder.ins().ushr_imm_u(columns, 2);
     let outside = entered_from(e);
     counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
+        let weights = four(e, [at[0], at[1], at[2]]);
+        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4 * channels as i64)]
+    });
+    hoist(e, outside);
+}
+
+/// Blends the columns of the row of `i16`, four pixels of 2, 3 or 4 channels at a time.
+fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: Option<i64>) {
+    each_four_columns(e, channels, to, |e, [firsts, weights, to]| {
         let (pixels, weights) = match pairs {
-            Some(pairs) => blend_known(e, channels, at[0], at[1], pairs),
-            None => blend_any(e, channels, at[0], at[1]),
+            Some(pairs) => blend_known(e, channels, firsts, weights, pairs),
+            None => blend_any(e, channels, firsts, weights),
         };
         let pixels = pixels.map(|sum| e.builder.ins().sshr_imm_u(sum, 21));
         let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
@@ -184,23 +199,17 @@ fn blend_columns(e: &mut BlockCode<'_, '_>, channels: usize, to: Value, pairs: O
             let mask = e.constant(I8X16, packing(channels));
             e.pshufb(bytes, mask)
         };
-        e.store(bytes, at[2], 0); // 4 bytes a channel are valid; the next iteration overwrites the others
-        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4 * channels as i64)]
+        e.store(bytes, to, 0); // 4 bytes a channel are valid; the next iteration overwrites the others
+        weights
     });
-    hoist(e, outside);
 }
 
 /// Blends the columns of a row of `i16` of one channel, four pixels at a time, of `eights` times eight taps.
 fn blend_gray_columns(e: &mut BlockCode<'_, '_>, to: Value, eights: Option<i64>) {
-    let (firsts, weights) =
-        (e.header(HeaderWord::ColumnFirst), e.header(HeaderWord::ColumnWeights));
-    let columns = e.header(HeaderWord::Columns);
-    let quads = e.builder.ins().ushr_imm_u(columns, 2);
-    let outside = entered_from(e);
-    counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
+    each_four_columns(e, 1, to, |e, [firsts, weights, to]| {
         let (sums, weights) = match eights {
-            Some(eights) => gray_known(e, at[0], at[1], eights as i32),
-            None => gray_any(e, at[0], at[1]),
+            Some(eights) => gray_known(e, firsts, weights, eights as i32),
+            None => gray_any(e, firsts, weights),
         };
         let low = e.builder.ins().iadd_pairwise(sums[0], sums[1]);
         let high = e.builder.ins().iadd_pairwise(sums[2], sums[3]);
@@ -212,10 +221,9 @@ fn blend_gray_columns(e: &mut BlockCode<'_, '_>, to: Value, eights: Option<i64>)
         let bytes = e.builder.ins().unarrow(words, words);
         let bytes = e.cast(I32X4, bytes);
         let four = e.builder.ins().extractlane(bytes, 0);
-        e.store(four, at[2], 0);
-        vec![e.offset(at[0], 16), weights, e.offset(at[2], 4)]
+        e.store(four, to, 0);
+        weights
     });
-    hoist(e, outside);
 }
 
 /// Returns four partial sums of each of four pixels, of `eights` times eight taps each, and the address of the
