@@ -312,7 +312,7 @@ fn plan_image(
 /// elements; otherwise they are in the shorter one of the first and the last axis. Two equal axes say nothing.
 fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
     let (height, width, channels, layout) = match *shape {
-        [height, width] => (height, width, 1, Layout::ChannelsLast),
+        [height, width] => (height, width, 1, Layout::Plane),
         [height, width, last] if last <= MAX_CHANNELS => {
             (height, width, last, Layout::ChannelsLast)
         }

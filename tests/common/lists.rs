@@ -26,8 +26,11 @@ impl List {
         use DType::{Bf16, F16, F32, I16, U8, U16};
         let dtypes = [U8, U8, U8, U8, U8, U8, U8, U8, U16, I16, F16, Bf16, F32, F32];
         let dtype = dtypes[rng.below(dtypes.len() as u32) as usize];
-        let layouts = [Layout::ChannelsLast, Layout::ChannelsFirst];
-        let layout = layouts[usize::from(channels > 4 && rng.coin(0.5))];
+        let layout = match channels {
+            1 if rng.coin(0.5) => Layout::Plane,
+            5.. if rng.coin(0.5) => Layout::ChannelsFirst,
+            _ => Layout::ChannelsLast,
+        };
         let input = ImageType { layout, ..ImageType::array(size, channels, dtype) };
         let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
         let rule = rules[rng.below(3) as usize];

@@ -440,7 +440,12 @@ fn an_array_of_bytes_takes_the_ops_of_images() {
             }
         }
     }
-    // What an array took before, it takes as before: its own shape, and no channel.
+    // An array keeps its axes, with and without ops of images.
+    let (_dir, path) = both(1, "|u1");
+    let flipped = ops![RandomHorizontalFlip::new(0.5).unwrap(), Convert::to(DType::F32)];
+    let loader = Loader::open(&path).unwrap().pipeline("array", flipped).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<f32>("array").unwrap().shape(), [9, 20, 24]);
     let (_dir, path) = both(1, "|u1");
     let plain = Loader::open(&path).unwrap().pipeline("array", ops![Convert::to(DType::F32)]);
     let batch = plain.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
