@@ -227,11 +227,7 @@ impl Kernel {
                 error.unwrap_or_default()
             ),
         };
-        let planes = match self.plan.planes() {
-            1 => String::new(),
-            planes => format!("each of the {planes} channels is a plane that runs by itself\n"),
-        };
-        self.plan.explain() + &planes + &code + &failed
+        self.plan.explain() + &code + &failed
     }
 
     /// Makes a loop body fail to compile, for tests of what is said about it.

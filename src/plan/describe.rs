@@ -93,7 +93,7 @@ impl ImagePlan {
             chosen_by: self.chosen_by(&leaves[flat_op]),
         };
         BlockDescription {
-            summary: block.summary(leaves),
+            summary: self.summary(block),
             // Between two blocks, images are channels last.
             input: match index {
                 0 => self.input(),
@@ -103,6 +103,15 @@ impl ImagePlan {
             ops: block.ops.clone().map(describe_op).collect(),
             loop_bodies: block.variants(leaves),
             ends: self.why_it_ends(index),
+        }
+    }
+
+    /// Describes what a block does, on one line.
+    fn summary(&self, block: &Block) -> String {
+        let summary = block.summary(self.flat_ops());
+        match self.planes() {
+            1 => summary,
+            planes => format!("{summary}; once for each of the {planes} planes"),
         }
     }
 
@@ -170,7 +179,7 @@ impl ImagePlan {
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for (k, block) in self.blocks.iter().enumerate() {
-            let _ = writeln!(text, "block {k}: {}", block.summary(&self.flat_ops));
+            let _ = writeln!(text, "block {k}: {}", self.summary(block));
             for leaf in block.ops.clone() {
                 let name = self.flat_ops[leaf].op.name();
                 let _ = writeln!(text, "  {name:<24} {}", block.role(&self.flat_ops, leaf));

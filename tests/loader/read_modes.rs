@@ -376,7 +376,7 @@ fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
     let builder = builder.share_draws("first", "last").share_draws("again", "last");
     let loader = builder.build().unwrap();
     let text = loader.explain();
-    assert!(text.contains("each of the 13 channels is a plane that runs by itself"), "{text}");
+    assert!(text.contains("; once for each of the 13 planes"), "{text}");
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
     let [last, first, again] =
         ["last", "first", "again"].map(|name| batch.tensor::<f32>(name).unwrap());
