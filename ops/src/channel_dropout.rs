@@ -9,7 +9,7 @@ use crate::registry::{
     with_default,
 };
 use crate::shape::MAX_CHANNELS;
-use crate::{DType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -232,10 +232,7 @@ impl ChannelDropout {
                 let low = 1 + rng.below(most);
                 let range = low..=low + rng.below(most - low + 1);
                 let op = ChannelDropout::new().channel_drop_range(range)?;
-                let fill = match before.dtype {
-                    DType::U8 => rng.uniform(0.0, 256.0),
-                    _ => rng.uniform(-3.0, 3.0),
-                };
+                let fill = recipe::fill(rng, before);
                 Ok(built(op.fill(fill)?.p(recipe::share(rng))?))
             },
         }]),
@@ -246,6 +243,7 @@ impl ChannelDropout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
     use crate::NumberRule;
     use crate::op::{Dim, ImageType, evaluated};
     use crate::rng::SampleKey;

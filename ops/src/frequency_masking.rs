@@ -6,7 +6,7 @@ use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, required,
 };
 use crate::shape::Window;
-use crate::{DType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Overwrites a random band of rows: frequencies of a spectrogram `[frequency, time]`.
@@ -128,10 +128,7 @@ impl FrequencyMasking {
         recipes: Recipes::Drawn(&[Recipe {
             name: NAME,
             draw: |rng, before| {
-                let fill = match before.dtype {
-                    DType::U8 => rng.uniform(0.0, 256.0),
-                    _ => rng.uniform(-3.0, 3.0),
-                };
+                let fill = recipe::fill(rng, before);
                 let most = recipe::pick(rng, [3, 40, 300]);
                 let op = FrequencyMasking::new(rng.below(most))?;
                 Ok(built(op.fill(fill)?))
@@ -144,6 +141,7 @@ impl FrequencyMasking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
     use crate::shape::is_inside;

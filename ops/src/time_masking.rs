@@ -8,7 +8,7 @@ use crate::registry::{
     with_default,
 };
 use crate::shape::Window;
-use crate::{DType, ParamError, Size, TypeError};
+use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Overwrites a random band of columns: time steps of a spectrogram `[frequency, time]`.
@@ -147,10 +147,7 @@ impl TimeMasking {
         recipes: Recipes::Drawn(&[Recipe {
             name: NAME,
             draw: |rng, before| {
-                let fill = match before.dtype {
-                    DType::U8 => rng.uniform(0.0, 256.0),
-                    _ => rng.uniform(-3.0, 3.0),
-                };
+                let fill = recipe::fill(rng, before);
                 let most = recipe::pick(rng, [3, 40, 300]);
                 let op = TimeMasking::new(rng.below(most))?;
                 let op = op.p(recipe::share(rng))?;
@@ -164,6 +161,7 @@ impl TimeMasking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
     use crate::op::{Dim, ImageType};
     use crate::rng::SampleKey;
     use crate::shape::is_inside;

@@ -6,7 +6,7 @@
 use super::BuiltOp;
 use crate::author::Rng;
 use crate::op::ImageType;
-use crate::{Interpolation, ParamError, WarpInterpolation};
+use crate::{DType, Interpolation, ParamError, WarpInterpolation};
 
 /// Draws a random instance of an op for images of a type.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,14 @@ pub(crate) fn share(rng: &mut Rng) -> f64 {
 pub(crate) fn color(rng: &mut Rng) -> [u8; 3] {
     let [red, green, blue, _] = rng.word().to_le_bytes();
     [red, green, blue]
+}
+
+/// Draws a value that fills images of a type, in the units of their values.
+pub(crate) fn fill(rng: &mut Rng, before: &ImageType) -> f32 {
+    match before.dtype {
+        DType::U8 => rng.uniform(0.0, 256.0),
+        _ => rng.uniform(-3.0, 3.0),
+    }
 }
 
 /// Draws a height and a width, sometimes below the 8 pixels that compiled code processes at a time.
