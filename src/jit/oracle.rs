@@ -86,19 +86,20 @@ impl EvaluatedStep {
             Scale::Affine(affine) => affine,
             Scale::Stretch => [stretch(&self.picture); MAX_CHANNELS],
         };
-        let mut levels = memory::with_capacity(self.picture.values().len(), "a picture")?;
-        for pixel in self.picture.pixels() {
-            let values = pixel.iter().zip(affine).take(displayed(pixel.len()));
-            levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
-        }
-        Ok(levels)
+        displayed(&self.picture, affine)
     }
 }
 
-/// Returns how many channels of an image are displayed. Of more than four, the first three are red, green and
-/// blue.
-fn displayed(channels: usize) -> usize {
-    if channels > MAX_CHANNELS { 3 } else { channels }
+/// Returns the levels of an image for display, channels last, given the factor and offset that map the levels of
+/// each channel to its values. Of more than four channels, the first three are red, green and blue.
+fn displayed(picture: &FloatImage, affine: [[f32; 2]; MAX_CHANNELS]) -> Result<Vec<u8>, NoMemory> {
+    let channels = if picture.channels() > MAX_CHANNELS { 3 } else { picture.channels() };
+    let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
+    for pixel in picture.pixels() {
+        let values = pixel.iter().zip(affine).take(channels);
+        levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
+    }
+    Ok(levels)
 }
 
 /// Returns an image as levels for display, channels last: the bytes of an image of bytes, and otherwise the
@@ -109,13 +110,8 @@ fn displayed(channels: usize) -> usize {
 /// If the system has no memory for the levels.
 pub(crate) fn levels(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
     let picture = FloatImage::from_view(view)?;
-    let [factor, offset] = if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
-    let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
-    for pixel in picture.pixels() {
-        let values = pixel.iter().take(displayed(pixel.len()));
-        levels.extend(values.map(|v| to_u8((v - offset) / factor)));
-    }
-    Ok(levels)
+    let affine = if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
+    displayed(&picture, [affine; MAX_CHANNELS])
 }
 
 /// Returns the factor and offset that map the levels 0..=255 to the image's range of values.
