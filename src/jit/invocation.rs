@@ -345,9 +345,6 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
-            _ if !self.block.source_format().is_bytes() => {
-                self.call_float_rows(memory, view, motion, wanted)?;
-            }
             Some(RowProducer::Compiled) => {
                 self.resize_bilinear(
                     memory,
@@ -420,8 +417,20 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         wanted: Rect,
     ) -> Result<(), NoMemory> {
         let to = geometry_step::output(motion, view.size());
-        let (columns, window) = self.produced_window(to, wanted);
+        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
+        let columns = inside(wanted.left)..inside(wanted.right);
+        let format = self.block.source_format();
+        let lead = (i64::from(columns.start) - wanted.left) as usize * format.pixel_bytes();
+        let lead = if columns.is_empty() { 0 } else { lead };
+        let bytes = columns.len() * format.pixel_bytes();
+        let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
         match geometry_step::row_filter(motion) {
+            _ if !format.is_bytes() => {
+                let mut scratch = std::mem::take(&mut memory.floats);
+                let rows = scratch.rows(motion, view, columns)?;
+                self.call_with(memory, window, RowFunctionKind::Floats(rows));
+                memory.floats = scratch;
+            }
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
                 let rows = filter.rows(view, columns, &mut scratch)?;
@@ -442,34 +451,6 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             }
         }
         Ok(())
-    }
-
-    /// Runs the block with a row function that produces rows of elements that are not bytes.
-    fn call_float_rows(
-        &self,
-        memory: &mut WorkerScratch,
-        view: ImageView<'_>,
-        motion: &GeometryStep,
-        wanted: Rect,
-    ) -> Result<(), NoMemory> {
-        let to = geometry_step::output(motion, view.size());
-        let (columns, window) = self.produced_window(to, wanted);
-        let mut scratch = std::mem::take(&mut memory.floats);
-        let rows = scratch.rows(motion, view, columns)?;
-        self.call_with(memory, window, RowFunctionKind::Floats(rows));
-        memory.floats = scratch;
-        Ok(())
-    }
-
-    /// Returns the columns of a produced image of size `to` that passes read, and their place in its rows.
-    fn produced_window(&self, to: Size, wanted: Rect) -> (Range<u32>, ProducedWindow) {
-        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
-        let columns = inside(wanted.left)..inside(wanted.right);
-        let pixel = self.block.source_format().pixel_bytes();
-        let lead = (i64::from(columns.start) - wanted.left) as usize * pixel;
-        let lead = if columns.is_empty() { 0 } else { lead };
-        let bytes = columns.len() * pixel;
-        (columns, ProducedWindow { height: to.height, top: wanted.top, lead, bytes })
     }
 
     /// Runs the block, whose rows `maker` produces.
@@ -502,7 +483,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let pixels = self.source.rect();
         let format = self.block.source_format();
         let pixel = format.pixel_bytes();
-        let fill = &filled(fill, format);
+        let fill = &filled(fill, format)[..pixel];
         let stride = size.width as usize * pixel;
         memory::resize(to, bytes_of(size, pixel), "a padded image")?;
         // The columns of the copy whose pixels are visible and decoded, as one range.
@@ -715,10 +696,15 @@ fn clamp_i32(value: i64) -> i32 {
     value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-/// Returns the bytes of a pixel of a colour.
-fn filled(color: [u8; 3], format: PixelFormat) -> Vec<u8> {
-    let value = |c| ElementValue::from(f32::from(channel_of(color, c))).converted(format.dtype);
-    (0..format.channels).flat_map(|c| value(c).bytes()).collect()
+/// Returns the bytes of a pixel of a colour, at the start of an array.
+fn filled(color: [u8; 3], format: PixelFormat) -> [u8; 4 * MAX_CHANNELS] {
+    let mut pixel = [0; 4 * MAX_CHANNELS];
+    let elements = pixel.chunks_exact_mut(format.dtype.bytes()).take(format.channels);
+    for (c, element) in elements.enumerate() {
+        let value = f32::from(channel_of(color, c));
+        ElementValue::store_floats(format.dtype, &[value], element);
+    }
+    pixel
 }
 
 fn paint(row: &mut [u8], fill: &[u8]) {
