@@ -19,7 +19,7 @@ const WORTH_A_TABLE: u64 = 16_384;
 
 /// Folds runs of per-channel ops into tables.
 pub(super) fn tables(block: &mut Block, leaves: &[FlatOp], rule: NumberRule) {
-    // Whether values are whole levels before the current group.
+    // This is true if values are whole levels before the current group.
     let mut whole = block.source == DType::U8;
     let mut at = 0;
     while at < block.groups.len() {
