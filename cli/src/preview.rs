@@ -20,7 +20,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   fuseloop preview train.beton --out sheet.png
   fuseloop preview train.beton --workload W3 -n 8 -m 6 --seed 42
-  fuseloop preview train.beton --pipeline imagenet.toml --each-op --epoch 5")]
+  fuseloop preview train.beton --pipeline imagenet.toml --each-op --epoch 5
+  fuseloop preview satellite.beton --pipeline bands.toml --bands 7,3,2")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
@@ -41,6 +42,9 @@ pub(super) struct Args {
     /// The image field; the first one if not given.
     #[arg(long)]
     field: Option<String>,
+    /// The channels that are shown: one in gray, or three as red, green and blue; by default, the first ones.
+    #[arg(long, value_delimiter = ',')]
+    bands: Vec<usize>,
     /// Where the sheet is saved, as a .png or a .jpg; a file that is there is replaced.
     #[arg(long, short, default_value = "preview.png")]
     out: PathBuf,
@@ -58,6 +62,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         epochs,
         each_op: args.each_op,
         output: Some(field),
+        bands: args.bands.clone(),
         ..PreviewOptions::default()
     })?;
     picture::save(&args.out, sheet.rgb(), Size::new(sheet.height(), sheet.width()))?;

@@ -137,10 +137,10 @@ enum Content {
 fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Content)>, Problem> {
     let Replayed { name, inspected, steps } = replayed;
     let size = inspected.draws.source;
-    let decoded = Content::Picture(inspected.levels()?, size);
+    let decoded = Content::Picture(inspected.shown(&[])?.pixels, size);
     let mut files = vec![(format!("{name}_00_decoded.png"), decoded)];
     for (step, number) in steps.iter().zip(1..) {
-        let content = Content::Picture(step.levels()?, step.picture.size());
+        let content = Content::Picture(step.shown(&[])?.pixels, step.picture.size());
         files.push((
             format!("{name}_{number:02}_{}.png", plain_name(number, step.drawn.name)),
             content,

@@ -77,6 +77,7 @@ def preview(
     epochs: int,
     each_op: bool,
     output: str | None,
+    bands: list[int],
     lists: list[dict[str, Any]],
 ) -> Sheet: ...
 def inspect(

@@ -55,12 +55,14 @@ pub(crate) fn preview(
     epochs: u32,
     each_op: bool,
     output: Option<String>,
+    bands: Vec<usize>,
     lists: Vec<Bound<'_, PyDict>>,
 ) -> PyResult<Sheet> {
     let ahead = loader.lists.set_ahead(epoch, &lists)?;
     let (loader, cancel) = (loader.get(py)?, CancelFlag::new());
+    let given = cancel.clone();
     let options =
-        library::PreviewOptions { samples, epoch, epochs, each_op, output, cancel: cancel.clone() };
+        library::PreviewOptions { samples, epoch, epochs, each_op, output, bands, cancel: given };
     let task = Task::start(cancel, move || {
         let _ahead = ahead;
         loader.preview(&options)

@@ -27,8 +27,8 @@ pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 pub use invocation::DecodedPixels;
 pub use measure::{BlockCosts, Costs, KernelTimer};
-pub use oracle::{EvaluatedStep, evaluate, evaluate_steps};
-pub(crate) use oracle::{levels, try_evaluate, try_evaluate_host};
+pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps};
+pub(crate) use oracle::{shown, try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};

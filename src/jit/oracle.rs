@@ -75,43 +75,62 @@ enum Scale {
 }
 
 impl EvaluatedStep {
-    /// Returns the image for display, u8, channels last. Normalized values are mapped back to levels by
-    /// the inverse of the normalization.
+    /// Returns the image for display. Normalized values are mapped back to levels by the inverse of the
+    /// normalization. Shows the channels `bands`, or the first ones if there are none or the image does not have
+    /// them.
     ///
     /// # Errors
     ///
     /// If the system has no memory for the levels.
-    pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
-        let affine = match self.scale {
-            Scale::Affine(affine) => affine,
-            Scale::Stretch => [stretch(&self.picture); MAX_CHANNELS],
-        };
-        displayed(&self.picture, affine)
+    pub fn shown(&self, bands: &[usize]) -> Result<ShownLevels, NoMemory> {
+        displayed(&self.picture, self.scale, bands)
     }
 }
 
-/// Returns the levels of an image for display, channels last, given the factor and offset that map the levels of
-/// each channel to its values. Of more than four channels, the first three are red, green and blue.
-fn displayed(picture: &FloatImage, affine: [[f32; 2]; MAX_CHANNELS]) -> Result<Vec<u8>, NoMemory> {
-    let channels = if picture.channels() > MAX_CHANNELS { 3 } else { picture.channels() };
-    let mut levels = memory::with_capacity(picture.values().len(), "a picture")?;
+/// An image for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownLevels {
+    /// The levels, `[height, width, channels]`.
+    pub pixels: Vec<u8>,
+    /// The number of channels: 1 to 4.
+    pub channels: usize,
+    /// True if the smallest value is shown as black and the largest as white, because the values are no levels.
+    pub is_stretched: bool,
+}
+
+/// Returns the levels of the channels `bands` for display. Without bands, all of up to four channels are shown, and
+/// the first three of more.
+fn displayed(picture: &FloatImage, scale: Scale, bands: &[usize]) -> Result<ShownLevels, NoMemory> {
+    let all = picture.channels();
+    let (affine, is_stretched) = match scale {
+        Scale::Affine(affine) => (affine, false),
+        Scale::Stretch => ([stretch(picture); MAX_CHANNELS], true),
+    };
+    let first: Vec<usize> = (0..if all > MAX_CHANNELS { 3 } else { all }).collect();
+    let has_bands = !bands.is_empty() && bands.iter().all(|band| *band < all);
+    let bands = if has_bands { bands } else { &first };
+    let channels = bands.len();
+    let count = picture.size().pixels() as usize * channels;
+    let mut pixels = memory::with_capacity(count, "a picture")?;
     for pixel in picture.pixels() {
-        let values = pixel.iter().zip(affine).take(channels);
-        levels.extend(values.map(|(v, [factor, offset])| to_u8((v - offset) / factor)));
+        pixels.extend(bands.iter().map(|&band| {
+            // More channels than four share one scale.
+            let [factor, offset] = affine[if all > MAX_CHANNELS { 0 } else { band }];
+            to_u8((pixel[band] - offset) / factor)
+        }));
     }
-    Ok(levels)
+    Ok(ShownLevels { pixels, channels, is_stretched })
 }
 
-/// Returns an image as levels for display, channels last: the bytes of an image of bytes, and otherwise the
-/// smallest value as black and the largest as white.
+/// Returns an image for display: the bytes of an image of bytes, and otherwise the smallest value as black and the
+/// largest as white. Shows the channels `bands`, or the first ones if there are none.
 ///
 /// # Errors
 ///
 /// If the system has no memory for the levels.
-pub(crate) fn levels(view: &ImageView<'_>) -> Result<Vec<u8>, NoMemory> {
-    let picture = FloatImage::from_view(view)?;
-    let affine = if view.format().is_bytes() { [1.0, 0.0] } else { stretch(&picture) };
-    displayed(&picture, [affine; MAX_CHANNELS])
+pub(crate) fn shown(view: &ImageView<'_>, bands: &[usize]) -> Result<ShownLevels, NoMemory> {
+    let scale = if view.format().is_bytes() { Scale::LEVELS } else { Scale::Stretch };
+    displayed(&FloatImage::from_view(view)?, scale, bands)
 }
 
 /// Returns the factor and offset that map the levels 0..=255 to the image's range of values.
@@ -409,7 +428,7 @@ mod tests {
         let (steps, stored, _) = steps(ops![CenterCrop::new(8).unwrap(), brightness]);
         let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
         assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
-        assert_eq!(steps[1].levels().unwrap(), stored);
+        assert_eq!(steps[1].shown(&[]).unwrap().pixels, stored);
     }
 
     #[test]
@@ -417,6 +436,6 @@ mod tests {
         let (steps, _, pixels) =
             steps(ops![Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst]);
         assert!(steps[0].picture.values()[15] < 3.0, "normalized");
-        assert!(steps.iter().all(|step| step.levels().unwrap() == pixels));
+        assert!(steps.iter().all(|step| step.shown(&[]).unwrap().pixels == pixels));
     }
 }

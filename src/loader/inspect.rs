@@ -11,7 +11,7 @@ use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
 use crate::jit::{
-    self, DecodedPixels, EvaluatedStep, Kernel, Scratch, evaluate_steps, try_evaluate,
+    self, DecodedPixels, EvaluatedStep, Kernel, Scratch, ShownLevels, evaluate_steps, try_evaluate,
 };
 use crate::order::Subset;
 use crate::plan::Draws;
@@ -81,14 +81,14 @@ impl Inspected {
         view.expect("decoded whole")
     }
 
-    /// Returns the decoded image for display, u8, channels last: its bytes, or the smallest value of another array
-    /// as black and the largest as white. Of more than four channels, the first three are red, green and blue.
+    /// Returns the decoded image for display: its bytes, or the smallest value of another array as black and the
+    /// largest as white. Shows the channels `bands`, or the first ones if there are none.
     ///
     /// # Errors
     ///
     /// If the system has no memory for the levels.
-    pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
-        jit::levels(&self.picture())
+    pub fn shown(&self, bands: &[usize]) -> Result<ShownLevels, NoMemory> {
+        jit::shown(&self.picture(), bands)
     }
 }
 

@@ -22,6 +22,20 @@ pub enum PreviewCause {
         /// The most that a sheet has.
         most: usize,
     },
+    /// A picture has one channel or three.
+    #[error("{found} bands: give one, which is shown in gray, or three, as red, green and blue")]
+    Bands {
+        /// The number of bands.
+        found: usize,
+    },
+    /// The images do not have a band.
+    #[error("there is no band {band}: the images have {channels} channels, numbered from 0")]
+    Band {
+        /// The band.
+        band: usize,
+        /// The number of channels.
+        channels: usize,
+    },
     /// Another thread has cancelled the call.
     #[error("the preview was cancelled")]
     Cancelled,
@@ -48,7 +62,11 @@ pub enum PreviewCause {
 impl Cause for PreviewCause {
     fn details(&self) -> Details<'_> {
         Details::of(match self {
-            Self::Nothing | Self::EachOp { .. } | Self::Cells { .. } => ErrorKind::Parameter,
+            Self::Nothing
+            | Self::EachOp { .. }
+            | Self::Cells { .. }
+            | Self::Bands { .. }
+            | Self::Band { .. } => ErrorKind::Parameter,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Png(_) => ErrorKind::Io,
             #[cfg(feature = "write")]

@@ -16,17 +16,20 @@
 //! # Ok::<(), fuseloop::Error>(())
 //! ```
 //!
-//! Values after `Normalize` are shown as the levels that they had before, by the inverse of the normalization.
+//! Values after `Normalize` are shown as the levels that they had before, by the inverse of the normalization. Other
+//! values are stretched: the smallest is black and the largest is white. One channel of them is drawn in the colours
+//! of a map, which fills the cell, and an array of a few long rows as waveforms.
 //! `fuseloop preview` draws the same sheets.
 
 pub(crate) mod canvas;
 pub(crate) mod encode;
 pub(crate) mod error;
 pub(crate) mod font;
+mod plot;
 
 use crate::cancel::CancelFlag;
 use crate::error::Error;
-use crate::jit::EvaluatedStep;
+use crate::jit::{EvaluatedStep, ShownLevels};
 use crate::loader::Loader;
 use crate::loader::error::LoadCause;
 use crate::loader::inspect::{Inspected, Inspector};
@@ -66,6 +69,8 @@ pub struct PreviewOptions {
     pub each_op: bool,
     /// The image output: a field, a view or a branch; the first one by default.
     pub output: Option<String>,
+    /// The channels that are shown: one in gray, or three as red, green and blue. By default, the first ones.
+    pub bands: Vec<usize>,
     /// Ends the call from another thread.
     pub cancel: CancelFlag,
 }
@@ -74,7 +79,8 @@ impl Default for PreviewOptions {
     /// Eight samples in epoch 0.
     fn default() -> Self {
         let (samples, epoch, epochs, each_op) = (8, 0, 1, false);
-        Self { samples, epoch, epochs, each_op, output: None, cancel: CancelFlag::default() }
+        let (output, bands, cancel) = (None, vec![], CancelFlag::default());
+        Self { samples, epoch, epochs, each_op, output, bands, cancel }
     }
 }
 
@@ -142,15 +148,19 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// If no output is an image, or the one asked for is not; if there are more than 2000 images; if a sample is
-    /// damaged; and those of [`epoch`](Self::epoch).
+    /// If no output is an image, or the one asked for is not; if its images do not have the bands; if there are more
+    /// than 2000 images; if a sample is damaged; and those of [`epoch`](Self::epoch).
     pub fn preview(&self, options: &PreviewOptions) -> Result<Sheet, Error> {
-        let PreviewOptions { samples, epoch: first, epochs, each_op, output, cancel } = options;
+        let PreviewOptions { samples, epoch: first, epochs, each_op, output, bands, cancel } =
+            options;
         if *samples == 0 || *epochs == 0 {
             return Err(PreviewCause::Nothing.into());
         }
         if *each_op && *epochs > 1 {
             return Err(PreviewCause::EachOp { epochs: *epochs }.into());
+        }
+        if !matches!(bands.len(), 0 | 1 | 3) {
+            return Err(PreviewCause::Bands { found: bands.len() }.into());
         }
         check_cells(*samples, *epochs as usize + 1)?;
         let output = self.image_output(output.as_deref())?;
@@ -167,10 +177,14 @@ impl Loader {
                     Err(error) if index > 0 && error.is_end() => break,
                     opened => opened.map_err(|error| LoadCause::sample(sample, error))?,
                 };
-                if rows.len() == index {
-                    rows.push(vec![self.stored(sample, &opened)?]);
+                let channels = opened.format.channels;
+                if let Some(&band) = bands.iter().find(|band| **band >= channels) {
+                    return Err(PreviewCause::Band { band, channels }.into());
                 }
-                rows[index].extend(cells(*each_op, &inspector, sample, &opened, epoch)?);
+                if rows.len() == index {
+                    rows.push(vec![self.stored(sample, &opened, bands)?]);
+                }
+                rows[index].extend(cells((*each_op, bands), &inspector, sample, &opened, epoch)?);
             }
         }
         check_cells(rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0))?;
@@ -187,11 +201,11 @@ impl Loader {
     }
 
     /// Returns the cell of the stored image.
-    fn stored(&self, sample: u64, opened: &Inspected) -> Result<Cell, NoMemory> {
+    fn stored(&self, sample: u64, opened: &Inspected, bands: &[usize]) -> Result<Cell, NoMemory> {
         let size = opened.draws.source;
         let mut captions = vec![format!("sample {sample}, {size}")];
         captions.extend(self.labels(sample));
-        cell(&opened.levels()?, size, captions)
+        cell(opened.shown(bands)?, size, captions)
     }
 }
 
@@ -216,7 +230,7 @@ struct Cell {
 
 /// Returns the cells of one epoch.
 fn cells(
-    each_op: bool,
+    (each_op, bands): (bool, &[usize]),
     inspector: &Inspector,
     sample: u64,
     opened: &Inspected,
@@ -225,7 +239,7 @@ fn cells(
     let steps = inspector.steps(opened).map_err(|error| LoadCause::sample(sample, error))?;
     if each_op {
         let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
-        let cells = steps.map(|step| after(step, vec![step.drawn.to_string()]));
+        let cells = steps.map(|step| after(step, bands, vec![step.drawn.to_string()]));
         return Ok(cells.collect::<Result<_, _>>()?);
     }
     let mut captions = vec![format!("epoch {epoch}")];
@@ -235,19 +249,27 @@ fn cells(
         steps.iter().map(|step| &step.drawn).filter(says_something).map(DrawnOp::to_string),
     );
     Ok(vec![match steps.last() {
-        Some(last) => after(last, captions)?,
-        None => cell(&opened.levels()?, opened.draws.source, captions)?,
+        Some(last) => after(last, bands, captions)?,
+        None => cell(opened.shown(bands)?, opened.draws.source, captions)?,
     }])
 }
 
 /// Returns the cell of the image after an op.
-fn after(step: &EvaluatedStep, captions: Vec<String>) -> Result<Cell, NoMemory> {
-    cell(&step.levels()?, step.picture.size(), captions)
+fn after(step: &EvaluatedStep, bands: &[usize], captions: Vec<String>) -> Result<Cell, NoMemory> {
+    cell(step.shown(bands)?, step.picture.size(), captions)
 }
 
-/// Creates a cell with the image at display size, because a sheet has many cells.
-fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
-    let channels = pixels.len() / (size.pixels() as usize).max(1);
+/// Creates a cell with the image, or its plot, at display size, because a sheet has many cells.
+fn cell(shown: ShownLevels, size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
+    let ShownLevels { pixels, channels, is_stretched } = shown;
+    let pixels = &*pixels;
+    let plotted =
+        |pixels| Cell { pixels, size: Size::from(CELL), channels: 3, captions: captions.clone() };
+    match channels {
+        1 if plot::is_signal(size) => return Ok(plotted(plot::waveforms(pixels, size, CELL)?)),
+        1 if is_stretched => return Ok(plotted(plot::color_map(pixels, size, CELL)?)),
+        _ => {}
+    }
     let picture = ImageView::packed_channels(pixels, size, channels);
     if let Some((pixels, size)) = picture.and_then(|picture| fitted(picture, CELL)) {
         return Ok(Cell { pixels, size, channels, captions });
