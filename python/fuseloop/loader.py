@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _fuseloop
 from ._fuseloop import Batch, Dataset
 from ._manifest import opened
-from ._op import Compose, Op, OpList
+from ._op import Compose, Op, OpList, _plain
 from ._preview import Inspected, Sheet, inspected
 from .errors import ConfigError, FuseloopError, StateError
 
@@ -379,6 +379,10 @@ class Loader:
         read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
             ``"gray16"`` (one channel of uint16: the levels of 16-bit gray PNGs), ``"rgb_alpha"`` or ``"index"``
             (one channel: indices of a palette, or gray levels as stored).
+        axes: The axes of fields of arrays, one letter for each: ``{"scan": "DHW"}`` (slices, rows and columns),
+            ``"HWC"``, ``"CHW"``, ``"TCHW"``. Without it they are guessed where the shape leaves little doubt.
+        arrays: Fields of bytes that are arrays, with their types and shapes: ``{"points": ("float32", (-1, 3))}``. An
+            axis of -1 differs from sample to sample; the ops must then make one size, for example by ``RandomCrop``.
         order: ``"sequential"``, ``"random"``, ``"quasi_random"``, one of ``QuasiRandom``, ``Weighted``,
             ``ClassBalanced`` and ``RepeatedAugment``, or a sampler: an object with ``__iter__`` and ``__len__``, and
             ``set_epoch`` if it is random.
@@ -434,6 +438,8 @@ class Loader:
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+        axes: Mapping[str, str] | None = None,
+        arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
         order: Any = "sequential",
         seed: int = 0,
         indices: Any = None,
@@ -485,6 +491,8 @@ class Loader:
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
             "read_mode": list((read_mode or {}).items()),
+            "axes": list((axes or {}).items()),
+            "arrays": [(field, (_plain(dtype), list(shape))) for field, (dtype, shape) in (arrays or {}).items()],
             "share_draws": list((share_draws or {}).items()),
             "views": [],
             "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
@@ -712,7 +720,14 @@ class Loader:
         return self._converted(self._core().get_samples(indices, epoch, self._lists_of(epoch)))
 
     def preview(
-        self, n: int = 8, *, epochs: int = 1, epoch: int = 0, each_op: bool = False, field: str | None = None
+        self,
+        n: int = 8,
+        *,
+        epochs: int = 1,
+        epoch: int = 0,
+        each_op: bool = False,
+        field: str | None = None,
+        bands: Sequence[int] = (),
     ) -> Sheet:
         """Draws what the ops make of some samples, with what was drawn under each picture. A notebook shows the sheet.
 
@@ -722,11 +737,12 @@ class Loader:
             epoch: The first epoch.
             each_op: Shows the picture after every op instead, in one epoch.
             field: The output with the pictures; by default the first one.
+            bands: The channels that are shown: one in gray, or three as red, green and blue.
         """
         n, epochs, epoch = _whole("n", n, 1), _whole("epochs", epochs, 1), _whole("epoch", epoch)
         # More epochs than a sheet has room for are refused there.
         lists = [self._lists_of(number) for number in range(epoch, epoch + min(epochs, 2000))]
-        return Sheet(_fuseloop.preview(self._core(), n, epoch, epochs, each_op, field, lists))
+        return Sheet(_fuseloop.preview(self._core(), n, epoch, epochs, each_op, field, list(bands), lists))
 
     def inspect(self, sample: int, epoch: int = 0, *, field: str | None = None) -> Inspected:
         """Tells what is drawn for a sample in an epoch: the words of ``fuseloop replay``, and the stored image.

@@ -251,6 +251,13 @@ pub(crate) fn apply(
     for (field, mode) in get::<Vec<(String, String)>>(settings, "read_mode")?.unwrap_or_default() {
         builder = builder.read_mode(&field, word(py, "read_mode", &mode, &READ_MODES)?);
     }
+    for (field, axes) in get::<Vec<(String, String)>>(settings, "axes")?.unwrap_or_default() {
+        builder = builder.axes(&field, &axes);
+    }
+    let arrays = get::<Vec<(String, (String, Vec<i64>))>>(settings, "arrays")?;
+    for (field, (name, shape)) in arrays.unwrap_or_default() {
+        builder = builder.array(&field, dtype(py, "arrays", &name)?, &shape);
+    }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
         builder = builder.mask(&name);
     }
@@ -332,6 +339,13 @@ pub(crate) fn ranks(given: &Bound<'_, PyAny>) -> PyResult<Option<Ranks>> {
     Ranks::new(rank, world, uneven).map(Some).map_err(raised)
 }
 
+/// Returns the element type of a name such as `f32`.
+fn dtype(py: Python<'_>, what: &str, name: &str) -> PyResult<DType> {
+    let known = fuseloop::ops::internals::DTYPES.into_iter();
+    let mut named = known.filter(|dtype| dtype.to_string() == name);
+    named.next().ok_or_else(|| errors::setting(py, &format!("{what}: no element type '{name}'")))
+}
+
 fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
     let py = how.py();
     let form: String = get(how, "form")?.unwrap_or_default();
@@ -347,11 +361,7 @@ fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
     )?;
     let mut collate = made();
     if let Some(name) = get::<String>(how, "dtype")? {
-        let dtype: DType = fuseloop::ops::internals::DTYPES
-            .into_iter()
-            .find(|dtype| dtype.to_string() == name)
-            .ok_or_else(|| errors::setting(py, &format!("collate: no element type '{name}'")))?;
-        collate = collate.of(dtype, &get::<Vec<usize>>(how, "inner")?.unwrap_or_default());
+        collate = collate.of(dtype(py, "collate", &name)?, &get::<Vec<usize>>(how, "inner")?.unwrap_or_default());
     }
     if let Some(to) = how.get_item("to")?.filter(|to| !to.is_none()) {
         collate = match to.extract::<usize>() {

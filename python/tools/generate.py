@@ -58,6 +58,7 @@ TYPES = {
     "Levels": "Iterable[float]",
     "Numbers": "Iterable[float]",
     "Ids": "Iterable[int]",
+    "Shape": "Sequence[int]",
     "DType": "Any",
     "Text": "str",
     "Words": "Iterable[str]",

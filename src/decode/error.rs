@@ -49,6 +49,18 @@ pub enum DecodeError {
         /// The number of stored bytes.
         found: u64,
     },
+    /// The number of an array's bytes is not that of whole rows or columns.
+    #[error(
+        "an array of {found} bytes: its shape needs a multiple of {unit} bytes, at most {max} times as many"
+    )]
+    ArrayLength {
+        /// The number of stored bytes.
+        found: usize,
+        /// The number of bytes of one row or column.
+        unit: usize,
+        /// The most rows or columns.
+        max: u32,
+    },
     /// The sample table and the JPEG disagree.
     #[error("the JPEG's header says {header}, the sample table {table}")]
     SizeMismatch {

@@ -1,5 +1,6 @@
 //! Configures and builds a loader.
 
+use super::array_images::ArrayRequest;
 use super::cache::{Cache, SampleCache};
 use super::choose::{self, KeepFn, SourceInfo};
 use super::classes;
@@ -23,7 +24,7 @@ use crate::source::stream::{StreamSource, Streamed};
 use crate::source::{
     Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
 };
-use fuseloop_ops::{NumberRule, Ops};
+use fuseloop_ops::{DType, NumberRule, Ops};
 use std::fmt;
 use std::mem;
 use std::num::NonZeroUsize;
@@ -475,6 +476,46 @@ impl LoaderBuilder {
     #[must_use]
     pub fn read_mode(mut self, field: &str, mode: ImageReadMode) -> Self {
         self.wanted.read_modes.push((field.to_owned(), mode));
+        self
+    }
+
+    /// Declares the axes of a field of arrays, one letter for each: `"HWC"` for rows, columns and channels, or letters
+    /// that end with `HW`, such as `"CHW"`, `"DHW"` or `"TCHW"`, for any number of pictures that are channels to ops.
+    ///
+    /// Without it, `[T]` is a signal, `[H, W]` an image of one channel, `[H, W, C]` or `[C, H, W]` one whose channels
+    /// are the axis that is clearly the shortest, and longer shapes are `[..., H, W]`.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// let loader = Loader::open("scans.beton")? // i16 [300, 256, 256]: slices, rows, columns
+    ///     .axes("scan", "DHW")
+    ///     .pipeline("scan", ops![RandomCrop::new(224)?, RandomHorizontalFlip::new(0.5)?])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn axes(mut self, field: &str, axes: &str) -> Self {
+        let request = ArrayRequest { axes: Some(axes.to_owned()), elements: None };
+        self.wanted.arrays.push((field.to_owned(), request));
+        self
+    }
+
+    /// Declares that the bytes of a field are arrays of this type and shape, in little-endian byte order, for ops to
+    /// work on. One axis of rows or columns may be -1: its length then follows from the number of bytes of a sample,
+    /// and the ops must produce arrays of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop).
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// let loader = Loader::open("speech.beton")?
+    ///     .array("wave", DType::I16, &[-1])
+    ///     .pipeline("wave", ops![RandomCrop::new((1, 16_000))?.pad_if_needed(), Gain::new(-12.0, 12.0)?])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn array(mut self, field: &str, dtype: DType, shape: &[i64]) -> Self {
+        let request = ArrayRequest { axes: None, elements: Some((dtype, shape.to_vec())) };
+        self.wanted.arrays.push((field.to_owned(), request));
         self
     }
 

@@ -1,5 +1,6 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
+use super::array_images::{ArrayImages, ArrayRequest, AxesError};
 use super::collate::{Collate, CollateError};
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
@@ -14,11 +15,11 @@ use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
-use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
+use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
-use fuseloop_ops::author::{Dim, ImageType, Layout};
-use fuseloop_ops::internals::{MAX_CHANNELS, is_loaded};
+use fuseloop_ops::author::{Dim, ImageType, Op, OpClass};
+use fuseloop_ops::internals::is_loaded;
 use fuseloop_ops::{DType, NumberRule, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -227,6 +228,7 @@ fn plan_output(
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
     let OutputSpec { field, draws, read_mode, .. } = *output;
+    let array = output.array.clone();
     let by_component = BTreeMap::new();
     Ok(OutputPlan {
         name,
@@ -234,6 +236,7 @@ fn plan_output(
         field,
         draws,
         read_mode,
+        array,
         title,
         work,
         by_component,
@@ -254,6 +257,9 @@ fn plan_field(
     let spec = &source.fields()[output.field];
     let name = || output.name.clone();
     let plan = |error| LoadCause::Plan { output: name(), error };
+    let axes = |error: AxesError| LoadCause::Axes { field: spec.name.clone(), error };
+    let mut images =
+        |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
     Ok(match &spec.kind {
         _ if let Some(collate) = &output.collate => {
             plan_collated(source, output, collate, &ops, setup)?
@@ -266,17 +272,25 @@ fn plan_field(
             if output.is_mask {
                 check_mask_files(source, output.field)?;
             }
-            plan_image(output, ops, input, staged, setup, cache)?
+            images(input, SampleAxes::Image)?
+        }
+        _ if let Some(declared) = output.array.of_bytes(source.longest(output.field)) => {
+            let ArrayImages { input, axes } = declared.map_err(axes)?;
+            images(input, axes)?
         }
         FieldKind::Int => FieldPlan::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldPlan::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
         kind => match plan_copy(source, output.field, kind, setup)? {
             plain if device::only_moves(&ops) => plain,
             FieldPlan::Copied { dtype, shape } if is_array(kind, &shape) => {
-                let array = ArrayPlan::new(ops.clone(), dtype, shape.clone());
-                match (array, array_of_pixels(dtype, &shape)) {
-                    (Err(_), Some(input)) => plan_image(output, ops, input, staged, setup, cache)?,
-                    (array, _) => FieldPlan::Array(array.map_err(plan)?),
+                let is_label = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Label(op) if !op.keeps_elements());
+                let is_image = is_loaded(dtype) && !shape.is_empty() && !ops.iter().any(is_label);
+                match ArrayPlan::new(ops.clone(), dtype, shape.clone()) {
+                    Err(_) if is_image => {
+                        let found = output.array.of_shape(dtype, &shape).map_err(axes)?;
+                        images(found.input, found.axes)?
+                    }
+                    array => FieldPlan::Array(array.map_err(plan)?),
                 }
             }
             _ => return Err(no_pipeline(spec)),
@@ -284,11 +298,11 @@ fn plan_field(
     })
 }
 
-/// Plans and compiles a list of ops for images of type `input`.
+/// Plans and compiles a list of ops for images of type `input`, or for the arrays that are such images.
 fn plan_image(
     output: &OutputSpec,
     ops: Ops,
-    input: ImageType,
+    (input, axes): (ImageType, SampleAxes),
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
@@ -296,7 +310,8 @@ fn plan_image(
     let name = || output.name.clone();
     let plan = |error| LoadCause::Plan { output: name(), error };
     let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
-    let image = new(ops, input, setup.rule).map_err(plan)?;
+    let image =
+        new(ops, input, setup.rule).and_then(|image| image.with_axes(axes)).map_err(plan)?;
     image.check_size(&setup.decode.limits).map_err(plan)?;
     if output.is_mask {
         image.check_mask().map_err(plan)?;
@@ -305,26 +320,6 @@ fn plan_image(
     let kernel = cache.compile(image);
     let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
     Ok(FieldPlan::Image(Arc::new(kernel)))
-}
-
-/// Returns the type of images that arrays of this shape are, of a type whose values are all `f32`: `[height, width]`,
-/// `[height, width, channels]` or `[channels, height, width]`. The last axis has the channels if it has at most 4
-/// elements; otherwise they are in the shorter one of the first and the last axis. Two equal axes say nothing.
-fn array_of_pixels(dtype: DType, shape: &[usize]) -> Option<ImageType> {
-    let (height, width, channels, layout) = match *shape {
-        [height, width] => (height, width, 1, Layout::Plane),
-        [height, width, last] if last <= MAX_CHANNELS => {
-            (height, width, last, Layout::ChannelsLast)
-        }
-        [first, height, width] if first < width => (height, width, first, Layout::ChannelsFirst),
-        [height, width, last] if last < height => (height, width, last, Layout::ChannelsLast),
-        _ => return None,
-    };
-    let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
-    let size = Size::new(side(height)?, side(width)?);
-    let channels = u16::try_from(channels).ok().filter(|channels| *channels > 0)?;
-    let image = ImageType { layout, ..ImageType::array(size, channels, dtype) };
-    is_loaded(dtype).then_some(image)
 }
 
 /// Returns the error for a field that takes no ops.
@@ -521,9 +516,10 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
 /// Returns a short fingerprint of each output, followed by those of its ops.
 pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     let mut prints = vec![];
-    for OutputPlan { name, field, draws, read_mode, work, by_component, .. } in outputs {
+    for output in outputs {
+        let OutputPlan { name, field, draws, work, by_component, .. } = output;
         let components: Vec<_> = by_component.iter().map(|(k, work)| (k, work.ops())).collect();
-        let mode = mode_print(*read_mode);
+        let mode = mode_print(output);
         let text = format!("{name:?} {field} {draws:?} {components:?}{mode}");
         prints.push(PlanPrint::new(format!("output {}", Escaped(name)), text));
         let ops = device::without_device_names(work.ops());
@@ -535,23 +531,31 @@ pub(super) fn plan_prints(outputs: &[OutputPlan]) -> Vec<PlanPrint> {
     prints
 }
 
-/// Returns the part of a fingerprint that stands for a read mode: nothing for the default, so that states saved
-/// before there were others stay valid.
-fn mode_print(mode: ImageReadMode) -> String {
-    if mode == ImageReadMode::Rgb { String::new() } else { format!(" read as {mode:?}") }
+/// Returns the part of a fingerprint that stands for what a field is read as: nothing for the default, so that states
+/// saved before there were others stay valid.
+fn mode_print(output: &OutputPlan) -> String {
+    let mode = match output.read_mode {
+        ImageReadMode::Rgb => String::new(),
+        mode => format!(" read as {mode:?}"),
+    };
+    if output.array == ArrayRequest::default() {
+        mode
+    } else {
+        format!("{mode} {:?}", output.array)
+    }
 }
 
 /// Returns the fingerprint of everything that changes the numbers a plan produces.
 pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputPlan| {
-        let OutputPlan { name, field, draws, read_mode, work, by_component, .. } = output;
+        let OutputPlan { name, field, draws, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
         let ops = device::without_device_names(work.ops());
         let one =
             |(component, work): (&usize, &FieldPlan)| format!(" {component}: {:?}", work.ops());
         let by_component: String = by_component.iter().map(one).collect();
-        let (dtype, mode) = (work.dtype(), mode_print(*read_mode));
+        let (dtype, mode) = (work.dtype(), mode_print(output));
         format!("{name:?} {field} {draws:?} {dtype:?} {ops:?} {collated:?}{by_component}{mode}")
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))

@@ -1,5 +1,6 @@
 //! Errors of building a loader and of loading a sample.
 
+use super::array_images::AxesError;
 use super::cache::CacheError;
 use super::collate::{CollateCause, CollateError};
 use super::cursor::CursorError;
@@ -198,6 +199,14 @@ pub enum LoadCause {
     ReadModeKind {
         /// The field.
         field: String,
+    },
+    /// The axes of a field of arrays are not those of images.
+    #[error("field {}: {error}", Escaped(field))]
+    Axes {
+        /// The field.
+        field: String,
+        /// The reason.
+        error: AxesError,
     },
     /// Masks are stored as JPEGs.
     #[error(
@@ -715,6 +724,7 @@ impl Cause for LoadCause {
             | Self::NoElementType { field: output, .. }
             | Self::MaskKind { field: output }
             | Self::ReadModeKind { field: output }
+            | Self::Axes { field: output, .. }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),

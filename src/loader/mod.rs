@@ -13,6 +13,7 @@
 //! pass. A field can have several outputs ([`view`](LoaderBuilder::view),
 //! [`branch`](LoaderBuilder::branch)): the field is decoded once for all of them.
 
+mod array_images;
 mod builder;
 pub(crate) mod cache;
 mod choose;

@@ -9,6 +9,7 @@
 //! Outputs are in the order of the file, then in the order they were added. An output that shares the
 //! draws of another draws the same numbers for the same op.
 
+use super::array_images::ArrayRequest;
 use super::collate::Collate;
 use super::error::LoadCause;
 use super::pipeline::Pipeline;
@@ -29,6 +30,8 @@ pub(super) struct OutputRequest {
     pub(super) masks: Vec<String>,
     /// What the images of a field are read as.
     pub(super) read_modes: Vec<(String, ImageReadMode)>,
+    /// What is declared about a field of arrays.
+    pub(super) arrays: Vec<(String, ArrayRequest)>,
     pub(super) extras: Vec<ExtraOutput>,
     /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
@@ -63,6 +66,8 @@ pub(super) struct OutputSpec {
     pub(super) is_mask: bool,
     /// What the field's images are read as.
     pub(super) read_mode: ImageReadMode,
+    /// What is declared about the field's arrays.
+    pub(super) array: ArrayRequest,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -163,7 +168,8 @@ impl OutputRequest {
     fn check_fields(&self, source: &dyn Source) -> Result<(), LoadCause> {
         let named = self.pipelines.iter().map(|(name, _)| name);
         let modes = self.read_modes.iter().map(|(name, _)| name);
-        let mut named = named.chain(&self.without).chain(&self.masks).chain(modes);
+        let arrays = self.arrays.iter().map(|(name, _)| name);
+        let mut named = named.chain(&self.without).chain(&self.masks).chain(modes).chain(arrays);
         if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
             return Err(no_such_field(source, name));
         }
@@ -178,6 +184,12 @@ impl OutputRequest {
         if let Some((field, _)) = modes.find(|(name, _)| !is_image(name)) {
             return Err(LoadCause::ReadModeKind { field: field.clone() });
         }
+        for (field, request) in &self.arrays {
+            let Some(index) = source.field_index(field) else { continue };
+            request
+                .check(&source.fields()[index].kind)
+                .map_err(|error| LoadCause::Axes { field: field.clone(), error })?;
+        }
         for (index, (second, _)) in self.pipelines.iter().enumerate() {
             let field = source.field_index(second);
             let mut before = self.pipelines[..index].iter();
@@ -187,6 +199,15 @@ impl OutputRequest {
             }
         }
         Ok(())
+    }
+
+    /// Returns what is declared about the arrays of a field.
+    fn array(&self, is_its_own: impl Fn(&str) -> bool) -> ArrayRequest {
+        let own = self.arrays.iter().filter(|(name, _)| is_its_own(name));
+        own.fold(ArrayRequest::default(), |known, (_, more)| ArrayRequest {
+            axes: more.axes.clone().or(known.axes),
+            elements: more.elements.clone().or(known.elements),
+        })
     }
 
     fn of_fields(&mut self, source: &dyn Source) -> Vec<OutputSpec> {
@@ -210,6 +231,7 @@ impl OutputRequest {
                 component_ops: vec![],
                 is_mask,
                 read_mode: read_mode.map_or(of_masks, |(_, mode)| *mode),
+                array: self.array(is_its_own),
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -265,7 +287,8 @@ fn add(
     }
     let parent = find(outputs, &of)?;
     let (field, own) = (outputs[parent].field, outputs.len());
-    let OutputSpec { is_mask, read_mode, .. } = outputs[parent];
+    let OutputSpec { is_mask, read_mode, ref array, .. } = outputs[parent];
+    let array = array.clone();
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
         None => (
@@ -293,6 +316,7 @@ fn add(
         component_ops,
         is_mask,
         read_mode,
+        array,
         steps,
         own,
         is_branch,

@@ -367,7 +367,7 @@ impl LoaderStage {
         if let Some(keeper) = keeper {
             keeper.keep(*field, value);
         }
-        let is_array = matches!(value, Value::NdArray(_));
+        let is_array = matches!(value, Value::NdArray(_) | Value::Bytes(_));
         let component = rows.component;
         let is_image = |k: usize| is_array && self.outputs[k].kernel(k, component).is_some();
         if outputs.iter().any(|&k| is_image(k)) {
@@ -431,6 +431,11 @@ impl LoaderStage {
     ) -> Result<(), SampleCause> {
         let ImageScratch { watch, decoder, scratch, draws, .. } = image_scratch;
         let is_coded = matches!(value, Value::Image(image) if image.mode.is_coded());
+        // Collated bytes are not images.
+        let is_stored_image = matches!(value, Value::Image(_));
+        let collated_images = || {
+            outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
+        };
         if is_coded {
             watch.phase(Phase::Decode);
         }
@@ -448,8 +453,7 @@ impl LoaderStage {
             let own = kernel.plan().needed_window(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
-        let mut collated = outputs.iter().filter_map(|&k| self.outputs[k].collated(k));
-        wanted = collated.try_fold(wanted, |wanted, (_, collated)| {
+        wanted = collated_images().try_fold(wanted, |wanted, (_, collated)| {
             let own = collated.window(size)?;
             Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
         })?;
@@ -470,7 +474,7 @@ impl LoaderStage {
             kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()])?;
             image.record(draws, row);
         }
-        for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
+        for (k, collated) in collated_images() {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
             collated.copy_image(&picture, rows.of(k));
             let Size { height, width } = picture.size();

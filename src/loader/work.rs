@@ -1,5 +1,6 @@
 //! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
 
+use super::array_images::ArrayRequest;
 use super::collate::Collated;
 use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
@@ -104,6 +105,8 @@ pub(super) struct OutputPlan {
     pub(super) draws: DrawsOf,
     /// What the field's images are read as.
     pub(super) read_mode: ImageReadMode,
+    /// What was declared about the field's arrays.
+    pub(super) array: ArrayRequest,
     pub(super) title: String,
     pub(super) work: FieldPlan,
     /// The plans for the samples of some components of the dataset, instead of `work`.
@@ -253,13 +256,30 @@ pub(super) fn open_image<'a>(
 ) -> Result<Opened<'a>, DecodeError> {
     match (value, input) {
         (Value::Image(image), _) => decoder.open_as(&image, mode),
-        (Value::NdArray(bytes), Some(input)) => {
-            let size = Size::new(input.height.max, input.width.max);
+        (Value::NdArray(bytes) | Value::Bytes(bytes), Some(input)) => {
             let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
-            decoder.open_array(bytes, size, format, input.layout)
+            decoder.open_array(bytes, array_size(bytes.len(), input)?, format, input.layout)
         }
         (other, _) => unreachable!("a field's kind does not change: {other:?}"),
     }
+}
+
+/// Returns the size of an array of `len` bytes, of whose sides one may differ from sample to sample.
+fn array_size(len: usize, input: ImageType) -> Result<Size, DecodeError> {
+    let pixel = usize::from(input.channels) * input.dtype.bytes();
+    let [height, width] = [input.height, input.width];
+    let (side, other) = if height.min != height.max { (height, width) } else { (width, height) };
+    if side.min == side.max {
+        return Ok(Size::new(height.max, width.max));
+    }
+    let unit = pixel.saturating_mul(other.max as usize);
+    let length =
+        u32::try_from(len / unit).ok().filter(|n| len.is_multiple_of(unit) && *n <= side.max);
+    let Some(length) = length else {
+        return Err(DecodeError::ArrayLength { found: len, unit, max: side.max });
+    };
+    let is_height = height.min != height.max;
+    Ok(if is_height { Size::new(length, width.max) } else { Size::new(height.max, length) })
 }
 
 /// Returns the tensors of the outputs, in order, followed by the size tensors of collated outputs; and

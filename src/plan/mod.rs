@@ -46,7 +46,7 @@ pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::author::{ImageType, OpClass, Type};
+use fuseloop_ops::author::{ImageType, Layout, OpClass, Type};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 
 /// Most ops of one pipeline.
@@ -83,6 +83,14 @@ pub enum PlanError {
         height: String,
         /// Their widths.
         width: String,
+    },
+    /// Signals have one row.
+    #[error(
+        "a signal has one row, but these ops make {rows}: give sizes of one row, such as RandomCrop::new((1, length))"
+    )]
+    SignalRows {
+        /// The number of rows.
+        rows: u32,
     },
     /// Too many ops.
     #[error("{found} ops in one list; the limit is {MAX_OPS}")]
@@ -191,6 +199,18 @@ impl PlanError {
     }
 }
 
+/// The axes of a sample's output, as far as the layout of its image does not say them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SampleAxes {
+    /// Those of the layout.
+    #[default]
+    Image,
+    /// One axis: the columns. The image has one row.
+    Signal,
+    /// These axes in place of that of the channels, whose number is their product.
+    Stacked(Vec<usize>),
+}
+
 /// The plan of one image output.
 #[derive(Debug)]
 pub struct ImagePlan {
@@ -199,6 +219,7 @@ pub struct ImagePlan {
     rule: NumberRule,
     input: ImageType,
     output: ImageType,
+    axes: SampleAxes,
     flat_ops: Vec<FlatOp>,
     choices: Vec<Choice>,
     removed: Vec<(usize, &'static str)>,
@@ -266,6 +287,7 @@ impl ImagePlan {
             rule,
             input,
             output,
+            axes: SampleAxes::Image,
             flat_ops,
             choices,
             removed,
@@ -286,6 +308,18 @@ impl ImagePlan {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Sets the axes of the arrays whose images the plan is for.
+    ///
+    /// # Errors
+    ///
+    /// If the ops make several rows of a signal.
+    pub(crate) fn with_axes(self, axes: SampleAxes) -> Result<Self, PlanError> {
+        match (&axes, self.output_size().height) {
+            (SampleAxes::Signal, rows) if rows != 1 => Err(PlanError::SignalRows { rows }),
+            _ => Ok(Self { axes, ..self }),
+        }
     }
 
     /// Adapts the plan to batches of `samples` samples: stores around the caches if batches are far
@@ -391,11 +425,21 @@ impl ImagePlan {
         let Size { height, width } = self.output_size();
         let (height, width) = (height as usize, width as usize);
         let channels = usize::from(self.output().channels);
-        match self.output().layout {
-            fuseloop_ops::author::Layout::ChannelsFirst => vec![channels, height, width],
-            fuseloop_ops::author::Layout::ChannelsLast => vec![height, width, channels],
-            fuseloop_ops::author::Layout::Plane => vec![height, width],
+        let mut shape = match (self.output().layout, &self.axes) {
+            (Layout::ChannelsFirst, SampleAxes::Stacked(axes))
+                if axes.iter().product::<usize>() == channels =>
+            {
+                [axes, &[height, width][..]].concat()
+            }
+            (Layout::ChannelsFirst, _) => vec![channels, height, width],
+            (Layout::ChannelsLast, _) => vec![height, width, channels],
+            (Layout::Plane, _) => vec![height, width],
+        };
+        if self.axes == SampleAxes::Signal {
+            // The axis of rows, which is the last but one unless channels are last.
+            shape.remove(if self.output().layout == Layout::ChannelsFirst { 1 } else { 0 });
         }
+        shape
     }
 
     /// Returns the type of an element.

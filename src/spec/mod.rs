@@ -37,12 +37,15 @@
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
+//! | `axes` | none | a table: for fields of arrays, one letter for each axis: [`LoaderBuilder::axes`] |
+//! | `arrays` | none | a table: for fields of bytes, the arrays they are: `{ dtype = "f32", shape = [-1, 3] }`, [`LoaderBuilder::array`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
 //! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch.
 //! The text has at most 1 MiB; hostile text is refused and never causes a panic.
 
+mod arrays;
 mod collate;
 pub(crate) mod error;
 mod read;
@@ -58,7 +61,7 @@ use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecData, SpecEntry, SpecError, SpecTable,
     SpecValue, build_ops, optional, required,
 };
-use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
+use fuseloop_ops::{DType, Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -134,6 +137,10 @@ pub struct Settings {
     pub masks: Vec<String>,
     /// What the images of a field are read as.
     pub read_mode: Vec<(String, ImageReadMode)>,
+    /// The axes of fields of arrays, one letter for each.
+    pub axes: Vec<(String, String)>,
+    /// The types and shapes that the bytes of fields are.
+    pub arrays: Vec<(String, (DType, Vec<i64>))>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
@@ -191,6 +198,8 @@ const TOP: &[ParamInfo] = &[
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
+    optional("axes", ParamKind::Table, "the axes of a field of arrays, a letter for each"),
+    optional("arrays", ParamKind::Table, "the types and shapes that bytes are read as"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
@@ -243,6 +252,8 @@ impl Settings {
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
             masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             read_mode: read_modes(args.if_given("read_mode", OpArgs::table)?.unwrap_or_default())?,
+            axes: arrays::axes_of(args.if_given("axes", OpArgs::table)?.unwrap_or_default())?,
+            arrays: arrays::of_table(args.if_given("arrays", OpArgs::table)?.unwrap_or_default())?,
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
             collate: collate::of_table(
                 args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
@@ -358,6 +369,12 @@ impl Spec {
         }
         for (field, mode) in &settings.read_mode {
             builder = builder.read_mode(field, *mode);
+        }
+        for (field, axes) in &settings.axes {
+            builder = builder.axes(field, axes);
+        }
+        for (field, (dtype, shape)) in &settings.arrays {
+            builder = builder.array(field, *dtype, shape);
         }
         if !settings.classes.is_empty() {
             builder = builder.expect_classes((0..).zip(settings.classes.iter().cloned()).collect());

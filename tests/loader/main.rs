@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 #[cfg(feature = "write")]
+mod arrays;
 mod cache;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;

@@ -341,7 +341,7 @@ fn arrays_of_wider_elements_give_the_bits_of_bytes_with_the_same_values() {
 
 #[test]
 fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
-    let (bands, height, width) = (13u32, 20u32, 24u32);
+    let (bands, height, width) = (13u32, 26u32, 28u32);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bands.beton");
     let dtype: NdType = "<u2".parse().unwrap();
@@ -388,13 +388,21 @@ fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
         let of_pixels = |at: usize| again[at % 256 * 13 + at / 256];
         assert!((0..13 * 256).all(|at| of_pixels(at) == last[at]), "row {row}");
     }
-    let sheet = |output: &str| {
-        let output = Some(output.to_owned());
-        let options = PreviewOptions { samples: 2, epochs: 2, output, ..PreviewOptions::default() };
-        loader.preview(&options).unwrap()
+    let sheet = |output: &str, bands: &[usize]| {
+        let (output, bands) = (Some(output.to_owned()), bands.to_vec());
+        let options =
+            PreviewOptions { samples: 2, epochs: 2, output, bands, ..PreviewOptions::default() };
+        loader.preview(&options)
     };
-    let (first, last) = (sheet("first"), sheet("last"));
+    let (first, last) = (sheet("first", &[]).unwrap(), sheet("last", &[0, 1, 2]).unwrap());
     assert!(first.rgb() == last.rgb(), "the first three bands, in false colour");
+    let others = sheet("first", &[12, 3, 3]).unwrap();
+    assert!(others.rgb() != first.rgb());
+    let one = sheet("first", &[12]).unwrap();
+    assert!(one.rgb() != others.rgb(), "one band is in the colours of a map");
+    let error = sheet("first", &[13]).unwrap_err().to_string();
+    assert_eq!(error, "there is no band 13: the images have 13 channels, numbered from 0");
+    assert!(sheet("first", &[1, 2]).unwrap_err().to_string().contains("2 bands: give one"));
     let levels: std::collections::BTreeSet<&u8> = first.rgb().iter().collect();
     assert!(levels.len() > 100, "a picture of {} levels", levels.len());
     let noise = Loader::open(&path).unwrap().pipeline("last", list(ops![GaussianNoise::new()]));

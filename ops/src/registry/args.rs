@@ -309,6 +309,11 @@ impl OpArgs<'_> {
         self.read(name, |value| list(value, u64))
     }
 
+    /// Returns a list of whole numbers.
+    pub fn shape(&self, name: &str) -> Result<Vec<i64>, SpecError> {
+        self.read(name, |value| list(value, int))
+    }
+
     /// Returns the indices of three channels.
     pub fn permutation(&self, name: &str) -> Result<[usize; 3], SpecError> {
         self.read(name, |value| array(value, |value| usize::try_from(int(value)?).ok()))

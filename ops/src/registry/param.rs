@@ -98,6 +98,8 @@ pub enum ParamKind {
     Numbers,
     /// A list of whole numbers, not negative.
     Ids,
+    /// A list of whole numbers, of which -1 stands for any length.
+    Shape,
     /// An element type.
     DType,
     /// One of these words.
@@ -135,6 +137,7 @@ impl fmt::Display for ParamKind {
             Self::Levels => "a list of 256 numbers, or of 768",
             Self::Numbers => "a list of numbers",
             Self::Ids => "a list of whole numbers, 0 or more",
+            Self::Shape => "a list of whole numbers, such as [-1, 3]",
             Self::DType => return one_of(f, &DTYPES.map(|dtype| dtype.to_string())),
             Self::Word(words) => return one_of(f, words),
             Self::Text => "a word",

@@ -55,6 +55,12 @@ let spectrogram = ops![
     TimeMasking::new(100)?,
     Normalize::values([-4.27], [4.57])?,
 ];
+// Audio, i16 [T]: one second of 16,000 samples, at another loudness, as f32 in -1..1.
+let wave = ops![
+    RandomCrop::new((1, 16_000))?.pad_if_needed(),
+    Gain::new(-12.0, 12.0)?,
+    Normalize::values([0.0], [32_768.0])?,
+];
 Ok(())
 }
 

@@ -1,0 +1,56 @@
+//! What a pipeline file declares about arrays: see [`LoaderBuilder::axes`](crate::LoaderBuilder::axes) and
+//! [`LoaderBuilder::array`](crate::LoaderBuilder::array).
+//!
+//! ```toml
+//! [axes]
+//! scan = "DHW"                                # slices, rows, columns
+//!
+//! [arrays]
+//! points = { dtype = "f32", shape = [-1, 3] }    # bytes that are rows of three
+//! ```
+
+use fuseloop_ops::DType;
+use fuseloop_ops::internals::registry::{
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, required,
+};
+
+const AXES: &[ParamInfo] = &[required(
+    "axes",
+    ParamKind::Text,
+    ParamValue::Word("HWC"),
+    "one letter for each axis of a sample",
+)];
+
+const ARRAY: &[ParamInfo] = &[
+    required("dtype", ParamKind::DType, ParamValue::Word("f32"), "the type of an element"),
+    required(
+        "shape",
+        ParamKind::Shape,
+        ParamValue::Ints(&[16, 3]),
+        "the lengths of the axes; -1 is one that differs from sample to sample",
+    ),
+];
+
+/// Returns the letters that each field of an `[axes]` table has.
+pub(super) fn axes_of(SpecTable(entries): SpecTable) -> Result<Vec<(String, String)>, SpecError> {
+    let letters = |SpecEntry { name, at, value }: SpecEntry| {
+        let table = SpecTable(vec![SpecEntry { name: "axes".to_owned(), at, value }]);
+        Ok((name, OpArgs::with("axes", AXES, &table, at, |args| args.text("axes"))?))
+    };
+    entries.into_iter().map(letters).collect()
+}
+
+/// Returns the type and the shape of each field of an `[arrays]` table.
+pub(super) fn of_table(
+    SpecTable(entries): SpecTable,
+) -> Result<Vec<(String, (DType, Vec<i64>))>, SpecError> {
+    let array = |SpecEntry { name, at, value }: SpecEntry| {
+        let table = match value.datum {
+            SpecData::Table(table) => table,
+            _ => SpecTable(vec![SpecEntry { name: "dtype".to_owned(), at, value }]),
+        };
+        let read = |args: &OpArgs<'_>| Ok((args.dtype("dtype")?, args.shape("shape")?));
+        Ok((name, OpArgs::with("arrays", ARRAY, &table, at, read)?))
+    };
+    entries.into_iter().map(array).collect()
+}
