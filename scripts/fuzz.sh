@@ -51,6 +51,7 @@ seed() {
     png) copy "$corpus" "$golden"/png/*.png ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
     spec) copy "$corpus" examples/pipelines/*.toml ;;
+    fixed_length) copy "$corpus" "$golden"/mnist_cifar/*/*-ubyte* "$golden"/mnist_cifar/*/*.bin ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"
         printf '{"path": "1.jpg", "x": [1]}\n{"path": "2.jpg", "x": null}\n' >"$corpus/table.jsonl"

@@ -12,6 +12,7 @@
 //! | [`tar`]        | a tar file, plain or packed            | [`resummed`]           |
 //! | [`tfrecord`]   | a TFRecord file                        | [`reframed`]           |
 //! | [`folder`]     | a table of images; a saved listing     |                        |
+//! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -25,6 +26,7 @@ use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
 use crate::recut::{Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
+use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
     Beton, BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, Folder, FolderOptions, ImageMode,
@@ -383,6 +385,45 @@ pub fn folder(bytes: &[u8]) -> bool {
     is_opened
 }
 
+/// Files of MNIST and CIFAR of any bytes open or are refused, and every value of one that opens reads or is refused.
+pub fn fixed_length(bytes: &[u8]) -> bool {
+    let Ok(dir) = tempfile::tempdir() else { return false };
+    // As many labels as the header counts images, so that the files belong together.
+    let count =
+        bytes.get(4..8).and_then(|count| count.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let labels: Vec<u8> = (0..count.min(1000)).map(|label| (label % 10) as u8).collect();
+    let header = [[0, 0, 8, 1], count.to_be_bytes()].concat();
+    let labels = [header, labels].concat();
+    let options = FolderOptions::default().limits(Limits::SMALL);
+    let mut is_opened = false;
+    for (images, of_labels) in [
+        ("train-images-idx3-ubyte", Some("train-labels-idx1-ubyte")),
+        ("train-images-idx3-ubyte.gz", Some("train-labels-idx1-ubyte")),
+        ("test_batch.bin", None),
+    ] {
+        let folder = dir.path().join(format!("of {images}"));
+        let written = std::fs::create_dir(&folder)
+            .and_then(|()| std::fs::write(folder.join(images), bytes))
+            .and_then(|()| {
+                of_labels.map_or(Ok(()), |name| std::fs::write(folder.join(name), &labels))
+            });
+        if written.is_err() {
+            return false;
+        }
+        let Ok(dataset) = open_dataset(&folder.join(images), &options) else { continue };
+        let Some(source) = dataset.source() else { continue };
+        is_opened = true;
+        let mut buffer = Buffer::default();
+        for sample in (0..source.len().min(100)).map(SampleId) {
+            for field in 0..source.fields().len() {
+                let _ = source.value(sample, field, &mut buffer);
+            }
+            let _ = source.read(sample);
+        }
+    }
+    is_opened
+}
+
 #[cfg(test)]
 mod tests {
     use super::generate::{self, InputGenerator};
@@ -467,6 +508,12 @@ mod tests {
     }
 
     #[test]
+    fn fixed_length_holds() {
+        assert_refuses(fixed_length);
+        assert_holds("fixed_length", generate::fixed_length(), None, fixed_length);
+    }
+
+    #[test]
     fn jpeg_window_holds() {
         assert_refuses(jpeg_window);
         assert_holds("jpeg_window", generate::jpeg(), None, jpeg_window);
@@ -520,11 +567,12 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 8] = [
+        let generators: [(&str, InputGenerator); 9] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
             ("table", generate::table()),
+            ("fixed_length", generate::fixed_length()),
             ("jpeg", generate::jpeg()),
             ("png", generate::png()),
             ("spec", generate::spec()),

@@ -212,6 +212,34 @@ fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+pub(super) fn fixed_length() -> InputGenerator {
+    mutating(vec![], fixed_length_file, 16)
+}
+
+/// Generates an idx file of images, packed or not, or up to three records of CIFAR-10.
+fn fixed_length_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let kind = u.int_in_range(0..=2)?;
+    if kind == 2 {
+        let mut records = vec![];
+        for _ in 0..u.int_in_range(1..=3)? {
+            records.push(u.int_in_range(0..=11)?);
+            records.extend((0..3072_u32).map(|at| (at % 251) as u8));
+        }
+        return Ok(records);
+    }
+    let sides: [u8; 3] = [u.int_in_range(0..=4)?, u.int_in_range(1..=9)?, u.int_in_range(1..=9)?];
+    let mut file = vec![0, 0, 8, 3];
+    sides.iter().for_each(|side| file.extend([0, 0, 0, *side]));
+    let elements = sides.iter().map(|side| u32::from(*side)).product::<u32>();
+    file.extend((0..elements).map(|at| at as u8));
+    if kind == 1 {
+        let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &file).unwrap();
+        file = packed.finish().unwrap();
+    }
+    Ok(file)
+}
+
 pub(super) fn table() -> InputGenerator {
     mutating(vec![], table_file, 60)
 }
