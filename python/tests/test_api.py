@@ -449,3 +449,30 @@ def test_arrays_of_bytes_take_the_ops_of_images() -> None:
     images = batch["image"].numpy()
     assert images.shape == (10, 1, 32, 32)
     assert (images[3, 0, 2:-2, 2:-2] == np.float32((3 - 127.5) / 127.5)).all() and images[3, 0, 0, 0] == -1
+
+
+def test_volumes_have_the_axes_that_are_named() -> None:
+    scans = [(np.arange(20 * 9 * 8, dtype=np.int16).reshape(20, 9, 8) + 100 * n,) for n in range(4)]
+    dataset = fl.sources.from_python(scans, {"scan": fl.write.Array("int16", (20, 9, 8))})
+    crop = [ops.CenterCrop((5, 6))]
+    slices = next(iter(fl.Loader(dataset, 4, scan=crop, axes={"scan": "DHW"})))["scan"].numpy()
+    assert slices.shape == (4, 20, 5, 6)
+    assert (slices == np.stack([scan for (scan,) in scans])[:, :, 2:7, 1:7]).all()
+    last = next(iter(fl.Loader(dataset, 4, scan=[ops.CenterCrop((5, 6))], axes={"scan": "HWC"})))["scan"].numpy()
+    assert last.shape == (4, 5, 6, 8)
+    with pytest.raises(fl.ConfigError, match="it is not clear which axes of .20, 9, 8. are rows, columns and channels"):
+        fl.Loader(dataset, 4, scan=crop)
+    with pytest.raises(fl.ConfigError, match="expected one letter for each axis"):
+        fl.Loader(dataset, 4, scan=crop, axes={"scan": "HW?"})
+
+
+def test_bytes_are_arrays_of_differing_lengths() -> None:
+    waves = [np.arange(n, dtype=np.float32) for n in (70, 300, 64)]
+    dataset = fl.sources.from_python([(wave.tobytes(),) for wave in waves], {"wave": "bytes"})
+    loader = fl.Loader(dataset, 3, wave=[ops.CenterCrop((1, 64))], arrays={"wave": (np.float32, (-1,))})
+    batch = next(iter(loader))["wave"].numpy()
+    assert batch.shape == (3, 64) and batch.dtype == np.float32
+    assert batch[:, 0].tolist() == [3, 118, 0]
+    assert loader.preview(2).array().shape[2] == 3
+    with pytest.raises(fl.ConfigError, match="no element type 'f12'"):
+        fl.Loader(dataset, 3, wave=[], arrays={"wave": ("f12", (-1,))})
