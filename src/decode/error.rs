@@ -61,6 +61,12 @@ pub enum DecodeError {
         /// The most rows or columns.
         max: u32,
     },
+    /// A `.npy` file is damaged, or another array than was declared.
+    #[error("{reason}")]
+    Npy {
+        /// The error, as a sentence.
+        reason: String,
+    },
     /// The sample table and the JPEG disagree.
     #[error("the JPEG's header says {header}, the sample table {table}")]
     SizeMismatch {

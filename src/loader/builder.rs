@@ -502,7 +502,8 @@ impl LoaderBuilder {
 
     /// Declares that the bytes of a field are arrays of this type and shape, in little-endian byte order, for ops to
     /// work on. One axis of rows or columns may be -1: its length then follows from the number of bytes of a sample,
-    /// and the ops must produce arrays of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop).
+    /// and the ops must produce arrays of one size, for example by [`RandomCrop`](fuseloop_ops::RandomCrop). Bytes that
+    /// are a `.npy` file are the array in it, which must have this type and shape.
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};

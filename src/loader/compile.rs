@@ -1,6 +1,6 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
-use super::array_images::{ArrayImages, ArrayRequest, AxesError};
+use super::array_images::{ArrayImages, ArrayRequest, AxesError, element_type};
 use super::collate::{Collate, CollateError};
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
@@ -472,17 +472,7 @@ fn plan_copy(
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-            let known = match dtype.to_string().as_str() {
-                "|u1" | "|b1" => Some(DType::U8),
-                "<u2" => Some(DType::U16),
-                "<i2" => Some(DType::I16),
-                "<i4" => Some(DType::I32),
-                "<i8" => Some(DType::I64),
-                "<f2" => Some(DType::F16),
-                "<f4" => Some(DType::F32),
-                "<f8" => Some(DType::F64),
-                _ => None,
-            };
+            let known = element_type(*dtype);
             if known.is_none() {
                 shape.push(dtype.item_size() as usize);
             }

@@ -1,6 +1,6 @@
 //! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
 
-use super::array_images::ArrayRequest;
+use super::array_images::{ArrayRequest, element_type};
 use super::collate::Collated;
 use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
@@ -14,8 +14,8 @@ use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
-use crate::source::Value;
-use fuseloop_ops::author::{ImageType, OpClass};
+use crate::source::{Value, npy_array};
+use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
 use fuseloop_ops::internals::{BatchKey, PixelFormat, SampleKey};
 use fuseloop_ops::{DType, HostRows, Ops, Size};
 use std::collections::BTreeMap;
@@ -257,10 +257,46 @@ pub(super) fn open_image<'a>(
     match (value, input) {
         (Value::Image(image), _) => decoder.open_as(&image, mode),
         (Value::NdArray(bytes) | Value::Bytes(bytes), Some(input)) => {
+            let is_array = matches!(value, Value::NdArray(_));
+            let bytes = if is_array { bytes } else { elements_of(bytes, input)? };
             let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
             decoder.open_array(bytes, array_size(bytes.len(), input)?, format, input.layout)
         }
         (other, _) => unreachable!("a field's kind does not change: {other:?}"),
+    }
+}
+
+/// Returns the elements of an array that is stored as bytes: all of them, or those of a `.npy` file.
+///
+/// # Errors
+///
+/// If a `.npy` file is damaged, or has another type or shape than was declared.
+fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], DecodeError> {
+    let Some(array) = npy_array(bytes) else { return Ok(bytes) };
+    let (dtype, shape, elements) = array.map_err(|reason| DecodeError::Npy { reason })?;
+    if element_type(dtype) != Some(input.dtype) || !is_shape_of(&shape, input) {
+        let wanted = Type::Image(input);
+        let reason = format!("a .npy file of shape {shape:?} and dtype {dtype}, expected {wanted}");
+        return Err(DecodeError::Npy { reason });
+    }
+    Ok(elements)
+}
+
+/// Returns whether a shape is that of arrays which are images of a type.
+fn is_shape_of(shape: &[u64], input: ImageType) -> bool {
+    let fits = |side: Dim, length: u64| side.min != side.max || u64::from(side.max) == length;
+    let is_size = |height, width| fits(input.height, height) && fits(input.width, width);
+    let channels = u64::from(input.channels);
+    match (input.layout, shape) {
+        (Layout::ChannelsLast, &[height, width, last]) => {
+            is_size(height, width) && last == channels
+        }
+        (Layout::Plane, &[height, width]) => is_size(height, width),
+        (Layout::Plane, &[width]) => is_size(1, width),
+        (Layout::ChannelsFirst, [before @ .., height, width]) => {
+            is_size(*height, *width) && before.iter().product::<u64>() == channels
+        }
+        _ => false,
     }
 }
 

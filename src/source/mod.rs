@@ -59,6 +59,7 @@ pub(crate) use classes::{ClassEntry, beside, is_class_file};
 pub(crate) use classes::{ClassFileError, ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
+pub(crate) use columns::npy_array;
 pub use concat::Concat;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;

@@ -2,9 +2,9 @@
 
 use fuseloop::loader::Collate;
 use fuseloop::ops::{
-    Clip, Convert, DType, Gain, GaussianNoise, MixUp, Normalize, OneHot, Ops, PolarityInversion,
-    RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize, Squeeze,
-    ToChannelsFirst, ToChannelsLast, ops,
+    CenterCrop, Clip, Convert, DType, Gain, GaussianNoise, MixUp, Normalize, OneHot, Ops,
+    PolarityInversion, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip,
+    Resize, Squeeze, ToChannelsFirst, ToChannelsLast, ops,
 };
 use fuseloop::preview::PreviewOptions;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
@@ -297,4 +297,39 @@ fn a_signal_is_shown_as_a_waveform() {
     // A line from the lower left to the upper right corner of each cell, in the colour of waveforms.
     let ink = sheet.rgb().chunks_exact(3).filter(|pixel| **pixel == [0x6c, 0xb6, 0xff]).count();
     assert!((6 * 224..6 * 3 * 224).contains(&ink), "{ink} pixels of lines in six cells");
+}
+
+/// Returns a `.npy` file.
+fn npy(descr: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let len = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &len[..], header.as_bytes(), elements].concat()
+}
+
+#[test]
+fn bytes_may_be_npy_files_of_differing_lengths() {
+    let files = |descr: &str| {
+        let file =
+            |(k, n): (usize, &usize)| npy(descr, &format!("({n}, 3)"), &bytes(&elements(k, 3 * n)));
+        [10, 40].iter().enumerate().map(file).map(OwnedValue::Bytes).collect::<Vec<_>>()
+    };
+    let crop = || ops![CenterCrop::new((10, 3)).unwrap()];
+    let points = |descr| builder(FieldKind::Bytes, files(descr)).array("x", DType::F32, &[-1, 3]);
+    let (shape, values) = batch(points("<f4"), crop());
+    assert_eq!((shape, values[0], values[30]), (vec![2, 10, 3], -0.5, 1044.5));
+    let failed = |builder: LoaderBuilder| {
+        let loader = builder.pipeline("x", crop()).build().unwrap();
+        loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string()
+    };
+    let error = failed(points("<i4"));
+    assert!(
+        error.contains("a .npy file of shape [10, 3] and dtype <i4, expected a f32 image ["),
+        "{error}"
+    );
+    let columns = builder(FieldKind::Bytes, files("<f4")).array("x", DType::F32, &[10, -1]);
+    assert!(failed(columns).contains("a .npy file of shape [40, 3]"));
+    let cut = npy("<f4", "(10, 3)", &bytes(&elements(0, 29)));
+    let cut = builder(FieldKind::Bytes, vec![OwnedValue::Bytes(cut)]);
+    let error = failed(cut.array("x", DType::F32, &[-1, 3]));
+    assert!(error.contains("an array of [10, 3] of <f4 with 116 bytes"), "{error}");
 }

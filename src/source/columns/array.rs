@@ -28,6 +28,9 @@ pub(super) struct Array<'a> {
     pub(super) elements: Cow<'a, [u8]>,
 }
 
+/// The first bytes of a `.npy` file.
+const MAGIC: &[u8] = b"\x93NUMPY";
+
 /// The most bytes of a header's text: NumPy's own limit.
 const MOST_HEADER: usize = 10_000;
 
@@ -53,12 +56,30 @@ impl<'a> Array<'a> {
     }
 }
 
+/// The type, the shape and the elements of an array.
+type NpyArray<'a> = (NdType, Vec<u64>, &'a [u8]);
+
+/// Returns the array of a `.npy` file; `None` if the bytes are no such file.
+///
+/// # Errors
+///
+/// If the file is damaged, or has elements that no tensor holds. The error is a sentence for people.
+pub(crate) fn npy_array(bytes: &[u8]) -> Option<Result<NpyArray<'_>, String>> {
+    bytes.starts_with(MAGIC).then(|| match npy(bytes) {
+        Ok(Array { dtype, shape, elements: Cow::Borrowed(elements) }) => {
+            Ok((dtype, shape, elements))
+        }
+        Ok(_) => unreachable!("nothing is packed in a .npy file"),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
 fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {
     ColumnError::Array(message.into())
 }
 
 fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
-    let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(|| wrong("not a .npy or .npz file"))?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| wrong("not a .npy or .npz file"))?;
     let short = || wrong("a .npy file that ends within its header");
     let (len, rest) = match rest {
         [1, _, rest @ ..] => {
