@@ -16,6 +16,7 @@
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
+//! | `planes`  | copies between adjacent channels and planes                         |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
 //!
 //! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
@@ -27,6 +28,7 @@ mod entry;
 mod filter;
 mod idct;
 pub mod mix;
+pub mod planes;
 mod rows;
 #[cfg(feature = "cuda")]
 mod shipped;

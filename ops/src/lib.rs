@@ -82,7 +82,6 @@ mod pad;
 mod permute_channels;
 mod photometric_distort;
 mod picture;
-mod planes;
 mod poison;
 mod polarity_inversion;
 mod policy;
@@ -250,9 +249,6 @@ pub mod internals {
         pub use crate::geometry_step::{
             crop, output, produces_rows, resize_producer, row_filter, row_producer,
         };
-    }
-    pub mod planes {
-        pub use crate::planes::*;
     }
     pub mod memory {
         pub use crate::memory::*;

@@ -308,6 +308,12 @@ impl<'a> ImageView<'a> {
         self.stride
     }
 
+    /// Returns the number of bytes from one plane to the next, if the channels are planes.
+    #[must_use]
+    pub const fn plane_bytes(&self) -> Option<usize> {
+        self.plane
+    }
+
     /// Returns the bytes, starting at the first pixel.
     #[must_use]
     pub const fn data(&self) -> &'a [u8] {

@@ -39,9 +39,10 @@ pub use read_mode::ImageReadMode;
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
+use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{Layout, Window};
-use fuseloop_ops::internals::{ImageView, MAX_CHANNELS, PixelFormat, is_inside, planes};
+use fuseloop_ops::internals::{ImageView, MAX_CHANNELS, PixelFormat, is_inside};
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -34,9 +34,11 @@ pub use predict::predict;
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
+use fuseloop_kernels::planes::{join, joined};
 use fuseloop_ops::author::Layout;
-use fuseloop_ops::internals::planes::{join, joined};
-use fuseloop_ops::internals::{ImageView, LevelTables, MAX_CHANNELS, SampleKey, memory};
+use fuseloop_ops::internals::{
+    ImageView, LevelTables, MAX_CHANNELS, PixelFormat, SampleKey, memory,
+};
 use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use planes::PlaneScratch;
@@ -323,26 +325,24 @@ impl Kernel {
     ) -> Result<(), NotRun> {
         let mut buffers = std::mem::take(&mut scratch.planes);
         buffers.draws.clone_from(draws);
-        let PlaneScratch { split, plane: one, draws } = &mut buffers;
+        let PlaneScratch { split, stored, draws } = &mut buffers;
         let source = match source.view.plane(0) {
             Some(_) => source,
             None => planes::split(source, self.plan.needed_window(draws), split)?,
         };
-        let (bytes, dtype) = (out.len() / planes, self.plan.stored_dtype());
+        let format = PixelFormat { channels: planes, dtype: self.plan.stored_dtype() };
         let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
-        let start = if is_planar { 0 } else { resize_aligned(one, bytes, dtype)? };
-        for plane in 0..planes {
+        let bytes = out.len();
+        let start = if is_planar { 0 } else { resize_aligned(stored, bytes, format.dtype)? };
+        let to = if is_planar { &mut *out } else { &mut stored[start..][..bytes] };
+        for (plane, to) in to.chunks_exact_mut(bytes / planes).enumerate() {
             self.plan.set_plane(draws, plane);
             let view = source.view.plane(plane).ok_or(NotRun::Evaluate)?;
             let source = DecodedPixels { view, ..source };
-            if is_planar {
-                let to = &mut out[plane * bytes..][..bytes];
-                self.run_compiled(runner, scratch, source, draws, to)?;
-            } else {
-                let to = &mut one[start..start + bytes];
-                self.run_compiled(runner, scratch, source, draws, to)?;
-                join(to, out, (plane, planes), dtype.bytes());
-            }
+            self.run_compiled(runner, scratch, source, draws, to)?;
+        }
+        if !is_planar {
+            join(&stored[start..][..bytes], out, format);
         }
         scratch.planes = buffers; // after an error, they are allocated anew
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [H, W, C] ──split──▶ C planes ─┬─ loops ─▶ plane of a [C, H, W] output
-//! [C, H, W] ─────────────────────┴─ loops ─▶ plane ──join──▶ [H, W, C] output
+//! [C, H, W] ─────────────────────┴─ loops ─▶ C planes ──join──▶ [H, W, C] output
 //! ```
 //!
 //! The split and the join are passes over memory of their own: the loops of a plane then read and write adjacent
@@ -10,15 +10,15 @@
 
 use super::DecodedPixels;
 use crate::plan::Draws;
+use fuseloop_kernels::planes;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::memory::NoMemory;
-use fuseloop_ops::internals::planes;
 
 /// The memory of one worker for planes.
 #[derive(Debug, Default)]
 pub(super) struct PlaneScratch {
     pub(super) split: Vec<u8>,
-    pub(super) plane: Vec<u8>,
+    pub(super) stored: Vec<u8>,
     pub(super) draws: Draws,
 }
 
