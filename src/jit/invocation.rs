@@ -792,7 +792,7 @@ const fn wide_shuffles(lane: Lane) -> [[WideShuffles; 2]; MAX_CHANNELS] {
     ]
 }
 
-/// Takes each element of four pixels from the first load that has it: see [`shuffles::loads`].
+/// Takes each element of four pixels from its [`place`](shuffles::place), or from the same place of a blend.
 const fn wide_shuffles_of(channels: usize, lane: Lane, mirrored: bool) -> WideShuffles {
     let mut all = [[NOTHING; 16]; shuffles::WIDE_BYTES / 16];
     let bytes = match lane {
@@ -803,18 +803,16 @@ const fn wide_shuffles_of(channels: usize, lane: Lane, mirrored: bool) -> WideSh
         Lane::LowHalf | Lane::Whole => 0,
         Lane::HighHalf => 2,
     };
-    let of_four = 4 * channels * bytes;
     let mut element = 0;
     while element < 4 * channels {
         let (pixel, c) = (element / channels, element % channels);
         let to = if mirrored { 3 - pixel } else { pixel };
-        let load = bytes * element / 16;
-        let begins =
-            if of_four >= 16 && 16 * load > of_four - 16 { of_four - 16 } else { 16 * load };
+        let (load, at) = shuffles::place(channels, bytes, element);
+        let load = if shuffles::blend(channels, bytes, c).is_some() { 0 } else { load };
         let shuffle = shuffles::wide(load, c) as usize / 16;
         let mut byte = 0;
         while byte < bytes {
-            all[shuffle][4 * to + first + byte] = (bytes * element + byte - begins) as u8;
+            all[shuffle][4 * to + first + byte] = (at + byte) as u8;
             byte += 1;
         }
         element += 1;

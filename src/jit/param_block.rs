@@ -125,7 +125,7 @@ pub(crate) mod shuffles {
     pub(crate) const BYTES: usize = ALL as usize + 32;
 
     /// The shuffles of elements of more than a byte: of each of up to four loads for each of up to four
-    /// channels. Both halves of a group use the same.
+    /// channels, or only of the first if a channel is shuffled once. Both halves of a group use the same.
     pub(crate) const WIDE_BYTES: usize = WIDE_ALL as usize + 32;
 
     /// The counterpart of [`ALL`] for elements of more than a byte.
@@ -135,6 +135,36 @@ pub(crate) mod shuffles {
     /// bytes.
     pub(crate) const fn wide(load: usize, c: usize) -> i32 {
         16 * (4 * load + c) as i32
+    }
+
+    /// Returns the load that has an element of four pixels, and the element's place in its bytes, if several have
+    /// it, then of the first. Elements have `bytes` bytes: see [`loads`].
+    pub(crate) const fn place(channels: usize, bytes: usize, element: usize) -> (usize, usize) {
+        let of_four = 4 * channels * bytes;
+        let load = bytes * element / 16;
+        let begins =
+            if of_four >= 16 && 16 * load > of_four - 16 { of_four - 16 } else { 16 * load };
+        (load, bytes * element - begins)
+    }
+
+    /// Returns the load that each byte of a blend of the loads is taken from, so that one shuffle of it yields
+    /// channel `c` of four pixels; `None` if two loads have elements of the channel in the same place.
+    pub(crate) const fn blend(channels: usize, bytes: usize, c: usize) -> Option<[usize; 16]> {
+        let (mut from, mut is_taken) = ([0; 16], [false; 16]);
+        let mut pixel = 0;
+        while pixel < 4 {
+            let (load, first) = place(channels, bytes, channels * pixel + c);
+            let mut at = first;
+            while at < first + bytes {
+                if is_taken[at] {
+                    return None;
+                }
+                (from[at], is_taken[at]) = (load, true);
+                at += 1;
+            }
+            pixel += 1;
+        }
+        Some(from)
     }
 
     /// Returns the offset of the mask of a group's pixels.

@@ -1,8 +1,9 @@
 //! Emits the load of four pixels whose elements have more than a byte: u16, i16, f16, bf16 and f32.
 //!
-//! The bytes of four pixels are read by loads of 16 bytes, the last of which may overlap the one before. A
-//! shuffle of each load moves its share of a channel to the lanes of the four pixels, and the shares of all
-//! loads are combined. A type determines where in a lane an element goes:
+//! The bytes of four pixels are read by loads of 16 bytes, the last of which may overlap the one before. If the
+//! loads have the elements of a channel in different places, as with three channels, they are blended, and a
+//! shuffle of the blend moves the channel to the lanes of the four pixels. Otherwise a shuffle of each load moves
+//! its share there, and the shares are combined. A type determines where in a lane an element goes:
 //!
 //! | type | bytes of the lane | then |
 //! |---|---|---|
@@ -38,10 +39,12 @@ pub(super) fn load(
         shuffles::loads(format).map(|offset| e.load(I8X16, from, offset)).collect()
     };
     let channel = |c: usize| {
+        let blend = shuffles::blend(format.channels, format.dtype.bytes(), c);
+        let loads = blend.map_or(bytes.clone(), |from| vec![blended(e, &bytes, from)]);
         let mut lanes = None;
-        for (load, bytes) in bytes.iter().enumerate() {
+        for (load, bytes) in loads.into_iter().enumerate() {
             let mask = e.load_mask(masks, shuffles::wide(load, c));
-            let share = e.pshufb(*bytes, mask);
+            let share = e.pshufb(bytes, mask);
             lanes = Some(lanes.map_or(share, |lanes| e.builder.ins().bor(lanes, share)));
         }
         let lanes = lanes.expect("there is a load");
@@ -49,6 +52,16 @@ pub(super) fn load(
         value(e, format.dtype, lanes)
     };
     (0..format.channels).map(channel).collect()
+}
+
+/// Returns a vector with byte `i` of load `from[i]`.
+fn blended(e: &mut BlockCode<'_, '_>, loads: &[Value], from: [usize; 16]) -> Value {
+    let mut all = loads[0];
+    for (load, bytes) in loads.iter().enumerate().skip(1) {
+        let byte = |i| if from[i] == load { 16 + i } else { i };
+        all = e.shuffle(all, *bytes, std::array::from_fn(|i| byte(i) as u8));
+    }
+    all
 }
 
 /// Converts the elements in four lanes to `f32`.
