@@ -129,7 +129,7 @@ fn colors() -> Vec<Entry> {
         entry("ColorJitter", Pointwise, Plain::None, jitter()),
         entry("ColorJitter with hue", Pointwise, Plain::None, fixed(jitter().hue(0.1))),
         entry("RandomPhotometricDistort", Pointwise, Plain::None, RandomPhotometricDistort::new()),
-        entry("Grayscale", Pointwise, Plain::Drawn, Grayscale),
+        entry("Grayscale", Pointwise, Plain::Drawn, fixed(Grayscale::new().num_output_channels(3))),
         entry("RandomGrayscale", Pointwise, Plain::None, fixed(RandomGrayscale::new(0.5))),
         entry("RandomInvert", Pointwise, Plain::Drawn, fixed(RandomInvert::new(1.0))),
         entry(

@@ -15,6 +15,8 @@
 //! The 16 bytes may reach past the channels of a pixel, into the next pixels. A split ignores what it reads
 //! there. A join writes the last channels of a tile first and the pixels in order, so that what it writes there is
 //! overwritten.
+//!
+//! Some of the channels are [`selected`] while they are joined, and also while they are split: one element at a time.
 
 use crate::cpu::interleaved;
 use fuseloop_ops::Size;
@@ -27,7 +29,7 @@ const VECTORS: usize = 4;
 /// 64 bytes of each of `L` planes.
 type Tile<const L: usize> = [[[u8; 16]; VECTORS]; L];
 
-/// Copies an image whose channels are adjacent to one whose channels are planes.
+/// Copies `channels` of an image whose channels are adjacent to planes.
 ///
 /// # Errors
 ///
@@ -35,11 +37,25 @@ type Tile<const L: usize> = [[[u8; 16]; VECTORS]; L];
 ///
 /// # Panics
 ///
-/// If the channels of `view` are planes.
-pub fn split<'a>(view: &ImageView<'_>, to: &'a mut Vec<u8>) -> Result<ImageView<'a>, NoMemory> {
+/// If the channels of `view` are planes, or it lacks one of `channels`.
+pub fn split<'a>(
+    view: &ImageView<'_>,
+    channels: &[usize],
+    to: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, NoMemory> {
     let (size, format) = (view.size(), view.format());
-    let bytes = format.pixel_bytes().saturating_mul(size.pixels() as usize);
+    let stored = PixelFormat { channels: channels.len(), ..format };
+    let bytes = stored.pixel_bytes().saturating_mul(size.pixels() as usize);
     memory::resize(to, bytes, "the planes of an image")?;
+    if !channels.iter().copied().eq(0..format.channels) {
+        match format.dtype.bytes() {
+            1 => split_selected::<1>(view, channels, to),
+            2 => split_selected::<2>(view, channels, to),
+            4 => split_selected::<4>(view, channels, to),
+            _ => split_selected::<8>(view, channels, to),
+        }
+        return Ok(ImageView::planes(to, size, stored).expect("every plane was copied"));
+    }
     for y in 0..size.height {
         let from = &view.data()[y as usize * view.stride()..];
         match format.dtype.bytes() {
@@ -50,6 +66,19 @@ pub fn split<'a>(view: &ImageView<'_>, to: &'a mut Vec<u8>) -> Result<ImageView<
         }
     }
     Ok(ImageView::planes(to, size, format).expect("every plane was copied"))
+}
+
+/// Copies `channels` of an image of elements of `B` bytes to planes.
+fn split_selected<const B: usize>(view: &ImageView<'_>, channels: &[usize], to: &mut [u8]) {
+    let (size, all) = (view.size(), view.channels());
+    let (width, plane) = (size.width as usize, size.pixels() as usize);
+    for y in 0..size.height {
+        let pixels = view.row(y).as_chunks::<B>().0.chunks_exact(all);
+        for (planes, &c) in to.as_chunks_mut::<B>().0.chunks_exact_mut(plane.max(1)).zip(channels) {
+            let to = planes[y as usize * width..].iter_mut().take(width);
+            to.zip(pixels.clone()).for_each(|(to, pixel)| *to = pixel[c]);
+        }
+    }
 }
 
 /// Copies row `y` of an image to the planes of all rows. `from` starts with the row's first pixel.
@@ -116,6 +145,61 @@ fn join_row((from, plane): (&[u8], usize), to: &mut [u8], pixels: usize, format:
     }
 }
 
+/// Copies a plane of elements of `element` bytes to its places in an image whose channels are adjacent.
+#[inline]
+pub fn join_plane(
+    plane: &[u8],
+    to: &mut [u8],
+    (channel, channels): (usize, usize),
+    element: usize,
+) {
+    let places = to.chunks_exact_mut(element).skip(channel).step_by(channels);
+    places.zip(plane.chunks_exact(element)).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+/// Copies `channels` of an image, adjacent or planes, to one whose channels are adjacent.
+///
+/// # Errors
+///
+/// If there is not enough memory.
+///
+/// # Panics
+///
+/// If the image lacks one of the channels.
+pub fn selected<'a>(
+    source: &ImageView<'_>,
+    channels: &[usize],
+    to: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, NoMemory> {
+    let (size, all) = (source.size(), source.format());
+    let (element, format) = (all.dtype.bytes(), PixelFormat { channels: channels.len(), ..all });
+    let row = format.pixel_bytes().saturating_mul(size.width as usize);
+    memory::resize(to, row.saturating_mul(size.height as usize), "an image")?;
+    let planes: Vec<_> = channels.iter().filter_map(|&c| source.plane(c)).collect();
+    for (y, to) in (0..size.height).zip(to.chunks_exact_mut(row.max(1))) {
+        for (to_channel, plane) in planes.iter().enumerate() {
+            join_plane(plane.row(y), to, (to_channel, channels.len()), element);
+        }
+        if planes.is_empty() {
+            match element {
+                1 => select_row::<1>(source.row(y), to, (channels, all.channels)),
+                2 => select_row::<2>(source.row(y), to, (channels, all.channels)),
+                4 => select_row::<4>(source.row(y), to, (channels, all.channels)),
+                _ => select_row::<8>(source.row(y), to, (channels, all.channels)),
+            }
+        }
+    }
+    Ok(ImageView::packed_format(to, size, format).expect("every channel was copied"))
+}
+
+/// Copies `channels` of a row of pixels of `all` elements of `B` bytes.
+fn select_row<const B: usize>(row: &[u8], to: &mut [u8], (channels, all): (&[usize], usize)) {
+    let pixels = row.as_chunks::<B>().0.chunks_exact(all);
+    for (to, pixel) in to.as_chunks_mut::<B>().0.chunks_exact_mut(channels.len()).zip(pixels) {
+        to.iter_mut().zip(channels).for_each(|(to, &c)| *to = pixel[c]);
+    }
+}
+
 fn join_elements<const L: usize>(
     (from, plane): (&[u8], usize),
     to: &mut [u8],
@@ -126,9 +210,8 @@ fn join_elements<const L: usize>(
     if 4 * format.channels <= L {
         // Most of each transpose would be in vain.
         for c in 0..format.channels {
-            let places = to.chunks_exact_mut(element).skip(c).step_by(format.channels).take(width);
-            let from = from[c * plane..].chunks_exact(element);
-            places.zip(from).for_each(|(to, from)| to.copy_from_slice(from));
+            let from = &from[c * plane..][..width * element];
+            join_plane(from, to, (c, format.channels), element);
         }
         return;
     }
@@ -288,7 +371,8 @@ mod tests {
 
         let view = ImageView::packed_format(&bytes, size, format).unwrap().crop(window).unwrap();
         let (mut found, mut again) = (vec![], vec![1; pixels.len()]);
-        let split = split(&view, &mut found).unwrap();
+        let all: Vec<usize> = (0..format.channels).collect();
+        let split = split(&view, &all, &mut found).unwrap();
         assert!(split.data() == planes, "{format:?} {window:?} is split");
         join(&planes, &mut again, format);
         assert!(again == pixels, "{format:?} {window:?} is joined");
@@ -329,6 +413,33 @@ mod tests {
         let columns = transposed(rows);
         for (r, c) in (0..8).flat_map(|r| (0..8).map(move |c| (r, c))) {
             assert_eq!(columns[c][2 * r..][..2], rows[r][2 * c..][..2]);
+        }
+    }
+
+    #[test]
+    fn channels_are_selected_from_pixels_and_from_planes() {
+        for dtype in [DType::U8, DType::I16, DType::F32, DType::I64] {
+            let (size, format) = (Size::new(3, 37), PixelFormat { channels: 13, dtype });
+            let bytes: Vec<u8> =
+                (0..111 * format.pixel_bytes()).map(|i| (i * 7 % 251) as u8).collect();
+            let view = ImageView::packed_format(&bytes, size, format).unwrap();
+            let pixels = bytes.chunks_exact(format.pixel_bytes());
+            let channel =
+                |pixel: &[u8], c: usize| pixel[c * dtype.bytes()..][..dtype.bytes()].to_vec();
+            for channels in [&[12, 3, 3][..], &[0], &[1, 0, 2, 5, 4, 9]] {
+                let want: Vec<u8> = pixels
+                    .clone()
+                    .flat_map(|pixel| channels.iter().flat_map(move |&c| channel(pixel, c)))
+                    .collect();
+                let (mut all, mut planes, mut found) = (vec![], vec![], vec![]);
+                selected(&view, channels, &mut found).unwrap();
+                assert!(found == want, "{dtype} of pixels: {channels:?}");
+                let planar = split(&view, &(0..13).collect::<Vec<_>>(), &mut all).unwrap();
+                selected(&planar, channels, &mut found).unwrap();
+                assert!(found == want, "{dtype} of planes: {channels:?}");
+                joined(&split(&view, channels, &mut planes).unwrap(), &mut found).unwrap();
+                assert!(found == want, "{dtype} split: {channels:?}");
+            }
         }
     }
 }

@@ -101,6 +101,13 @@ impl Pixels {
         Self { vectors: [value; MAX_CHANNELS], ..self }
     }
 
+    /// Returns pixels whose channels are these, by index: 1 to 4.
+    pub(crate) fn selected(self, channels: &[u16]) -> Self {
+        let values: Vec<u32> =
+            channels.iter().map(|c| self.channels()[usize::from(*c)].0).collect();
+        Self::of_values(&values)
+    }
+
     /// Builds pixels from the indices of their values: 1 to 4.
     pub(crate) fn of_values(values: &[u32]) -> Self {
         let mut vectors = [F32x4(0); MAX_CHANNELS];

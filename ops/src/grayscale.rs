@@ -1,4 +1,4 @@
-//! Grayscale: all three channels become the grey of the pixel.
+//! Grayscale: the grey of the pixel, in one channel or in three.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::emit::{GREY, apply_rule, grey};
@@ -8,6 +8,7 @@ use crate::registry::{
     COLOR, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, with_default,
 };
 use crate::{ParamError, Size, TypeError};
+use std::sync::Arc;
 
 /// Converts every image to grey.
 ///
@@ -18,22 +19,60 @@ use crate::{ParamError, Size, TypeError};
 /// ```
 ///
 /// | | |
-/// |--------|--------------------------------------------|
-/// | input  | image of levels                                   |
-/// | output | as the input: channels of one value; an image of one channel stays as it is |
-/// | random | nothing                                    |
-/// | cost   | three operations per pixel                 |
+/// |--------|----------------------------------------------------------------------------------|
+/// | input  | image of levels, of 3 channels or of 1                                           |
+/// | output | as the input, with 1 channel or 3 equal ones; the values of one channel are kept |
+/// | random | nothing                                                                          |
+/// | cost   | three operations per pixel                                                       |
 ///
-/// The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
-/// `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
+/// torchvision's `Grayscale`, with its default: the output has one channel, `[H, W, 1]`.
+/// [`num_output_channels(3)`](Self::num_output_channels) makes three equal ones, for networks that take RGB.
+/// [`Squeeze`](crate::Squeeze) drops the axis of the one channel. An image of one channel stays as it is, or is
+/// repeated three times.
+///
+/// The formula is torchvision's `rgb_to_grayscale` on tensors: fmas in `f32`, then truncation. The weights sum to
+/// 0.9999, so white becomes 254.
+///
+/// Every image of a list has the same number of channels, so that containers such as
+/// [`RandomApply`](crate::RandomApply) take the op only with `num_output_channels(3)`; [`RandomGrayscale`] keeps
+/// three channels.
 ///
 /// ```
 /// # use fuseloop_ops::*;
-/// let list = ops![Grayscale];
+/// let gray = ops![Grayscale::new(), ToChannelsFirst];
+/// let three = ops![Grayscale::new().num_output_channels(3)?];
 /// # Ok::<(), ParamError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grayscale;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grayscale {
+    channels: u16,
+}
+
+impl Grayscale {
+    /// Builds the op with torchvision's default: one channel.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { channels: 1 }
+    }
+
+    /// Sets the number of channels of the output: 1 or 3. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If the number is another one.
+    pub fn num_output_channels(self, channels: u16) -> Result<Self, ParamError> {
+        match channels {
+            1 | 3 => Ok(Self { channels }),
+            _ => Err(ParamError::new("Grayscale", "num_output_channels", channels, "1 or 3")),
+        }
+    }
+}
+
+impl Default for Grayscale {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Op for Grayscale {
     fn name(&self) -> &'static str {
@@ -41,7 +80,10 @@ impl Op for Grayscale {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_colors(self.name(), input)
+        match on_colors(self.name(), input)? {
+            Type::Image(image) => Ok(Type::Image(image.with_channels(self.channels))),
+            other => Ok(other),
+        }
     }
 
     fn class(&self) -> OpClass<'_> {
@@ -49,14 +91,18 @@ impl Op for Grayscale {
     }
 
     fn does_nothing(&self, input: &Type) -> bool {
-        is_gray(input)
+        is_gray(input) && self.channels == 1
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        is_gray(input).then(|| Arc::new(Repeated(*self)) as _)
     }
 }
 
 impl PixelOp for Grayscale {
     fn matrix(&self, _: &[f32]) -> Option<[[f32; 4]; 3]> {
         let [r, g, b] = GREY;
-        Some([[r, g, b, 0.0]; 3])
+        (self.channels == 3).then_some([[r, g, b, 0.0]; 3])
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
@@ -66,7 +112,39 @@ impl PixelOp for Grayscale {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.apply_rule(grey);
-        pixels.filled(grey)
+        if self.channels == 1 { Pixels::from([grey]) } else { pixels.filled(grey) }
+    }
+}
+
+/// A [`Grayscale`] of images of one channel, which it repeats.
+#[derive(Clone, Copy, Debug)]
+struct Repeated(Grayscale);
+
+impl Op for Repeated {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.0.output(input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
+    }
+
+    fn does_nothing(&self, input: &Type) -> bool {
+        self.0.does_nothing(input)
+    }
+}
+
+impl PixelOp for Repeated {
+    fn eval(&self, _: &Eval<'_>, pixel: &mut [f32]) {
+        pixel.fill(pixel[0]);
+    }
+
+    fn emit(&self, _: &mut Emit, pixels: Pixels) -> Pixels {
+        pixels.selected(&[0; 3][..usize::from(self.0.channels)])
     }
 }
 
@@ -169,11 +247,26 @@ impl Grayscale {
     pub(crate) const ENTRY: OpInfo = OpInfo {
         name: "Grayscale",
         class: COLOR,
-        summary: "makes every image grey, in three channels",
-        params: &[],
+        summary: "makes every image grey, in one channel or in three",
+        params: &[with_default(
+            "num_output_channels",
+            ParamKind::Whole,
+            ParamValue::Int(1),
+            "channels of the output: 1 or 3",
+        )],
         aliases: &[],
-        build: |_| Ok(built(Grayscale)),
-        recipes: Recipes::Drawn(&[Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale)) }]),
+        build: |args| {
+            let channels = args.u32("num_output_channels")?;
+            let channels = u16::try_from(channels).unwrap_or(u16::MAX);
+            Ok(built(Grayscale::new().num_output_channels(channels)?))
+        },
+        recipes: Recipes::Drawn(&[
+            Recipe { name: "Grayscale", draw: |_, _| Ok(built(Grayscale::new())) },
+            Recipe {
+                name: "Grayscale(three)",
+                draw: |_, _| Ok(built(Grayscale::new().num_output_channels(3)?)),
+            },
+        ]),
         golden: Golden::Tested,
     };
 }
@@ -203,15 +296,42 @@ impl RandomGrayscale {
 mod tests {
     use super::*;
     use crate::NumberRule;
-    use crate::op::evaluated;
+    use crate::op::{ImageType, evaluated};
     use crate::rng::SampleKey;
 
     #[test]
     fn as_torchvision_makes_grey() {
-        let eval = |pixel| evaluated(&Grayscale, &Eval::new(NumberRule::Exact, &[]), pixel);
+        let eval = |pixel| evaluated(&Grayscale::new(), &Eval::new(NumberRule::Exact, &[]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [129.0; 3]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [91.0; 3]);
         assert_eq!(eval([255.0; 3]), [254.0; 3]);
+    }
+
+    #[test]
+    fn the_output_has_one_channel_or_three() {
+        let image = ImageType::from(Size::new(2, 3));
+        let three = Grayscale::new().num_output_channels(3).unwrap();
+        for channels in [1, 3] {
+            let input = Type::Image(image.with_channels(channels));
+            let output = |op: Grayscale| op.output(&input).unwrap();
+            assert_eq!(output(Grayscale::new()), Type::Image(image.with_channels(1)));
+            assert_eq!(output(three), Type::Image(image));
+            assert_eq!(Grayscale::new().does_nothing(&input), channels == 1);
+            assert!(!three.does_nothing(&input));
+        }
+        assert!(three.output(&Type::Image(image.with_channels(4))).is_err());
+        let error = three.num_output_channels(2).unwrap_err().to_string();
+        assert_eq!(error, "Grayscale: num_output_channels is 2, expected 1 or 3");
+    }
+
+    #[test]
+    fn one_channel_is_repeated() {
+        let three = Grayscale::new().num_output_channels(3).unwrap();
+        let gray = Type::Image(ImageType::from(Size::new(2, 3)).with_channels(1));
+        let op = three.for_input(&gray).unwrap();
+        let OpClass::Pixel(op) = op.class() else { panic!("a pixel op") };
+        let found = evaluated(op, &Eval::new(NumberRule::Exact, &[]), [77.5, 0.0, 0.0]);
+        assert_eq!(found, [77.5; 3], "levels of floats keep their fractions");
     }
 
     #[test]

@@ -108,6 +108,7 @@ mod rot90;
 mod rows;
 mod saturation;
 mod scale_intensity_range;
+mod select_channels;
 mod shape;
 mod signal;
 mod solarize;
@@ -190,6 +191,7 @@ pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;
 pub use scale_intensity_range::ScaleIntensityRange;
+pub use select_channels::SelectChannels;
 pub use shape::{DType, Size};
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
@@ -340,6 +342,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     ScaleIntensityRange::ENTRY,
     Clip::ENTRY,
     Convert::ENTRY,
+    SelectChannels::ENTRY,
     View::ENTRY,
     ToChannelsFirst::ENTRY,
     ToChannelsLast::ENTRY,

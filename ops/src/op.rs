@@ -116,10 +116,15 @@ impl ImageType {
         Self { dtype, is_levels: dtype == DType::U8, ..image }
     }
 
-    /// Returns this type with another number of channels.
+    /// Returns this type with another number of channels. An image without an axis for its one channel gets one, as
+    /// its last.
     #[must_use]
     pub const fn with_channels(self, channels: u16) -> Self {
-        Self { channels, ..self }
+        let layout = match self.layout {
+            Layout::Plane if channels != 1 => Layout::ChannelsLast,
+            layout => layout,
+        };
+        Self { channels, layout, ..self }
     }
 
     /// Returns this type with another size.
@@ -299,6 +304,9 @@ impl<'a> Eval<'a> {
 
 /// An op that computes the new values of a pixel from the pixel's old values and, if
 /// [`uses_position`](Self::uses_position) returns true, from its position.
+///
+/// A pixel has as many new values as the type that [`Op::output`] returns has channels. Their number may differ from
+/// that of the old values if both are at most 4, and if the op runs for every sample.
 pub trait PixelOp: fmt::Debug + Send + Sync {
     /// Returns the number of the op's parameters: `f32` numbers that are drawn for each sample.
     fn param_count(&self) -> usize {
@@ -372,15 +380,23 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         let _ = (channel, params);
     }
 
-    /// The definition of the op: replaces the values of one pixel, one for each channel. The values of a
-    /// u8 image are whole numbers under [`NumberRule::Exact`]: see
+    /// Returns, for each channel of the output, the channel of the input that it is a copy of, if the op does nothing
+    /// but copy channels. Such an op may also change the number of channels of images of more than four, and is
+    /// allowed on masks.
+    fn selected_channels(&self) -> Option<&[u16]> {
+        None
+    }
+
+    /// The definition of the op: replaces the values of one pixel, one for each channel. If the output has another
+    /// number of channels than the input, `pixel` has room for the larger number, and the values are the first ones.
+    /// The values of a u8 image are whole numbers under [`NumberRule::Exact`]: see
     /// [`apply_rule`](crate::author::apply_rule).
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]);
 
     /// Records the same computation for four pixels at a time, as instructions. It is called once,
     /// when a list is planned, and kernels with equal recordings are shared: everything that
-    /// differs from sample to sample must be a parameter. The result has as many channels as `pixels`. For images
-    /// of more than four channels, it is called with one, and the op must treat all channels alike.
+    /// differs from sample to sample must be a parameter. The result has as many channels as the op's output. For
+    /// images of more than four channels, it is called with one, and the op must treat all channels alike.
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels;
 }
 

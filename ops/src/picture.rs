@@ -75,6 +75,27 @@ impl FloatImage {
         Ok(Self::from_view(&packed(&bytes, self.size, self.channels))?)
     }
 
+    /// Returns an image of `channels` channels. `change` is called with the index and the values of each pixel, in room
+    /// for the old and for the new values, and replaces them.
+    ///
+    /// # Errors
+    ///
+    /// If there is not enough memory.
+    pub fn with_channels(
+        &self,
+        channels: usize,
+        mut change: impl FnMut(usize, &mut [f32]),
+    ) -> Result<Self, NoMemory> {
+        let mut image = Self::empty(self.size, channels)?;
+        let mut pixel = vec![0.0; self.channels.max(channels)];
+        for (index, old) in self.pixels().enumerate() {
+            pixel[..self.channels].copy_from_slice(old);
+            change(index, &mut pixel);
+            image.values.extend_from_slice(&pixel[..channels]);
+        }
+        Ok(image)
+    }
+
     /// Returns the height and width.
     #[must_use]
     pub const fn size(&self) -> Size {

@@ -168,8 +168,10 @@ pub struct Grant {
     pub param_count: usize,
     /// Whether the op may use the position of a pixel.
     pub uses_position: bool,
-    /// The number of channels of its images: 1 to 4.
+    /// The number of channels of the pixels that it gets: 1 to 4.
     pub channels: usize,
+    /// The number of channels of the pixels that it returns: 1 to 4.
+    pub outputs: usize,
 }
 
 impl Grant {
@@ -218,10 +220,10 @@ pub enum ProgramError {
     #[error("its `emit` begins a `where_any` that does not return")]
     Open,
     /// A result of another number of channels.
-    #[error("its `emit` gets {channels} channel(s) and returns {found}")]
+    #[error("its `emit` returns {found} channel(s), but its output has {outputs}")]
     Channels {
-        /// The channels of the pixels that it gets.
-        channels: usize,
+        /// The channels of the op's output.
+        outputs: usize,
         /// The channels of the pixels that it returns.
         found: usize,
     },
@@ -287,13 +289,13 @@ impl Program {
         grant: Grant,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Self, ProgramError> {
-        let Grant { channels, param_count, uses_position, .. } = grant;
+        let Grant { channels, outputs, param_count, uses_position, .. } = grant;
         let inputs: Vec<u32> = (0..).take(channels).collect();
         let mut e = Emit::new(grant);
         let pixels = emit(&mut e, Pixels::of_values(&inputs));
         let instructions = e.into_instructions();
         let program = Self { instructions, outputs: pixels.values(), param_count, uses_position };
-        program.check(channels)?;
+        program.check(channels, outputs)?;
         Ok(program)
     }
 
@@ -349,7 +351,7 @@ impl Program {
         true
     }
 
-    fn check(&self, channels: usize) -> Result<(), ProgramError> {
+    fn check(&self, channels: usize, outputs: usize) -> Result<(), ProgramError> {
         let mut values = Values { kinds: vec![Some(Kind::Float); channels], open: vec![] };
         if self.uses_position {
             values.kinds.extend([Some(Kind::Word); 2]);
@@ -368,7 +370,7 @@ impl Program {
             return Err(ProgramError::Open);
         }
         let found = self.outputs.len();
-        if found == channels { Ok(()) } else { Err(ProgramError::Channels { channels, found }) }
+        if found == outputs { Ok(()) } else { Err(ProgramError::Channels { outputs, found }) }
     }
 }
 
@@ -471,7 +473,8 @@ mod tests {
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Program, ProgramError> {
         let rule = NumberRule::Fused;
-        Program::record(Grant { rule, param_count, uses_position: false, channels: 3 }, emit)
+        let grant = Grant { rule, param_count, uses_position: false, channels: 3, outputs: 3 };
+        Program::record(grant, emit)
     }
 
     #[test]
@@ -580,7 +583,8 @@ mod tests {
     #[test]
     fn a_recorder_that_is_exchanged_grants_nothing() {
         let rule = NumberRule::Fused;
-        let grant = Grant { rule, param_count: 1 << 24, uses_position: true, channels: 3 };
+        let (param_count, uses_position) = (1 << 24, true);
+        let grant = Grant { rule, param_count, uses_position, channels: 3, outputs: 3 };
         let error = record(1, |outer, pixels| {
             let inner = Program::record(grant, |inner, pixels| {
                 inner.param(1 << 23);

@@ -30,7 +30,7 @@ const MOST: usize = 128;
 ///
 /// ```
 /// # use fuseloop_ops::*;
-/// let list = ops![RandomChoice::new(vec![ops![Grayscale], ops![BoxBlur::new(3)?]])?.weights(&[1.0, 2.0])?];
+/// let list = ops![RandomChoice::new(vec![ops![RandomInvert::new(0.5)?], ops![BoxBlur::new(3)?]])?.weights(&[1.0, 2.0])?];
 /// # Ok::<(), ParamError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -56,8 +56,8 @@ impl MemoryRegion {
 pub(super) struct States {
     /// The address of the row producer's state, and the bytes of a row.
     pub(super) maker: Option<(u64, u64)>,
-    /// The address of the state of the functions that count levels, and the bytes of a pixel.
-    pub(super) levels: Option<(u64, u64)>,
+    /// The address of the state of the functions that count levels.
+    pub(super) levels: Option<u64>,
 }
 
 /// Runs loop bodies: [`Native`], or an interpreter in tests of the compiler.
@@ -186,21 +186,27 @@ pub(super) unsafe extern "C" fn make_row(state: *mut RowFunctionState<'_>, row: 
 pub(super) struct LevelsState<'a> {
     pub(super) plan: &'a ImagePlan,
     pub(super) draws: &'a Draws,
-    /// The bytes of a pixel: 1 to 4.
-    pub(super) channels: usize,
     /// The counts of four interleaved groups of pixels, so that equal neighbours don't wait for each
     /// other.
     pub(super) counts: &'a mut [Histograms; 4],
     pub(super) tables: &'a mut [LevelTables],
-    /// For each table, the flat op that computes it.
-    pub(super) leaves: &'a [usize],
+    /// Each table that needs counts and the flat op that computes it, in the order in which levels are counted.
+    pub(super) readings: &'a [(usize, usize)],
+    /// The number of tables that are computed.
+    pub(super) computed: usize,
     /// See [`RowFunctionState`].
     pub(super) panic: Panic,
 }
 
 impl LevelsState<'_> {
+    /// Returns the bytes of a pixel in the rows that are counted: 1 to 4.
+    pub(super) fn channels(&self) -> usize {
+        let reading = self.readings.get(self.computed);
+        reading.map_or(0, |(_, leaf)| self.plan.flat_ops()[*leaf].channels())
+    }
+
     fn count(&mut self, row: &[u8]) {
-        match self.channels {
+        match self.channels() {
             1 => self.count_pixels::<1>(row),
             2 => self.count_pixels::<2>(row),
             3 => self.count_pixels::<3>(row),
@@ -231,9 +237,12 @@ impl LevelsState<'_> {
                 *sum += std::mem::take(counts);
             }
         }
-        let tables = &mut self.tables[table][..self.channels];
-        self.plan.table(&[self.leaves[table]], self.draws, &levels[..self.channels], tables);
+        let (_, leaf) = self.readings[self.computed];
+        let channels = self.plan.flat_ops()[leaf].channels();
+        let tables = &mut self.tables[table][..channels];
+        self.plan.table(&[leaf], self.draws, &levels[..channels], tables);
         *levels = [[0; 256]; MAX_CHANNELS];
+        self.computed += 1;
     }
 }
 
@@ -250,7 +259,7 @@ pub(super) unsafe extern "C" fn count_levels(
 ) {
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
-    let bytes = state.channels * columns as usize;
+    let bytes = state.channels() * columns as usize;
     // SAFETY: the caller's promise.
     let row = unsafe { std::slice::from_raw_parts(row, bytes) };
     let counted = catch_unwind(AssertUnwindSafe(|| state.count(row)));

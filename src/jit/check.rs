@@ -138,16 +138,17 @@ impl BlockRun {
     }
 
     fn count_levels(&mut self, state: u64, row: u64, columns: u64) -> Result<(), RefusedAccess> {
-        let levels = self.states.levels.filter(|(at, _)| *at == state);
-        let (_, channels) = levels.ok_or_else(|| no_state(state))?;
-        self.checked(row, columns.saturating_mul(channels), false)?;
+        self.states.levels.filter(|at| *at == state).ok_or_else(|| no_state(state))?;
+        // SAFETY: by the contract of `new` the state is the host's and nothing else uses it.
+        let channels = unsafe { (*(state as *const call::LevelsState<'_>)).channels() };
+        self.checked(row, columns.saturating_mul(channels as u64), false)?;
         // SAFETY: as in `make_row`; the row's bytes are inside a region.
         unsafe { call::count_levels(state as *mut _, row as *const u8, columns) };
         Ok(())
     }
 
     fn make_table(&mut self, state: u64, table: u64) -> Result<(), RefusedAccess> {
-        self.states.levels.filter(|(at, _)| *at == state).ok_or_else(|| no_state(state))?;
+        self.states.levels.filter(|at| *at == state).ok_or_else(|| no_state(state))?;
         // SAFETY: as in `make_row`.
         unsafe { call::make_table(state as *mut _, table, 0) };
         Ok(())

@@ -159,6 +159,16 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         self.composed.output
     }
 
+    /// Returns the channels of the block's output.
+    fn stored_channels(&self) -> usize {
+        self.block.channels_after(self.plan.flat_ops(), self.body.links)
+    }
+
+    /// Returns the bytes of the block's output for this sample.
+    pub(super) fn output_bytes(&self) -> usize {
+        bytes_of(self.composed.output, self.stored_channels() * self.block.dtype.bytes())
+    }
+
     /// Runs the block, writing `out`.
     ///
     /// # Panics
@@ -184,8 +194,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
         let pixels = self.composed.output.pixels() as usize;
         let element = self.block.dtype.bytes();
-        let bytes = bytes_of(self.composed.output, self.block.channels * element);
-        assert_eq!(out.len(), bytes, "bytes of the output");
+        assert_eq!(out.len(), self.output_bytes(), "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
         let record = &mut memory.record;
         set(record, HeaderWord::Out, out.as_mut_ptr() as u64);
@@ -193,7 +202,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
             // Row functions store whole elements.
             assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
-            let values = self.block.channels * self.composed.output.width as usize;
+            let values = self.stored_channels() * self.composed.output.width as usize;
             memory::resize(&mut memory.float_row, values, "a row of floats")?;
             set(record, HeaderWord::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
@@ -226,8 +235,9 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
                 && !counted
                 && let Some(step) = self.block.groups.iter().find(|step| step.flat_ops[0] == *leaf)
             {
-                let none = &[[0; 256]; MAX_CHANNELS][..self.block.channels];
-                let tables = &mut memory.tables[table][..self.block.channels];
+                let channels = self.plan.flat_ops()[*leaf].channels();
+                let none = &[[0; 256]; MAX_CHANNELS][..channels];
+                let tables = &mut memory.tables[table][..channels];
                 self.plan.table(&step.flat_ops, self.draws, none, tables);
             }
         }
@@ -590,23 +600,18 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ) {
         let regions = if R::NEEDS_REGIONS { self.regions(memory, pixels) } else { vec![] };
         let WorkerScratch { record, tables, counts, .. } = memory;
-        let mut leaves = vec![0; if self.has_reductions() { self.block.tables } else { 0 }];
-        for (reading, position) in &self.compiled.readings {
-            if let Reduction::Levels { table } = reading {
-                leaves[*table] = self.body.leaves[*position];
-            }
-        }
+        let readings: Vec<(usize, usize)> = self.counted_tables().collect();
         let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; MAX_CHANNELS]; 4]));
         let (plan, draws) = (self.plan, self.draws);
-        let leaves = &leaves;
-        let channels = self.block.channels;
-        let mut state = LevelsState { plan, draws, channels, counts, tables, leaves, panic: None };
+        let (readings, computed) = (&readings, 0);
+        let mut state =
+            LevelsState { plan, draws, counts, tables, readings, computed, panic: None };
         let levels = std::ptr::from_mut(&mut state) as u64;
         if self.has_reductions() {
             set(record, HeaderWord::Levels, levels);
         }
         let Self { plan, block, compiled, body: LoopBody { links, .. }, .. } = *self;
-        let levels = self.has_reductions().then_some((levels, channels as u64));
+        let levels = self.has_reductions().then_some(levels);
         let states = States { maker, levels };
         let call = BodyCall { plan, block, links, compiled, record, regions, states };
         // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block reads
@@ -621,10 +626,20 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         }
     }
 
+    /// Returns each table that needs counted levels and the flat op that computes it, in the order of the code.
+    fn counted_tables(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.compiled.readings.iter().filter_map(|(reading, position)| match reading {
+            Reduction::Levels { table } => Some((*table, self.body.leaves[*position])),
+            Reduction::Mean { .. } => None,
+        })
+    }
+
     fn set_byte_row(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
         if self.has_reductions() {
             let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
-            let bytes = self.block.channels * widest.unwrap_or(0) as usize;
+            let channels =
+                self.counted_tables().map(|(_, leaf)| self.plan.flat_ops()[leaf].channels());
+            let bytes = channels.max().unwrap_or(0) * widest.unwrap_or(0) as usize;
             memory::resize(&mut memory.byte_row, bytes, "a row of bytes")?;
             set(&mut memory.record, HeaderWord::ByteRow, memory.byte_row.as_mut_ptr() as u64);
         }
@@ -633,8 +648,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 
     /// Returns the slices that the parameter block's addresses point into.
     fn regions(&self, memory: &mut WorkerScratch, pixels: Range<*const u8>) -> Vec<MemoryRegion> {
-        let channels = self.block.channels;
-        let output = self.composed.output.pixels() * (channels * self.block.dtype.bytes()) as u64;
+        let output = self.output_bytes() as u64;
         let (address, end) = (pixels.start as u64, pixels.end as u64);
         let mut regions = vec![
             MemoryRegion { name: "pixels", address, bytes: end - address, writable: false },

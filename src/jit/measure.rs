@@ -128,7 +128,7 @@ impl<'a> KernelTimer<'a> {
         let blocks = vec![BlockCosts::default(); kernel.plan.host_blocks()];
         let sums = Costs { samples: 0, blocks };
         let meter = Self { kernel, partials: HashMap::new(), sums };
-        (unsupported().is_none() && kernel.plan.planes() == 1).then_some(meter)
+        (unsupported().is_none() && kernel.plan.planes().is_none()).then_some(meter)
     }
 
     /// Measures one sample, with the arguments of [`Kernel::run`]. A sample whose image is too narrow
@@ -202,12 +202,14 @@ impl<'a> KernelTimer<'a> {
         }
         partials.extend((0..=input.links.len()).map(|count| self.partial(input, count)));
         let output = self.partial(input, 0).output();
-        let bytes = output.pixels() as usize * block.stored_format().pixel_bytes();
+        // A partial version may store another number of channels than the whole one, which runs last.
+        let bytes = partials.iter().map(Invocation::output_bytes).max().unwrap_or(0);
         let mut out = vec![];
         if memory::resize(&mut out, bytes, "an output").is_err() {
             return Ok(None);
         }
         let Some(times) = times(&partials, &mut out) else { return Ok(None) };
+        out.truncate(partials[partials.len() - 1].output_bytes());
         sums.total += times[times.len() - 1];
         sums.load_and_store += times[0];
         sums.bytes_in += pixel as f64 * input.source.view.size().pixels() as f64;
@@ -283,7 +285,7 @@ fn times(partials: &[Invocation<'_, Native>], out: &mut [u8]) -> Option<Vec<f64>
     let mut memory = WorkerScratch::default();
     let mut repeats = vec![];
     for partial in partials {
-        partial.run(&mut memory, out).ok()?; // grows the memory, warms the caches
+        partial.run(&mut memory, &mut out[..partial.output_bytes()]).ok()?; // grows the memory, warms the caches
         let once = time(partial, &mut memory, out, 1)?;
         repeats.push((nanos(AT_LEAST) / once.max(1.0)).ceil() as u32);
     }
@@ -303,6 +305,7 @@ fn time(
     out: &mut [u8],
     repeats: u32,
 ) -> Option<f64> {
+    let out = &mut out[..partial.output_bytes()];
     let start = Instant::now();
     for _ in 0..repeats {
         partial.run(memory, out).ok()?;

@@ -31,10 +31,10 @@ pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps};
 pub(crate) use oracle::{shown, try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
-use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, RunOpsError};
+use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, PlaneWalk, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
-use fuseloop_kernels::planes::{join, joined};
+use fuseloop_kernels::planes::{join, join_plane, joined};
 use fuseloop_ops::author::Layout;
 use fuseloop_ops::internals::{
     ImageView, LevelTables, MAX_CHANNELS, PixelFormat, SampleKey, memory,
@@ -42,6 +42,7 @@ use fuseloop_ops::internals::{
 use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use planes::PlaneScratch;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
@@ -301,8 +302,8 @@ impl Kernel {
         out: &mut [u8],
     ) -> Result<(), RunOpsError> {
         let ran = match self.plan.planes() {
-            1 => self.run_compiled(runner, scratch, source, draws, out),
-            planes => self.run_planes(runner, scratch, (source, planes), draws, out),
+            None => self.run_compiled(runner, scratch, 0, source, draws, out),
+            Some(planes) => self.run_planes(runner, scratch, (source, planes), draws, out),
         };
         match ran {
             Ok(()) => Ok(()),
@@ -314,53 +315,136 @@ impl Kernel {
         }
     }
 
-    /// Runs the compiled blocks for each plane of an image.
+    /// Runs the compiled blocks for an image of planes.
     fn run_planes(
         &self,
         runner: &impl BodyRunner,
         scratch: &mut Scratch,
-        (source, planes): (DecodedPixels<'_>, usize),
+        (source, planes): (DecodedPixels<'_>, PlaneWalk),
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NotRun> {
         let mut buffers = std::mem::take(&mut scratch.planes);
         buffers.draws.clone_from(draws);
-        let PlaneScratch { split, stored, draws } = &mut buffers;
-        let source = match source.view.plane(0) {
-            Some(_) => source,
-            None => planes::split(source, self.plan.needed_window(draws), split)?,
-        };
-        let format = PixelFormat { channels: planes, dtype: self.plan.stored_dtype() };
-        let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
-        let bytes = out.len();
-        let start = if is_planar { 0 } else { resize_aligned(stored, bytes, format.dtype)? };
-        let to = if is_planar { &mut *out } else { &mut stored[start..][..bytes] };
-        for (plane, to) in to.chunks_exact_mut(bytes / planes).enumerate() {
-            self.plan.set_plane(draws, plane);
-            let view = source.view.plane(plane).ok_or(NotRun::Evaluate)?;
-            let source = DecodedPixels { view, ..source };
-            self.run_compiled(runner, scratch, source, draws, to)?;
-        }
-        if !is_planar {
-            join(&stored[start..][..bytes], out, format);
+        let PlaneScratch { channels, split, image, draws: of_plane } = &mut buffers;
+        channels.clear();
+        channels.extend((0..planes.count).map(|plane| self.plan.set_plane(of_plane, plane)));
+        let wanted = self.plan.needed_window(draws);
+        if planes.blocks == 0 {
+            let image = planes::selected(source, wanted, channels, image)?;
+            self.run_compiled(runner, scratch, 0, image, draws, out)?;
+        } else {
+            let source = match source.view.plane(0) {
+                Some(_) => source,
+                None => {
+                    let source = planes::split(source, wanted, channels, split)?;
+                    channels.iter_mut().zip(0..).for_each(|(channel, plane)| *channel = plane);
+                    source
+                }
+            };
+            if planes.blocks < self.blocks.len() {
+                let image = self.join_planes(
+                    runner,
+                    scratch,
+                    (source, planes),
+                    (channels, of_plane, image),
+                )?;
+                self.run_compiled(runner, scratch, planes.blocks, image, draws, out)?;
+            } else {
+                self.store_planes(runner, scratch, source, (channels, of_plane, image), out)?;
+            }
         }
         scratch.planes = buffers; // after an error, they are allocated anew
         Ok(())
     }
 
-    /// Runs the compiled blocks in order.
-    fn run_compiled(
+    /// Runs all blocks for each plane, and stores the planes in the output.
+    fn store_planes(
         &self,
         runner: &impl BodyRunner,
         scratch: &mut Scratch,
         source: DecodedPixels<'_>,
+        (channels, draws, stored): (&[usize], &mut Draws, &mut Vec<u8>),
+        out: &mut [u8],
+    ) -> Result<(), NotRun> {
+        let format = PixelFormat { channels: channels.len(), dtype: self.plan.stored_dtype() };
+        let is_planar = self.plan.output().layout == Layout::ChannelsFirst;
+        let bytes = out.len();
+        let start = if is_planar { 0 } else { resize_aligned(stored, bytes, format.dtype)? };
+        let to = if is_planar { &mut *out } else { &mut stored[start..][..bytes] };
+        let each = to.chunks_exact_mut(bytes / channels.len());
+        for ((plane, channel), to) in channels.iter().enumerate().zip(each) {
+            self.plan.set_plane(draws, plane);
+            let view = source.view.plane(*channel).ok_or(NotRun::Evaluate)?;
+            let source = DecodedPixels { view, ..source };
+            self.run_compiled(runner, scratch, 0, source, draws, to)?;
+        }
+        if !is_planar {
+            join(&stored[start..][..bytes], out, format);
+        }
+        Ok(())
+    }
+
+    /// Runs the blocks before a selection for each plane, and returns the image of the planes.
+    fn join_planes<'b>(
+        &self,
+        runner: &impl BodyRunner,
+        scratch: &mut Scratch,
+        (source, planes): (DecodedPixels<'_>, PlaneWalk),
+        (channels, draws, image): (&[usize], &mut Draws, &'b mut Vec<u8>),
+    ) -> Result<DecodedPixels<'b>, NotRun> {
+        let format = self.plan.blocks()[planes.blocks].source_format();
+        let element = format.dtype.bytes();
+        let (mut first, mut size) = (0, source.whole);
+        for (plane, channel) in channels.iter().enumerate() {
+            self.plan.set_plane(draws, plane);
+            let view = source.view.plane(*channel).ok_or(NotRun::Evaluate)?;
+            let source = DecodedPixels { view, ..source };
+            let stored = self.run_blocks(runner, scratch, 0..planes.blocks, source, draws, None)?;
+            let (start, stored_size) = stored.ok_or(NotRun::Evaluate)?;
+            if plane == 0 {
+                size = stored_size;
+                let bytes = size.pixels() as usize * format.pixel_bytes();
+                first = resize_aligned(image, bytes, format.dtype)?;
+            }
+            let bytes = size.pixels() as usize * element;
+            let stored = &scratch.between[0][start..start + bytes];
+            join_plane(stored, &mut image[first..], (plane, channels.len()), element);
+        }
+        let view = ImageView::packed_format(&image[first..], size, format);
+        Ok(DecodedPixels::whole(view.ok_or(NotRun::Evaluate)?))
+    }
+
+    /// Runs the compiled blocks from block `first` on in order.
+    fn run_compiled(
+        &self,
+        runner: &impl BodyRunner,
+        scratch: &mut Scratch,
+        first: usize,
+        source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NotRun> {
+        let blocks = first..self.blocks.len();
+        self.run_blocks(runner, scratch, blocks, source, draws, Some(out)).map(|_| ())
+    }
+
+    /// Runs compiled blocks in order. The last one writes `out`; without it, the image is stored in
+    /// `scratch.between[0]`, and its first byte and its size are returned.
+    fn run_blocks(
+        &self,
+        runner: &impl BodyRunner,
+        scratch: &mut Scratch,
+        blocks: Range<usize>,
+        source: DecodedPixels<'_>,
+        draws: &Draws,
+        mut out: Option<&mut [u8]>,
+    ) -> Result<Option<(usize, Size)>, NotRun> {
         let Scratch { memory, between: [from, to], links, leaves, inner, mixing, .. } = scratch;
-        let last = self.blocks.len().checked_sub(1).ok_or(NotRun::Evaluate)?;
+        let last = self.blocks.len().min(blocks.end).checked_sub(1).ok_or(NotRun::Evaluate)?;
         let mut stored: Option<(usize, Size)> = None;
-        for (index, variants) in self.blocks.iter().enumerate() {
+        for index in blocks {
+            let variants = &self.blocks[index];
             if index < last && self.changes_nothing(index, draws) {
                 continue;
             }
@@ -379,11 +463,14 @@ impl Kernel {
             let body = LoopBody { links, leaves, fixed: &self.fixed };
             let invocation =
                 Invocation::new(&self.plan, index, &compiled, draws, source, body, runner);
-            if index == last {
-                return invocation.run(memory, out);
+            if index == last
+                && let Some(out) = out.take()
+            {
+                invocation.run(memory, out)?;
+                return Ok(None);
             }
             let mut output = invocation.output();
-            let bytes = output.pixels() as usize * block.stored_format().pixel_bytes();
+            let bytes = invocation.output_bytes();
             let start = resize_aligned(to, bytes, block.dtype)?;
             invocation.run(memory, &mut to[start..start + bytes])?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
@@ -393,7 +480,7 @@ impl Kernel {
             stored = Some((start, output));
             std::mem::swap(from, to);
         }
-        Err(NotRun::Evaluate)
+        Ok(stored)
     }
 
     /// Applies the op at `leaf` to a stored image, if it is a mixing op.
@@ -408,7 +495,7 @@ impl Kernel {
         let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else {
             return Ok(());
         };
-        let channels = usize::from(self.plan.input().channels);
+        let channels = usize::from(self.plan.flat_ops()[leaf].input.channels);
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed_channels(from, size, channels) {
@@ -490,7 +577,7 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTables>)> {
     };
     let table = |step: &crate::plan::block::OpGroup| {
         let mut table = Box::new([[0.0; 256]; MAX_CHANNELS]);
-        let channels = plan.blocks()[0].channels;
+        let channels = plan.flat_ops()[step.flat_ops[0]].channels();
         let mut draws = Draws::default();
         draws.params.resize(plan.param_count(), 0.0);
         let none = &[[0; 256]; MAX_CHANNELS][..channels];

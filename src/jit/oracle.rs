@@ -151,6 +151,13 @@ impl Scale {
         let (OpClass::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else {
             return self;
         };
+        if let Some(selected) = op.selected_channels()
+            && usize::from(leaf.input.channels) <= MAX_CHANNELS
+        {
+            let of =
+                |c: usize| selected.get(c).map_or(before[c], |from| before[usize::from(*from)]);
+            return Self::Affine(std::array::from_fn(of));
+        }
         if !op.is_per_channel() || usize::from(leaf.input.channels) > MAX_CHANNELS {
             return Self::Stretch;
         }
@@ -261,13 +268,9 @@ fn after(
             }
         }
         OpClass::Pixel(op) => {
-            apply(
-                plan.rule(),
-                (op, leaf.kind.pixel(None)),
-                &mut picture,
-                &draws.params,
-                leaf.first_param,
-            );
+            let channels = leaf.output.channels.into();
+            let op = (op, leaf.kind.pixel(None));
+            picture = apply(plan.rule(), op, (picture, channels), &draws.params, leaf.first_param)?;
         }
         OpClass::Shuffled(parts) => {
             let order = draws.orders.iter().find(|(of, _)| *of == index);
@@ -276,7 +279,8 @@ fn after(
                 let before = (0..part).filter_map(|part| leaf.kind.pixel(Some(part)));
                 let param = leaf.first_param + before.map(|kind| kind.param_count).sum::<usize>();
                 let op = (parts[part].as_ref(), leaf.kind.pixel(Some(part)));
-                apply(plan.rule(), op, &mut picture, &draws.params, param);
+                let channels = picture.channels();
+                picture = apply(plan.rule(), op, (picture, channels), &draws.params, param)?;
             }
         }
         OpClass::Table(op) => {
@@ -340,15 +344,15 @@ fn multiply(matrix: &[f32], pixel: &mut [f32]) {
     }
 }
 
-/// Applies a pixel op whose parameters start at index `first_param`.
+/// Returns the image of `channels` channels that a pixel op makes, whose parameters start at index `param`.
 fn apply(
     rule: NumberRule,
     (op, kind): (&dyn PixelOp, Option<&PixelKind>),
-    picture: &mut FloatImage,
+    (mut picture, channels): (FloatImage, usize),
     params: &[f32],
     param: usize,
-) {
-    let Some(kind) = kind else { return };
+) -> Result<FloatImage, NoMemory> {
+    let Some(kind) = kind else { return Ok(picture) };
     let mut numbers = params[param..param + kind.param_count].to_vec();
     if kind.needs_mean
         && !op.is_identity(&numbers)
@@ -357,10 +361,15 @@ fn apply(
         *last = grey_mean(picture.pixels());
     }
     let width = picture.size().width as usize;
-    for (index, pixel) in picture.pixels_mut().enumerate() {
+    let change = |index: usize, pixel: &mut [f32]| {
         let at = [index / width, index % width].map(|p| p as i32);
         op.eval(&Eval { rule, params: &numbers, at }, pixel);
+    };
+    if picture.channels() != channels {
+        return picture.with_channels(channels, change);
     }
+    picture.pixels_mut().enumerate().for_each(|(index, pixel)| change(index, pixel));
+    Ok(picture)
 }
 
 /// Applies a table op with its parameters.

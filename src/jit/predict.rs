@@ -7,7 +7,7 @@
 
 use super::invocation::DecodedPixels;
 use super::measure::{BlockCosts, Costs};
-use crate::plan::{Block, Draws, ImagePlan, OpKind, PixelKind};
+use crate::plan::{Block, Draws, FusedOp, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::author::{GeometryStep, RowProducer};
 use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::{DType, Size};
@@ -53,7 +53,9 @@ pub fn predict(plan: &ImagePlan, source: DecodedPixels<'_>, draws: &Draws) -> Co
         let pixel = if is_half { LOAD_AND_STORE_HALF } else { LOAD_AND_STORE };
         costs.load_and_store = pixel * pixels(size);
         costs.total = costs.load_and_store + costs.ops.iter().map(|(_, ns)| ns).sum::<f64>();
-        costs.bytes_out = pixels(size) * (block.channels * block.dtype.bytes()) as f64;
+        let links: Vec<FusedOp> = block.groups.iter().flat_map(|g| &g.fused_ops).copied().collect();
+        let channels = block.channels_after(plan.flat_ops(), &links);
+        costs.bytes_out = pixels(size) * (channels * block.dtype.bytes()) as f64;
         size = plan.after_host_ops(block.ops.clone(), draws, size);
         costs
     });

@@ -16,7 +16,7 @@
 //! constrain each other.
 
 use super::flatten::FlatOp;
-use super::kind::{OpKind, PixelKind, together};
+use super::kind::{OpKind, PixelKind, has_planes, together};
 use super::{PlanError, fold};
 use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer};
 use fuseloop_ops::internals::{PixelFormat, is_loaded};
@@ -53,7 +53,8 @@ pub struct Block {
     /// The op that changes the stored image, in plain Rust or in loops of its own, if such an op ends
     /// the block.
     pub host: Option<usize>,
-    /// Channels of the images that the block reads and stores: 1 if it processes an image's planes.
+    /// Channels of the images that the block reads: 1 if it processes an image's planes. What it stores has the channels
+    /// [after](Self::channels_after) its fused ops.
     pub channels: usize,
     /// Type of the elements that the block reads.
     pub source: DType,
@@ -209,10 +210,14 @@ impl Block {
         PixelFormat { channels: self.channels, dtype: self.source }
     }
 
-    /// Returns the format of the pixels that the block stores.
+    /// Returns the number of channels after `links`, the first fused ops of a loop body.
     #[must_use]
-    pub fn stored_format(&self) -> PixelFormat {
-        PixelFormat { channels: self.channels, dtype: self.dtype }
+    pub fn channels_after(&self, leaves: &[FlatOp], links: &[FusedOp]) -> usize {
+        let mut outputs = links.iter().rev().filter_map(|link| match *link {
+            FusedOp::Value { leaf, part, .. } => leaves.get(leaf)?.kind.pixel(part),
+            _ => None,
+        });
+        outputs.next().map_or(self.channels, |kind| kind.program.outputs().len())
     }
 
     /// Returns the steps of code of the longest loop body. A reduction repeats all fused ops before it.
@@ -379,17 +384,19 @@ pub(super) fn split(
     device: Option<usize>,
 ) -> Result<(Vec<Block>, usize), PlanError> {
     let (mut blocks, mut makers) = (vec![], vec![]);
-    let mut block = Block::new(0, 0, format_of(&input));
+    let joined_from = joined_from(leaves);
+    let formats = formats(leaves, joined_from);
+    let mut block = Block::new(0, 0, formats.first().copied().unwrap_or(format_of(&input)));
     for leaf in 0..leaves.len() {
         let maker = row_producer(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers))
             && (maker.is_none() || block.source == leaves[leaf].input.dtype)
-            && !(block.converts(leaves) && changes_values(&leaves[leaf]));
+            && !(block.converts(leaves) && changes_values(&leaves[leaf]))
+            && (leaf == 0 || joined_from != Some(leaf));
         if block.host.is_some() || !fits {
             let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
-            let format = format_of(&leaves[leaf].input);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, format);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, formats[leaf]);
             block.device = role;
         }
         if device == Some(leaf) {
@@ -416,8 +423,7 @@ pub(super) fn split(
             && block.variants(leaves) > MAX_VARIANTS
         {
             blocks.push(before.finished(leaves, rule)?);
-            let format = format_of(&leaves[leaf].input);
-            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, format);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end, formats[leaf]);
             param = add(&mut block, leaves, leaf);
             block.ops.end = leaf + 1;
         }
@@ -440,6 +446,37 @@ pub(super) fn split(
     Ok((blocks, param_count))
 }
 
+/// Returns the first flat op of a list whose channels are processed together, if ops before it, or none, are
+/// processed plane by plane: that is the one that selects up to four channels. Ops before it that move whole pixels
+/// are processed with the channels that it selects.
+pub(super) fn joined_from(leaves: &[FlatOp]) -> Option<usize> {
+    let selects = leaves.iter().position(FlatOp::joins_planes)?;
+    Some(if leaves[..selects].iter().all(moves_pixels) { 0 } else { selects })
+}
+
+/// Returns whether a flat op treats all channels alike without any parameter.
+fn moves_pixels(leaf: &FlatOp) -> bool {
+    match &leaf.kind {
+        OpKind::Pixel(kind) => kind.selected.is_some(),
+        kind => matches!(
+            kind,
+            OpKind::Geometry { .. } | OpKind::Region { .. } | OpKind::Cast(_) | OpKind::Layout
+        ),
+    }
+}
+
+/// Returns the format of the pixels that a block processes if it begins with each of the flat ops.
+fn formats(leaves: &[FlatOp], joined_from: Option<usize>) -> Vec<PixelFormat> {
+    let selects = leaves.iter().position(FlatOp::joins_planes);
+    let format = |(index, leaf): (usize, &FlatOp)| match (joined_from, selects) {
+        (Some(first), Some(selects)) if (first..=selects).contains(&index) => {
+            format_of(&leaf.input.with_channels(leaves[selects].output.channels))
+        }
+        _ => format_of(&leaf.input),
+    };
+    leaves.iter().enumerate().map(format).collect()
+}
+
 /// Returns the format of the pixels that a block processes: those of a plane, if the image has more channels than
 /// are processed together.
 fn format_of(image: &ImageType) -> PixelFormat {
@@ -448,10 +485,10 @@ fn format_of(image: &ImageType) -> PixelFormat {
 
 /// Returns whether a flat op computes new values from the old ones.
 fn changes_values(leaf: &FlatOp) -> bool {
-    let changes = matches!(
-        leaf.kind,
-        OpKind::Pixel(_) | OpKind::Shuffled(_) | OpKind::Table { .. } | OpKind::Cast(_)
-    );
+    let changes = match &leaf.kind {
+        OpKind::Pixel(kind) => kind.selected.is_none(),
+        kind => matches!(kind, OpKind::Shuffled(_) | OpKind::Table { .. } | OpKind::Cast(_)),
+    };
     is_loaded(leaf.input.dtype) && (changes || leaf.kind.rows().is_some())
 }
 
@@ -483,6 +520,10 @@ fn add(block: &mut Block, leaves: &[FlatOp], leaf: usize) -> usize {
     match kind {
         OpKind::Geometry { fills, .. } => block.add_geometry(leaf, *fills),
         OpKind::Region { fill, .. } => block.add_region(leaf, false, *fill),
+        // It decides which planes are processed.
+        OpKind::Pixel(kind) if kind.selected.is_some() && has_planes(input) => {
+            return block.take_params(kind.param_count);
+        }
         OpKind::Pixel(kind) => return block.add_pixel(leaves, leaf, kind),
         OpKind::Table { param_count, counted, .. } => {
             return block.add_table(leaves, leaf, *param_count, *counted);

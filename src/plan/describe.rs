@@ -7,7 +7,7 @@
 
 use super::block::{Block, BlockTarget, FusedOp, reduction};
 use super::flatten::FlatOp;
-use super::kind::OpKind;
+use super::kind::{OpKind, has_planes};
 use super::{Draws, ImagePlan};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Type};
@@ -84,6 +84,14 @@ impl ImagePlan {
         let leaves = self.flat_ops();
         let before = leaves.get(block.ops.start).map_or(self.output(), |leaf| leaf.input);
         let after = block.ops.clone().last().map_or(before, |leaf| leaves[leaf].output);
+        // The channels that a later op selects are the only ones that it gets.
+        let of_block = |image: ImageType| match self.planes() {
+            Some(planes) if index >= planes.blocks && has_planes(&image) => {
+                image.with_channels(planes.count as u16)
+            }
+            _ => image,
+        };
+        let (before, after) = (of_block(before), of_block(after));
         let describe_op = |flat_op: usize| OpDescription {
             flat_op,
             op_index: leaves[flat_op].op_index,
@@ -93,7 +101,7 @@ impl ImagePlan {
             chosen_by: self.chosen_by(&leaves[flat_op]),
         };
         BlockDescription {
-            summary: self.summary(block),
+            summary: self.summary(index),
             // Between two blocks, images are channels last.
             input: match index {
                 0 => self.input(),
@@ -106,12 +114,17 @@ impl ImagePlan {
         }
     }
 
-    /// Describes what a block does, on one line.
-    fn summary(&self, block: &Block) -> String {
-        let summary = block.summary(self.flat_ops());
+    /// Describes what block number `index` does, on one line.
+    fn summary(&self, index: usize) -> String {
+        let summary = self.blocks()[index].summary(self.flat_ops());
         match self.planes() {
-            1 => summary,
-            planes => format!("{summary}; once for each of the {planes} planes"),
+            Some(planes) if index < planes.blocks => {
+                format!("{summary}; once for each of the {} planes", planes.count)
+            }
+            Some(planes) if index == planes.blocks => {
+                format!("the {} selected channels together; {summary}", planes.count)
+            }
+            _ => summary,
         }
     }
 
@@ -141,6 +154,9 @@ impl ImagePlan {
             return "values are rounded to the type that they were converted to".to_owned();
         }
         let maker = name(next.ops.start);
+        if self.planes().is_some_and(|planes| planes.blocks == index + 1) {
+            return format!("{maker} selects the planes that are processed together");
+        }
         let makes_rows = |leaf: &usize| self.flat_ops()[*leaf].kind.rows().is_some();
         if !makes_rows(&next.ops.start) {
             return format!("with {maker} it might need more loop bodies than are compiled");
@@ -179,7 +195,7 @@ impl ImagePlan {
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for (k, block) in self.blocks.iter().enumerate() {
-            let _ = writeln!(text, "block {k}: {}", self.summary(block));
+            let _ = writeln!(text, "block {k}: {}", self.summary(k));
             for leaf in block.ops.clone() {
                 let name = self.flat_ops[leaf].op.name();
                 let _ = writeln!(text, "  {name:<24} {}", block.role(&self.flat_ops, leaf));
@@ -251,6 +267,9 @@ impl Block {
                 }
                 None => "folded into source addresses",
             },
+            OpKind::Pixel(op) if op.selected.is_some() && has_planes(&leaves[leaf].input) => {
+                "only the planes that it selects are processed"
+            }
             OpKind::Pixel(op) if op.needs_mean => "in registers, after a reading for the mean",
             OpKind::Pixel(_) => "in registers",
             OpKind::Shuffled(_) if self.device == BlockTarget::Device => {

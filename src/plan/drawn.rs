@@ -88,6 +88,7 @@ impl Draws {
         let leaf = &plan.flat_ops()[index];
         match leaf.op.class() {
             OpClass::Geometry(_) => motions.is_empty(),
+            OpClass::Pixel(_) if leaf.changes_channels() => false,
             OpClass::Pixel(op) if leaf.kind.param_count() > 0 => {
                 let params =
                     &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];

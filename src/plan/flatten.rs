@@ -10,7 +10,7 @@
 //! table or a parameter. Flattening also checks every op against the type it gets, and leaves out ops
 //! that do nothing.
 
-use super::kind::{OpError, OpKind};
+use super::kind::{OpError, OpKind, has_planes, together};
 use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::author::{ChoiceOp, ImageType, Layout, Op, OpClass, Type};
 use fuseloop_ops::internals::{RGB, stream};
@@ -78,6 +78,24 @@ impl FlatOp {
     pub fn is_exclusive_with(&self, other: &Self) -> bool {
         is_exclusive(&self.guards, &other.guards)
     }
+
+    /// Returns how many channels of the op's input are processed together.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        together(self.input.channels)
+    }
+
+    /// Returns whether the op's output has another number of channels than its input.
+    #[must_use]
+    pub fn changes_channels(&self) -> bool {
+        self.input.channels != self.output.channels
+    }
+
+    /// Returns whether the op selects, of channels that are processed plane by plane, as many as are processed
+    /// together.
+    pub(super) fn joins_planes(&self) -> bool {
+        has_planes(&self.input) && !has_planes(&self.output)
+    }
 }
 
 /// Returns whether ops with these guards never run for the same sample.
@@ -103,6 +121,18 @@ impl FlatList {
         self.flat_ops.iter().position(|leaf| leaf.kind == OpKind::Device)
     }
 
+    /// Checks that no op changes the number of channels on a device, whose kernels process three.
+    fn check_channels_on_device(&self, to_device: usize) -> Result<(), PlanError> {
+        let mut after = self.flat_ops[to_device + 1..].iter();
+        let Some(flat) = after.find(|flat| flat.changes_channels()) else { return Ok(()) };
+        let error = TypeError {
+            op: flat.op.name(),
+            expected: "to stand before ToDevice where it changes the number of channels",
+            found: Type::Image(flat.input).to_string(),
+        };
+        Err(PlanError::Type { op_index: flat.op_index, error })
+    }
+
     /// Checks that a device gets what it can process: u8 images of three channels, all of one size.
     fn check_device(&self) -> Result<(), PlanError> {
         let Some(at) = self.to_device().filter(|at| has_sample_ops(&self.flat_ops[at + 1..]))
@@ -119,7 +149,7 @@ impl FlatList {
         } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
             "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"
         } else {
-            return Ok(());
+            return self.check_channels_on_device(at);
         };
         let found = Type::Image(*input).to_string();
         Err(PlanError::Type {
@@ -231,7 +261,7 @@ impl Flattening {
             return Err(PlanError::TooManyFlatOps { op_index, op: op.name(), most: MAX_FLAT_OPS });
         }
         let op = Arc::clone(op);
-        let kind = OpKind::of(op.class(), &input, self.rule);
+        let kind = OpKind::of(op.class(), [&input, &after], self.rule);
         let kind = kind.and_then(|kind| match kind.host_size() {
             Some(size) if after.size() != Some(size) => {
                 Err(OpError::HostSize { size, output: Type::Image(after).to_string() })
@@ -283,7 +313,7 @@ impl Flattening {
         if !(1..=MAX_OUTCOMES).contains(&outcomes) {
             return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
         }
-        let index = self.flat.choices.len();
+        let (index, first_flat_op) = (self.flat.choices.len(), self.flat.flat_ops.len());
         let planned = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
         self.flat.choices.push(planned);
         let mut types = vec![input; outcomes];
@@ -301,8 +331,16 @@ impl Flattening {
             }
             (0..outcomes).filter(runs).for_each(|outcome| types[outcome] = current);
         }
-        match types.iter().find(|found| **found != types[0]) {
-            Some(other) => Err(self.uneven(op.as_ref(), types[0], *other)),
+        if let Some(other) = types.iter().find(|found| **found != types[0]) {
+            return Err(self.uneven(op.as_ref(), types[0], *other));
+        }
+        // The ops of several outcomes share blocks, each of which reads images of one number of channels.
+        match self.flat.flat_ops[first_flat_op..].iter().find(|flat| flat.changes_channels()) {
+            Some(flat) => {
+                let expected =
+                    "to stand outside of containers where it changes the number of channels";
+                Err(self.refuse(flat.op.as_ref(), expected, flat.input))
+            }
             None => Ok(types[0]),
         }
     }

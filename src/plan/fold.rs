@@ -76,7 +76,8 @@ fn is_matrix(leaves: &[FlatOp], step: &OpGroup) -> bool {
         Some(OpKind::Pixel(kind)) => {
             let op = pixel_op(leaves, step.flat_ops[0], None);
             let is_matrix = op.is_some_and(|op| op.matrix(&vec![0.0; kind.param_count]).is_some());
-            let is_rgb = usize::from(leaves[step.flat_ops[0]].input.channels) == RGB;
+            let FlatOp { input, output, .. } = &leaves[step.flat_ops[0]];
+            let is_rgb = [input, output].iter().all(|image| usize::from(image.channels) == RGB);
             is_rgb && is_matrix && !kind.needs_mean && !kind.may_skip
         }
         _ => false,

@@ -81,7 +81,9 @@ pub struct PixelKind {
     pub is_per_channel: bool,
     /// The factors of each channel with which a row function can normalize instead of the op.
     pub normalizes: Option<Vec<[f32; 4]>>,
-    /// The op's code.
+    /// The channel of the input that each channel of the output is a copy of, if the op only copies channels.
+    pub selected: Option<Vec<u16>>,
+    /// The op's code; for a selection of the channels of an image that is processed plane by plane, nothing.
     pub program: Program,
 }
 
@@ -137,11 +139,22 @@ pub enum OpError {
     },
     /// An op that is not the same for each channel, for an image of more channels than are processed together.
     #[error(
-        "it does not treat all channels alike, so it takes images of 1 to 4 channels; this image has {channels}"
+        "it does not treat all channels alike, so it takes images of 1 to 4 channels; this image has {channels}: \
+         put SelectChannels before it to take up to 4 of them"
     )]
     Channels {
         /// The channels of the image.
         channels: u16,
+    },
+    /// An op whose output has another number of channels than its input, which the op can't have.
+    #[error("it makes an image of {found} channel(s) of one of {channels}: {reason}")]
+    OutputChannels {
+        /// The channels of the input.
+        channels: u16,
+        /// The channels of the output.
+        found: u16,
+        /// The reason why the op can't do so.
+        reason: &'static str,
     },
     /// Its code is refused.
     #[error("{0}")]
@@ -149,17 +162,18 @@ pub enum OpError {
 }
 
 impl OpKind {
-    /// Queries an op of `class` that gets images of type `input`.
+    /// Queries an op of `class` that makes images of type `output` of images of type `input`.
     ///
     /// # Errors
     ///
     /// See [`OpError`].
     pub(super) fn of(
         class: OpClass<'_>,
-        input: &ImageType,
+        [input, output]: [&ImageType; 2],
         rule: NumberRule,
     ) -> Result<Self, OpError> {
-        if usize::from(input.channels) > MAX_CHANNELS
+        check_output_channels(class, [input.channels, output.channels])?;
+        if has_planes(input)
             && matches!(class, OpClass::Shuffled(_) | OpClass::Host(_) | OpClass::Mix(_))
         {
             return Err(OpError::Channels { channels: input.channels });
@@ -170,9 +184,12 @@ impl OpKind {
                 fills.map_or(Ok(()), |fill| check_color(&fill, input))?;
                 Self::Geometry { rows: op.row_producer(), fills }
             }
-            OpClass::Pixel(op) => Self::Pixel(PixelKind::of(op, rule, input.channels)?),
+            OpClass::Pixel(op) => {
+                Self::Pixel(PixelKind::of(op, rule, [input.channels, output.channels])?)
+            }
             OpClass::Shuffled(parts) => {
-                let parts = parts.iter().map(|part| PixelKind::of(&**part, rule, input.channels));
+                let channels = [input.channels; 2];
+                let parts = parts.iter().map(|part| PixelKind::of(&**part, rule, channels));
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
                 if parts.iter().any(|part| part.uses_position) {
                     return Err(OpError::PlacedPart);
@@ -260,22 +277,33 @@ impl OpKind {
 }
 
 impl PixelKind {
-    fn of(op: &dyn PixelOp, rule: NumberRule, channels: u16) -> Result<Self, OpError> {
+    fn of(
+        op: &dyn PixelOp,
+        rule: NumberRule,
+        [channels, outputs]: [u16; 2],
+    ) -> Result<Self, OpError> {
         let (param_count, needs_mean) = (granted(op.param_count())?, op.needs_mean());
         if needs_mean && param_count == 0 {
             return Err(OpError::NoParamForMean);
         }
         let uses_position = op.uses_position();
+        let selected = op.selected_channels().map(<[u16]>::to_vec);
         let all = channels;
-        let channels = together(channels);
-        let emit = |e: &mut Emit, pixels: Pixels| op.emit(e, pixels);
-        if usize::from(all) > channels {
-            let grant = Grant { rule, param_count, uses_position, channels: 2 };
+        let (channels, mut outputs) = (together(channels), usize::from(outputs));
+        let is_of_planes = usize::from(all) > channels;
+        let emit = |e: &mut Emit, pixels: Pixels| match selected {
+            Some(_) if is_of_planes => pixels,
+            _ => op.emit(e, pixels),
+        };
+        if is_of_planes {
+            outputs = channels;
+            let grant = Grant { rule, param_count, uses_position, channels: 2, outputs: 2 };
             if needs_mean || !Program::record(grant, emit)?.treats_channels_alike() {
                 return Err(OpError::Channels { channels: all });
             }
         }
-        let grant = Grant { rule, param_count, uses_position, channels };
+        let grant = Grant { rule, param_count, uses_position, channels, outputs };
+        let program = Program::record(grant, emit)?;
         Ok(Self {
             param_count,
             needs_mean,
@@ -283,7 +311,8 @@ impl PixelKind {
             may_skip: op.may_skip(),
             is_per_channel: op.is_per_channel(),
             normalizes: op.normalizes().and_then(|numbers| for_channels(numbers, channels)),
-            program: Program::record(grant, emit)?,
+            selected,
+            program,
         })
     }
 
@@ -295,6 +324,34 @@ impl PixelKind {
         let Self { param_count, needs_mean, uses_position, .. } = *self;
         PixelCode { param_count, needs_mean, uses_position, normalizes, program: &self.program }
     }
+}
+
+/// Refuses an op that changes the number of channels, unless it is a pixel op that can do so: of an image of up to
+/// four channels it makes another one of up to four, and a selection takes some channels of an image of more.
+fn check_output_channels(class: OpClass<'_>, [channels, found]: [u16; 2]) -> Result<(), OpError> {
+    if channels == found {
+        return Ok(());
+    }
+    let most = MAX_CHANNELS as u16;
+    let reason = match class {
+        OpClass::Pixel(op) if op.may_skip() => {
+            "an op that a draw may skip keeps the number of channels"
+        }
+        OpClass::Pixel(op) if channels > most && op.selected_channels().is_none() => {
+            "of more than 4 channels, SelectChannels takes some, and other ops keep all"
+        }
+        OpClass::Pixel(_) if channels <= most && found > most => {
+            "an image of up to 4 channels can't get more than 4"
+        }
+        OpClass::Pixel(_) => return Ok(()),
+        _ => "only pixel ops change the number of channels",
+    };
+    Err(OpError::OutputChannels { channels, found, reason })
+}
+
+/// Returns whether an image has more channels than are processed together.
+pub(super) fn has_planes(image: &ImageType) -> bool {
+    usize::from(image.channels) > MAX_CHANNELS
 }
 
 /// Returns how many of an image's channels are processed together: all of up to four, and otherwise one, for

@@ -1,7 +1,7 @@
 //! Lists of ops for masks, whose values are numbers of classes.
 //!
 //! A mask may be moved: cropped, flipped, turned, resized or warped to the nearest pixel. It may be stored as
-//! another type, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut). Colour ops, blurs and
+//! another type, its channels may be selected, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut). Colour ops, blurs and
 //! interpolation would compute values that stand for other classes, or for none.
 
 use super::{FlatOp, ImagePlan, PlanError};
@@ -18,10 +18,11 @@ impl ImagePlan {
     }
 }
 
-fn check(FlatOp { op, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
+fn check(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
     let reason = match op.class() {
         OpClass::Geometry(geometry) if geometry.blends() => NEAREST,
         OpClass::Table(_) if op.name() == "Lut" => return Ok(()),
+        _ if kind.pixel(None).is_some_and(|kind| kind.selected.is_some()) => return Ok(()),
         OpClass::Pixel(_)
         | OpClass::Shuffled(_)
         | OpClass::Table(_)

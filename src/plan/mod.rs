@@ -211,6 +211,36 @@ pub enum SampleAxes {
     Stacked(Vec<usize>),
 }
 
+/// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
+/// if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneWalk {
+    /// The number of planes: all channels of the output, or those that are selected.
+    pub count: usize,
+    /// How many of the blocks run once for each plane. The others process the planes together, as an image.
+    pub blocks: usize,
+    /// The number of flat ops up to the one that selects, or of all.
+    flat_ops: usize,
+}
+
+impl PlaneWalk {
+    /// Returns how a plan for images of type `input` processes planes; `None` if they have no more than four channels.
+    fn new(input: &ImageType, flat_ops: &[FlatOp], blocks: &[Block]) -> Option<Self> {
+        if !kind::has_planes(input) {
+            return None;
+        }
+        let selects = flat_ops.iter().position(FlatOp::joins_planes);
+        let end = selects.map_or(flat_ops.len(), |selects| selects + 1);
+        let channels = flat_ops[..end].last().map_or(input.channels, |leaf| leaf.output.channels);
+        let is_of_planes = |block: &&Block| match block::joined_from(flat_ops) {
+            Some(joined) => block.ops.start < joined,
+            None => true,
+        };
+        let of_planes = blocks.iter().take_while(is_of_planes).count();
+        Some(Self { count: channels.into(), blocks: of_planes, flat_ops: end })
+    }
+}
+
 /// The plan of one image output.
 #[derive(Debug)]
 pub struct ImagePlan {
@@ -224,6 +254,7 @@ pub struct ImagePlan {
     choices: Vec<Choice>,
     removed: Vec<(usize, &'static str)>,
     blocks: Vec<Block>,
+    planes: Option<PlaneWalk>,
     param_count: usize,
     /// The largest image that an op can produce from an input that is no larger than `input`.
     largest: size::Largest,
@@ -281,6 +312,7 @@ impl ImagePlan {
         let output = types.last().copied().unwrap_or(input);
         let (blocks, param_count) = block::split(&mut flat_ops, [input, output], rule, device)?;
         let largest = size::Largest::of(&flat_ops);
+        let planes = PlaneWalk::new(&input, &flat_ops, &blocks);
         Ok(Self {
             name: "pipeline".into(),
             ops,
@@ -292,6 +324,7 @@ impl ImagePlan {
             choices,
             removed,
             blocks,
+            planes,
             param_count,
             largest,
         })
@@ -461,22 +494,26 @@ impl ImagePlan {
         self.shape().iter().product::<usize>() * self.dtype().bytes()
     }
 
-    /// Returns the number of planes of an image that the blocks process one after the other; 1 if they process
-    /// all channels together.
+    /// Returns how the planes of an image are processed; `None` if its channels are processed together.
     #[must_use]
-    pub fn planes(&self) -> usize {
-        let channels = self.input.channels;
-        usize::from(channels) / kind::together(channels)
+    pub fn planes(&self) -> Option<PlaneWalk> {
+        self.planes
     }
 
-    /// Sets the parameters of `draws` to those of a plane.
-    pub(crate) fn set_plane(&self, draws: &mut Draws, plane: usize) {
-        for leaf in &self.flat_ops {
-            if let OpClass::Pixel(op) = leaf.op.class() {
+    /// Sets the parameters of `draws` to those of a plane, and returns the channel of the input that it is.
+    pub(crate) fn set_plane(&self, draws: &mut Draws, plane: usize) -> usize {
+        let flat_ops = self.planes.map_or(0, |planes| planes.flat_ops);
+        let mut channel = plane;
+        for (index, leaf) in self.flat_ops[..flat_ops].iter().enumerate().rev() {
+            let selected = leaf.kind.pixel(None).and_then(|kind| kind.selected.as_ref());
+            if let Some(selected) = selected {
+                channel = if draws.active[index] { selected[channel].into() } else { channel };
+            } else if let OpClass::Pixel(op) = leaf.op.class() {
                 let params = leaf.first_param..leaf.first_param + leaf.kind.param_count();
-                op.channel_params(plane, &mut draws.params[params]);
+                op.channel_params(channel, &mut draws.params[params]);
             }
         }
+        channel
     }
 
     /// Returns the blocks, in order.

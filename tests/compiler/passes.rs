@@ -166,7 +166,8 @@ fn per_channel_ops_in_a_row_become_a_table() {
 
 #[test]
 fn colour_matrices_in_a_row_become_their_product() {
-    let list = || ops![brightness(), saturation(), Grayscale, Normalize::imagenet()];
+    let grey = || Grayscale::new().num_output_channels(3).unwrap();
+    let list = || ops![brightness(), saturation(), grey(), Normalize::imagenet()];
     let contrast = RandomContrast::new(0.4).unwrap().p(1.0).unwrap();
     golden(
         "matrices.txt",

@@ -204,7 +204,7 @@ fn ops_of_colours_leave_gray_as_it_is_and_refuse_two_or_four_channels() {
         ops![
             RandomSaturation::new(0.9).unwrap().p(1.0).unwrap(),
             RandomHue::new(0.5).unwrap().p(1.0).unwrap(),
-            Grayscale,
+            Grayscale::new(),
             RandomChannelPermutation::new(),
         ]
     };

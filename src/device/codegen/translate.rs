@@ -53,8 +53,8 @@ impl<'a> Translation<'a> {
         rule: NumberRule,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Program {
-        let grant =
-            Grant { rule, param_count: self.param_count, uses_position: false, channels: RGB };
+        let param_count = self.param_count;
+        let grant = Grant { rule, param_count, uses_position: false, channels: RGB, outputs: RGB };
         Program::record(grant, emit).expect("the device's compiler reads only its own parameters")
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn pass(
 ) {
     let (Some(count), Some(make)) = (imports.count, imports.table) else { return };
     let at = spec.layout.pass(1 + index);
+    let channels = spec.block.channels_after(spec.leaves, links);
     rows(
         e,
         spec,
@@ -30,9 +31,9 @@ pub(super) fn pass(
         links,
         |e, _| vec![e.header(HeaderWord::ByteRow)],
         |e, position, halves, row| {
-            let offset = e.times(position.x, spec.block.channels as i64);
+            let offset = e.times(position.x, channels as i64);
             let to = e.plus(row[0], offset);
-            store::bytes_interleaved(e, spec.block.channels, to, halves);
+            store::bytes_interleaved(e, channels, to, halves);
             row.to_vec()
         },
         |e, _, row| {

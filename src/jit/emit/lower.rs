@@ -54,7 +54,7 @@ pub(super) fn lower_own(
 
 /// The grant of code that reads only pixels of `channels` values.
 pub(super) const fn no_params(rule: NumberRule, channels: usize) -> Grant {
-    Grant { rule, param_count: 0, uses_position: false, channels }
+    Grant { rule, param_count: 0, uses_position: false, channels, outputs: channels }
 }
 
 /// Lowers one instruction. `open` holds, for each `Begin` that has not ended, the block after its end

@@ -81,7 +81,8 @@ impl Sink {
             None if is_direct => StoreFormat::Output,
             None => StoreFormat::Floats,
         };
-        Self { channels: spec.block.channels, source: spec.block.source, dtype, planar, stored }
+        let channels = spec.block.channels_after(spec.leaves, spec.links);
+        Self { channels, source: spec.block.source, dtype, planar, stored }
     }
 
     /// Returns true if groups are stored into a row first.

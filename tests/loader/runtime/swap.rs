@@ -44,7 +44,7 @@ fn branches_follow_and_views_do_not() {
     let make = |side: u32| {
         builder(&path)
             .pipeline("image", crops(side))
-            .branch("gray", "image", 2, ops![Grayscale])
+            .branch("gray", "image", 2, ops![Grayscale::new()])
             .view("second", "image", crops(8))
     };
     let loader = make(16).build().unwrap();

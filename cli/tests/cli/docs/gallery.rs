@@ -95,7 +95,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ),
     (
         "RandomChoice",
-        "ops = [\"Grayscale\", { op = \"Cutout\", crop_size = 28 }, { op = \"BoxBlur\", kernel_size = 7 }]",
+        "ops = [{ op = \"RandomInvert\", p = 1.0 }, { op = \"Cutout\", crop_size = 28 }, { op = \"BoxBlur\", kernel_size = 7 }]",
     ),
     (
         "RandomOrder",
