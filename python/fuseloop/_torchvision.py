@@ -115,12 +115,6 @@ def _resize(t: Any, _: _State) -> Op:
     return ops.Resize(size, max_size=t.max_size, interpolation=_interpolation(t))
 
 
-def _grayscale(t: Any, _: _State) -> Op:
-    if t.num_output_channels != 3:
-        raise ConfigError("Grayscale: pictures have three channels here: Grayscale(num_output_channels=3)")
-    return ops.Grayscale()
-
-
 def _choice(t: Any, s: _State) -> Op:
     weights = getattr(t, "p", None)
     return ops.RandomChoice(s.all(list(t.transforms)), weights=None if weights is None else list(weights))
@@ -163,7 +157,7 @@ _MADE: dict[str, Callable[[Any, _State], Op]] = {
     "RandomPhotometricDistort": lambda t, _: ops.RandomPhotometricDistort(
         tuple(t.brightness), tuple(t.contrast), tuple(t.saturation), tuple(t.hue), t.p
     ),
-    "Grayscale": _grayscale,
+    "Grayscale": lambda t, _: ops.Grayscale(t.num_output_channels),
     "RandomGrayscale": lambda t, _: ops.RandomGrayscale(t.p),
     "RandomChannelPermutation": lambda t, _: ops.RandomChannelPermutation(),
     "RandomInvert": lambda t, _: ops.RandomInvert(t.p),

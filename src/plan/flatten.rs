@@ -127,7 +127,7 @@ impl FlatList {
         let Some(flat) = after.find(|flat| flat.changes_channels()) else { return Ok(()) };
         let error = TypeError {
             op: flat.op.name(),
-            expected: "to stand before ToDevice where it changes the number of channels",
+            expected: "an image before ToDevice, since it changes the number of channels",
             found: Type::Image(flat.input).to_string(),
         };
         Err(PlanError::Type { op_index: flat.op_index, error })
@@ -338,7 +338,7 @@ impl Flattening {
         match self.flat.flat_ops[first_flat_op..].iter().find(|flat| flat.changes_channels()) {
             Some(flat) => {
                 let expected =
-                    "to stand outside of containers where it changes the number of channels";
+                    "an image outside of containers, since it changes the number of channels";
                 Err(self.refuse(flat.op.as_ref(), expected, flat.input))
             }
             None => Ok(types[0]),

@@ -120,7 +120,10 @@ impl PixelOp for Maths {
         let [factor, summand, exponent] = [0, 1, 2].map(|k| cx.params[k]);
         for (c, v) in pixel.iter_mut().enumerate() {
             *v = match self.of_bits {
-                false => clamp(self.eval_one(v.mul_add(factor, summand), exponent) * 50.0),
+                false => {
+                    let v = clamp(self.eval_one(v.mul_add(factor, summand), exponent) * 50.0);
+                    apply_rule(cx.rule, v)
+                }
                 true => {
                     let [row, column] = cx.at;
                     let [one, other] = [c, c + 1].map(|c| SPREAD[c % 3]);
@@ -147,7 +150,8 @@ impl PixelOp for Maths {
             let x = e.fma(v, factor, summand);
             let (v, gain) = (self.emit_one(e, x, exponent), e.splat(50.0));
             let v = e.mul(v, gain);
-            e.clamp(v)
+            let v = e.clamp(v);
+            e.apply_rule(v)
         })
     }
 }

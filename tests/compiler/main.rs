@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod arrays;
+mod channels;
 #[path = "../common/mod.rs"]
 mod common;
 mod fused_equals_evaluated;

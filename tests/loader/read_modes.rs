@@ -236,6 +236,62 @@ fn ops_of_colours_leave_gray_as_it_is_and_refuse_two_or_four_channels() {
     assert_eq!(batch.tensor::<f32>("image").unwrap().shape(), [1, 4, 7, 11]);
 }
 
+#[test]
+fn a_photograph_becomes_gray_in_one_channel() {
+    let dir = folder(&["420.jpg", "rgb8.png"]);
+    let resize = || ops![Resize::new((9, 12)).unwrap()];
+    let three = Grayscale::new().num_output_channels(3).unwrap();
+    let builder = Loader::open(dir.path()).unwrap().batch_size(2);
+    let builder = builder.pipeline("image", [resize(), ops![Grayscale::new()]].concat());
+    let builder =
+        builder.view("plane", "image", [resize(), ops![Grayscale::new(), Squeeze]].concat());
+    let builder = builder.view("three", "image", [resize(), ops![three]].concat());
+    let list = "[fields]\nimage = [{ op = 'Resize', size = [9, 12] }, 'Grayscale', { op = 'SelectChannels', \
+                channels = [0, 0] }]";
+    let spec: Spec = list.parse().unwrap();
+    let two = spec.apply(Loader::open(dir.path()).unwrap().batch_size(2)).build().unwrap();
+    let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    let [image, plane, three] =
+        ["image", "plane", "three"].map(|name| batch.tensor::<u8>(name).unwrap());
+    assert_eq!((image.shape(), plane.shape()), (&[2, 9, 12, 1][..], &[2, 9, 12][..]));
+    assert_eq!(three.shape(), [2, 9, 12, 3]);
+    assert_eq!(image.as_slice(), plane.as_slice());
+    assert!(three.as_slice().chunks(3).zip(plane.as_slice()).all(|(three, v)| three == [*v; 3]));
+    let batch = two.epoch(0).unwrap().next().unwrap().unwrap();
+    let two = batch.tensor::<u8>("image").unwrap();
+    assert_eq!(two.shape(), [2, 9, 12, 2]);
+    assert!(two.as_slice().chunks(2).zip(plane.as_slice()).all(|(two, v)| two == [*v; 2]));
+}
+
+#[test]
+fn batches_of_selected_channels_are_mixed_and_sent_to_devices() {
+    let dir = folder(&["420.jpg", "rgb8.png"]);
+    let open = |mode| Loader::open(dir.path()).unwrap().batch_size(2).read_mode("image", mode);
+    let crop = || ops![CenterCrop::new(12).unwrap()];
+    let mixed =
+        |ops: Ops| [crop(), ops, ops![Convert::to(DType::F32), MixUp::new(1.0).unwrap()]].concat();
+    let gray = open(ImageReadMode::Rgb).pipeline("image", mixed(ops![Grayscale::new()]));
+    let batch = gray.without("label").build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<f32>("image").unwrap().shape(), [2, 12, 12, 1]);
+    let device = || ops![ToDevice::new("auto").unwrap(), Normalize::imagenet(), ToChannelsFirst];
+    let rgb = || SelectChannels::new([0, 1, 2]).unwrap();
+    let of_alpha = [crop(), ops![rgb()], device()].concat();
+    let of_alpha = bytes(open(ImageReadMode::RgbAlpha).pipeline("image", of_alpha), "image");
+    let want = open(ImageReadMode::Rgb).pipeline("image", [crop(), device()].concat());
+    assert!(of_alpha == bytes(want, "image"));
+}
+
+#[test]
+fn channels_of_a_mask_are_selected() {
+    let dir = folder(&["palette4.png"]);
+    let of = |ops: Ops| {
+        let list = [ops![CenterCrop::new((7, 11)).unwrap()], ops].concat();
+        bytes(Loader::open(dir.path()).unwrap().mask("image").pipeline("image", list), "image")
+    };
+    let twice = of(ops![SelectChannels::new([0, 0]).unwrap()]);
+    assert!(twice.chunks(2).eq(of(ops![Squeeze]).iter().map(|class| [*class; 2])));
+}
+
 /// Writes the same pictures as arrays and as RGB images, with `channels` elements of a type a pixel in the arrays.
 fn both(channels: usize, dtype: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -405,6 +461,23 @@ fn images_of_many_bands_run_plane_by_plane_in_either_layout() {
     assert!(sheet("first", &[1, 2]).unwrap_err().to_string().contains("2 bands: give one"));
     let levels: std::collections::BTreeSet<&u8> = first.rgb().iter().collect();
     assert!(levels.len() > 100, "a picture of {} levels", levels.len());
+    let rgb = || {
+        let window = ops![RandomCrop::new(16).unwrap(), SelectChannels::new([3, 2, 1]).unwrap()];
+        let levels = Levels::of(0.0, 60_000.0).unwrap();
+        [window, ops![levels, RandomHue::new(0.3).unwrap(), Convert::to(DType::F16)]].concat()
+    };
+    let builder = Loader::open(&path).unwrap().batch_size(5).pipeline("last", rgb());
+    let builder = builder.pipeline("first", rgb()).share_draws("first", "last");
+    let loader = builder.build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor::<half::f16>("last").unwrap().shape(), [5, 16, 16, 3]);
+    let planar_in_planar_out = batch.tensor::<half::f16>("first").unwrap();
+    assert_eq!(planar_in_planar_out.shape(), [5, 3, 16, 16]);
+    let (last, first) = (batch.bytes("last").unwrap(), batch.bytes("first").unwrap());
+    for (last, first) in last.chunks(1536).zip(first.chunks(1536)) {
+        let of_pixels = |at: usize| &last[2 * (at % 256 * 3 + at / 256)..][..2];
+        assert!((0..768).all(|at| of_pixels(at) == &first[2 * at..][..2]));
+    }
     let noise = Loader::open(&path).unwrap().pipeline("last", list(ops![GaussianNoise::new()]));
     let error = noise.build().unwrap_err().to_string();
     assert!(error.contains("takes images of 1 to 4 channels; this image has 13"), "{error}");

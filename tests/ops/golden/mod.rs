@@ -8,6 +8,7 @@
 mod arrays;
 mod aug_mix;
 mod basic;
+mod channels;
 mod dtypes;
 mod erase;
 mod geometry;
