@@ -6,7 +6,7 @@
 //! third of the time of three; and RGB takes what it took before there were others, which `benches/fused` shows.
 //!
 //! `arrays/types` does the first list with elements of other types, and `arrays/bands` with 13 channels of u16 in
-//! both layouts; `arrays/spectrogram` masks and normalizes 80 x 1000 floats.
+//! both layouts, and with 3 that are selected of them; `arrays/spectrogram` masks and normalizes 80 x 1000 floats.
 //!
 //! `arrays/labels` writes the rows of a batch of 64 labels, `arrays/embedding` those of an array of 512 elements:
 //! once by the steps of the plan, and once op by op, which is the definition. `arrays/labels loaded` reads an
@@ -157,7 +157,13 @@ fn types(c: &mut Criterion) {
         typed(c, &group, 4 * pixels * usize::from(channels), lanes.into());
     }
     for layout in [Layout::ChannelsLast, Layout::ChannelsFirst] {
-        let lanes = vec![lane("u16, 13 channels", 13, DType::U16, layout)];
+        let input = ImageType { layout, ..ImageType::array(STORED, 13, DType::U16) };
+        let select = || Ok::<_, ParamError>(ops![SelectChannels::new([3, 2, 1])?]);
+        let rgb = [select(), list(3)].map(|ops| ops.expect("fixed parameters")).concat();
+        let lanes = vec![
+            ("u16, 3 of 13 channels", Lane::of(rgb, input)),
+            lane("u16, 13 channels", 13, DType::U16, layout),
+        ];
         typed(c, &format!("arrays/bands/{layout:?}"), 2 * pixels * 13, lanes);
     }
     let size = Size::new(80, 1000);

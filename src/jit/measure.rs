@@ -367,4 +367,30 @@ mod tests {
         assert!((parts - block.total).abs() < 1.0, "{block:?}");
         assert_eq!(block.bytes_out, 64.0 * 64.0 * 12.0);
     }
+    /// The version without the op stores another number of channels.
+    #[test]
+    fn an_op_that_changes_the_number_of_channels_is_measured() {
+        let size = Size::new(40, 50);
+        let pixels = vec![77; 3 * size.pixels() as usize];
+        let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
+        for (ops, channels) in [
+            (ops![Grayscale::new(), ToChannelsFirst], 1.0),
+            (ops![SelectChannels::new([0, 1, 2, 2]).unwrap(), Resize::new(8).unwrap()], 4.0),
+        ] {
+            let input = ImageType::from(size);
+            let last = CenterCrop::new(8).unwrap();
+            let ops = [ops, ops![last]].concat();
+            let kernel = Kernel::compile(ImagePlan::new(ops, input, NumberRule::Fused).unwrap());
+            let kernel = kernel.unwrap();
+            let Some(mut meter) = KernelTimer::new(&kernel) else { return };
+            let mut draws = Draws::default();
+            kernel.plan().draw(SampleKey::new(1, 0, 0), size, &mut draws);
+            meter.sample(source, &draws).unwrap();
+            let costs = meter.costs();
+            assert!(costs.blocks[0].of(0).is_some(), "{costs:?}");
+            assert_eq!(costs.blocks[costs.blocks.len() - 1].bytes_out, 64.0 * channels);
+            let predicted = super::super::predict(kernel.plan(), source, &draws);
+            assert_eq!(predicted.blocks[predicted.blocks.len() - 1].bytes_out, 64.0 * channels);
+        }
+    }
 }

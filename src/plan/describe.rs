@@ -153,10 +153,11 @@ impl ImagePlan {
         if block.converts(self.flat_ops()) {
             return "values are rounded to the type that they were converted to".to_owned();
         }
-        let maker = name(next.ops.start);
         if self.planes().is_some_and(|planes| planes.blocks == index + 1) {
-            return format!("{maker} selects the planes that are processed together");
+            let selection = name(next.ops.start);
+            return format!("{selection} selects the planes that are processed together");
         }
+        let maker = name(next.ops.start);
         let makes_rows = |leaf: &usize| self.flat_ops()[*leaf].kind.rows().is_some();
         if !makes_rows(&next.ops.start) {
             return format!("with {maker} it might need more loop bodies than are compiled");

@@ -156,6 +156,20 @@ pub enum OpError {
         /// The reason why the op can't do so.
         reason: &'static str,
     },
+    /// An op that copies channels that its input or its output does not have.
+    #[error(
+        "its `selected_channels` returns {found} indices up to {highest}, but it makes {outputs} channel(s) of {channels}"
+    )]
+    SelectedChannels {
+        /// The number of indices.
+        found: usize,
+        /// The highest index.
+        highest: u16,
+        /// The channels of the output.
+        outputs: u16,
+        /// The channels of the input.
+        channels: u16,
+    },
     /// Its code is refused.
     #[error("{0}")]
     Program(#[from] ProgramError),
@@ -288,6 +302,12 @@ impl PixelKind {
         }
         let uses_position = op.uses_position();
         let selected = op.selected_channels().map(<[u16]>::to_vec);
+        if let Some(selected) = &selected {
+            let (found, highest) = (selected.len(), selected.iter().copied().max().unwrap_or(0));
+            if found != usize::from(outputs) || highest >= channels {
+                return Err(OpError::SelectedChannels { found, highest, outputs, channels });
+            }
+        }
         let all = channels;
         let (channels, mut outputs) = (together(channels), usize::from(outputs));
         let is_of_planes = usize::from(all) > channels;

@@ -1,8 +1,8 @@
 //! Lists of ops for masks, whose values are numbers of classes.
 //!
 //! A mask may be moved: cropped, flipped, turned, resized or warped to the nearest pixel. It may be stored as
-//! another type, its channels may be selected, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut). Colour ops, blurs and
-//! interpolation would compute values that stand for other classes, or for none.
+//! another type, its channels may be selected, and its values may be looked up in a [`Lut`](fuseloop_ops::Lut).
+//! Colour ops, blurs and interpolation would compute values that stand for other classes, or for none.
 
 use super::{FlatOp, ImagePlan, PlanError};
 use fuseloop_ops::author::OpClass;

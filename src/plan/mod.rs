@@ -232,12 +232,10 @@ impl PlaneWalk {
         let selects = flat_ops.iter().position(FlatOp::joins_planes);
         let end = selects.map_or(flat_ops.len(), |selects| selects + 1);
         let channels = flat_ops[..end].last().map_or(input.channels, |leaf| leaf.output.channels);
-        let is_of_planes = |block: &&Block| match block::joined_from(flat_ops) {
-            Some(joined) => block.ops.start < joined,
-            None => true,
-        };
-        let of_planes = blocks.iter().take_while(is_of_planes).count();
-        Some(Self { count: channels.into(), blocks: of_planes, flat_ops: end })
+        let joined_from = block::joined_from(flat_ops);
+        let is_joined = |block: &Block| joined_from.is_some_and(|first| block.ops.start >= first);
+        let blocks = blocks.iter().take_while(|block| !is_joined(block)).count();
+        Some(Self { count: channels.into(), blocks, flat_ops: end })
     }
 }
 

@@ -267,6 +267,13 @@ fn a_device_gets_three_channels_that_were_selected() {
 struct Mixed {
     channels: u16,
     may_skip: bool,
+    selected: Option<Vec<u16>>,
+}
+
+impl Mixed {
+    fn of(channels: u16) -> Self {
+        Self { channels, may_skip: false, selected: None }
+    }
 }
 
 impl Op for Mixed {
@@ -298,6 +305,10 @@ impl PixelOp for Mixed {
         self.may_skip
     }
 
+    fn selected_channels(&self) -> Option<&[u16]> {
+        self.selected.as_deref()
+    }
+
     fn uses_position(&self) -> bool {
         true
     }
@@ -325,7 +336,7 @@ impl PixelOp for Mixed {
 
 #[test]
 fn an_op_of_a_user_may_change_the_number_of_channels() {
-    let mixed = || Mixed { channels: 2, may_skip: false };
+    let mixed = || Mixed::of(2);
     let crop = || RandomCrop::new((20, 24)).unwrap();
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
     let lists = [
@@ -339,13 +350,20 @@ fn an_op_of_a_user_may_change_the_number_of_channels() {
         }
     }
     check_ops(&ops![mixed(), flip(), mixed(), select(&[1, 0, 1]), gray()], SIZE, 6).unwrap();
-    let error = refused(ops![Mixed { channels: 3, may_skip: false }], bytes(3));
+    let error = refused(ops![Mixed::of(3)], bytes(3));
     assert_eq!(
         error,
         "op 0 of the list (Mixed): its `emit` returns 2 channel(s), but its output has 3"
     );
-    let error = refused(ops![Mixed { channels: 2, may_skip: true }], bytes(3));
+    let error = refused(ops![Mixed { may_skip: true, ..mixed() }], bytes(3));
     assert!(error.ends_with("an op that a draw may skip keeps the number of channels"), "{error}");
+    for (selected, input) in
+        [(vec![0, 13], bytes(13)), (vec![0; 3], bytes(13)), (vec![3, 0], bytes(3))]
+    {
+        let op = Mixed { selected: Some(selected), ..mixed() };
+        let error = refused(ops![op], input);
+        assert!(error.contains("its `selected_channels` returns "), "{error}");
+    }
     let error = refused(ops![mixed()], bytes(13));
     let want = "of more than 4 channels, SelectChannels takes some, and other ops keep all";
     assert!(error.ends_with(want), "{error}");

@@ -119,7 +119,11 @@ fn coins_on_half_floats() -> Ops {
 
 #[test]
 fn usual_plans_explain_themselves() {
-    let pipelines: [(&str, Ops, ImageType); 11] = [
+    let bands = ImageType::array(Size::new(64, 64), 13, DType::I16);
+    let colours = || ops![Levels::of(0.0, 3000.0).unwrap(), jitter(), Normalize::imagenet()];
+    let rgb = || ops![SelectChannels::new([3, 2, 1]).unwrap()];
+    let gain = || ops![Gain::new(-6.0, 6.0).unwrap()];
+    let pipelines: [(&str, Ops, ImageType); 14] = [
         ("no ops, images of one size", ops![], images(32, 32)),
         ("ImageNet, training", imagenet_train(224), photos()),
         ("ImageNet, validation", imagenet_validation(), photos()),
@@ -154,6 +158,18 @@ fn usual_plans_explain_themselves() {
         ),
         ("a resize after colour", two_blocks(), photos()),
         ("an op in plain Rust", poisoned(), images(40, 40)),
+        (
+            "gray photographs",
+            ops![
+                random_crop_to(64),
+                Grayscale::new(),
+                Normalize::new([0.5], [0.2]).unwrap(),
+                Squeeze
+            ],
+            photos(),
+        ),
+        ("three bands of thirteen", [ops![flip()], rgb(), colours()].concat(), bands),
+        ("three bands of thirteen after a gain", [gain(), rgb(), colours()].concat(), bands),
     ];
     let mut text = String::new();
     for (name, ops, input) in pipelines {

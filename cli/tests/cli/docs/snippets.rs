@@ -41,6 +41,14 @@ Ok(())
 
 #[rustfmt::skip]
 fn loading_arrays() -> Result<(), BoxError> {
+// Sentinel-2, u16 [13, 256, 256]: red, green and blue; a reflectance of 0.3 is white.
+let rgb = ops![
+    RandomCrop::new(224)?,
+    SelectChannels::new([3, 2, 1])?,
+    Levels::of(0.0, 3000.0)?,
+    ColorJitter::new(0.2, 0.2, 0.2)?,
+    Normalize::imagenet(),
+];
 // Hounsfield units, i16 [512, 512]: a window becomes levels, so that ops on brightness apply.
 let ct = ops![
     RandomResizedCrop::new(224)?,
