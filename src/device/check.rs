@@ -9,8 +9,8 @@ use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ImagePlan, LabelPlan};
-use fuseloop_ops::author::{Layout, RowMix};
-use fuseloop_ops::internals::{BatchKey, ImageView, SampleKey, mix_up, mixed_label};
+use fuseloop_ops::author::{ImageType, Layout, RowMix};
+use fuseloop_ops::internals::{BatchKey, ImageView, PixelFormat, SampleKey, mix_up, mixed_label};
 use fuseloop_ops::{DType, Size};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -138,7 +138,13 @@ impl CheckBatch {
         let mut draws = Draws::default();
         for (row, (size, pixels)) in pictures.iter().enumerate() {
             plan.draw(SampleKey::new(seed, 0, row as u64), *size, &mut draws);
-            let view = ImageView::packed(pixels, *size).expect("an image of its size");
+            let ImageType { channels, dtype, layout, .. } = plan.input();
+            let format = PixelFormat { channels: channels.into(), dtype };
+            let view = match layout {
+                Layout::ChannelsFirst => ImageView::planes(pixels, *size, format),
+                _ => ImageView::packed_format(pixels, *size, format),
+            };
+            let view = view.expect("an image of its size");
             let bytes = image.staged_bytes();
             let row = &mut staged.of_mut()[row * bytes..][..bytes];
             let host = crate::jit::try_evaluate_host(&plan, &view, &draws);

@@ -15,8 +15,10 @@ pub fn device() -> ToDevice {
 }
 
 /// Images of one size.
-pub fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
-    (0..count).map(|_| (size, noise(rng, size, &ImageType::from(size)))).collect()
+pub fn pictures(rng: &mut Rng, input: impl Into<ImageType>, count: usize) -> Vec<(Size, Vec<u8>)> {
+    let input = input.into();
+    let size = input.size().unwrap();
+    (0..count).map(|_| (size, noise(rng, size, &input))).collect()
 }
 
 /// A random list with a ToDevice somewhere, after which the device runs the rest; mixing ops are at its end.
@@ -42,7 +44,7 @@ pub fn random(number: u64) -> (String, CheckBatch) {
             continue;
         }
         let label = LabelPlan::new(label, DType::I64).unwrap();
-        let pictures = pictures(&mut rng, size, 5);
+        let pictures = pictures(&mut rng, input, 5);
         let Ok(trial) = CheckBatch::new(plan, Some(&label), &pictures, number) else { continue };
         let names: Vec<_> = ops.iter().map(|op| format!("{op:?}")).collect();
         return (format!("program {number} of {size}, {rule:?}: {}", names.join(", ")), trial);
