@@ -4,7 +4,7 @@ use crate::common::random_ops::{Function, Maths};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::{Draws, ImagePlan};
 use fuseloop_ops::author::{ImageType, Layout};
-use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey};
+use fuseloop_ops::internals::{ElementValue, ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::*;
 
 /// The values are infinities, NaN and numbers of any size.
@@ -77,4 +77,44 @@ fn several_masks_of_a_spectrogram_draw_for_themselves() {
     let windows: Vec<_> = draws.windows.iter().map(|(_, window)| *window).collect();
     assert_eq!(windows.len(), 4);
     assert!(windows[0] != windows[1] && windows[2] != windows[3], "{windows:?}");
+}
+
+/// Rows of every number of columns, in order and mirrored: of one channel, pairs of groups and what is left.
+#[test]
+fn rows_of_any_width_have_the_same_bits_compiled_and_evaluated() {
+    let values = || Normalize::values([100.0], [50.0]).unwrap();
+    let flip = || RandomHorizontalFlip::new(0.5).unwrap();
+    let contrast = || RandomContrast::new(0.4).unwrap().p(1.0).unwrap();
+    let (u8_list, any_list) = (|| ops![flip(), contrast()], || ops![flip(), values()]);
+    let lists: [(DType, &dyn Fn() -> Ops); 5] = [
+        (DType::U8, &u8_list),
+        (DType::U8, &any_list),
+        (DType::U16, &any_list),
+        (DType::I16, &any_list),
+        (DType::F32, &any_list),
+    ];
+    for (dtype, list) in lists {
+        for channels in [1, 3] {
+            for width in 8..=41 {
+                let size = Size::new(2, width);
+                let input = ImageType::array(size, channels, dtype);
+                let plan = ImagePlan::new(list(), input, NumberRule::Fused).unwrap();
+                let kernel = Kernel::compile(plan).unwrap();
+                let format = PixelFormat { channels: channels.into(), dtype };
+                let elements = size.pixels() as usize * usize::from(channels);
+                let element = |i| ElementValue::from((i * 7 % 251) as f32).converted(dtype);
+                let pixels: Vec<u8> = (0..elements).flat_map(|i| element(i).bytes()).collect();
+                let view = ImageView::packed_format(&pixels, size, format).unwrap();
+                let mut out = vec![0; kernel.plan().sample_bytes()];
+                for sample in 0..6 {
+                    let mut draws = Draws::default();
+                    kernel.plan().draw(SampleKey::new(1, 2, sample), size, &mut draws);
+                    let source = DecodedPixels::whole(view);
+                    kernel.run(&mut Scratch::default(), source, &draws, &mut out);
+                    let expected = evaluate(kernel.plan(), &view, &draws);
+                    assert!(out == expected, "{dtype}, {channels} channels, {width} columns");
+                }
+            }
+        }
+    }
 }

@@ -254,10 +254,22 @@ pub(super) fn overlapped_loop(
     carried: &[Value],
     body: impl FnOnce(&mut BlockCode<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
+    overlapped_loop_from(e, None, last, step, carried, body)
+}
+
+/// Emits an overlapped loop whose first iteration has the two positions `first`, which are 0 unless given.
+fn overlapped_loop_from(
+    e: &mut BlockCode<'_, '_>,
+    first: Option<[Value; 2]>,
+    last: Value,
+    step: i64,
+    carried: &[Value],
+    body: impl FnOnce(&mut BlockCode<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
     let outside = entered_from(e);
     let (turn, done) = loop_blocks(e, 2, carried);
-    let zero = e.int(0);
-    let first: Vec<_> = [zero, zero].iter().chain(carried).map(|v| (*v).into()).collect();
+    let first = first.unwrap_or_else(|| [e.int(0); 2]);
+    let first: Vec<_> = first.iter().chain(carried).map(|v| (*v).into()).collect();
     e.builder.ins().jump(turn, &first);
 
     e.builder.switch_to_block(turn);
@@ -270,6 +282,54 @@ pub(super) fn overlapped_loop(
     let more = e.builder.ins().icmp(IntCC::SignedLessThan, params[0], last);
     e.builder.ins().brif(more, turn, &again, done, &finished);
     hoist(e, outside);
+    e.builder.switch_to_block(done);
+    e.builder.block_params(done).to_vec()
+}
+
+/// Like [`overlapped_loop`], but runs the body twice in each iteration as long as two steps are left, for a body that
+/// is short compared with its counters.
+pub(super) fn paired_loop(
+    e: &mut BlockCode<'_, '_>,
+    last: Value,
+    step: i64,
+    carried: &[Value],
+    mut body: impl FnMut(&mut BlockCode<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
+    let outside = entered_from(e);
+    let zero = e.int(0);
+    let start: Vec<Value> = [zero].iter().chain(carried).copied().collect();
+    let (turn, rest) = loop_blocks(e, 0, &start);
+    let last_pair = e.offset(last, -step);
+    let first: Vec<_> = start.iter().map(|v| (*v).into()).collect();
+    let any = e.builder.ins().icmp(IntCC::SignedGreaterThanOrEqual, last_pair, zero);
+    e.builder.ins().brif(any, turn, &first, rest, &first);
+
+    e.builder.switch_to_block(turn);
+    let params = e.builder.block_params(turn).to_vec();
+    let x = params[0];
+    let between = body(e, x, x, &params[1..]);
+    let second = e.offset(x, step);
+    let next = body(e, second, second, &between);
+    let x = e.offset(x, 2 * step);
+    let again: Vec<_> = [x].iter().chain(&next).map(|v| (*v).into()).collect();
+    let more = e.builder.ins().icmp(IntCC::SignedLessThanOrEqual, x, last_pair);
+    e.builder.ins().brif(more, turn, &again, rest, &again);
+    hoist(e, outside);
+
+    e.builder.switch_to_block(rest);
+    let params = e.builder.block_params(rest).to_vec();
+    let (x, carried) = (params[0], &params[1..]);
+    let (ends, done) = loop_blocks(e, 0, carried);
+    let same: Vec<_> = carried.iter().map(|v| (*v).into()).collect();
+    let end = e.offset(last, step);
+    let any = e.builder.ins().icmp(IntCC::SignedLessThan, x, end);
+    e.builder.ins().brif(any, ends, &same, done, &same);
+    e.builder.switch_to_block(ends);
+    let carried = e.builder.block_params(ends).to_vec();
+    let first = e.builder.ins().smin(x, last);
+    let next = overlapped_loop_from(e, Some([first, x]), last, step, &carried, body);
+    let finished: Vec<_> = next.iter().map(|v| (*v).into()).collect();
+    e.builder.ins().jump(done, &finished);
     e.builder.switch_to_block(done);
     e.builder.block_params(done).to_vec()
 }

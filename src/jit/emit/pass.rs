@@ -5,10 +5,11 @@
 //! that no byte after the group is read. With 1, 2 or 4 channels, each load is of the bytes of four pixels. A
 //! shuffle of a load for each channel yields the channel of four pixels as `i32`.
 //! An image mirrored left to right runs the same code: its shuffles are mirrored, its two loads are
-//! swapped and its step is negative. The last group of a row is moved back to end with the row.
+//! swapped and its step is negative. The last group of a row is moved back to end with the row. With one
+//! channel and few ops, counters are much of a group's work, so two groups share an iteration.
 
 use super::super::param_block::{HeaderWord, PassWord, shuffles};
-use super::ir::{BlockCode, counted_loop, overlapped_loop};
+use super::ir::{BlockCode, counted_loop, overlapped_loop, paired_loop};
 use super::lower::{lower, lower_own, no_params};
 use super::{BodySpec, Imports, levels, store, wide};
 use crate::plan::FusedOp;
@@ -21,6 +22,9 @@ use fuseloop_ops::internals::{PixelFormat, channel_of};
 
 /// The number of pixels of a group.
 pub(super) const GROUP: i64 = 8;
+
+/// The most fused ops of one channel whose group takes so little time that two groups share an iteration.
+const FEW: usize = 2;
 
 /// The number of op parameters of a matrix.
 const MATRIX: usize = 12;
@@ -70,7 +74,12 @@ pub(super) fn rows(
     pass: usize,
     links: &[FusedOp],
     each_row: impl FnOnce(&mut BlockCode<'_, '_>, Value) -> Vec<Value>,
-    each_group: impl FnOnce(&mut BlockCode<'_, '_>, GroupPosition, Halves<'_>, &[Value]) -> Vec<Value>,
+    mut each_group: impl FnMut(
+        &mut BlockCode<'_, '_>,
+        GroupPosition,
+        Halves<'_>,
+        &[Value],
+    ) -> Vec<Value>,
     after_row: impl FnOnce(&mut BlockCode<'_, '_>, Value, &[Value]),
 ) {
     let at = spec.layout.pass(pass);
@@ -80,7 +89,7 @@ pub(super) fn rows(
         let carried = each_row(e, y);
         let state = row_state(e, spec, pass, links, y);
         let end = e.pass_word(at, PassWord::LastGroup);
-        let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
+        let group = |e: &mut BlockCode<'_, '_>, x, fresh, carried: &[Value]| {
             let step = e.pass_word(at, PassWord::PixelStep);
             let offset = e.builder.ins().imul(x, step);
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
@@ -89,7 +98,12 @@ pub(super) fn rows(
                 apply_links(e, spec, links, &state, (x, half), pixels)
             };
             each_group(e, GroupPosition { x, fresh, from }, &mut half, carried)
-        });
+        };
+        let carried = if spec.block.channels == 1 && links.len() <= FEW {
+            paired_loop(e, end, GROUP, &carried, group)
+        } else {
+            overlapped_loop(e, end, GROUP, &carried, group)
+        };
         after_row(e, y, &carried);
         let step = e.pass_word(at, PassWord::RowStep);
         vec![e.plus(bases[0], step), e.plus(bases[1], step)]
