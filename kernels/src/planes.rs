@@ -43,6 +43,7 @@ pub fn split<'a>(
     channels: &[usize],
     to: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, NoMemory> {
+    assert!(view.plane_bytes().is_none(), "the channels are planes already");
     let (size, format) = (view.size(), view.format());
     let stored = PixelFormat { channels: channels.len(), ..format };
     let bytes = stored.pixel_bytes().saturating_mul(size.pixels() as usize);
