@@ -14,6 +14,10 @@
 //! and a new block begins after an op in plain Rust, and after a conversion to a type that values are rounded
 //! to when they are stored, if ops that change values follow. Ops that never run for the same sample do not
 //! constrain each other.
+//!
+//! An op inside a block may change the number of channels: the block stores what its last op returns. Where up to
+//! four channels are selected of an image that is processed plane by plane, a new block begins, which reads the
+//! selected planes as one image; if nothing but moves comes before, the first block reads the selected channels.
 
 use super::flatten::FlatOp;
 use super::kind::{OpKind, PixelKind, has_planes, together};
