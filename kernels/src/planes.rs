@@ -146,19 +146,22 @@ fn join_row((from, plane): (&[u8], usize), to: &mut [u8], pixels: usize, format:
     }
 }
 
-/// Copies a plane of elements of `element` bytes to its places in an image whose channels are adjacent.
-#[inline]
-pub fn join_plane(
-    plane: &[u8],
-    to: &mut [u8],
-    (channel, channels): (usize, usize),
-    element: usize,
-) {
-    let places = to.chunks_exact_mut(element).skip(channel).step_by(channels);
-    places.zip(plane.chunks_exact(element)).for_each(|(to, from)| to.copy_from_slice(from));
+/// Copies a plane of elements of `bytes` bytes to its places in an image whose channels are adjacent.
+pub fn join_plane(plane: &[u8], to: &mut [u8], place: (usize, usize), bytes: usize) {
+    match bytes {
+        1 => set_channel::<1>(plane, to, place),
+        2 => set_channel::<2>(plane, to, place),
+        4 => set_channel::<4>(plane, to, place),
+        _ => set_channel::<8>(plane, to, place),
+    }
 }
 
-/// Copies `channels` of an image, adjacent or planes, to one whose channels are adjacent.
+fn set_channel<const B: usize>(plane: &[u8], to: &mut [u8], (channel, channels): (usize, usize)) {
+    let pixels = to.as_chunks_mut::<B>().0.chunks_exact_mut(channels);
+    pixels.zip(plane.as_chunks::<B>().0).for_each(|(pixel, from)| pixel[channel] = *from);
+}
+
+/// Copies up to four `channels` of an image, adjacent or planes, to an image whose channels are adjacent.
 ///
 /// # Errors
 ///
@@ -166,38 +169,57 @@ pub fn join_plane(
 ///
 /// # Panics
 ///
-/// If the image lacks one of the channels.
+/// If the image lacks one of the channels, or if there are none or more than four.
 pub fn selected<'a>(
     source: &ImageView<'_>,
     channels: &[usize],
     to: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, NoMemory> {
     let (size, all) = (source.size(), source.format());
-    let (element, format) = (all.dtype.bytes(), PixelFormat { channels: channels.len(), ..all });
-    let row = format.pixel_bytes().saturating_mul(size.width as usize);
-    memory::resize(to, row.saturating_mul(size.height as usize), "an image")?;
-    let planes: Vec<_> = channels.iter().filter_map(|&c| source.plane(c)).collect();
-    for (y, to) in (0..size.height).zip(to.chunks_exact_mut(row.max(1))) {
-        for (to_channel, plane) in planes.iter().enumerate() {
-            join_plane(plane.row(y), to, (to_channel, channels.len()), element);
-        }
-        if planes.is_empty() {
-            match element {
-                1 => select_row::<1>(source.row(y), to, (channels, all.channels)),
-                2 => select_row::<2>(source.row(y), to, (channels, all.channels)),
-                4 => select_row::<4>(source.row(y), to, (channels, all.channels)),
-                _ => select_row::<8>(source.row(y), to, (channels, all.channels)),
-            }
-        }
+    let format = PixelFormat { channels: channels.len(), ..all };
+    let bytes = format.pixel_bytes().saturating_mul(size.pixels() as usize);
+    memory::resize(to, bytes, "an image")?;
+    match all.dtype.bytes() {
+        1 => select_elements::<1>(source, channels, to),
+        2 => select_elements::<2>(source, channels, to),
+        4 => select_elements::<4>(source, channels, to),
+        _ => select_elements::<8>(source, channels, to),
     }
     Ok(ImageView::packed_format(to, size, format).expect("every channel was copied"))
 }
 
-/// Copies `channels` of a row of pixels of `all` elements of `B` bytes.
-fn select_row<const B: usize>(row: &[u8], to: &mut [u8], (channels, all): (&[usize], usize)) {
-    let pixels = row.as_chunks::<B>().0.chunks_exact(all);
-    for (to, pixel) in to.as_chunks_mut::<B>().0.chunks_exact_mut(channels.len()).zip(pixels) {
-        to.iter_mut().zip(channels).for_each(|(to, &c)| *to = pixel[c]);
+/// Copies channels of an image of elements of `B` bytes, by code for their number.
+fn select_elements<const B: usize>(source: &ImageView<'_>, channels: &[usize], to: &mut [u8]) {
+    let to = to.as_chunks_mut::<B>().0;
+    match *channels {
+        [a] => select_pixels(source, [a], to),
+        [a, b] => select_pixels(source, [a, b], to),
+        [a, b, c] => select_pixels(source, [a, b, c], to),
+        [a, b, c, d] => select_pixels(source, [a, b, c, d], to),
+        _ => panic!("1 to 4 channels are selected together, not {}", channels.len()),
+    }
+}
+
+fn select_pixels<const B: usize, const N: usize>(
+    source: &ImageView<'_>,
+    channels: [usize; N],
+    to: &mut [[u8; B]],
+) {
+    let to = to.as_chunks_mut::<N>().0;
+    let planes = channels.map(|c| source.plane(c));
+    for (y, to) in (0..).zip(to.chunks_exact_mut(source.size().width as usize)) {
+        if source.plane(0).is_some() {
+            let rows = planes.map(|plane| plane.expect("a plane of the image").row(y));
+            let rows = rows.map(|row| &row.as_chunks::<B>().0[..to.len()]);
+            for (x, pixel) in to.iter_mut().enumerate() {
+                *pixel = rows.map(|row| row[x]);
+            }
+        } else {
+            let pixels = source.row(y).as_chunks::<B>().0.chunks_exact(source.channels());
+            for (to, pixel) in to.iter_mut().zip(pixels) {
+                *to = channels.map(|c| pixel[c]);
+            }
+        }
     }
 }
 
@@ -427,7 +449,7 @@ mod tests {
             let pixels = bytes.chunks_exact(format.pixel_bytes());
             let channel =
                 |pixel: &[u8], c: usize| pixel[c * dtype.bytes()..][..dtype.bytes()].to_vec();
-            for channels in [&[12, 3, 3][..], &[0], &[1, 0, 2, 5, 4, 9]] {
+            for channels in [&[12, 3, 3][..], &[0], &[7, 1], &[1, 0, 2, 5]] {
                 let want: Vec<u8> = pixels
                     .clone()
                     .flat_map(|pixel| channels.iter().flat_map(move |&c| channel(pixel, c)))
