@@ -3,8 +3,8 @@
 use crate::plain::Pass;
 use fuseloop_ops::author::{Dim, ImageType, Op, OpClass, Type};
 use fuseloop_ops::internals::registry::{
-    COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POLICY, ParamDefault, ParamKind, SIGNALS,
-    SpecTable, SpecValue, build_ops, registry,
+    COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POINTS, POLICY, ParamDefault, ParamKind,
+    SIGNALS, SpecTable, SpecValue, build_ops, registry,
 };
 use fuseloop_ops::internals::rows::rotation_matrix;
 use fuseloop_ops::*;
@@ -67,7 +67,8 @@ pub(crate) fn entries() -> Vec<Entry> {
 
 /// Returns the ops of the registry that are not in `listed`, with the examples of their parameters.
 fn others(listed: &[Entry]) -> Vec<Entry> {
-    const FAMILIES: [&str; 6] = [GEOMETRY, COLOR, NEIGHBOURHOOD, OVERWRITE, SIGNALS, POLICY];
+    const FAMILIES: [&str; 7] =
+        [GEOMETRY, COLOR, NEIGHBOURHOOD, OVERWRITE, SIGNALS, POINTS, POLICY];
     let is_listed =
         |name| listed.iter().any(|entry| entry.name.split([' ', '(', ',']).next() == Some(name));
     let is_container = |info: &OpInfo| info.params.iter().any(|param| param.kind == ParamKind::Ops);

@@ -93,6 +93,7 @@ mod random_apply;
 mod random_choice;
 mod random_crop;
 mod random_erasing;
+mod random_jitter;
 mod random_order;
 mod random_perspective;
 mod random_resized_crop;
@@ -178,6 +179,7 @@ pub use random_apply::RandomApply;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_erasing::RandomErasing;
+pub use random_jitter::RandomJitter;
 pub use random_order::RandomOrder;
 pub use random_perspective::RandomPerspective;
 pub use random_resized_crop::RandomResizedCrop;
@@ -328,6 +330,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     TimeMasking::ENTRY,
     Gain::ENTRY,
     PolarityInversion::ENTRY,
+    RandomJitter::ENTRY,
     AugMix::ENTRY,
     AutoAugment::ENTRY,
     RandAugment::ENTRY,

@@ -1,5 +1,5 @@
-//! Noise by position: a normal number for each channel of each pixel, from a hash instead of a
-//! generator.
+//! Noise by position: a uniform or a normal number for each channel of each pixel, from a hash instead of
+//! a generator.
 //!
 //! ```text
 //! pixel  = mix(row * 2^16 + column ^ seed0)
@@ -14,7 +14,7 @@
 //! two seeds are drawn once per sample, so a number depends only on the seed, the epoch, the sample and
 //! the position of the pixel, and neither on the order of the loop nor on a later crop.
 //!
-//! The last three lines compute the inverse of the normal distribution function, `sqrt(2) erfinv(x)`,
+//! The last two lines compute the inverse of the normal distribution function, `sqrt(2) erfinv(x)`,
 //! with arithmetic that is available on vectors. The observation that `erfinv(x) / x` is a smooth
 //! function of `w` is due to Mike Giles (Approximating the erfinv function, GPU Computing Gems, 2011),
 //! who uses one polynomial for the middle and one for the tails. The root of `8 + w` straightens both
@@ -65,15 +65,40 @@ const QUANTILE: [f32; 9] = [
 
 /// Returns a normal number for each channel of the pixel at row and column `at`.
 pub(crate) fn normals(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
+    words(seeds, at).map(normal)
+}
+
+/// Returns a number that is uniform in -1..1 for each channel of the pixel at row and column `at`.
+pub(crate) fn uniforms(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
+    words(seeds, at).map(uniform)
+}
+
+/// Returns random bits for each channel of the pixel at row and column `at`.
+fn words(seeds: [f32; SEEDS], at: [i32; 2]) -> [u32; MAX_CHANNELS] {
     let [first, second] = seeds.map(f32::to_bits);
     let [row, column] = at.map(|coordinate| coordinate as u32);
     let pixel = mix((row << 16).wrapping_add(column) ^ first) ^ second;
-    SALT.map(|salt| normal(mix(pixel ^ salt)))
+    SALT.map(|salt| mix(pixel ^ salt))
 }
 
-/// Records the same computation as instructions, for the position of the pixels and the seeds in two
+/// Records the computation of [`normals`] as instructions, for the position of the pixels and the seeds in two
 /// consecutive drawn parameters, from index `first_param` on.
 pub(crate) fn emit_normals(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
+    emit_words(e, first_param, pixels, emit_normal)
+}
+
+/// Records the computation of [`uniforms`], for the same seeds.
+pub(crate) fn emit_uniforms(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
+    emit_words(e, first_param, pixels, emit_uniform)
+}
+
+/// Records the computation of [`words`], and of a number from the word of each channel.
+fn emit_words(
+    e: &mut Emit,
+    first_param: usize,
+    pixels: Pixels,
+    emit_number: impl Fn(&mut Emit, I32x4) -> F32x4,
+) -> Pixels {
     let (first, second) = (e.param_bits(first_param), e.param_bits(first_param + 1));
     let [row, column] = e.position();
     let row = e.shift_left(row, 16);
@@ -85,7 +110,7 @@ pub(crate) fn emit_normals(e: &mut Emit, first_param: usize, pixels: Pixels) -> 
         let salt = e.splat_i32(SALT[c] as i32);
         let word = e.xor_i32(pixel, salt);
         let word = emit_mix(e, word);
-        emit_normal(e, word)
+        emit_number(e, word)
     })
 }
 
@@ -118,10 +143,23 @@ const STEP: f32 = 1.0 / 4_194_304.0;
 /// The absolute value of the smallest uniform number.
 const LARGEST: f32 = 1.0 - 0.5 * STEP;
 
+/// Returns the uniform number of a word of random bits.
+fn uniform(word: u32) -> f32 {
+    let count = (word >> 9) as f32;
+    count.mul_add(STEP, -LARGEST)
+}
+
+fn emit_uniform(e: &mut Emit, word: I32x4) -> F32x4 {
+    let [step, minus_last] = [STEP, -LARGEST].map(|v| e.splat(v));
+    let count = e.shift_right(word, 9);
+    let count = e.to_f32(count);
+    e.fma(count, step, minus_last)
+}
+
 /// Returns the normal number of a word of random bits.
 fn normal(word: u32) -> f32 {
+    let x = uniform(word);
     let count = (word >> 9) as f32;
-    let x = count.mul_add(STEP, -LARGEST);
     let minus_x = count.mul_add(-STEP, LARGEST);
     let bits = x.mul_add(minus_x, 1.0).to_bits();
     let mantissa = f32::from_bits((bits & 0x7f_ffff) ^ 0x3f80_0000);
@@ -242,6 +280,20 @@ mod tests {
             let distance = distance.fold(0.0, f64::max) * count.sqrt();
             assert!(distance < 2.0, "channel {c}: {distance}");
         }
+    }
+
+    #[test]
+    fn uniform_numbers_are_evenly_spaced_and_as_symmetric_as_the_words() {
+        for k in (0..1 << 23).step_by(1013) {
+            let x = f64::from(uniform(k << 9));
+            assert_eq!(x, f64::from(2 * k + 1) / f64::from(1 << 23) - 1.0, "{k}");
+            assert_eq!(-x, f64::from(uniform(((1 << 23) - 1 - k) << 9)), "{k}");
+        }
+        assert!(uniform(0) > -1.0 && uniform(u32::MAX) < 1.0);
+        let seeds = seeds(&mut SampleKey::new(42, 0, 0).op(0));
+        let signs = |numbers: [f32; MAX_CHANNELS]| numbers.map(f32::is_sign_negative);
+        let (uniforms, normals) = (uniforms(seeds, [7, 9]), normals(seeds, [7, 9]));
+        assert_eq!(signs(uniforms), signs(normals), "both are made of the same words");
     }
 
     #[test]

@@ -105,6 +105,8 @@ pub const NEIGHBOURHOOD: &str = "neighbourhood";
 pub const OVERWRITE: &str = "overwrite";
 /// The family of ops on audio, as waveforms and as spectrograms.
 pub const SIGNALS: &str = "signals";
+/// The family of ops on point clouds: arrays with a point in each row.
+pub const POINTS: &str = "points";
 /// The family of ops that consist of other ops.
 pub const POLICY: &str = "containers and policies";
 /// The family of ops that mix the samples of a batch: the same op must come last in the lists of the

@@ -87,6 +87,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("TimeMasking", "time_mask_param = 40"),
     ("Gain", "p = 1.0"),
     ("PolarityInversion", "p = 1.0"),
+    ("RandomJitter", "translate = 0.25"),
     ("ScaleIntensityRange", "a_min = 50, a_max = 200, clip = true"),
     ("Clip", "low = 80, high = 160"),
     (
@@ -115,6 +116,7 @@ fn around(name: &str) -> [&'static str; 2] {
         "Gain" | "PolarityInversion" => {
             ["{ op = \"ScaleIntensityRange\", a_min = 0, a_max = 255, b_min = -1 }, ", ""]
         }
+        "RandomJitter" => ["{ op = \"Convert\", to = \"f32\" }, ", ""],
         "LabelSmoothing" => ["{ op = \"OneHot\", classes = 4 }, ", ""],
         // The sizes of its images differ.
         "RandomZoomOut" => ["", ", { op = \"Resize\", size = [72, 72] }"],
@@ -326,7 +328,7 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
 
 /// Returns true for an op whose values are no image.
 fn takes_signals(name: &str) -> bool {
-    ["Gain", "PolarityInversion"].contains(&name)
+    ["Gain", "PolarityInversion", "RandomJitter"].contains(&name)
 }
 
 /// Returns true if the page of an op says that nothing is drawn for a sample.
