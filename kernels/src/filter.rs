@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use fuseloop_ops::Size;
     use fuseloop_ops::internals::rows::{
-        Map, PadMode, Padding, Resampling, RowFilter, RowScratch, Warp, WarpInterpolation,
-        rotation_matrix,
+        Map, PadMode, Padding, Resampling, RowFilter, RowPermutation, RowScratch, Warp,
+        WarpInterpolation, rotation_matrix,
     };
     use fuseloop_ops::internals::{ImageView, MAX_CHANNELS};
 
@@ -82,6 +82,7 @@ mod tests {
                 right: 5,
                 mode: PadMode::Reflect,
             }),
+            RowFilter::Permute(RowPermutation { rows: 200, keys: [5, 6] }),
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.1, 0.7] },
             RowFilter::GaussianBlur { kernel: [23, 9], sigma: [4.0, 2.0] },
             RowFilter::BoxBlur { kernel: [4, 7] },

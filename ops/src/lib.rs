@@ -51,6 +51,7 @@ mod equalize;
 mod error;
 mod factor;
 mod fill_value;
+mod fixed_points;
 mod frequency_masking;
 mod gain;
 mod gamma;
@@ -144,6 +145,7 @@ pub use d4::D4;
 pub use device::Device;
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
+pub use fixed_points::FixedPoints;
 pub use frequency_masking::FrequencyMasking;
 pub use gain::Gain;
 pub use gamma::{Gamma, RandomGamma};
@@ -330,6 +332,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     TimeMasking::ENTRY,
     Gain::ENTRY,
     PolarityInversion::ENTRY,
+    FixedPoints::ENTRY,
     RandomJitter::ENTRY,
     AugMix::ENTRY,
     AutoAugment::ENTRY,

@@ -2,7 +2,7 @@
 //! a generator.
 //!
 //! ```text
-//! pixel  = mix(row * 2^16 + column ^ seed0)
+//! pixel  = mix(index ^ seed0)                            index = row * 2^16 + column, or as in [`Index`]
 //! word_c = mix(pixel ^ seed1 ^ SALT[c])                  32 bits for channel c
 //! x      = (2 * (word_c >> 9) + 1) / 2^23 - 1            uniform in (-1, 1), never 0
 //! w      = -log2(1 - x^2)
@@ -65,31 +65,66 @@ const QUANTILE: [f32; 9] = [
 
 /// Returns a normal number for each channel of the pixel at row and column `at`.
 pub(crate) fn normals(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
-    words(seeds, at).map(normal)
+    words(seeds, Index::OfImage, at).map(normal)
 }
 
-/// Returns a number that is uniform in -1..1 for each channel of the pixel at row and column `at`.
+/// Returns a number that is uniform in -1..1 for each channel of the element at row and column `at` of an array.
 pub(crate) fn uniforms(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
-    words(seeds, at).map(uniform)
+    words(seeds, Index::OfArray, at).map(uniform)
+}
+
+/// The number that stands for a position in the hash.
+#[derive(Clone, Copy, Debug)]
+enum Index {
+    /// `row * 2^16 + column`: positions differ if no side is longer than 65,536.
+    OfImage,
+    /// `row * 2654435761 + column`, modulo 2^32: positions of up to 2^29 elements differ, whether they have many
+    /// rows, as point clouds do, or many columns, as audio does.
+    OfArray,
+}
+
+/// The factor of [`Index::OfArray`]: Knuth's prime near 2^32 over the golden ratio, whose multiples keep a large
+/// distance from each other.
+const ROW: u32 = 2_654_435_761;
+
+impl Index {
+    fn of(self, [row, column]: [u32; 2]) -> u32 {
+        let first = match self {
+            Self::OfImage => row << 16,
+            Self::OfArray => row.wrapping_mul(ROW),
+        };
+        first.wrapping_add(column)
+    }
+
+    fn emit(self, e: &mut Emit, [row, column]: [I32x4; 2]) -> I32x4 {
+        let first = match self {
+            Self::OfImage => e.shift_left(row, 16),
+            Self::OfArray => {
+                let factor = e.splat_i32(ROW as i32);
+                e.mul_i32(row, factor)
+            }
+        };
+        e.add_i32(first, column)
+    }
 }
 
 /// Returns random bits for each channel of the pixel at row and column `at`.
-fn words(seeds: [f32; SEEDS], at: [i32; 2]) -> [u32; MAX_CHANNELS] {
+fn words(seeds: [f32; SEEDS], index: Index, at: [i32; 2]) -> [u32; MAX_CHANNELS] {
     let [first, second] = seeds.map(f32::to_bits);
-    let [row, column] = at.map(|coordinate| coordinate as u32);
-    let pixel = mix((row << 16).wrapping_add(column) ^ first) ^ second;
+    let index = index.of(at.map(|coordinate| coordinate as u32));
+    let pixel = mix(index ^ first) ^ second;
     SALT.map(|salt| mix(pixel ^ salt))
 }
 
 /// Records the computation of [`normals`] as instructions, for the position of the pixels and the seeds in two
 /// consecutive drawn parameters, from index `first_param` on.
 pub(crate) fn emit_normals(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
-    emit_words(e, first_param, pixels, emit_normal)
+    emit_words(e, first_param, pixels, Index::OfImage, emit_normal)
 }
 
 /// Records the computation of [`uniforms`], for the same seeds.
 pub(crate) fn emit_uniforms(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
-    emit_words(e, first_param, pixels, emit_uniform)
+    emit_words(e, first_param, pixels, Index::OfArray, emit_uniform)
 }
 
 /// Records the computation of [`words`], and of a number from the word of each channel.
@@ -97,12 +132,12 @@ fn emit_words(
     e: &mut Emit,
     first_param: usize,
     pixels: Pixels,
+    index: Index,
     emit_number: impl Fn(&mut Emit, I32x4) -> F32x4,
 ) -> Pixels {
     let (first, second) = (e.param_bits(first_param), e.param_bits(first_param + 1));
-    let [row, column] = e.position();
-    let row = e.shift_left(row, 16);
-    let index = e.add_i32(row, column);
+    let at = e.position();
+    let index = index.emit(e, at);
     let pixel = e.xor_i32(index, first);
     let pixel = emit_mix(e, pixel);
     let pixel = e.xor_i32(pixel, second);
@@ -115,7 +150,7 @@ fn emit_words(
 }
 
 /// The hash function `lowbias32`.
-fn mix(word: u32) -> u32 {
+pub(crate) fn mix(word: u32) -> u32 {
     let word = (word ^ (word >> 16)).wrapping_mul(MIX[0]);
     let word = (word ^ (word >> 15)).wrapping_mul(MIX[1]);
     word ^ (word >> 16)
@@ -292,8 +327,18 @@ mod tests {
         assert!(uniform(0) > -1.0 && uniform(u32::MAX) < 1.0);
         let seeds = seeds(&mut SampleKey::new(42, 0, 0).op(0));
         let signs = |numbers: [f32; MAX_CHANNELS]| numbers.map(f32::is_sign_negative);
-        let (uniforms, normals) = (uniforms(seeds, [7, 9]), normals(seeds, [7, 9]));
+        let (uniforms, normals) = (uniforms(seeds, [0, 9]), normals(seeds, [0, 9]));
         assert_eq!(signs(uniforms), signs(normals), "both are made of the same words");
+    }
+
+    /// Two rows whose numbers are `apart` share none if an array has at most `apart` columns.
+    #[test]
+    fn positions_of_an_array_of_2_to_the_29_elements_have_numbers_of_their_own() {
+        for rows in 1..1 << 20 {
+            let difference = Index::OfArray.of([rows, 0]);
+            let apart = difference.min(difference.wrapping_neg());
+            assert!(u64::from(apart) * u64::from(rows + 1) >= 1 << 29, "{rows} rows: {apart}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | filter | value |
 //! |---|---|
 //! | resizes, blurs | `Σ_i ky[i] * (Σ_j kx[j] * in[..])`: the weights of the filter of bytes, before they are rounded to integers |
-//! | nearest, transpose, padding | copies |
+//! | nearest, transpose, padding, permuted rows | copies |
 //! | warps | the formulas of [`WarpInterpolation`], with one rounding for each product and each sum |
 //! | sharpness | `in + (blur - in) * (1 - factor)`, clamped to 0..=255; `blur` is the weighted mean of 3x3 pixels |
 //!
@@ -23,7 +23,8 @@
 
 use super::warp::{bilinear_weights, cubic_weights, mix};
 use super::{
-    Padding, RowFilter, Warp, WarpInterpolation, gaussian_blur, grow, resample, separable,
+    Padding, RowFilter, RowPermutation, Warp, WarpInterpolation, gaussian_blur, grow, resample,
+    separable,
 };
 use crate::author::GeometryStep;
 use crate::element::ElementValue;
@@ -115,6 +116,7 @@ enum Method<'a> {
     Taps,
     Transpose,
     Pad(Padding),
+    Permute(RowPermutation),
     Warp(&'a Warp),
     /// Sharpness, with the share of the blurred image.
     Sharpen(f32),
@@ -150,6 +152,9 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
         }
         GeometryStep::Rows(RowFilter::Transpose) => return Method::Transpose,
         GeometryStep::Rows(RowFilter::Pad(padding)) => return Method::Pad(*padding),
+        GeometryStep::Rows(RowFilter::Permute(permutation)) => {
+            return Method::Permute(*permutation);
+        }
         GeometryStep::Rows(RowFilter::Warp(warp)) => return Method::Warp(warp),
         GeometryStep::Rows(RowFilter::Sharpen { factor }) => {
             return Method::Sharpen((1.0 - factor) as f32);
@@ -220,6 +225,9 @@ fn pixel(method: Method<'_>, input: Floats<'_>, y: u32, x: u32) -> [f32; MAX_CHA
         Method::Pad(padding) => {
             let (y, x) = padding.source(input.size, y, x);
             first(input.at(y, x))
+        }
+        Method::Permute(permutation) => {
+            first(input.at(permutation.source(input.size.height, y), x))
         }
         Method::Warp(warp) => warped(warp, input, warp.map.position(y, x)),
         Method::Sharpen(share) => sharpened(input, share, y, x),
@@ -391,6 +399,11 @@ impl FloatRows<'_> {
         match self.method {
             None => self.row[..len].fill(0.0),
             Some(Method::Taps) => self.filter(y, len),
+            Some(Method::Permute(permutation)) => {
+                let source = permutation.source(self.input.size.height, y);
+                let start = self.columns.start as usize * self.format.channels;
+                self.row[..len].copy_from_slice(&self.input.row(source)[start..start + len]);
+            }
             Some(method) => {
                 let pixels = self.row[..len].chunks_exact_mut(self.format.channels);
                 for (x, to) in self.columns.clone().zip(pixels) {
@@ -488,6 +501,7 @@ mod tests {
         let others = [
             RowFilter::Transpose,
             RowFilter::Pad(padding),
+            RowFilter::Permute(RowPermutation { rows: 31, keys: [3, 4] }),
             RowFilter::Sharpen { factor: 1.7 },
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.0, 0.6] },
             RowFilter::BoxBlur { kernel: [4, 31] },

@@ -33,6 +33,7 @@ mod float;
 mod gaussian_blur;
 mod map;
 mod pad;
+mod permutation;
 mod resample;
 mod separable;
 mod sharpen;
@@ -43,6 +44,7 @@ pub(crate) use float::PixelTaps;
 pub use float::{FloatRows, FloatScratch, eval as eval_floats};
 pub use map::{Map, affine_matrix, expanded_size, perspective_coefficients, rotation_matrix};
 pub use pad::{PadMode, Padding};
+pub use permutation::RowPermutation;
 pub use resample::Resampling;
 pub use warp::{Warp, WarpInterpolation};
 
@@ -71,6 +73,8 @@ pub enum RowFilter {
     Transpose,
     /// Adds a border of the image's own pixels.
     Pad(Padding),
+    /// Rows in a random order, as many as wanted.
+    Permute(RowPermutation),
     /// torchvision's `adjust_sharpness`.
     Sharpen {
         /// 0 is blurred, 1 is the image itself, 2 is sharper.
@@ -99,6 +103,7 @@ impl RowFilter {
             Self::Warp(warp) => warp.size,
             Self::Transpose => Size::new(input.width, input.height),
             Self::Pad(padding) => padding.output(input),
+            Self::Permute(permutation) => Size { height: permutation.rows, ..input },
             Self::Sharpen { .. } | Self::GaussianBlur { .. } | Self::BoxBlur { .. } => input,
         }
     }
@@ -115,6 +120,7 @@ impl RowFilter {
             Self::Warp(warp) => warp.eval(input),
             Self::Transpose => transpose::eval(input),
             Self::Pad(padding) => padding.eval(input),
+            Self::Permute(permutation) => permutation.eval(input),
             Self::Sharpen { factor } => sharpen::eval(input, factor),
             Self::GaussianBlur { kernel, sigma } => {
                 gaussian_blur::separable(kernel, sigma).eval(input)
@@ -167,6 +173,9 @@ impl RowFilter {
                 FilterState::Transpose(transpose::TransposeRows::new(input, columns))
             }
             Self::Pad(padding) => FilterState::Pad(pad::PadRows::new(*padding, input, columns)),
+            Self::Permute(permutation) => {
+                FilterState::Permute(permutation::PermutedRows::new(*permutation, input, columns))
+            }
             Self::Sharpen { factor } => {
                 let sums = &mut scratch.sharpen;
                 FilterState::Sharpen(sharpen::SharpenRows::new(*factor, input, columns, sums))
@@ -224,6 +233,7 @@ enum FilterState<'a> {
     Warp(warp::WarpRows<'a>),
     Transpose(transpose::TransposeRows<'a>),
     Pad(pad::PadRows<'a>),
+    Permute(permutation::PermutedRows<'a>),
     Sharpen(sharpen::SharpenRows<'a>),
     Separable(separable::SeparableRows<'a>),
 }
@@ -272,6 +282,7 @@ impl FilterRows<'_> {
             FilterState::Warp(rows) => rows.row::<C, L>(y, out),
             FilterState::Transpose(rows) => rows.row::<C>(y, out),
             FilterState::Pad(rows) => rows.row::<C>(y, out),
+            FilterState::Permute(rows) => rows.row::<C>(y, out),
             FilterState::Sharpen(rows) => rows.row::<C>(y, out),
             FilterState::Separable(rows) => rows.row::<C>(y, out),
         }

@@ -239,6 +239,14 @@ fn rows_of_a_padding() {
 }
 
 #[test]
+fn permuted_rows() {
+    assert_on_many_sizes(100, |rng, size| {
+        let rows = 1 + below(rng, 3 * size.height);
+        RowFilter::Permute(RowPermutation { rows, keys: [(); 2].map(|()| rng.next_u32()) })
+    });
+}
+
+#[test]
 fn rows_of_a_sharpened_picture() {
     assert_on_many_sizes(200, |rng, _| {
         let tidy = f64::from(below(rng, 30)) / 10.0;

@@ -87,6 +87,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("TimeMasking", "time_mask_param = 40"),
     ("Gain", "p = 1.0"),
     ("PolarityInversion", "p = 1.0"),
+    ("FixedPoints", "num = 72"),
     ("RandomJitter", "translate = 0.25"),
     ("ScaleIntensityRange", "a_min = 50, a_max = 200, clip = true"),
     ("Clip", "low = 80, high = 160"),
