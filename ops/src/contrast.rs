@@ -1,6 +1,6 @@
 //! Contrast: every value moved away from the image's mean grey, or towards it.
 
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type};
 use crate::emit::clamp;
 use crate::factor::{self, Factor, one_minus};
 use crate::op::on_colors;
@@ -100,8 +100,8 @@ impl PixelOp for RandomContrast {
         true
     }
 
-    fn needs_mean(&self) -> bool {
-        true
+    fn statistic(&self) -> Option<Statistic> {
+        Some(Statistic::GreyMean)
     }
 
     fn is_identity(&self, params: &[f32]) -> bool {

@@ -481,6 +481,39 @@ pub fn grey_mean<'a>(pixels: impl ExactSizeIterator<Item = &'a [f32]>) -> f32 {
     sum as f32 / count as f32
 }
 
+/// The number of partial sums of [`root_mean_square`].
+const PARTIAL_SUMS: usize = 8;
+
+/// Returns the root of the mean of all values' squares, given the values of rows of `width` pixels.
+///
+/// ```text
+/// sum_k = the sum of the squares of the pixels of lane k, row by row, column by column, channel by channel
+/// out   = sqrt((sum_0 + sum_1 + .. + sum_7) / count)
+/// ```
+///
+/// All of it is `f64` up to the root, which is rounded to `f32`; so no square of an `f32` overflows, and none is
+/// rounded. Lane k has columns k, k + 8, k + 16 and so on; but if the width is no multiple of 8, its last columns
+/// belong to the last lanes: the last column to lane 7, the one before to lane 6. Compiled code adds eight columns
+/// at a time, the last eight of a row together.
+#[must_use]
+pub fn root_mean_square(values: &[f32], width: usize, channels: usize) -> f32 {
+    let mut sums = [0f64; PARTIAL_SUMS];
+    let whole = width / PARTIAL_SUMS * PARTIAL_SUMS;
+    for row in values.chunks_exact(width * channels) {
+        for (column, pixel) in row.chunks_exact(channels).enumerate() {
+            let lane = match column < whole {
+                true => column % PARTIAL_SUMS,
+                false => column + PARTIAL_SUMS - width,
+            };
+            for v in pixel {
+                sums[lane] += f64::from(*v) * f64::from(*v);
+            }
+        }
+    }
+    let sum: f64 = sums.iter().sum();
+    (sum / values.len() as f64).sqrt() as f32
+}
+
 /// Returns the smaller of two numbers, or `b` if neither is smaller, as `minps` does.
 #[must_use]
 pub fn min(a: f32, b: f32) -> f32 {

@@ -22,6 +22,7 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
+mod add_gaussian_snr;
 mod adjust_sharpness;
 mod area;
 mod aug_mix;
@@ -125,6 +126,7 @@ mod vertical_flip;
 mod view;
 mod warping;
 
+pub use add_gaussian_snr::AddGaussianSNR;
 pub use adjust_sharpness::RandomAdjustSharpness;
 pub use aug_mix::AugMix;
 pub use auto_augment::{AutoAugment, Policy};
@@ -218,7 +220,8 @@ pub mod author {
     pub use crate::mixing::RowMix;
     pub use crate::op::{
         BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostBatchOp, HostOp,
-        ImageType, LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, TableOp, Type,
+        ImageType, LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, Statistic,
+        TableOp, Type,
     };
     pub use crate::op_name::op_name;
     pub use crate::rng::Rng;
@@ -332,6 +335,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     TimeMasking::ENTRY,
     Gain::ENTRY,
     PolarityInversion::ENTRY,
+    AddGaussianSNR::ENTRY,
     FixedPoints::ENTRY,
     RandomJitter::ENTRY,
     AugMix::ENTRY,

@@ -68,6 +68,11 @@ pub(crate) fn normals(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] 
     words(seeds, Index::OfImage, at).map(normal)
 }
 
+/// Returns a normal number for each channel of the element at row and column `at` of an array.
+pub(crate) fn normals_of_array(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
+    words(seeds, Index::OfArray, at).map(normal)
+}
+
 /// Returns a number that is uniform in -1..1 for each channel of the element at row and column `at` of an array.
 pub(crate) fn uniforms(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; MAX_CHANNELS] {
     words(seeds, Index::OfArray, at).map(uniform)
@@ -120,6 +125,11 @@ fn words(seeds: [f32; SEEDS], index: Index, at: [i32; 2]) -> [u32; MAX_CHANNELS]
 /// consecutive drawn parameters, from index `first_param` on.
 pub(crate) fn emit_normals(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
     emit_words(e, first_param, pixels, Index::OfImage, emit_normal)
+}
+
+/// Records the computation of [`normals_of_array`], for the same seeds.
+pub(crate) fn emit_normals_of_array(e: &mut Emit, first_param: usize, pixels: Pixels) -> Pixels {
+    emit_words(e, first_param, pixels, Index::OfArray, emit_normal)
 }
 
 /// Records the computation of [`uniforms`], for the same seeds.

@@ -302,6 +302,15 @@ impl<'a> Eval<'a> {
     }
 }
 
+/// A number that is computed from all pixels of the image that an op receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Statistic {
+    /// The mean of the pixels' [`grey`](crate::author::grey), each truncated to an integer.
+    GreyMean,
+    /// The root of the mean of all values' squares, which are summed as `f64`: the loudness of a signal.
+    RootMeanSquare,
+}
+
 /// An op that computes the new values of a pixel from the pixel's old values and, if
 /// [`uses_position`](Self::uses_position) returns true, from its position.
 ///
@@ -333,14 +342,13 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns true if the op needs the mean grey of the image, which the compiled code and the
-    /// oracle store in the op's last parameter: the mean of the pixels' [`grey`](crate::author::grey),
-    /// each truncated to an integer.
-    fn needs_mean(&self) -> bool {
-        false
+    /// Returns the statistic of the whole image that the op needs, if any. The compiled code and the oracle
+    /// store it in the op's last parameter.
+    fn statistic(&self) -> Option<Statistic> {
+        None
     }
 
-    /// Returns true if these parameters leave every pixel unchanged, so that the mean need not be
+    /// Returns true if these parameters leave every pixel unchanged, so that the statistic need not be
     /// computed.
     fn is_identity(&self, params: &[f32]) -> bool {
         let _ = params;

@@ -81,7 +81,7 @@ impl DeviceImage {
                 "it needs the image before it in memory: put it before ToDevice".into(),
             );
         };
-        let means = needed(plan, own).unwrap_or_default(); // `refused` rejected ops that count levels
+        let means = needed(plan, own).unwrap_or_default(); // `refused` rejected ops that need more than means
         let mixers = batch_ops::mixers(plan.ops()).count();
         if mixers > MAX_MIXERS {
             let reason = format!("at most {MAX_MIXERS} ops that mix batches run on a device");

@@ -19,7 +19,7 @@ use crate::plan::block::{FusedOp, OpGroup, Reduction, nth_order, pixel_op, reduc
 use crate::plan::compose::{PassMap, compose};
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::{LevelTable, RowMix, Window};
+use fuseloop_ops::author::{LevelTable, RowMix, Statistic, Window};
 use fuseloop_ops::internals::RGB;
 
 /// The words of a mixing op.
@@ -130,15 +130,16 @@ pub(super) struct Needed {
 }
 
 /// Returns the means that the ops of a block need, in the order of the ops; `Err` with the flat op if
-/// one needs its levels counted.
+/// one needs its levels counted or a statistic that no kernel computes.
 pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usize> {
     let links =
         block.groups.iter().flat_map(|step| step.fused_ops.iter().map(move |link| (step, *link)));
     let of_link = |(step, link): (&OpGroup, FusedOp)| match reduction(plan.flat_ops(), link)? {
-        Reduction::Mean { part, param, .. } => {
+        Reduction::Statistic { statistic: Statistic::GreyMean, part, param, .. } => {
             Some(Ok(Needed { leaf: step.flat_ops[0], part, param }))
         }
-        Reduction::Levels { .. } => Some(Err(step.flat_ops[0])),
+        Reduction::Statistic { statistic: Statistic::RootMeanSquare, .. }
+        | Reduction::Levels { .. } => Some(Err(step.flat_ops[0])),
     };
     links.filter_map(of_link).collect()
 }

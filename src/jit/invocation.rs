@@ -246,7 +246,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Returns true if reduction number `index` changes anything for these draws.
     fn reading_runs(&self, index: usize) -> bool {
         let (reading, position) = self.compiled.readings[index];
-        let Reduction::Mean { part, param, .. } = reading else { return true };
+        let Reduction::Statistic { part, param, .. } = reading else { return true };
         let leaf = self.body.leaves[position];
         let kind = self.plan.flat_ops()[leaf].kind.pixel(part);
         pixel_op(self.plan.flat_ops(), leaf, part).zip(kind).is_some_and(|(op, kind)| {

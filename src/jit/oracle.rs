@@ -6,8 +6,8 @@
 use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind, RunOpsError};
-use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, TableOp, clamp};
-use fuseloop_ops::internals::emit::grey_mean;
+use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, Statistic, TableOp, clamp};
+use fuseloop_ops::internals::emit::{grey_mean, root_mean_square};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ElementValue, FloatImage, ImageView, MAX_CHANNELS, memory, to_u8};
 use fuseloop_ops::{DType, NumberRule};
@@ -354,13 +354,18 @@ fn apply(
 ) -> Result<FloatImage, NoMemory> {
     let Some(kind) = kind else { return Ok(picture) };
     let mut numbers = params[param..param + kind.param_count].to_vec();
-    if kind.needs_mean
+    let width = picture.size().width as usize;
+    if let Some(statistic) = kind.statistic
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
     {
-        *last = grey_mean(picture.pixels());
+        *last = match statistic {
+            Statistic::GreyMean => grey_mean(picture.pixels()),
+            Statistic::RootMeanSquare => {
+                root_mean_square(picture.values(), width, picture.channels())
+            }
+        };
     }
-    let width = picture.size().width as usize;
     let change = |index: usize, pixel: &mut [f32]| {
         let at = [index / width, index % width].map(|p| p as i32);
         op.eval(&Eval { rule, params: &numbers, at }, pixel);

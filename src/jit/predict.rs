@@ -111,5 +111,5 @@ fn value_op_cost(plan: &ImagePlan, block: &Block, leaf: usize, size: Size) -> Op
 }
 
 fn of_pixel_op(op: &PixelKind) -> f64 {
-    PIXEL + if op.needs_mean { READING } else { 0.0 }
+    PIXEL + if op.statistic.is_some() { READING } else { 0.0 }
 }

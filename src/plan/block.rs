@@ -22,7 +22,7 @@
 use super::flatten::FlatOp;
 use super::kind::{OpKind, PixelKind, has_planes, together};
 use super::{PlanError, fold};
-use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer};
+use fuseloop_ops::author::{ImageType, Layout, OpClass, PixelOp, RowProducer, Statistic};
 use fuseloop_ops::internals::{PixelFormat, is_loaded};
 use fuseloop_ops::{DType, NumberRule};
 use std::ops::Range;
@@ -154,13 +154,15 @@ pub fn pixel_op(leaves: &[FlatOp], leaf: usize, part: Option<usize>) -> Option<&
 /// A reduction over the whole image that a fused op needs before the loop that stores the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// The mean of the grey, for a parameter.
-    Mean {
+    /// A statistic, for a parameter.
+    Statistic {
+        /// The statistic.
+        statistic: Statistic,
         /// The flat op that needs it.
         leaf: usize,
         /// The index of the part of a shuffled op.
         part: Option<usize>,
-        /// The index of the parameter that gets the mean.
+        /// The index of the parameter that gets it.
         param: usize,
     },
     /// A histogram of the levels, for a table.
@@ -176,7 +178,8 @@ pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
     match link {
         FusedOp::Value { leaf, part, param, .. } => {
             let kind = leaves.get(leaf)?.kind.pixel(part)?;
-            kind.needs_mean.then(|| Reduction::Mean {
+            kind.statistic.map(|statistic| Reduction::Statistic {
+                statistic,
                 leaf,
                 part,
                 param: param + kind.param_count - 1,

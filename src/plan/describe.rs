@@ -10,7 +10,7 @@ use super::flatten::FlatOp;
 use super::kind::{OpKind, has_planes};
 use super::{Draws, ImagePlan};
 use fuseloop_ops::Size;
-use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Type};
+use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Statistic, Type};
 use fuseloop_ops::internals::SampleKey;
 use std::fmt::Write as _;
 
@@ -271,7 +271,12 @@ impl Block {
             OpKind::Pixel(op) if op.selected.is_some() && has_planes(&leaves[leaf].input) => {
                 "only the planes that it selects are processed"
             }
-            OpKind::Pixel(op) if op.needs_mean => "in registers, after a reading for the mean",
+            OpKind::Pixel(op) if op.statistic == Some(Statistic::GreyMean) => {
+                "in registers, after a reading for the mean"
+            }
+            OpKind::Pixel(op) if op.statistic == Some(Statistic::RootMeanSquare) => {
+                "in registers, after a reading for the root mean square"
+            }
             OpKind::Pixel(_) => "in registers",
             OpKind::Shuffled(_) if self.device == BlockTarget::Device => {
                 "in registers, in each sample's order"

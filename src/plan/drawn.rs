@@ -161,10 +161,10 @@ impl Draws {
         order.map(|part| words[part].as_str()).collect::<Vec<_>>().join(", then ")
     }
 
-    /// Describes the parameters of a pixel op from index `first` on, except for a mean, which is not
-    /// drawn.
+    /// Describes the parameters of a pixel op from index `first` on, except for a statistic, which is
+    /// not drawn.
     fn numbers_of(&self, op: &dyn PixelOp, kind: Option<&PixelKind>, first: usize) -> String {
-        let drawn = kind.map_or(0, |kind| kind.param_count - usize::from(kind.needs_mean));
+        let drawn = kind.map_or(0, |kind| kind.param_count - usize::from(kind.statistic.is_some()));
         numbers(&self.params[first..first + drawn], op.param_names())
     }
 }

@@ -64,7 +64,7 @@ fn lone<'a>(leaves: &'a [FlatOp], step: &OpGroup) -> Option<&'a OpKind> {
 fn is_per_channel(leaves: &[FlatOp], step: &OpGroup) -> bool {
     match lone(leaves, step) {
         Some(OpKind::Pixel(op)) => {
-            op.is_per_channel && !op.needs_mean && !op.uses_position && !op.may_skip
+            op.is_per_channel && op.statistic.is_none() && !op.uses_position && !op.may_skip
         }
         Some(OpKind::Table { may_skip, counted, .. }) => !counted && !may_skip,
         _ => false,
@@ -78,7 +78,7 @@ fn is_matrix(leaves: &[FlatOp], step: &OpGroup) -> bool {
             let is_matrix = op.is_some_and(|op| op.matrix(&vec![0.0; kind.param_count]).is_some());
             let FlatOp { input, output, .. } = &leaves[step.flat_ops[0]];
             let is_rgb = [input, output].iter().all(|image| usize::from(image.channels) == RGB);
-            is_rgb && is_matrix && !kind.needs_mean && !kind.may_skip
+            is_rgb && is_matrix && kind.statistic.is_none() && !kind.may_skip
         }
         _ => false,
     }

@@ -5,7 +5,7 @@
 //! the list is planned, and its result is stored here. The code of a pixel op is one of these results,
 //! as a checked [`Program`]: its `emit` is not called again.
 
-use fuseloop_ops::author::{Emit, ImageType, OpClass, PixelOp, Pixels, RowProducer};
+use fuseloop_ops::author::{Emit, ImageType, OpClass, PixelOp, Pixels, RowProducer, Statistic};
 use fuseloop_ops::internals::program::{Grant, Program, ProgramError};
 use fuseloop_ops::internals::{MAX_CHANNELS, RGB};
 use fuseloop_ops::{DType, NumberRule, Size};
@@ -71,8 +71,8 @@ pub enum OpKind {
 pub struct PixelKind {
     /// How many parameters a sample needs.
     pub param_count: usize,
-    /// True if the last parameter is the mean of the grey.
-    pub needs_mean: bool,
+    /// The statistic of the image that is the last parameter, if any.
+    pub statistic: Option<Statistic>,
     /// True if the op uses a pixel's position.
     pub uses_position: bool,
     /// True if a draw may skip the op.
@@ -92,7 +92,7 @@ pub struct PixelKind {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PixelCode<'a> {
     param_count: usize,
-    needs_mean: bool,
+    statistic: Option<Statistic>,
     uses_position: bool,
     /// The bits of the factors.
     normalizes: Option<Vec<[u32; 4]>>,
@@ -109,11 +109,11 @@ pub enum OpError {
         /// The number of parameters.
         found: usize,
     },
-    /// The op has no parameter to store the mean in.
+    /// The op has no parameter to store a statistic in.
     #[error(
-        "it needs the mean, which is stored in its last parameter, but it declares no parameter"
+        "it needs a statistic of the image, which is stored in its last parameter, but it declares no parameter"
     )]
-    NoParamForMean,
+    NoParamForStatistic,
     /// A part of a shuffled op uses a pixel's position.
     #[error(
         "an op inside it uses the pixel position, which only a separate op can: put that op into the list itself"
@@ -296,9 +296,9 @@ impl PixelKind {
         rule: NumberRule,
         [channels, outputs]: [u16; 2],
     ) -> Result<Self, OpError> {
-        let (param_count, needs_mean) = (granted(op.param_count())?, op.needs_mean());
-        if needs_mean && param_count == 0 {
-            return Err(OpError::NoParamForMean);
+        let (param_count, statistic) = (granted(op.param_count())?, op.statistic());
+        if statistic.is_some() && param_count == 0 {
+            return Err(OpError::NoParamForStatistic);
         }
         let uses_position = op.uses_position();
         let selected = op.selected_channels().map(<[u16]>::to_vec);
@@ -318,7 +318,7 @@ impl PixelKind {
         if is_of_planes {
             outputs = channels;
             let grant = Grant { rule, param_count, uses_position, channels: 2, outputs: 2 };
-            if needs_mean || !Program::record(grant, emit)?.treats_channels_alike() {
+            if statistic.is_some() || !Program::record(grant, emit)?.treats_channels_alike() {
                 return Err(OpError::Channels { channels: all });
             }
         }
@@ -326,7 +326,7 @@ impl PixelKind {
         let program = Program::record(grant, emit)?;
         Ok(Self {
             param_count,
-            needs_mean,
+            statistic,
             uses_position,
             may_skip: op.may_skip(),
             is_per_channel: op.is_per_channel(),
@@ -341,8 +341,8 @@ impl PixelKind {
         let bits =
             |channels: &Vec<[f32; 4]>| channels.iter().map(|row| row.map(f32::to_bits)).collect();
         let normalizes = self.normalizes.as_ref().map(bits);
-        let Self { param_count, needs_mean, uses_position, .. } = *self;
-        PixelCode { param_count, needs_mean, uses_position, normalizes, program: &self.program }
+        let Self { param_count, statistic, uses_position, .. } = *self;
+        PixelCode { param_count, statistic, uses_position, normalizes, program: &self.program }
     }
 }
 

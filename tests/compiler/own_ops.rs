@@ -10,7 +10,7 @@ use fuseloop::internals::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch
 use fuseloop::internals::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{
     ChoiceBranch, ChoiceOp, Dim, Emit, Eval, GeometryOp, GeometryStep, ImageType, Op, OpClass,
-    PixelOp, Pixels, RegionOp, Rng, Type, Window, clamp,
+    PixelOp, Pixels, RegionOp, Rng, Statistic, Type, Window, clamp,
 };
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
@@ -78,7 +78,7 @@ fn panic_of(work: impl FnOnce() + UnwindSafe) -> String {
 enum Method {
     OpClass,
     ParamCount,
-    NeedsMean,
+    Statistic,
     UsesPlace,
     MaySkip,
     Normalizes,
@@ -90,7 +90,7 @@ enum Method {
 const METHODS: [Method; 9] = [
     Method::OpClass,
     Method::ParamCount,
-    Method::NeedsMean,
+    Method::Statistic,
     Method::UsesPlace,
     Method::MaySkip,
     Method::Normalizes,
@@ -139,8 +139,8 @@ impl PixelOp for Turncoat {
         if self.lies(Method::ParamCount) { 1 << 24 } else { 2 }
     }
 
-    fn needs_mean(&self) -> bool {
-        self.lies(Method::NeedsMean)
+    fn statistic(&self) -> Option<Statistic> {
+        self.lies(Method::Statistic).then_some(Statistic::GreyMean)
     }
 
     fn uses_position(&self) -> bool {
@@ -207,7 +207,7 @@ fn an_op_that_changes_its_answers_is_held_to_the_first() {
 #[derive(Debug)]
 struct Constant {
     param_count: usize,
-    needs_mean: bool,
+    statistic: Option<Statistic>,
     emits: fn(&mut Emit, Pixels) -> Pixels,
 }
 
@@ -230,8 +230,8 @@ impl PixelOp for Constant {
         self.param_count
     }
 
-    fn needs_mean(&self) -> bool {
-        self.needs_mean
+    fn statistic(&self) -> Option<Statistic> {
+        self.statistic
     }
 
     fn eval(&self, _: &Eval<'_>, _: &mut [f32]) {}
@@ -243,8 +243,8 @@ impl PixelOp for Constant {
 
 #[test]
 fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
-    let refused = |param_count, needs_mean, emits: fn(&mut Emit, Pixels) -> Pixels| {
-        let op = Constant { param_count, needs_mean, emits };
+    let refused = |param_count, statistic, emits: fn(&mut Emit, Pixels) -> Pixels| {
+        let op = Constant { param_count, statistic, emits };
         plan(ops![RandomEqualize::new(1.0).unwrap(), op]).unwrap_err().to_string()
     };
     let far: fn(&mut Emit, Pixels) -> Pixels = |e, pixels| {
@@ -252,20 +252,20 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
         pixels
     };
     assert_eq!(
-        refused(1, false, far),
+        refused(1, None, far),
         "op 1 of the list (Constant): instruction 0 of its code reads parameter 8388608, but the \
          op has 1 parameter(s)"
     );
     assert_eq!(
-        refused(1 << 24, false, far),
+        refused(1 << 24, None, far),
         "op 1 of the list (Constant): it needs 16777216 parameters; the limit is 4096"
     );
     assert_eq!(
-        refused(0, true, |_, pixels| pixels),
-        "op 1 of the list (Constant): it needs the mean, which is stored in its last parameter, \
-         but it declares no parameter"
+        refused(0, Some(Statistic::GreyMean), |_, pixels| pixels),
+        "op 1 of the list (Constant): it needs a statistic of the image, which is stored in its \
+         last parameter, but it declares no parameter"
     );
-    let placed = refused(1, false, |e, pixels| {
+    let placed = refused(1, None, |e, pixels| {
         let [row, column] = e.position();
         e.add_i32(row, column);
         pixels
@@ -564,8 +564,8 @@ mod alike {
             self.op().may_skip()
         }
 
-        fn needs_mean(&self) -> bool {
-            self.op().needs_mean()
+        fn statistic(&self) -> Option<Statistic> {
+            self.op().statistic()
         }
 
         fn is_identity(&self, params: &[f32]) -> bool {

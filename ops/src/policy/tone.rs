@@ -1,7 +1,7 @@
 //! The actions that change values: pixel ops of a user's list, with another source of their arguments.
 
 use super::Argument;
-use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type};
 use crate::factor::Factor;
 use crate::op::on_levels;
 use crate::{
@@ -88,8 +88,8 @@ impl PixelOp for Tone {
         true
     }
 
-    fn needs_mean(&self) -> bool {
-        self.op.needs_mean()
+    fn statistic(&self) -> Option<Statistic> {
+        self.op.statistic()
     }
 
     fn is_identity(&self, params: &[f32]) -> bool {

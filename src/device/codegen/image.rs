@@ -18,7 +18,7 @@ use crate::device::record::{DeviceRecordLayout, Needed};
 use crate::plan::{Block, ImagePlan, OpKind};
 use fuseloop_ops::DType;
 use fuseloop_ops::author::Layout as Channels;
-use fuseloop_ops::author::{Emit, Pixels};
+use fuseloop_ops::author::{Emit, Pixels, Statistic};
 use std::fmt::Write as _;
 
 /// The input of the code generation for one image.
@@ -208,6 +208,16 @@ pub(crate) fn element(dtype: DType) -> Option<&'static str> {
     }
 }
 
+/// Returns true if an op, or a part of it, needs the squares of all values first.
+fn needs_squares(kind: &OpKind) -> bool {
+    let parts = match kind {
+        OpKind::Pixel(part) => std::slice::from_ref(part),
+        OpKind::Shuffled(parts) => parts,
+        _ => &[],
+    };
+    parts.iter().any(|part| part.statistic == Some(Statistic::RootMeanSquare))
+}
+
 /// Returns why a device can't run the block, or `None` if it can: the first flat op that it can't run,
 /// and what to do.
 pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Untranslatable> {
@@ -220,6 +230,9 @@ pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Untranslatable>
             }
             OpKind::Table { counted: true, .. } => {
                 return refuse(index, "it counts levels first: put it before ToDevice");
+            }
+            kind if needs_squares(kind) => {
+                return refuse(index, "it sums squares first: put it before ToDevice");
             }
             OpKind::Host { .. } | OpKind::Mix => {
                 return refuse(index, "it is plain Rust: put it before ToDevice");

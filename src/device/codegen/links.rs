@@ -70,7 +70,8 @@ impl ImageCode<'_> {
             FusedOp::Value { leaf, part, .. } => {
                 let Some(op) = self.plan.flat_ops()[leaf].kind.pixel(part) else { return Ok(None) };
                 let constants = op.normalizes.as_ref().map(|_| to.constants.len());
-                function(Translation { mean: op.needs_mean, constants, ..frame }, &op.program)
+                let mean = op.statistic.is_some();
+                function(Translation { mean, constants, ..frame }, &op.program)
             }
             FusedOp::Matrix { .. } => {
                 let frame = Translation { param_count: 12, ..frame };

@@ -4,7 +4,7 @@
 //! fn(parameter blocks, count, constants):
 //!     for each parameter block:
 //!         [produce all rows]                                     (if a reduction needs them first)
-//!         [for each reduction: rows x groups, summing greys or counting levels]
+//!         [for each reduction: rows x groups, summing greys or squares, or counting levels]
 //!         for each row of the output:
 //!             [produce the row: filter rows, filter columns; or call] (unless a reduction needed all)
 //!             for each group of 8 pixels:
@@ -21,20 +21,22 @@
 //! | [`hoist`] | the most frequent loads of a loop, moved in front of it |
 //! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the fused ops |
 //! | [`wide`] | the load of elements of more than a byte |
-//! | [`mean`] | the sum of greys |
+//! | [`statistic`] | a number computed from all pixels: [`grey_mean`] sums greys, [`root_mean_square`] squares |
 //! | [`levels`] | counting levels, and table look-ups |
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
 //! | [`resample`] | the antialiased resize, and the calls of other row producers |
 
 mod accesses;
 mod constants;
+mod grey_mean;
 mod hoist;
 mod ir;
 mod levels;
 mod lower;
-mod mean;
 mod pass;
 mod resample;
+mod root_mean_square;
+mod statistic;
 mod store;
 mod wide;
 
@@ -143,7 +145,9 @@ fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
     for (index, (reading, position)) in readings.iter().enumerate() {
         let before = &spec.links[..*position];
         match *reading {
-            Reduction::Mean { param, .. } => mean::pass(e, spec, index, before, param),
+            Reduction::Statistic { statistic, param, .. } => {
+                statistic::pass(e, spec, index, before, (statistic, param));
+            }
             Reduction::Levels { table } => levels::pass(e, spec, index, before, table, imports),
         }
     }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
 mod arrays;
+mod audio;
 mod aug_mix;
 mod basic;
 mod channels;

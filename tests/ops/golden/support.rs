@@ -144,7 +144,7 @@ fn assert_channels_alone(plan: &ImagePlan, image: &Image, draws: &Draws, rgb: &[
         OpClass::Geometry(_) | OpClass::Table(_) | OpClass::Region(_) => true,
         // What this op draws is a flag of each channel.
         OpClass::Pixel(_) if op.name() == "ChannelDropout" => false,
-        OpClass::Pixel(op) => op.is_per_channel() && !op.needs_mean(),
+        OpClass::Pixel(op) => op.is_per_channel() && op.statistic().is_none(),
         OpClass::Cast(_) | OpClass::Layout(_) => true,
         _ => false,
     };

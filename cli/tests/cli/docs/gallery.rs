@@ -87,6 +87,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("TimeMasking", "time_mask_param = 40"),
     ("Gain", "p = 1.0"),
     ("PolarityInversion", "p = 1.0"),
+    ("AddGaussianSNR", "p = 1.0"),
     ("FixedPoints", "num = 72"),
     ("RandomJitter", "translate = 0.25"),
     ("ScaleIntensityRange", "a_min = 50, a_max = 200, clip = true"),
@@ -114,7 +115,7 @@ fn around(name: &str) -> [&'static str; 2] {
     match name {
         "ToChannelsLast" => ["\"ToChannelsFirst\", ", ""],
         "View" => ["{ op = \"Convert\", to = \"f16\" }, ", ""],
-        "Gain" | "PolarityInversion" => {
+        "Gain" | "PolarityInversion" | "AddGaussianSNR" => {
             ["{ op = \"ScaleIntensityRange\", a_min = 0, a_max = 255, b_min = -1 }, ", ""]
         }
         "RandomJitter" => ["{ op = \"Convert\", to = \"f32\" }, ", ""],
@@ -329,7 +330,7 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
 
 /// Returns true for an op whose values are no image.
 fn takes_signals(name: &str) -> bool {
-    ["Gain", "PolarityInversion", "RandomJitter"].contains(&name)
+    ["Gain", "PolarityInversion", "AddGaussianSNR", "RandomJitter"].contains(&name)
 }
 
 /// Returns true if the page of an op says that nothing is drawn for a sample.

@@ -1,32 +1,25 @@
-//! Emits the mean of an image's greys, a reduction.
+//! Emits the mean of an image's greys, a statistic.
 //!
 //! Each grey is truncated to an integer, so the sum is exact in any order: in lanes of `i32` along a row
 //! (at most 65,535 columns of 255), and in a word of 64 bits over the rows. A mask leaves out pixels
 //! that the last group of a row repeats.
 
-use super::super::param_block::{PassWord, shuffles};
-use super::BodySpec;
 use super::ir::BlockCode;
 use super::lower::{lower_own, no_params};
-use super::pass::{GROUP, GroupPosition, Halves, rows};
+use super::pass::{GroupPosition, Halves, rows};
+use super::{BodySpec, statistic};
 use crate::plan::FusedOp;
-use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
+use cranelift_codegen::ir::types::{F32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-/// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `param`, if
-/// this sample needs it.
-pub(super) fn pass(
+/// Returns the mean of the image after `links`, as reduction number `index`.
+pub(super) fn compute(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     index: usize,
     links: &[FusedOp],
-    param: usize,
-) {
+) -> Value {
     let at = spec.layout.pass(1 + index);
-    let (run, done) = (e.builder.create_block(), e.builder.create_block());
-    let runs = e.pass_word(at, PassWord::Runs);
-    e.builder.ins().brif(runs, run, &[], done, &[]);
-    e.builder.switch_to_block(run);
     let total = e.builder.declare_var(I64);
     let zero = e.int(0);
     e.builder.def_var(total, zero);
@@ -47,11 +40,7 @@ pub(super) fn pass(
         },
     );
     let total = e.builder.use_var(total);
-    let mean = divide(e, at, total);
-    let record = e.record;
-    e.store(mean, record, spec.param(param));
-    e.builder.ins().jump(done, &[]);
-    e.builder.switch_to_block(done);
+    divide(e, at, total)
 }
 
 fn add_greys(
@@ -61,21 +50,17 @@ fn add_greys(
     (position, halves): (GroupPosition, Halves<'_>),
     sums: &[Value],
 ) -> Vec<Value> {
-    // The mask starts one lane earlier for each column that an earlier group has covered.
-    let address = e.pass_word(pass, PassWord::Shuffles);
-    let repeated = e.builder.ins().isub(position.x, position.fresh);
-    let repeated = e.times(repeated, 4);
-    let masks = e.plus(address, repeated);
+    let masks = statistic::masks(e, pass, position);
     let mut out = vec![];
-    for (half, sum) in (0i32..).zip(sums) {
-        let pixels = halves(e, half as usize);
+    for (half, sum) in sums.iter().enumerate() {
+        let pixels = halves(e, half);
         let grant = no_params(spec.rule, pixels.len());
         let grey = lower_own(e, grant, 0, pixels, |e, pixels| {
             let grey = e.grey(pixels);
             pixels.filled(grey)
         });
         let grey = e.i32_of(grey[0]);
-        let mask = e.load(I32X4, masks, shuffles::all(spec.block.source_format()) + 16 * half);
+        let mask = statistic::mask(e, spec, masks, half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));
     }
@@ -90,13 +75,9 @@ fn add_lanes(e: &mut BlockCode<'_, '_>, sum: Value, lanes: Value) -> Value {
     })
 }
 
-/// Divides the sum as `f32` by the number of pixels as `f32`; returns the mean in all lanes.
+/// Divides the sum as `f32` by the number of pixels as `f32`.
 fn divide(e: &mut BlockCode<'_, '_>, pass: i32, total: Value) -> Value {
-    let rows = e.pass_word(pass, PassWord::Rows);
-    let columns = e.pass_word(pass, PassWord::LastGroup);
-    let columns = e.offset(columns, GROUP);
-    let count = e.builder.ins().imul(rows, columns);
+    let count = statistic::pixel_count(e, pass);
     let [total, count] = [total, count].map(|v| e.builder.ins().fcvt_from_sint(F32, v));
-    let mean = e.builder.ins().fdiv(total, count);
-    e.builder.ins().splat(F32X4, mean)
+    e.builder.ins().fdiv(total, count)
 }
