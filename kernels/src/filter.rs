@@ -83,6 +83,7 @@ mod tests {
                 mode: PadMode::Reflect,
             }),
             RowFilter::Permute(RowPermutation { rows: 200, keys: [5, 6] }),
+            RowFilter::RowMean,
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.1, 0.7] },
             RowFilter::GaussianBlur { kernel: [23, 9], sigma: [4.0, 2.0] },
             RowFilter::BoxBlur { kernel: [4, 7] },

@@ -120,6 +120,7 @@ mod squeeze;
 mod time_masking;
 mod timm;
 mod to_device;
+mod to_mono;
 mod transpose;
 mod trivial_augment;
 mod vertical_flip;
@@ -204,6 +205,7 @@ pub use solarize_add::SolarizeAdd;
 pub use squeeze::Squeeze;
 pub use time_masking::TimeMasking;
 pub use to_device::ToDevice;
+pub use to_mono::ToMono;
 pub use transpose::Transpose;
 pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
@@ -336,6 +338,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     Gain::ENTRY,
     PolarityInversion::ENTRY,
     AddGaussianSNR::ENTRY,
+    ToMono::ENTRY,
     FixedPoints::ENTRY,
     RandomJitter::ENTRY,
     AugMix::ENTRY,

@@ -253,6 +253,7 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
         }
         RowFilter::Transpose => "rows and columns change places".to_owned(),
         RowFilter::Permute(permutation) => format!("{} rows in random order", permutation.rows),
+        RowFilter::RowMean => format!("the mean of {} rows", from.height),
         RowFilter::Pad(_) => format!("padded to {}", filter.output(from)),
         RowFilter::Sharpen { factor } => format!("sharpness {}", number(*factor as f32)),
         RowFilter::GaussianBlur { kernel: [columns, rows], sigma: [x, y] } => {

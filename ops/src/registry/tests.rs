@@ -112,6 +112,7 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             Gain::new(-12.0, 12.0).unwrap(),
             PolarityInversion::new(),
             AddGaussianSNR::new(),
+            ToMono,
             FixedPoints::new(1024).unwrap(),
             RandomJitter::new(0.01).unwrap(),
         ],

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | resizes, blurs | `Σ_i ky[i] * (Σ_j kx[j] * in[..])`: the weights of the filter of bytes, before they are rounded to integers |
 //! | nearest, transpose, padding, permuted rows | copies |
+//! | mean of rows | the sum of the rows from the first to the last, divided by their number |
 //! | warps | the formulas of [`WarpInterpolation`], with one rounding for each product and each sum |
 //! | sharpness | `in + (blur - in) * (1 - factor)`, clamped to 0..=255; `blur` is the weighted mean of 3x3 pixels |
 //!
@@ -117,6 +118,7 @@ enum Method<'a> {
     Transpose,
     Pad(Padding),
     Permute(RowPermutation),
+    RowMean,
     Warp(&'a Warp),
     /// Sharpness, with the share of the blurred image.
     Sharpen(f32),
@@ -155,6 +157,7 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
         GeometryStep::Rows(RowFilter::Permute(permutation)) => {
             return Method::Permute(*permutation);
         }
+        GeometryStep::Rows(RowFilter::RowMean) => return Method::RowMean,
         GeometryStep::Rows(RowFilter::Warp(warp)) => return Method::Warp(warp),
         GeometryStep::Rows(RowFilter::Sharpen { factor }) => {
             return Method::Sharpen((1.0 - factor) as f32);
@@ -228,6 +231,13 @@ fn pixel(method: Method<'_>, input: Floats<'_>, y: u32, x: u32) -> [f32; MAX_CHA
         }
         Method::Permute(permutation) => {
             first(input.at(permutation.source(input.size.height, y), x))
+        }
+        Method::RowMean => {
+            let mut mean = first(input.at(0, x));
+            for y in 1..input.size.height {
+                mean.iter_mut().zip(input.at(y, x)).for_each(|(sum, value)| *sum += value);
+            }
+            mean.map(|sum| sum / input.size.height as f32)
         }
         Method::Warp(warp) => warped(warp, input, warp.map.position(y, x)),
         Method::Sharpen(share) => sharpened(input, share, y, x),
@@ -502,6 +512,7 @@ mod tests {
             RowFilter::Transpose,
             RowFilter::Pad(padding),
             RowFilter::Permute(RowPermutation { rows: 31, keys: [3, 4] }),
+            RowFilter::RowMean,
             RowFilter::Sharpen { factor: 1.7 },
             RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.0, 0.6] },
             RowFilter::BoxBlur { kernel: [4, 31] },

@@ -35,6 +35,7 @@ mod map;
 mod pad;
 mod permutation;
 mod resample;
+mod row_mean;
 mod separable;
 mod sharpen;
 mod transpose;
@@ -75,6 +76,8 @@ pub enum RowFilter {
     Pad(Padding),
     /// Rows in a random order, as many as wanted.
     Permute(RowPermutation),
+    /// The mean of all rows, as one row.
+    RowMean,
     /// torchvision's `adjust_sharpness`.
     Sharpen {
         /// 0 is blurred, 1 is the image itself, 2 is sharper.
@@ -104,6 +107,7 @@ impl RowFilter {
             Self::Transpose => Size::new(input.width, input.height),
             Self::Pad(padding) => padding.output(input),
             Self::Permute(permutation) => Size { height: permutation.rows, ..input },
+            Self::RowMean => Size { height: 1, ..input },
             Self::Sharpen { .. } | Self::GaussianBlur { .. } | Self::BoxBlur { .. } => input,
         }
     }
@@ -121,6 +125,7 @@ impl RowFilter {
             Self::Transpose => transpose::eval(input),
             Self::Pad(padding) => padding.eval(input),
             Self::Permute(permutation) => permutation.eval(input),
+            Self::RowMean => row_mean::eval(input),
             Self::Sharpen { factor } => sharpen::eval(input, factor),
             Self::GaussianBlur { kernel, sigma } => {
                 gaussian_blur::separable(kernel, sigma).eval(input)
@@ -176,6 +181,7 @@ impl RowFilter {
             Self::Permute(permutation) => {
                 FilterState::Permute(permutation::PermutedRows::new(*permutation, input, columns))
             }
+            Self::RowMean => FilterState::RowMean(row_mean::MeanRow::new(input, columns)),
             Self::Sharpen { factor } => {
                 let sums = &mut scratch.sharpen;
                 FilterState::Sharpen(sharpen::SharpenRows::new(*factor, input, columns, sums))
@@ -234,6 +240,7 @@ enum FilterState<'a> {
     Transpose(transpose::TransposeRows<'a>),
     Pad(pad::PadRows<'a>),
     Permute(permutation::PermutedRows<'a>),
+    RowMean(row_mean::MeanRow<'a>),
     Sharpen(sharpen::SharpenRows<'a>),
     Separable(separable::SeparableRows<'a>),
 }
@@ -283,6 +290,7 @@ impl FilterRows<'_> {
             FilterState::Transpose(rows) => rows.row::<C>(y, out),
             FilterState::Pad(rows) => rows.row::<C>(y, out),
             FilterState::Permute(rows) => rows.row::<C>(y, out),
+            FilterState::RowMean(rows) => rows.row::<C>(out),
             FilterState::Sharpen(rows) => rows.row::<C>(y, out),
             FilterState::Separable(rows) => rows.row::<C>(y, out),
         }

@@ -247,6 +247,11 @@ fn permuted_rows() {
 }
 
 #[test]
+fn a_row_of_means() {
+    assert_on_many_sizes(60, |_, _| RowFilter::RowMean);
+}
+
+#[test]
 fn rows_of_a_sharpened_picture() {
     assert_on_many_sizes(200, |rng, _| {
         let tidy = f64::from(below(rng, 30)) / 10.0;

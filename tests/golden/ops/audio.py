@@ -1,9 +1,10 @@
-"""Writes audio.json and audio.bin: the deviation of audiomentations' AddGaussianSNR.
+"""Writes audio.json and audio.bin: the deviation of audiomentations' AddGaussianSNR, and librosa's to_mono.
 
-A case has `bytes` of audio.bin, in the order of the cases, and its number of channels: a signal of f32, with the
-deviation of the noise for each ratio in decibels.
+A case has `bytes` of audio.bin, in the order of the cases, and its number of channels. Those of add_gaussian_snr are
+a signal of f32, with the deviation of the noise for each ratio in decibels. Those of to_mono are a signal of type
+`dtype`, and then its mean, which NumPy computes of int16 as float64 and rounds half to even.
 
-    pip install audiomentations numpy
+    pip install audiomentations librosa numpy
     python audio.py
 """
 
@@ -12,11 +13,12 @@ import json
 import random
 from pathlib import Path
 
+import librosa
 import numpy as np
 from audiomentations import AddGaussianSNR
 
 HERE = Path(__file__).parent
-LIBRARIES = ["audiomentations", "numpy"]
+LIBRARIES = ["audiomentations", "librosa", "numpy"]
 RATIOS = [-10.0, 0.0, 5.0, 17.5, 40.0]
 
 
@@ -30,8 +32,25 @@ def signals():
     yield (30000 * np.sin(np.arange(4096) * 0.05))[None].astype(np.float32)
 
 
+def mixed():
+    """Yields signals and their means."""
+    draws = np.random.default_rng(8)
+    for channels in [1, 2, 3, 6, 7]:
+        signal = draws.normal(0, 0.3, (channels, 257)).astype(np.float32)
+        signal[:, :3] = [-0.0, 1e30, 1e-40]
+        mono = librosa.to_mono(signal) if channels > 1 else signal[0]
+        yield signal, mono
+        whole = draws.integers(-32768, 32767, (channels, 257), np.int16, endpoint=True)
+        yield whole, np.rint(whole.mean(axis=0)).astype(np.int16)
+
+
 def main():
     cases, data = [], []
+    for signal, mono in mixed():
+        assert signal.dtype == mono.dtype
+        case = {"op": "to_mono", "channels": len(signal), "dtype": str(signal.dtype)}
+        cases.append({**case, "bytes": signal.nbytes + mono.nbytes})
+        data += [signal.tobytes(), mono.tobytes()]
     for signal in signals():
         deviations = []
         for ratio in RATIOS:

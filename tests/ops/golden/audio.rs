@@ -1,4 +1,4 @@
-//! Ops on audio: noise of a signal-to-noise ratio. `tests/golden/ops/audio.py` writes the goldens.
+//! Ops on audio: noise of a signal-to-noise ratio, and the mean of channels. `tests/golden/ops/audio.py` writes the goldens.
 
 use super::support::cases_and_bytes;
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
@@ -69,6 +69,21 @@ fn noise_has_the_deviation_that_audiomentations_gives_it() {
                 let difference = (f64::from(after) - want).abs();
                 assert!(difference <= most, "{case}, {ratio}: {before} became {after}, not {want}");
             }
+        }
+    }
+}
+
+/// NumPy makes 0 of the mean of several -0, which are equal.
+#[test]
+fn the_mean_of_channels_is_that_of_librosa_and_numpy() {
+    for (case, both) in cases("to_mono", 10) {
+        let channels = case["channels"].as_u64().unwrap() as usize;
+        let (audio, mono) = both.split_at(both.len() / (channels + 1) * channels);
+        let dtype = if case["dtype"] == "int16" { DType::I16 } else { DType::F32 };
+        let (out, _) = run(ops![ToMono], dtype, channels, audio);
+        match dtype {
+            DType::I16 => assert!(out == mono, "{case}"),
+            _ => assert_eq!(floats(&out), floats(mono), "{case}"),
         }
     }
 }

@@ -115,7 +115,7 @@ fn around(name: &str) -> [&'static str; 2] {
     match name {
         "ToChannelsLast" => ["\"ToChannelsFirst\", ", ""],
         "View" => ["{ op = \"Convert\", to = \"f16\" }, ", ""],
-        "Gain" | "PolarityInversion" | "AddGaussianSNR" => {
+        "Gain" | "PolarityInversion" | "AddGaussianSNR" | "ToMono" => {
             ["{ op = \"ScaleIntensityRange\", a_min = 0, a_max = 255, b_min = -1 }, ", ""]
         }
         "RandomJitter" => ["{ op = \"Convert\", to = \"f32\" }, ", ""],
@@ -330,7 +330,7 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
 
 /// Returns true for an op whose values are no image.
 fn takes_signals(name: &str) -> bool {
-    ["Gain", "PolarityInversion", "AddGaussianSNR", "RandomJitter"].contains(&name)
+    ["Gain", "PolarityInversion", "AddGaussianSNR", "ToMono", "RandomJitter"].contains(&name)
 }
 
 /// Returns true if the page of an op says that nothing is drawn for a sample.

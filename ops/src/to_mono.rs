@@ -1,0 +1,114 @@
+//! To mono: the mean of the channels of audio.
+
+use crate::author::{
+    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, Rng, RowProducer, Type,
+};
+use crate::registry::{Golden, OpInfo, Recipe, Recipes, SIGNALS, built};
+use crate::rows::RowFilter;
+use crate::signal::on_signal;
+use crate::{DType, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+
+/// Makes one channel of the channels of audio, `[channels, samples]`: their mean.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/ToMono.md"))]
+///
+/// ```text
+/// out[0, t] = (in[0, t] + in[1, t] + .. + in[C - 1, t]) / C
+/// ```
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------|
+/// | input  | image of i16, f16, bf16 or f32, whose rows are the channels           |
+/// | output | as the input, with one row                                            |
+/// | random | nothing                                                               |
+/// | cost   | one addition per value                                                |
+///
+/// librosa's `to_mono`, with the values that NumPy's `mean` gives for f32: the rows are added in order, as f32, and the
+/// sum is divided. Results of i16 are rounded half to even. Audio of one channel stays as it is.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let signal = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
+/// let list = ops![signal, ToMono];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToMono;
+
+const NAME: &str = "ToMono";
+
+impl Op for ToMono {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_signal(NAME, input).map(|signal| match signal {
+            Type::Image(image) => Type::Image(ImageType { height: Dim::fixed(1), ..image }),
+            tensor @ Type::Tensor { .. } => tensor,
+        })
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
+    }
+
+    fn does_nothing(&self, input: &Type) -> bool {
+        matches!(input, Type::Image(image) if image.height == Dim::fixed(1))
+    }
+}
+
+impl GeometryOp for ToMono {
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
+        out.push(GeometryStep::Rows(RowFilter::RowMean));
+    }
+
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
+    }
+}
+
+impl ToMono {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: SIGNALS,
+        summary: "makes one channel of the channels of audio: their mean",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(ToMono)),
+        recipes: Recipes::Drawn(&[Recipe {
+            name: NAME,
+            draw: |_, before| {
+                if before.dtype != DType::U8 {
+                    return Ok(built(ToMono));
+                }
+                // The op takes signals: it follows an op that makes one.
+                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
+                Ok(built(RandomChoice::new(vec![ops![scale, ToMono]])?))
+            },
+        }]),
+        golden: Golden::Tested,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::tests::image;
+
+    fn of_height(height: Dim) -> Type {
+        let Type::Image(any) = image(DType::F32) else { panic!("it is an image") };
+        Type::Image(ImageType { height, ..any })
+    }
+
+    #[test]
+    fn one_row_is_left() {
+        let any = of_height(Dim { min: 1, max: 8 });
+        assert_eq!(ToMono.output(&any), Ok(of_height(Dim::fixed(1))));
+        assert!(!ToMono.does_nothing(&any));
+        assert!(ToMono.does_nothing(&of_height(Dim::fixed(1))));
+        let error = ToMono.output(&image(DType::U8)).unwrap_err().to_string();
+        assert!(error.starts_with("ToMono takes ") && error.contains("silence"), "{error}");
+        assert!(ToMono.blends(), "a mask would get classes that no pixel has");
+    }
+}
