@@ -176,6 +176,7 @@ pub fn selected<'a>(
     to: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, NoMemory> {
     let (size, all) = (source.size(), source.format());
+    assert!(channels.iter().all(|c| *c < all.channels), "the image lacks one of {channels:?}");
     let format = PixelFormat { channels: channels.len(), ..all };
     let bytes = format.pixel_bytes().saturating_mul(size.pixels() as usize);
     memory::resize(to, bytes, "an image")?;
@@ -208,16 +209,18 @@ fn select_pixels<const B: usize, const N: usize>(
     let to = to.as_chunks_mut::<N>().0;
     let planes = channels.map(|c| source.plane(c));
     for (y, to) in (0..).zip(to.chunks_exact_mut(source.size().width as usize)) {
-        if source.plane(0).is_some() {
-            let rows = planes.map(|plane| plane.expect("a plane of the image").row(y));
-            let rows = rows.map(|row| &row.as_chunks::<B>().0[..to.len()]);
-            for (x, pixel) in to.iter_mut().enumerate() {
-                *pixel = rows.map(|row| row[x]);
-            }
-        } else {
-            let pixels = source.row(y).as_chunks::<B>().0.chunks_exact(source.channels());
-            for (to, pixel) in to.iter_mut().zip(pixels) {
-                *to = channels.map(|c| pixel[c]);
+        for (place, (channel, plane)) in channels.iter().zip(&planes).enumerate() {
+            // Each channel by itself: an array of elements would be assembled in memory.
+            match plane {
+                Some(plane) => {
+                    let row = plane.row(y).as_chunks::<B>().0;
+                    to.iter_mut().zip(row).for_each(|(to, from)| to[place] = *from);
+                }
+                None => {
+                    let pixels = source.row(y).as_chunks::<B>().0[*channel..].iter();
+                    let row = pixels.step_by(source.channels());
+                    to.iter_mut().zip(row).for_each(|(to, from)| to[place] = *from);
+                }
             }
         }
     }

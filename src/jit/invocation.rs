@@ -630,7 +630,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     fn counted_tables(&self) -> impl Iterator<Item = (usize, usize)> {
         self.compiled.readings.iter().filter_map(|(reading, position)| match reading {
             Reduction::Levels { table } => Some((*table, self.body.leaves[*position])),
-            Reduction::Mean { .. } => None,
+            Reduction::Statistic { .. } => None,
         })
     }
 
