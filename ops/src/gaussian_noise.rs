@@ -46,6 +46,8 @@ pub struct GaussianNoise {
     sigma: f64,
     clip: bool,
     units: Units,
+    /// True for arrays with a longer side than images have, where the hash of images would repeat.
+    is_long: bool,
 }
 
 /// The units of the values that the noise is added to.
@@ -65,7 +67,7 @@ impl GaussianNoise {
     /// Builds noise with torchvision's defaults: a mean of 0, a standard deviation of 0.1, clipped.
     #[must_use]
     pub const fn new() -> Self {
-        Self { mean: 0.0, sigma: 0.1, clip: true, units: Units::Levels }
+        Self { mean: 0.0, sigma: 0.1, clip: true, units: Units::Levels, is_long: false }
     }
 
     /// Sets the mean: a share of 255 on levels, and in the image's own units on other values. Default 0.
@@ -128,12 +130,11 @@ impl Op for GaussianNoise {
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        match input {
-            Type::Image(image) if !image.is_levels => {
-                Some(Arc::new(Self { units: Units::Numbers, ..*self }))
-            }
-            _ => None,
-        }
+        let Type::Image(image) = input else { return None };
+        let units = if image.is_levels { Units::Levels } else { Units::Numbers };
+        let is_long = noise::is_long(image);
+        let is_other = is_long || units != Units::Levels;
+        is_other.then(|| Arc::new(Self { units, is_long, ..*self }) as _)
     }
 }
 
@@ -159,7 +160,11 @@ impl PixelOp for GaussianNoise {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
-        let normals = noise::normals([cx.params[0], cx.params[1]], cx.at);
+        let seeds = [cx.params[0], cx.params[1]];
+        let normals = match self.is_long {
+            true => noise::normals_of_array(seeds, cx.at),
+            false => noise::normals(seeds, cx.at),
+        };
         for (v, normal) in pixel.iter_mut().zip(normals) {
             let z = cx.params[MEAN] + normal * cx.params[SIGMA];
             *v = match self.units {
@@ -173,7 +178,10 @@ impl PixelOp for GaussianNoise {
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let normals = noise::emit_normals(e, 0, pixels);
+        let normals = match self.is_long {
+            true => noise::emit_normals_of_array(e, 0, pixels),
+            false => noise::emit_normals(e, 0, pixels),
+        };
         e.each(pixels, |e, c, v| {
             let (mean, sigma) = (e.param(MEAN), e.param(SIGMA));
             let z = e.mul(normals.channels()[c], sigma);
@@ -260,6 +268,23 @@ mod tests {
         assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut params));
         let normals = noise::normals([params[0], params[1]], [2, 3]);
         (params, [normals[0], normals[1], normals[2]])
+    }
+
+    /// Audio of two channels: by the hash of images, the second one would get the noise of the first.
+    #[test]
+    fn the_channels_of_long_audio_get_noise_of_their_own() {
+        let of_size = |size| {
+            let audio = Type::Image(ImageType::array(size, 1, DType::F32));
+            GaussianNoise::new().for_input(&audio).unwrap()
+        };
+        let noise_at = |op: &Arc<dyn Op>, at| {
+            let OpClass::Pixel(op) = op.class() else { panic!("a pixel op") };
+            let params = [1.5, 2.5, 0.0, 1.0];
+            evaluated(op, &Eval { rule: NumberRule::Fused, params: &params, at }, [0.0; 1])
+        };
+        let (short, long) = (of_size(Size::new(2, 65_536)), of_size(Size::new(2, 65_537)));
+        assert_eq!(noise_at(&short, [1, 7]), noise_at(&short, [0, 65_543]));
+        assert_ne!(noise_at(&long, [1, 7]), noise_at(&long, [0, 65_543]));
     }
 
     fn on_floats() -> Type {

@@ -22,7 +22,7 @@
 //! are our own minimax fits. The result is within 2.5e-5 of the exact inverse, and within -5.3..5.3; 1
 //! in 8 million normal numbers is outside that range.
 
-use crate::author::Rng;
+use crate::author::{ImageType, Rng};
 use crate::emit::{Emit, F32x4, I32x4, Pixels};
 use crate::maths::{emit_polynomial, polynomial};
 use crate::shape::MAX_CHANNELS;
@@ -86,6 +86,11 @@ enum Index {
     /// `row * 2654435761 + column`, modulo 2^32: positions of up to 2^29 elements differ, whether they have many
     /// rows, as point clouds do, or many columns, as audio does.
     OfArray,
+}
+
+/// Returns whether an image has positions that [`normals`] does not distinguish.
+pub(crate) fn is_long(image: &ImageType) -> bool {
+    image.height.max.max(image.width.max) > 1 << 16
 }
 
 /// The factor of [`Index::OfArray`]: Knuth's prime near 2^32 over the golden ratio, whose multiples keep a large

@@ -24,6 +24,7 @@ __all__ = [
     "Lambda",
     "Op",
     "from_torchvision",
+    "AddGaussianSNR",
     "AugMix",
     "AutoAugment",
     "BoxBlur",
@@ -37,6 +38,7 @@ __all__ = [
     "CutMix",
     "Cutout",
     "D4",
+    "FixedPoints",
     "FrequencyMasking",
     "Gain",
     "Gamma",
@@ -74,6 +76,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomHue",
     "RandomInvert",
+    "RandomJitter",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
@@ -90,12 +93,14 @@ __all__ = [
     "Resize",
     "Rot90",
     "ScaleIntensityRange",
+    "SelectChannels",
     "SolarizeAdd",
     "Squeeze",
     "TimeMasking",
     "ToChannelsFirst",
     "ToChannelsLast",
     "ToDevice",
+    "ToMono",
     "Transpose",
     "TrivialAugmentWide",
     "View",
@@ -548,18 +553,21 @@ class Gamma(Op):
 
 
 class Grayscale(Op):
-    """Makes every image grey, in three channels.
+    """Makes every image grey, in one channel or in three.
+
+    Args:
+        num_output_channels: Channels of the output: 1 or 3.
 
     >>> Grayscale()
     Grayscale()
     """
 
     __slots__ = ()
-    __match_args__ = ()
+    __match_args__ = ("num_output_channels",)
     name = "Grayscale"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__(num_output_channels=num_output_channels)
 
 
 class Lighting(Op):
@@ -1151,6 +1159,77 @@ class PolarityInversion(Op):
         super().__init__(p=p)
 
 
+class AddGaussianSNR(Op):
+    """Adds noise of a drawn signal-to-noise ratio to a share p of the signals.
+
+    Args:
+        min_snr_db: The least ratio in decibels.
+        max_snr_db: The largest ratio in decibels.
+        p: Share of the images.
+
+    >>> AddGaussianSNR()
+    AddGaussianSNR()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("min_snr_db", "max_snr_db", "p")
+    name = "AddGaussianSNR"
+
+    def __init__(self, min_snr_db: float = 5.0, max_snr_db: float = 40.0, p: float = 0.5) -> None:
+        super().__init__(min_snr_db=min_snr_db, max_snr_db=max_snr_db, p=p)
+
+
+class ToMono(Op):
+    """Makes one channel of the channels of audio: their mean.
+
+    >>> ToMono()
+    ToMono()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "ToMono"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class FixedPoints(Op):
+    """Samples a fixed number of the rows of an array.
+
+    Args:
+        num: Rows of the output.
+
+    >>> FixedPoints(1024)
+    FixedPoints(1024)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("num",)
+    name = "FixedPoints"
+
+    def __init__(self, num: int) -> None:
+        super().__init__(num=num)
+
+
+class RandomJitter(Op):
+    """Adds a small uniform number to every value.
+
+    Args:
+        translate: The largest distance, in units of the values.
+
+    >>> RandomJitter(0.01)
+    RandomJitter(0.01)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("translate",)
+    name = "RandomJitter"
+
+    def __init__(self, translate: float) -> None:
+        super().__init__(translate=translate)
+
+
 class AugMix(Op):
     """Mixes the image with the results of random chains of actions.
 
@@ -1498,6 +1577,25 @@ class Convert(Op):
 
     def __init__(self, to: Any) -> None:
         super().__init__(to=to)
+
+
+class SelectChannels(Op):
+    """Takes channels by their indices, in the order given: bands of a satellite image, RGB of RGBA.
+
+    Args:
+        channels: The input's channel for each channel of the output, from 0. Expected: a list of whole numbers, 0 or
+            more.
+
+    >>> SelectChannels((2, 1, 0))
+    SelectChannels((2, 1, 0))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("channels",)
+    name = "SelectChannels"
+
+    def __init__(self, channels: Iterable[int]) -> None:
+        super().__init__(channels=channels)
 
 
 class View(Op):
