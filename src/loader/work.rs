@@ -14,7 +14,8 @@ use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
-use crate::source::{Value, npy_array};
+use crate::source::Value;
+use crate::source::npy::{self, NpyArray, NpyError};
 use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
 use fuseloop_ops::internals::{BatchKey, PixelFormat, SampleKey};
 use fuseloop_ops::{DType, HostRows, Ops, Size};
@@ -272,8 +273,11 @@ pub(super) fn open_image<'a>(
 ///
 /// If a `.npy` file is damaged, or has another type or shape than was declared.
 fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], DecodeError> {
-    let Some(array) = npy_array(bytes) else { return Ok(bytes) };
-    let (dtype, shape, elements) = array.map_err(|reason| DecodeError::Npy { reason })?;
+    if !npy::is_npy(bytes) {
+        return Ok(bytes);
+    }
+    let refused = |reason: NpyError| DecodeError::Npy { reason: reason.into() };
+    let NpyArray { dtype, shape, elements } = npy::parse(bytes).map_err(refused)?;
     if element_type(dtype) != Some(input.dtype) || !is_shape_of(&shape, input) {
         let wanted = Type::Image(input);
         let reason = format!("a .npy file of shape {shape:?} and dtype {dtype}, expected {wanted}");

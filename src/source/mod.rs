@@ -27,6 +27,7 @@ mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
 mod location;
+pub(crate) mod npy;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
@@ -59,7 +60,6 @@ pub(crate) use classes::{ClassEntry, beside, is_class_file};
 pub(crate) use classes::{ClassFileError, ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
-pub(crate) use columns::npy_array;
 pub use concat::Concat;
 pub use dtype::NdType;
 pub(crate) use error::ReadCause;

@@ -40,10 +40,13 @@ pub(super) fn axes_of(SpecTable(entries): SpecTable) -> Result<Vec<(String, Stri
     entries.into_iter().map(letters).collect()
 }
 
-/// Returns the type and the shape of each field of an `[arrays]` table.
+/// The type and the shape of the arrays that the bytes of a field are.
+pub(super) type DeclaredArray = (DType, Vec<i64>);
+
+/// Returns the arrays of each field of an `[arrays]` table.
 pub(super) fn of_table(
     SpecTable(entries): SpecTable,
-) -> Result<Vec<(String, (DType, Vec<i64>))>, SpecError> {
+) -> Result<Vec<(String, DeclaredArray)>, SpecError> {
     let array = |SpecEntry { name, at, value }: SpecEntry| {
         let table = match value.datum {
             SpecData::Table(table) => table,

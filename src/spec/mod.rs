@@ -61,7 +61,7 @@ use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecData, SpecEntry, SpecError, SpecTable,
     SpecValue, build_ops, optional, required,
 };
-use fuseloop_ops::{DType, Device, NumberRule, Ops, ParamError};
+use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ pub struct Settings {
     /// The axes of fields of arrays, one letter for each.
     pub axes: Vec<(String, String)>,
     /// The types and shapes that the bytes of fields are.
-    pub arrays: Vec<(String, (DType, Vec<i64>))>,
+    pub arrays: Vec<(String, arrays::DeclaredArray)>,
     /// The names that the classes must have, by their numbers from 0.
     pub classes: Vec<String>,
     /// How the samples of an output that differ in size become a batch.

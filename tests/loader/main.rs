@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-#[cfg(feature = "write")]
 mod arrays;
+#[cfg(feature = "write")]
 mod cache;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;

@@ -72,6 +72,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "samples",
             "common_names",
             "starts",
+            "npy",
             "columns",
             // The files of a dataset, local or remote.
             "remote",
@@ -100,6 +101,7 @@ const INNER: [(&str, &[&str]); 2] = [
         "loader",
         &[
             // Settings of users, and errors.
+            "array_images",
             "cache",
             "collate",
             "cursor",

@@ -1,22 +1,12 @@
 //! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip file of `.npy` files.
-//!
-//! ```text
-//! 0   \x93NUMPY            magic
-//! 6   1 0 | 2 0 | 3 0      version
-//! 8   u16 | u32 | u32      bytes of the header
-//!     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 224), }   spaces, newline
-//!     elements, in C order
-//! ```
-//!
-//! The format is from NEP 1. It is parsed here and not by a parser of Python literals: the text comes
-//! from outside, and there are only three keys. Everything that `np.save` writes is accepted, with the
-//! keys in any order. Refused are arrays in column order (`fortran_order`; there is no difference for
-//! one dimension or none), dtypes that no tensor holds, and `object`, which is a pickle.
 
 use super::ColumnError;
+#[cfg(feature = "tables")]
+use crate::source::Escaped;
+use crate::source::NdType;
 #[cfg(not(feature = "tables"))]
 use crate::source::feature::NeedsFeature;
-use crate::source::{Escaped, NdType};
+use crate::source::npy::{self, NpyArray};
 use std::borrow::Cow;
 #[cfg(feature = "tables")]
 use std::io::{Cursor, Read};
@@ -27,15 +17,6 @@ pub(super) struct Array<'a> {
     pub(super) shape: Vec<u64>,
     pub(super) elements: Cow<'a, [u8]>,
 }
-
-/// The first bytes of a `.npy` file.
-const MAGIC: &[u8] = b"\x93NUMPY";
-
-/// The most bytes of a header's text: NumPy's own limit.
-const MOST_HEADER: usize = 10_000;
-
-/// The most dimensions: NumPy's own limit.
-const MOST_DIMS: usize = 64;
 
 impl<'a> Array<'a> {
     /// Reads the array in a `.npy`; in a `.npz` its only array, or the array called `inside`. An array
@@ -56,137 +37,14 @@ impl<'a> Array<'a> {
     }
 }
 
-/// The type, the shape and the elements of an array.
-type NpyArray<'a> = (NdType, Vec<u64>, &'a [u8]);
-
-/// Returns the array of a `.npy` file; `None` if the bytes are no such file.
-///
-/// # Errors
-///
-/// If the file is damaged, or has elements that no tensor holds. The error is a sentence for people.
-pub(crate) fn npy_array(bytes: &[u8]) -> Option<Result<NpyArray<'_>, String>> {
-    bytes.starts_with(MAGIC).then(|| match npy(bytes) {
-        Ok(Array { dtype, shape, elements: Cow::Borrowed(elements) }) => {
-            Ok((dtype, shape, elements))
-        }
-        Ok(_) => unreachable!("nothing is packed in a .npy file"),
-        Err(error) => Err(error.to_string()),
-    })
-}
-
 fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {
     ColumnError::Array(message.into())
 }
 
+/// Reads the array in a `.npy` file.
 fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| wrong("not a .npy or .npz file"))?;
-    let short = || wrong("a .npy file that ends within its header");
-    let (len, rest) = match rest {
-        [1, _, rest @ ..] => {
-            let (len, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
-            (usize::from(u16::from_le_bytes(*len)), rest)
-        }
-        [2 | 3, _, rest @ ..] => {
-            let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
-            (usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX), rest)
-        }
-        _ => return Err(wrong("a .npy file of an unknown version")),
-    };
-    if len > MOST_HEADER {
-        return Err(wrong(format!("a .npy header of {len} bytes, the limit is {MOST_HEADER}")));
-    }
-    let (header, elements) = rest.split_at_checked(len).ok_or_else(short)?;
-    let (dtype, shape) = described(header)?;
-    let size = shape.iter().try_fold(dtype.item_size(), |size, &dim| size.checked_mul(dim));
-    if size != Some(elements.len() as u64) {
-        let found = elements.len();
-        return Err(wrong(format!("an array of {shape:?} of {dtype} with {found} bytes")));
-    }
+    let NpyArray { dtype, shape, elements } = npy::parse(bytes).map_err(wrong)?;
     Ok(Array { dtype, shape, elements: Cow::Borrowed(elements) })
-}
-
-/// Parses a header's text: see the top of this file.
-fn described(header: &[u8]) -> Result<(NdType, Vec<u64>), ColumnError> {
-    let bad = || wrong("a .npy header that is not as NumPy writes it");
-    let text = std::str::from_utf8(header).map_err(|_| bad())?;
-    let text = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-    let mut rest = text.ok_or_else(bad)?;
-    let (mut descr, mut fortran, mut shape) = (None, None, None);
-    while !rest.trim().is_empty() {
-        let (key, after) = pair(rest).ok_or_else(bad)?;
-        let value;
-        (value, rest) = value_of(after).ok_or_else(bad)?;
-        let known = match key {
-            "descr" => descr.replace(value),
-            "fortran_order" => fortran.replace(value),
-            "shape" => shape.replace(value),
-            _ => return Err(bad()),
-        };
-        if known.is_some() {
-            return Err(bad());
-        }
-    }
-    let dtype = dtype(descr.ok_or_else(bad)?)?;
-    let shape = dims(shape.ok_or_else(bad)?).ok_or_else(bad)?;
-    match fortran {
-        Some("False") => Ok((dtype, shape)),
-        Some("True") if shape.len() < 2 => Ok((dtype, shape)),
-        Some("True") => {
-            Err(wrong("an array in Fortran's order: save it with np.ascontiguousarray"))
-        }
-        _ => Err(bad()),
-    }
-}
-
-/// Splits off `'key':`, and returns the key and the rest.
-fn pair(text: &str) -> Option<(&str, &str)> {
-    let (key, rest) = quoted(text.trim_start())?;
-    Some((key, rest.trim_start().strip_prefix(':')?))
-}
-
-/// Splits off a value up to its comma, which the last value may lack. A value is quoted, in parentheses
-/// or brackets, or a word.
-fn value_of(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start();
-    let end = match text.as_bytes().first()? {
-        b'\'' | b'"' => text.len() - quoted(text)?.1.len(),
-        b'(' => text.find(')')? + 1,
-        b'[' => text.rfind(']')? + 1,
-        _ => text.find(',').unwrap_or(text.len()),
-    };
-    let (value, rest) = text.split_at(end);
-    let rest = rest.trim_start();
-    match rest.strip_prefix(',') {
-        Some(rest) => Some((value.trim(), rest)),
-        None => rest.is_empty().then_some((value.trim(), rest)),
-    }
-}
-
-/// Returns the text between the quotes that a text begins with, and the rest.
-fn quoted(text: &str) -> Option<(&str, &str)> {
-    let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-    text[1..].split_once(quote)
-}
-
-fn dtype(descr: &str) -> Result<NdType, ColumnError> {
-    let text = quoted(descr).map_or(descr, |(text, _)| text);
-    if text.starts_with("|O") {
-        return Err(wrong("an array of objects is a pickle, which is never unpacked"));
-    }
-    let unknown = |_| wrong(format!("an array of {}, which no tensor holds", Escaped(text)));
-    text.parse().map_err(unknown)
-}
-
-fn dims(text: &str) -> Option<Vec<u64>> {
-    let inside = text.strip_prefix('(')?.strip_suffix(')')?.trim();
-    let inside = inside.strip_suffix(',').unwrap_or(inside);
-    if inside.is_empty() {
-        return Some(vec![]);
-    }
-    // Old versions of NumPy on 64-bit Windows wrote `3L`.
-    let dim = |text: &str| text.trim().trim_end_matches('L').parse().ok();
-    let dims: Vec<u64> = inside.split(',').map(dim).collect::<Option<_>>()?;
-    (dims.len() <= MOST_DIMS).then_some(dims)
 }
 
 /// Unpacks a file of a zip file, to `most` bytes at most.

@@ -19,7 +19,6 @@ mod number;
 use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
 use crate::sample::Limits;
 use array::Array;
-pub(crate) use array::npy_array;
 use std::borrow::Cow;
 
 /// The kind of value that the bytes of a sample's member are read as.
