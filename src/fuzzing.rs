@@ -388,7 +388,7 @@ pub fn folder(bytes: &[u8]) -> bool {
 /// Files of MNIST and CIFAR of any bytes open or are refused, and every value of one that opens reads or is refused.
 pub fn fixed_length(bytes: &[u8]) -> bool {
     let Ok(dir) = tempfile::tempdir() else { return false };
-    // As many labels as the header counts images, so that the files belong together.
+    // There are as many labels as the header counts images, so that the files belong together.
     let count =
         bytes.get(4..8).and_then(|count| count.try_into().ok()).map_or(0, u32::from_be_bytes);
     let labels: Vec<u8> = (0..count.min(1000)).map(|label| (label % 10) as u8).collect();

@@ -15,7 +15,7 @@ use fuseloop_ops::DType;
 use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::internals::{MAX_CHANNELS, is_loaded};
 
-/// What the user declared about a field of arrays.
+/// The user's declarations about a field of arrays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ArrayRequest {
     /// The names of the axes, such as `"HWC"`.
@@ -74,7 +74,7 @@ pub enum AxesError {
     },
     /// Lengths that no array has.
     #[error(
-        "an array of shape {shape:?}: expected positive lengths below 2^31, and at most one -1, for the axis whose length differs from sample to sample"
+        "an array of shape {shape:?}: expected lengths of 1 to 2^26, and at most one -1, for the axis whose length differs from sample to sample"
     )]
     Shape {
         /// The shape that was declared.
@@ -149,8 +149,8 @@ pub(super) fn element_type(dtype: NdType) -> Option<DType> {
     })
 }
 
-/// The limit on a length: columns are counted in `i32`.
-const MOST_LENGTH: u64 = i32::MAX as u64;
+/// The limit on a length. Columns and sums of their levels fit in `i32`.
+const MOST_LENGTH: u64 = 1 << 26;
 
 /// Returns the images that arrays of `lengths` are; `longest` is the most that a length of -1 stands for.
 fn images(
@@ -303,9 +303,9 @@ mod tests {
         assert_eq!((wave.input.width, wave.axes), (varying, SampleAxes::Signal));
         let frames = of(&[5, 2, 80, -1], None).unwrap();
         assert_eq!(frames.axes, SampleAxes::Stacked(vec![5, 2]));
-        for shape in [&[-1, -1][..], &[0, 3], &[-2], &[], &[1 << 31]] {
+        for shape in [&[-1, -1][..], &[0, 3], &[-2], &[], &[(1 << 26) + 1]] {
             let error = of(shape, None).unwrap_err();
-            assert!(error.contains("expected positive lengths below 2^31"), "{shape:?}: {error}");
+            assert!(error.contains("expected lengths of 1 to 2^26"), "{shape:?}: {error}");
         }
         let error = of(&[-1, 64, 64], Some("DHW")).unwrap_err();
         assert!(error.contains("only the number of rows or columns may differ"), "{error}");
@@ -332,7 +332,7 @@ mod tests {
             images.input.height.max
         };
         assert_eq!([rows(Some(120)), rows(Some(131)), rows(Some(3))], [10, 10, 1]);
-        assert_eq!([rows(None), rows(Some(u64::MAX))], [i32::MAX as u32; 2]);
+        assert_eq!([rows(None), rows(Some(u64::MAX))], [1 << 26; 2]);
         assert_eq!(ArrayRequest::default().of_bytes(Some(9)), None);
     }
 }

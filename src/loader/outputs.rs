@@ -30,7 +30,7 @@ pub(super) struct OutputRequest {
     pub(super) masks: Vec<String>,
     /// What the images of a field are read as.
     pub(super) read_modes: Vec<(String, ImageReadMode)>,
-    /// What is declared about a field of arrays.
+    /// Declarations about fields of arrays.
     pub(super) arrays: Vec<(String, ArrayRequest)>,
     pub(super) extras: Vec<ExtraOutput>,
     /// The first output draws as the second does.
@@ -66,7 +66,7 @@ pub(super) struct OutputSpec {
     pub(super) is_mask: bool,
     /// What the field's images are read as.
     pub(super) read_mode: ImageReadMode,
-    /// What is declared about the field's arrays.
+    /// The declarations about the field's arrays.
     pub(super) array: ArrayRequest,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.

@@ -106,7 +106,7 @@ pub(super) struct OutputPlan {
     pub(super) draws: DrawsOf,
     /// What the field's images are read as.
     pub(super) read_mode: ImageReadMode,
-    /// What was declared about the field's arrays.
+    /// The declarations about the field's arrays.
     pub(super) array: ArrayRequest,
     pub(super) title: String,
     pub(super) work: FieldPlan,

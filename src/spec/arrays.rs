@@ -1,4 +1,4 @@
-//! What a pipeline file declares about arrays: see [`LoaderBuilder::axes`](crate::LoaderBuilder::axes) and
+//! The declarations of a pipeline file about arrays: see [`LoaderBuilder::axes`](crate::LoaderBuilder::axes) and
 //! [`LoaderBuilder::array`](crate::LoaderBuilder::array).
 //!
 //! ```toml

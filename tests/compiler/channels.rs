@@ -244,7 +244,7 @@ fn refused_numbers_of_channels_are_named() {
     assert!(gray_first.contains("a device takes no other"), "{gray_first}");
 }
 
-/// What comes before `ToDevice` runs on the host.
+/// The ops before `ToDevice` run on the host.
 #[test]
 fn a_device_gets_three_channels_that_were_selected() {
     let after = || ops![ToDevice::new("cuda:0").unwrap(), Normalize::imagenet(), ToChannelsFirst];
@@ -400,4 +400,18 @@ fn only_pixel_ops_change_the_number_of_channels() {
         "op 0 of the list (Liar): it makes an image of 1 channel(s) of one of 3: only pixel ops change the number of \
          channels"
     );
+}
+
+/// A statistic of all values counts those of the channels before its op, not those that are loaded.
+#[test]
+fn statistics_are_of_the_channels_that_are_left() {
+    let signal = || ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+    let noise = || AddGaussianSNR::new().p(1.0).unwrap();
+    for list in [
+        ops![Grayscale::new(), signal(), noise()],
+        ops![SelectChannels::new([2, 0]).unwrap(), signal(), noise()],
+        ops![Grayscale::new(), Grayscale::new().num_output_channels(3).unwrap(), signal(), noise()],
+    ] {
+        check_ops(&list, Size::new(30, 40), 10).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! Emits the mean of an image's greys, a statistic.
 //!
 //! Each grey is truncated to an integer, so the sum is exact in any order: in lanes of `i32` along a row
-//! (at most 65,535 columns of 255), and in a word of 64 bits over the rows. A mask leaves out pixels
+//! (at most 2^26 columns of 255), and in a word of 64 bits over the rows. A mask leaves out pixels
 //! that the last group of a row repeats.
 
 use super::ir::BlockCode;

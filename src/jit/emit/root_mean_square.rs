@@ -48,7 +48,8 @@ pub(super) fn compute(
     let (first, rest) = sum.split_first().expect("there are eight partial sums");
     let sum = rest.iter().fold(*first, |sum, lane| e.builder.ins().fadd(sum, *lane));
     let pixels = statistic::pixel_count(e, at);
-    let count = e.times(pixels, spec.block.channels as i64);
+    let channels = spec.block.channels_after(spec.leaves, links);
+    let count = e.times(pixels, channels as i64);
     let count = e.builder.ins().fcvt_from_sint(F64, count);
     let mean = e.builder.ins().fdiv(sum, count);
     let root = e.builder.ins().sqrt(mean);
