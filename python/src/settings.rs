@@ -361,7 +361,10 @@ fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
     )?;
     let mut collate = made();
     if let Some(name) = get::<String>(how, "dtype")? {
-        collate = collate.of(dtype(py, "collate", &name)?, &get::<Vec<usize>>(how, "inner")?.unwrap_or_default());
+        collate = collate.of(
+            dtype(py, "collate", &name)?,
+            &get::<Vec<usize>>(how, "inner")?.unwrap_or_default(),
+        );
     }
     if let Some(to) = how.get_item("to")?.filter(|to| !to.is_none()) {
         collate = match to.extract::<usize>() {
