@@ -117,6 +117,7 @@ mod signal;
 mod solarize;
 mod solarize_add;
 mod squeeze;
+mod targets;
 mod time_masking;
 mod timm;
 mod to_device;
@@ -203,6 +204,7 @@ pub use shape::{DType, Size};
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
 pub use squeeze::Squeeze;
+pub use targets::{BoxFormat, ClampingMode};
 pub use time_masking::TimeMasking;
 pub use to_device::ToDevice;
 pub use to_mono::ToMono;
@@ -278,6 +280,9 @@ pub mod internals {
     }
     pub mod rows {
         pub use crate::rows::*;
+    }
+    pub mod targets {
+        pub use crate::targets::{BoundingBox, PointMap};
     }
     pub mod timm {
         pub use crate::timm::*;

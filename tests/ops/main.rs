@@ -8,3 +8,4 @@ mod ffcv_vectors;
 mod golden;
 mod registry_signoff;
 mod same_pixels;
+mod targets;

@@ -38,6 +38,8 @@ pub struct Map {
     half: [f32; 2],
     /// The offsets that are added to an output pixel's column and row.
     origin: [f32; 2],
+    /// The rows of the same map in f64, in pixels from the corner of each image.
+    exact: [f64; 9],
 }
 
 impl Map {
@@ -49,11 +51,12 @@ impl Map {
     #[must_use]
     pub fn affine(matrix: [f64; 6], input: Size, output: Size) -> Self {
         let half = halves(input);
+        let exact = from_corners(matrix, input, output);
         let [m00, m01, m02, m10, m11, m12] = matrix.map(|m| m as f32);
         let origin = [output.width, output.height].map(|side| 0.5 - side as f32 / 2.0);
         let plane = |p, q, r, half| Plane::new([p / half, q / half, r / half], origin, output);
         let (x, y) = (plane(m00, m01, m02, half[0]), plane(m10, m11, m12, half[1]));
-        Self { x, y, depth: None, half, origin }
+        Self { x, y, depth: None, half, origin, exact }
     }
 
     /// Returns the map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as returned by
@@ -69,7 +72,25 @@ impl Map {
             Plane::new([p / half, q / half, r / half], origin, output)
         };
         let (x, y) = (plane(a, b, c, half[0]), plane(d, e, f, half[1]));
-        Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin }
+        let exact = [a, b, c, d, e, f, g, h, 1.0].map(f64::from);
+        Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin, exact }
+    }
+
+    /// Returns the rows of the matrix that maps `(x, y, 1)` of the input to the output position, which is the result
+    /// divided by its third number. Both positions are continuous: in pixels from the corner of the image, with the
+    /// middle of the first pixel at `(1/2, 1/2)`. The numbers are not finite if the map has no inverse.
+    #[must_use]
+    pub fn forward(&self) -> [f64; 9] {
+        let [a, b, c, d, e, f, g, h, i] = self.exact;
+        let [first, second, third] = [e * i - f * h, f * g - d * i, d * h - e * g];
+        let determinant = a * first + b * second + c * third;
+        let adjugate = [
+            [first, c * h - b * i, b * f - c * e],
+            [second, a * i - c * g, c * d - a * f],
+            [third, b * g - a * h, a * e - b * d],
+        ];
+        let [x, y, depth] = adjugate.map(|row| row.map(|number| number / determinant));
+        [x[0], x[1], x[2], y[0], y[1], y[2], depth[0], depth[1], depth[2]]
     }
 
     /// Returns the rows of the matrix that maps `(x, y, 1)` of the output to the input position;
@@ -149,6 +170,16 @@ const FAR: f32 = 2_097_152.0;
 /// Returns half the width and half the height.
 fn halves(size: Size) -> [f32; 2] {
     [size.width, size.height].map(|side| side as f32 / 2.0)
+}
+
+/// Returns the rows of an affine matrix with pixels counted from the corner of each image, given the matrix with pixels
+/// counted from the middle.
+fn from_corners([a, b, c, d, e, f]: [f64; 6], input: Size, output: Size) -> [f64; 9] {
+    let middle = |size: Size| [size.width, size.height].map(|side| f64::from(side) / 2.0);
+    let ([from_x, from_y], [to_x, to_y]) = (middle(output), middle(input));
+    let c = c + to_x - a * from_x - b * from_y;
+    let f = f + to_y - d * from_x - e * from_y;
+    [a, b, c, d, e, f, 0.0, 0.0, 1.0]
 }
 
 /// `p x + q y + r` in f32: a product, a fused multiply-add and an addition.

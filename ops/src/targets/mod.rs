@@ -1,0 +1,30 @@
+//! Boxes and points that follow an image through its geometry steps.
+//!
+//! ```text
+//! GeometryStep + input size ──▶ PointMap ──▶ where a point, and so a box, is in the output
+//! ```
+//!
+//! Coordinates are continuous: pixel `(x, y)` covers `[x, x+1) x [y, y+1)`, and an image covers
+//! `[0, width] x [0, height]`. A box is its edges, so the box of a whole image is `[0, 0, width, height]`, and the
+//! middle of pixel `(x, y)` is the point `(x + 1/2, y + 1/2)`. All arithmetic is in f64; a number is rounded once,
+//! when it is stored as f32.
+//!
+//! The rules are those of `torchvision.transforms.v2`, except where torchvision contradicts its own pixels:
+//!
+//! | case | torchvision | here |
+//! |------|-------------|------|
+//! | a flip of a point | `width - 1 - x`: the index of a pixel | `width - x`; the index of a pixel is the point plus 1/2 |
+//! | a centre crop that is larger than the image | boxes move by another number of pixels than the image | the image's |
+//! | a rotation with `expand` | the least turned corner is 0, on a canvas of another size | the image's middle and size |
+//! | the height of a rotated box | the distance of corners 2 and 4 along swapped axes | the distance of corners 2 and 3 |
+//! | squaring up a box whose first angle passes 180 degrees | its lengths shrink | the same as at any other angle |
+//! | a rotated box within 1e-5 of an axis | it may collapse when it is clamped | it is clamped like an upright box |
+
+mod bounding_box;
+mod box_format;
+mod point_map;
+mod rotated;
+
+pub use bounding_box::BoundingBox;
+pub use box_format::{BoxFormat, ClampingMode};
+pub use point_map::PointMap;

@@ -1,0 +1,107 @@
+//! Where a geometry step moves a point.
+
+use crate::Size;
+use crate::author::GeometryStep;
+use crate::rows::RowFilter;
+
+/// The position in a step's output of each point of its input, in continuous coordinates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PointMap {
+    /// Points stay where they are.
+    Identity,
+    /// `(x + dx, y + dy)`.
+    Shift([f64; 2]),
+    /// `(width - x, y)`.
+    FlipX(f64),
+    /// `(x, height - y)`.
+    FlipY(f64),
+    /// `(x * sx, y * sy)`.
+    Scale([f64; 2]),
+    /// `(y, x)`.
+    Transpose,
+    /// The rows of a matrix that maps `(x, y, 1)`: the result is divided by its third number.
+    Matrix([f64; 9]),
+}
+
+impl PointMap {
+    /// Returns the map of a step for an input of size `input`; `None` if the step copies pixels to several places, or
+    /// none: a border of the image's own pixels, rows in a random order, the mean of all rows.
+    #[must_use]
+    pub fn of(step: &GeometryStep, input: Size) -> Option<Self> {
+        Some(match step {
+            GeometryStep::CropPad { top, left, .. } => {
+                Self::Shift([-f64::from(*left), -f64::from(*top)])
+            }
+            GeometryStep::FlipHorizontal => Self::FlipX(f64::from(input.width)),
+            GeometryStep::FlipVertical => Self::FlipY(f64::from(input.height)),
+            GeometryStep::Resize { size, .. } => Self::resize(input, *size),
+            GeometryStep::Rows(filter) => match filter {
+                RowFilter::Warp(warp) => Self::Matrix(warp.map.forward()),
+                RowFilter::Transpose => Self::Transpose,
+                RowFilter::Pad(_) | RowFilter::Permute(_) | RowFilter::RowMean => return None,
+                RowFilter::Resample { size, .. } => Self::resize(input, *size),
+                RowFilter::Sharpen { .. }
+                | RowFilter::GaussianBlur { .. }
+                | RowFilter::BoxBlur { .. } => Self::Identity,
+            },
+        })
+    }
+
+    /// Returns the map of a resize, which is the identity between equal sizes.
+    fn resize(input: Size, output: Size) -> Self {
+        if input == output {
+            return Self::Identity;
+        }
+        let ratio = |from: u32, to: u32| f64::from(to) / f64::from(from);
+        Self::Scale([ratio(input.width, output.width), ratio(input.height, output.height)])
+    }
+
+    /// Returns the position of a point, `[x, y]`.
+    #[must_use]
+    pub fn point(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        match *self {
+            Self::Identity => [x, y],
+            Self::Shift([dx, dy]) => [x + dx, y + dy],
+            Self::FlipX(width) => [width - x, y],
+            Self::FlipY(height) => [x, height - y],
+            Self::Scale([sx, sy]) => [x * sx, y * sy],
+            Self::Transpose => [y, x],
+            Self::Matrix([a, b, c, d, e, f, g, h, i]) => {
+                let depth = g * x + h * y + i;
+                [(a * x + b * y + c) / depth, (d * x + e * y + f) / depth]
+            }
+        }
+    }
+
+    /// Returns true if boxes are clamped to the output after the step, as torchvision does: after crops, pads and
+    /// warps; after resizes only if they are rotated; never after flips.
+    #[must_use]
+    pub fn clamps_boxes(&self, are_rotated: bool) -> bool {
+        match self {
+            Self::Shift(_) | Self::Matrix(_) => true,
+            Self::Scale(_) => are_rotated,
+            Self::Identity | Self::FlipX(_) | Self::FlipY(_) | Self::Transpose => false,
+        }
+    }
+
+    /// Returns true if an upright box stays upright.
+    pub(super) fn keeps_axes(&self) -> bool {
+        !matches!(self, Self::Matrix(_))
+    }
+
+    /// Returns true if a rotated box surely stays a rectangle.
+    pub(super) fn keeps_right_angles(&self) -> bool {
+        !matches!(self, Self::Scale(_) | Self::Matrix(_))
+    }
+
+    /// Returns true if the step shows the image in a mirror.
+    pub(super) fn mirrors(&self) -> bool {
+        match *self {
+            Self::FlipX(_) | Self::FlipY(_) | Self::Transpose => true,
+            Self::Matrix([a, b, c, d, e, f, g, h, i]) => {
+                a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+            }
+            Self::Identity | Self::Shift(_) | Self::Scale(_) => false,
+        }
+    }
+}
