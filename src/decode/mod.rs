@@ -24,6 +24,7 @@
 mod buffer;
 mod error;
 mod jpeg;
+mod object_mask;
 mod orientation;
 mod png;
 mod raw;
@@ -35,6 +36,7 @@ pub use jpeg::JpegBackend;
 #[cfg(feature = "write")]
 pub(crate) use jpeg::{ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments};
 pub use jpeg::{append_segment_index, tile_interval};
+pub use object_mask::{ObjectMask, ObjectMaskError};
 pub use read_mode::ImageReadMode;
 
 use crate::sample::Limits;
