@@ -1,6 +1,6 @@
 //! Random sharpness: an image moved away from its blurred version, or towards it.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::{positive_or_zero, probability};
 use crate::op::on_levels;
 use crate::registry::{
@@ -91,6 +91,10 @@ impl GeometryOp for RandomAdjustSharpness {
 
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Stay
     }
 }
 

@@ -1,6 +1,6 @@
 //! Box blur: every pixel becomes the mean of the pixels around it.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::on_numbers;
 use crate::registry::{
     Golden, NEIGHBOURHOOD, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, required,
@@ -76,6 +76,10 @@ impl GeometryOp for BoxBlur {
 
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Stay
     }
 }
 

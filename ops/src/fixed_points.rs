@@ -1,7 +1,7 @@
 //! Fixed points: samples a fixed number of the rows of an array.
 
 use crate::author::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, Rng, RowProducer, Type,
+    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
 };
 use crate::op::on_numbers;
 use crate::registry::{
@@ -88,6 +88,10 @@ impl GeometryOp for FixedPoints {
 
     fn blends(&self) -> bool {
         false
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Copied
     }
 }
 

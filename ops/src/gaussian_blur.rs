@@ -1,6 +1,6 @@
 //! Gaussian blur, with a random standard deviation.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::positive_range;
 use crate::op::on_numbers;
 use crate::registry::{
@@ -100,6 +100,10 @@ impl GeometryOp for GaussianBlur {
 
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Stay
     }
 }
 

@@ -36,12 +36,15 @@ mod brightness;
 mod center_crop;
 mod channel_dropout;
 mod channels;
+mod clamp_bounding_boxes;
+mod clamp_keypoints;
 mod clip;
 mod color_jitter;
 mod color_matrix;
 mod container;
 mod contrast;
 mod convert;
+mod convert_bounding_box_format;
 mod cut_mix;
 mod cutout;
 mod d4;
@@ -95,6 +98,7 @@ mod random_apply;
 mod random_choice;
 mod random_crop;
 mod random_erasing;
+mod random_iou_crop;
 mod random_jitter;
 mod random_order;
 mod random_perspective;
@@ -109,6 +113,8 @@ mod resize;
 mod rng;
 mod rot90;
 mod rows;
+mod sanitize_bounding_boxes;
+mod sanitize_keypoints;
 mod saturation;
 mod scale_intensity_range;
 mod select_channels;
@@ -138,11 +144,14 @@ pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
 pub use channel_dropout::ChannelDropout;
 pub use channels::{ToChannelsFirst, ToChannelsLast};
+pub use clamp_bounding_boxes::ClampBoundingBoxes;
+pub use clamp_keypoints::ClampKeyPoints;
 pub use clip::Clip;
 pub use color_jitter::ColorJitter;
 pub use color_matrix::ColorMatrix;
 pub use contrast::RandomContrast;
 pub use convert::Convert;
+pub use convert_bounding_box_format::ConvertBoundingBoxFormat;
 pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
@@ -185,6 +194,7 @@ pub use random_apply::RandomApply;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_erasing::RandomErasing;
+pub use random_iou_crop::RandomIoUCrop;
 pub use random_jitter::RandomJitter;
 pub use random_order::RandomOrder;
 pub use random_perspective::RandomPerspective;
@@ -197,6 +207,8 @@ pub use replace_label::ReplaceLabel;
 pub use resize::{Resize, ResizeSize};
 pub use rot90::Rot90;
 pub use rows::WarpInterpolation;
+pub use sanitize_bounding_boxes::SanitizeBoundingBoxes;
+pub use sanitize_keypoints::SanitizeKeyPoints;
 pub use saturation::RandomSaturation;
 pub use scale_intensity_range::ScaleIntensityRange;
 pub use select_channels::SelectChannels;
@@ -224,12 +236,13 @@ pub mod author {
     pub use crate::mixing::RowMix;
     pub use crate::op::{
         BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostBatchOp, HostOp,
-        ImageType, LabelOp, LevelTable, Op, OpClass, PixelOp, RegionOp, RowProducer, Statistic,
-        TableOp, Type,
+        ImageType, LabelOp, LevelTable, ObjectMotion, ObjectOp, Op, OpClass, PixelOp, RegionOp,
+        RowProducer, Statistic, TableOp, Type,
     };
     pub use crate::op_name::op_name;
     pub use crate::rng::Rng;
     pub use crate::shape::{Layout, Window};
+    pub use crate::targets::{BoundingBox, Keypoint, Objects};
 }
 
 /// The private modules that the compiler, the command and this project's own tests use. They change without
@@ -296,6 +309,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     Resize::ENTRY,
     CenterCrop::ENTRY,
     RandomCrop::ENTRY,
+    RandomIoUCrop::ENTRY,
     Pad::ENTRY,
     RandomZoomOut::ENTRY,
     RandomTranslate::ENTRY,
@@ -308,6 +322,11 @@ static ENTRIES: &[registry::OpInfo] = &[
     RandomAffine::ENTRY,
     RandomPerspective::ENTRY,
     RandomRotation::ENTRY,
+    SanitizeBoundingBoxes::ENTRY,
+    ClampBoundingBoxes::ENTRY,
+    ConvertBoundingBoxFormat::ENTRY,
+    SanitizeKeyPoints::ENTRY,
+    ClampKeyPoints::ENTRY,
     ColorJitter::ENTRY,
     ColorMatrix::ENTRY,
     Gamma::ENTRY,

@@ -18,7 +18,7 @@
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
 //! | batch    | `Lambda::batch`                   |                         | none: changes finished batches    |
 
-use crate::author::{BoxError, Emit, GeometryStep, Pixels, Rng, RowMix};
+use crate::author::{BoxError, Emit, GeometryStep, Objects, Pixels, Rng, RowMix};
 use crate::shape::{Layout, MAX_CHANNELS, Window};
 use crate::{DType, Device, Ops, Size, TypeError};
 use std::fmt;
@@ -246,6 +246,8 @@ pub enum OpClass<'a> {
     Batch(&'a dyn BatchOp),
     /// Changes a finished batch in plain Rust.
     HostBatch(&'a dyn HostBatchOp),
+    /// Changes or removes the objects of an image, such as bounding boxes, and no pixel.
+    Objects(&'a dyn ObjectOp),
 }
 
 /// An op that moves pixels: crops, resizes, flips, warps, blurs.
@@ -271,6 +273,53 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
     fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let _ = input;
         None
+    }
+
+    /// Like [`draw`](Self::draw), for an image whose bounding boxes and keypoints follow it. `objects` are where they
+    /// are before this op; an op that crops around boxes may remove some, and none is moved here: each step
+    /// moves them. By default the same as `draw`.
+    fn draw_around(
+        &self,
+        rng: &mut Rng,
+        size: Size,
+        objects: &mut Objects,
+        out: &mut Vec<GeometryStep>,
+    ) {
+        let _ = objects;
+        self.draw(rng, size, out);
+    }
+
+    /// Returns true if the op has no effect without bounding boxes.
+    fn needs_boxes(&self) -> bool {
+        false
+    }
+
+    /// Returns what the op does to the objects of an image. By default they follow the pixels.
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Follow
+    }
+}
+
+/// What a geometry op does to the bounding boxes, keypoints and masks of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectMotion {
+    /// They follow the pixels, step by step.
+    Follow,
+    /// They stay, because pixels do: a blur.
+    Stay,
+    /// A pixel has no single place in the output, or none at all: a border that mirrors the image. Masks follow, but
+    /// boxes and keypoints can't.
+    Copied,
+}
+
+/// An op that changes or removes the objects of an image, and no pixel.
+pub trait ObjectOp: fmt::Debug + Send + Sync {
+    /// Changes the objects of an image of `size`.
+    fn apply(&self, size: Size, objects: &mut Objects);
+
+    /// Returns true if the op has no effect without bounding boxes, and false if it has none without keypoints.
+    fn needs_boxes(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pad: adds a border around an image.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{Dim, ImageType, on_image, on_numbers};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, Recipe, Recipes,
@@ -101,6 +101,11 @@ impl Border {
     /// read from change.
     pub(crate) fn row_producer(self) -> Option<RowProducer> {
         self.own().map(|_| RowProducer::Called)
+    }
+
+    /// Returns what the border does to objects: one of the image's own pixels shows them more than once.
+    pub(crate) fn object_motion(self) -> ObjectMotion {
+        if self.own().is_some() { ObjectMotion::Copied } else { ObjectMotion::Follow }
     }
 
     /// Returns the output type of an op with this kind of border, or an error if `input` does not
@@ -235,6 +240,10 @@ impl GeometryOp for Pad {
 
     fn row_producer(&self) -> Option<RowProducer> {
         self.border.row_producer()
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        self.border.object_motion()
     }
 
     fn blends(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Random crop: a window of fixed size at a random position.
 
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::error::output_size;
 use crate::op::ImageType;
 use crate::pad::{self, Border};
@@ -142,6 +142,10 @@ impl GeometryOp for RandomCrop {
 
     fn row_producer(&self) -> Option<RowProducer> {
         self.border.row_producer()
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        self.border.object_motion()
     }
 
     fn blends(&self) -> bool {

@@ -97,6 +97,8 @@ pub struct OpInfo {
 
 /// The family of ops that move pixels.
 pub const GEOMETRY: &str = "geometry";
+/// The family of ops on the targets of an image: its bounding boxes and keypoints.
+pub const TARGETS: &str = "targets";
 /// The family of ops that change colours.
 pub const COLOR: &str = "color";
 /// The family of ops that compute a pixel from the pixels around it.

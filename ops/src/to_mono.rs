@@ -1,7 +1,7 @@
 //! To mono: the mean of the channels of audio.
 
 use crate::author::{
-    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, Rng, RowProducer, Type,
+    Dim, GeometryOp, GeometryStep, ImageType, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
 };
 use crate::registry::{Golden, OpInfo, Recipe, Recipes, SIGNALS, built};
 use crate::rows::RowFilter;
@@ -65,6 +65,10 @@ impl GeometryOp for ToMono {
 
     fn row_producer(&self) -> Option<RowProducer> {
         Some(RowProducer::Called)
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        ObjectMotion::Copied
     }
 }
 

@@ -319,7 +319,8 @@ fn after(
         | OpClass::Label(_)
         | OpClass::Choice(_)
         | OpClass::Batch(_)
-        | OpClass::HostBatch(_) => {}
+        | OpClass::HostBatch(_)
+        | OpClass::Objects(_) => {}
     }
     Ok(picture)
 }

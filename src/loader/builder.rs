@@ -12,6 +12,7 @@ use super::error::LoadCause;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
+use super::targets::Targets;
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::PageLocker;
@@ -460,6 +461,34 @@ impl LoaderBuilder {
     #[must_use]
     pub fn mask(mut self, field: &str) -> Self {
         self.wanted.masks.push(field.to_owned());
+        self
+    }
+
+    /// Declares the fields that follow the image of field `image`: its masks, bounding boxes, keypoints and the columns
+    /// beside them. They move by the same draws as the image, through all ops of its list, and need no lists of their
+    /// own. Ops that remove objects, such as [`RandomIoUCrop`](fuseloop_ops::RandomIoUCrop), remove their rows in
+    /// all of these fields.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, loader::Targets, ops::*};
+    /// let loader = Loader::open("coco.beton")?
+    ///     .targets("image", Targets::new().boxes("bbox", BoxFormat::Xywh).column("category_id", DType::I64))
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224)?, RandomHorizontalFlip::new(0.5)?])
+    ///     .build()?;
+    /// for batch in loader.epoch(0)? {
+    ///     let batch = batch?;
+    ///     let boxes = batch.ragged::<f32>("bbox")?; // of each sample: four numbers per object
+    ///     let classes = batch.ragged::<i64>("category_id")?; // one number per object
+    /// #   let _ = (boxes, classes);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Refused are ops that targets can't follow, such as borders that mirror the image (for boxes and keypoints),
+    /// [`AugMix`](fuseloop_ops::AugMix) with ops that move pixels, and [`MixUp`](fuseloop_ops::MixUp).
+    #[must_use]
+    pub fn targets(mut self, image: &str, targets: Targets) -> Self {
+        self.wanted.targets.push((image.to_owned(), targets));
         self
     }
 

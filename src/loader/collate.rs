@@ -168,6 +168,11 @@ impl Collate {
         }
     }
 
+    /// Returns true if the user set the type of the elements.
+    pub(super) fn has_elements(&self) -> bool {
+        self.elements.is_some()
+    }
+
     /// Returns the maximum length that the user set.
     pub(super) fn max_length(&self) -> Option<usize> {
         match self.most {

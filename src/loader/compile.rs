@@ -9,13 +9,14 @@ use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
+use super::targets::{TargetsError, plan_target};
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
-use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes};
+use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes, TargetKinds};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
 use fuseloop_ops::author::{Dim, ImageType, Op, OpClass};
@@ -115,7 +116,8 @@ pub(super) fn plan_outputs(
 ) -> Result<Vec<OutputPlan>, LoadCause> {
     let each = outputs.iter().zip(lists).zip(staged);
     let plans = each.map(|((output, ops), staged)| {
-        plan_output(source, output, ops.clone(), *staged, setup, cache)
+        let followed = followed_by(outputs, lists, output)?;
+        plan_output(source, output, (ops.clone(), followed), *staged, setup, cache)
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(&plans)?;
@@ -123,6 +125,25 @@ pub(super) fn plan_outputs(
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     check_names(&plans)?;
     Ok(plans)
+}
+
+/// Returns the image that an output follows, if the output is a target, with the ops of the image.
+fn followed_by<'a>(
+    outputs: &'a [OutputSpec],
+    lists: &'a [Ops],
+    output: &OutputSpec,
+) -> Result<Option<(&'a OutputSpec, &'a Ops)>, LoadCause> {
+    let Some((of, _)) = &output.target else { return Ok(None) };
+    let image =
+        outputs.iter().zip(lists).find(|(image, _)| image.field == *of && image.targets.is_some());
+    match image {
+        Some(image) => Ok(Some(image)),
+        None => {
+            let reason = "its image is left out of the batches: leave this field out as well";
+            let error = TargetsError::Own { reason };
+            Err(LoadCause::Targets { field: output.name.clone(), error })
+        }
+    }
 }
 
 /// Refuses size tensors that would have the name of an output.
@@ -218,12 +239,21 @@ fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, 
 fn plan_output(
     source: &dyn Source,
     output: &OutputSpec,
-    ops: Ops,
+    (ops, followed): (Ops, Option<(&OutputSpec, &Ops)>),
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<OutputPlan, LoadCause> {
-    let work = plan_field(source, output, ops, staged, setup, cache)?;
+    let (work, target) = match (&output.target, followed) {
+        (Some((_, target)), Some(image)) => {
+            if output.is_mask {
+                check_mask_files(source, output.field)?;
+            }
+            let (work, target) = plan_target(source, output, (target, ops), image, setup, cache)?;
+            (work, Some(target))
+        }
+        _ => (plan_field(source, output, ops, staged, setup, cache)?, None),
+    };
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
@@ -242,6 +272,8 @@ fn plan_output(
         by_component,
         mix: None,
         device_output,
+        target,
+        targets: output.targets.clone(),
     })
 }
 
@@ -265,10 +297,7 @@ fn plan_field(
             plan_collated(source, output, collate, &ops, setup)?
         }
         FieldKind::RgbImage => {
-            let input = image_type(source, output.field, setup)?;
-            let (channels, dtype) = (output.read_mode.channels(), output.read_mode.dtype());
-            let is_levels = dtype == DType::U8;
-            let input = ImageType { dtype, is_levels, ..input.with_channels(channels) };
+            let input = image_input(source, output, setup)?;
             if output.is_mask {
                 check_mask_files(source, output.field)?;
             }
@@ -316,6 +345,8 @@ fn plan_image(
     if output.is_mask {
         image.check_mask().map_err(plan)?;
     }
+    let kinds = output.targets.as_ref().map_or(TargetKinds::default(), |targets| targets.kinds());
+    image.check_targets(kinds).map_err(plan)?;
     let image = image.named(&output.name).for_batches_of(setup.batch_size);
     let kernel = cache.compile(image);
     let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
@@ -381,7 +412,7 @@ fn plan_collated(
 }
 
 /// Refuses a plan whose rows are larger than a sample may be.
-fn within_limits(
+pub(super) fn within_limits(
     work: FieldPlan,
     field: &str,
     setup: &CompileContext,
@@ -437,6 +468,17 @@ fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadCau
 
 /// The largest side of an image of unknown size: JPEG's own limit.
 const LARGEST_SIDE: u32 = 65_535;
+
+/// Returns the type of the images that the ops of an output get.
+pub(super) fn image_input(
+    source: &dyn Source,
+    output: &OutputSpec,
+    setup: &CompileContext,
+) -> Result<ImageType, LoadCause> {
+    let input = image_type(source, output.field, setup)?;
+    let (channels, dtype) = (output.read_mode.channels(), output.read_mode.dtype());
+    Ok(ImageType { dtype, is_levels: dtype == DType::U8, ..input.with_channels(channels) })
+}
 
 /// Returns the type of a field's images, as known before they are read.
 fn image_type(
@@ -527,6 +569,10 @@ fn mode_print(output: &OutputPlan) -> String {
     let mode = match output.read_mode {
         ImageReadMode::Rgb => String::new(),
         mode => format!(" read as {mode:?}"),
+    };
+    let mode = match &output.targets {
+        None => mode,
+        Some(targets) => format!("{mode} {targets:?}"),
     };
     if output.array == ArrayRequest::default() {
         mode

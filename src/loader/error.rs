@@ -4,6 +4,7 @@ use super::array_images::AxesError;
 use super::cache::CacheError;
 use super::collate::{CollateCause, CollateError};
 use super::cursor::CursorError;
+use super::targets::{TargetCause, TargetsError};
 use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::error::{Cause, Details, Error, ErrorKind};
@@ -207,6 +208,14 @@ pub enum LoadCause {
         field: String,
         /// The reason.
         error: AxesError,
+    },
+    /// The targets of an image can't be declared like this.
+    #[error("field {}: {error}", Escaped(field))]
+    Targets {
+        /// The field.
+        field: String,
+        /// The reason.
+        error: TargetsError,
     },
     /// Masks are stored as JPEGs.
     #[error(
@@ -622,6 +631,9 @@ pub enum SampleCause {
     /// The sample does not fit into its row.
     #[error(transparent)]
     Collate(#[from] CollateCause),
+    /// The targets of the sample are damaged.
+    #[error(transparent)]
+    Target(#[from] TargetCause),
 }
 
 /// Converts the error of a source; errors of files and streams keep their type.
@@ -725,6 +737,7 @@ impl Cause for LoadCause {
             | Self::MaskKind { field: output }
             | Self::ReadModeKind { field: output }
             | Self::Axes { field: output, .. }
+            | Self::Targets { field: output, .. }
             | Self::NoPipeline { field: output, .. } => pipeline.field(output),
             Self::OnDevice { output, .. } => Details::of(ErrorKind::Device).field(output),
             Self::MaskJpegs { field, .. } => Details::of(ErrorKind::Format).field(field),
@@ -785,7 +798,10 @@ impl Cause for LoadSampleError {
             SampleCause::Function(error) => Details::of_custom(&error.error),
             SampleCause::Pixels(_) | SampleCause::Memory(_) => Details::of(ErrorKind::Memory),
             SampleCause::TooLong { .. } => Details::of(ErrorKind::Custom),
-            SampleCause::Decode(_) | SampleCause::Label(_) | SampleCause::Collate(_) => damaged,
+            SampleCause::Decode(_)
+            | SampleCause::Label(_)
+            | SampleCause::Collate(_)
+            | SampleCause::Target(_) => damaged,
         };
         if let Some(location) = self.location.as_deref() {
             if let Some(file) = &location.file {

@@ -273,13 +273,15 @@ impl Inspector {
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
+        let objects = self.stage.objects((&*source, self.output), sample, &mut self.buffer)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(kernel.plan().input());
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
-        plan.draw(key, size, &mut draws);
+        draws.objects.clone_from(&objects);
+        plan.draw_around_objects(key, size, &mut draws);
         plan.check_draws(&draws, self.stage.limits())?;
         let wanted = plan.needed_window(&draws);
         let decoded = opened.decode(wanted)?;
@@ -313,6 +315,7 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
+        let objects = self.stage.objects((&*source, self.output), sample, &mut self.buffer)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
         let stored_bytes = image.stored_bytes();
@@ -327,7 +330,8 @@ impl Inspector {
             let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
-            plan.draw(key, size, &mut draws);
+            draws.objects.clone_from(&objects);
+            plan.draw_around_objects(key, size, &mut draws);
             plan.check_draws(&draws, self.stage.limits())?;
             let wanted = plan.needed_window(&draws);
             let drawn = Instant::now();

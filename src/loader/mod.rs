@@ -34,6 +34,7 @@ mod outputs;
 mod pipeline;
 mod stage;
 pub(crate) mod stats;
+mod targets;
 mod work;
 
 use crate::error::Error;
@@ -50,6 +51,7 @@ pub use epoch::Batches;
 use error::LoadCause;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
+pub use targets::{BoundingBoxes, KeyPoints, Targets};
 
 use crate::batch::{Batch, TensorSpec};
 use crate::device::DeviceStats;

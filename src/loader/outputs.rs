@@ -13,11 +13,19 @@ use super::array_images::ArrayRequest;
 use super::collate::Collate;
 use super::error::LoadCause;
 use super::pipeline::Pipeline;
+use super::targets::{Target, TargetRequest, Targets, TargetsError};
 use crate::decode::ImageReadMode;
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
+use std::sync::Arc;
+
+const NO_VIEWS: &str = "a target follows the image of its field, and has no views or branches";
+const NO_COMPONENTS: &str = "an image with targets has one list for all components of the dataset";
+const ONE_GROUP: &str =
+    "the targets of an image are declared by one call, and an image is no target itself";
+const ONE_IMAGE: &str = "a field is a target of one image";
 
 /// The outputs that the user asked for, not yet checked against the dataset.
 #[derive(Clone, Default)]
@@ -36,6 +44,8 @@ pub(super) struct OutputRequest {
     /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
     pub(super) collates: Vec<(String, Collate)>,
+    /// The targets of image fields.
+    pub(super) targets: Vec<(String, Targets)>,
 }
 
 /// An output in addition to those of the fields.
@@ -68,6 +78,10 @@ pub(super) struct OutputSpec {
     pub(super) read_mode: ImageReadMode,
     /// The declarations about the field's arrays.
     pub(super) array: ArrayRequest,
+    /// What the output is to the image in another field, if it follows one.
+    pub(super) target: Option<(usize, Target)>,
+    /// The targets that follow the output.
+    pub(super) targets: Option<Arc<TargetRequest>>,
     steps: Vec<PipelineEdit>,
     /// The id of the output's own step.
     own: usize,
@@ -139,6 +153,7 @@ impl OutputRequest {
     pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source);
+        self.add_targets(source, &mut outputs)?;
         let mut shares = vec![];
         for extra in std::mem::take(&mut self.extras) {
             add(&mut outputs, &mut shares, extra)?;
@@ -201,6 +216,44 @@ impl OutputRequest {
         Ok(())
     }
 
+    /// Marks the outputs that follow an image, and the images that they follow.
+    fn add_targets(
+        &self,
+        source: &dyn Source,
+        outputs: &mut [OutputSpec],
+    ) -> Result<(), LoadCause> {
+        let field_of =
+            |name: &str| source.field_index(name).ok_or_else(|| no_such_field(source, name));
+        for (image, targets) in &self.targets {
+            let image = field_of(image)?;
+            let refused = |field: usize, error| {
+                let field = source.field_name(field).to_owned();
+                LoadCause::Targets { field, error }
+            };
+            let fields = targets.names().map(field_of).collect::<Result<Vec<_>, _>>()?;
+            let request = TargetRequest::new(source, image, targets, fields);
+            let request = request.map_err(|(field, error)| refused(field, error))?;
+            if outputs[image].targets.is_some() || outputs[image].target.is_some() {
+                return Err(refused(image, TargetsError::Own { reason: ONE_GROUP }));
+            }
+            if self.component_pipelines.iter().any(|(_, name, _)| outputs[image].is_called(name)) {
+                return Err(refused(image, TargetsError::Own { reason: NO_COMPONENTS }));
+            }
+            for (field, target) in &request.fields {
+                let output = &mut outputs[*field];
+                if output.target.is_some() {
+                    return Err(refused(*field, TargetsError::Own { reason: ONE_IMAGE }));
+                }
+                output.target = Some((image, target.clone()));
+                if let Target::Mask { .. } = target {
+                    (output.is_mask, output.read_mode) = (true, ImageReadMode::Index);
+                }
+            }
+            outputs[image].targets = Some(Arc::new(request));
+        }
+        Ok(())
+    }
+
     /// Returns what is declared about the arrays of a field.
     fn array(&self, is_its_own: impl Fn(&str) -> bool) -> ArrayRequest {
         let own = self.arrays.iter().filter(|(name, _)| is_its_own(name));
@@ -232,6 +285,8 @@ impl OutputRequest {
                 is_mask,
                 read_mode: read_mode.map_or(of_masks, |(_, mode)| *mode),
                 array: self.array(is_its_own),
+                target: None,
+                targets: None,
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -289,6 +344,10 @@ fn add(
     let (field, own) = (outputs[parent].field, outputs.len());
     let OutputSpec { is_mask, read_mode, ref array, .. } = outputs[parent];
     let array = array.clone();
+    if outputs[parent].target.is_some() {
+        let error = TargetsError::Own { reason: NO_VIEWS };
+        return Err(LoadCause::Targets { field: of, error });
+    }
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
         None => (
@@ -317,6 +376,8 @@ fn add(
         is_mask,
         read_mode,
         array,
+        target: None,
+        targets: None,
         steps,
         own,
         is_branch,

@@ -9,6 +9,7 @@ use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
+use super::targets::{TargetCause, TargetGroup, TargetMember, TargetPlan, TargetScratch};
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
@@ -23,10 +24,11 @@ use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::Window;
+use fuseloop_ops::author::{Objects, Window};
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use std::error::Error;
 use std::fmt::Write as _;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +44,8 @@ pub(super) struct LoaderStage {
     outputs: Arc<[OutputPlan]>,
     /// The fields that are read, each with the outputs computed from it.
     fields: Vec<(usize, Vec<usize>)>,
+    /// The images whose targets follow them.
+    targets: Arc<[TargetGroup]>,
     tensors: Vec<TensorSpec>,
     /// For each output, the index of the tensor with the sizes of its samples, if they differ.
     sizes: Vec<Option<usize>>,
@@ -101,6 +105,7 @@ pub(super) struct Worker {
     pictures: ImageScratch,
     /// For each output, the gathered values of the chunk.
     columns: Vec<Column>,
+    targets: TargetScratch,
     elements: StepScratch,
     /// Scratch memory for one row of a batch that is mixed.
     spare: Vec<u8>,
@@ -160,6 +165,7 @@ impl LoaderStage {
         let chunk = if has_jpeg || outputs.iter().any(calls_host_ops) { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
+        let targets = TargetGroup::of_outputs(&outputs).into();
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
@@ -168,6 +174,7 @@ impl LoaderStage {
             source,
             outputs,
             fields,
+            targets,
             tensors,
             sizes,
             upload,
@@ -188,7 +195,8 @@ impl LoaderStage {
 
     /// Returns the fields that are read.
     pub(super) fn fields(&self) -> impl Iterator<Item = usize> {
-        self.fields.iter().map(|(field, _)| *field)
+        let members = self.targets.iter().flat_map(|group| &group.members);
+        self.fields.iter().map(|(field, _)| *field).chain(members.map(|member| member.field))
     }
 
     /// Returns the fingerprint of the plan: the outputs, their ops and the rules they run by.
@@ -285,6 +293,23 @@ impl LoaderStage {
         if self.has_components { Ok(source.component(sample, buffer)?) } else { Ok(0) }
     }
 
+    /// Reads the objects that follow output `k`, an image, for an [`Inspector`](super::inspect::Inspector). There are none
+    /// if nothing was declared to follow it.
+    pub(super) fn objects(
+        &self,
+        (source, k): (&dyn Source, usize),
+        sample: SampleId,
+        buffer: &mut Buffer,
+    ) -> Result<Objects, SampleCause> {
+        let mut targets = TargetScratch::default();
+        if let Some(group) = self.targets.iter().find(|group| group.image == k) {
+            for member in group.read_first() {
+                member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
+            }
+        }
+        Ok(targets.objects)
+    }
+
     /// Returns the limits on images.
     pub(super) fn limits(&self) -> &Limits {
         &self.setup.decode.limits
@@ -348,21 +373,28 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
-        let Worker { buffer, cached_bytes, pictures, columns, elements, .. } = worker;
+        let group = self.targets.iter().find(|group| group.field == *field);
+        if let Some(group) = group {
+            self.read_objects(worker, lookup, sample, group)?;
+        }
+        let Worker { buffer, cached_bytes, pictures, columns, elements, targets, .. } = worker;
         // Reading the clock would cost more than reading a number.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
         }
-        let CacheLookup { found, keeper } = lookup;
+        let CacheLookup { found, keeper } = &mut *lookup;
         let cached = found.as_ref().and_then(|found| found.value(*field, cached_bytes));
         let is_cached = cached.is_some();
         let value = cached.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
         let value = value.map_err(|error| of_field(error.into()))?;
         if matches!(value, Value::Image(_)) {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
-            let filled = self.fill_images(pictures, keeper, key, value, outputs, rows);
+            let followed = group.map(|group| (group.image, targets));
+            let filled = self.fill_images(pictures, (keeper, followed), key, value, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok() && !is_cached);
-            return filled.map_err(of_field);
+            filled.map_err(of_field)?;
+            return group
+                .map_or(Ok(()), |group| self.fill_targets(worker, lookup, sample, group, rows));
         }
         if let Some(keeper) = keeper {
             keeper.keep(*field, value);
@@ -371,7 +403,8 @@ impl LoaderStage {
         let component = rows.component;
         let is_image = |k: usize| is_array && self.outputs[k].kernel(k, component).is_some();
         if outputs.iter().any(|&k| is_image(k)) {
-            self.fill_images(pictures, None, key, value, outputs, rows).map_err(of_field)?;
+            let filled = self.fill_images(pictures, (None, None), key, value, outputs, rows);
+            filled.map_err(of_field)?;
         }
         for &k in outputs.iter().filter(|k| !is_image(**k)) {
             let output = &self.outputs[k];
@@ -423,7 +456,10 @@ impl LoaderStage {
     fn fill_images(
         &self,
         image_scratch: &mut ImageScratch,
-        keeper: Option<(usize, &mut PendingEntry<'_>)>,
+        (keeper, followed): (
+            Option<(usize, &mut PendingEntry<'_>)>,
+            Option<(usize, &mut TargetScratch)>,
+        ),
         key: SampleKey,
         value: Value<'_>,
         outputs: &[usize],
@@ -447,8 +483,13 @@ impl LoaderStage {
         let size = opened.size();
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
+        let mut followed = followed;
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
-            kernel.plan().draw(self.outputs[k].draws.key(key), size, draws);
+            draws.objects.clear();
+            if let Some((_, targets)) = followed.as_mut().filter(|(image, _)| *image == k) {
+                mem::swap(&mut draws.objects, &mut targets.objects);
+            }
+            kernel.plan().draw_around_objects(self.outputs[k].draws.key(key), size, draws);
             kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
             let own = kernel.plan().needed_window(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
@@ -474,6 +515,13 @@ impl LoaderStage {
             kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()])?;
             image.record(draws, row);
         }
+        let image = followed.and_then(|(image, targets)| {
+            let index = kernels().position(|(k, _)| k == image)?;
+            Some((&mut draws[index], targets))
+        });
+        if let Some((draws, targets)) = image {
+            mem::swap(draws, &mut targets.image);
+        }
         for (k, collated) in collated_images() {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
             collated.copy_image(&picture, rows.of(k));
@@ -481,6 +529,128 @@ impl LoaderStage {
             self.write_sizes(k, &[height.into(), width.into()], rows);
         }
         Ok(())
+    }
+
+    /// Reads the objects of a sample, whose image draws afterwards.
+    fn read_objects(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        group: &TargetGroup,
+    ) -> Result<(), StageError> {
+        let Worker { buffer, cached_bytes, targets, .. } = worker;
+        targets.clear();
+        for member in group.read_first() {
+            let read =
+                self.member_value(member, sample, (&mut *buffer, &mut *cached_bytes), lookup);
+            let read = read.and_then(|value| Ok(member.read(value, targets)?));
+            read.map_err(|cause| self.member_error(member, sample, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the targets of a sample, whose image has drawn.
+    fn fill_targets(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        group: &TargetGroup,
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), StageError> {
+        for member in &group.members {
+            let Some(k) = member.output else { continue };
+            let filled = self.fill_target(worker, lookup, sample, (member, k), rows);
+            filled.map_err(|cause| self.member_error(member, sample, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the row of one target, output `k`.
+    fn fill_target(
+        &self,
+        worker: &mut Worker,
+        lookup: &mut CacheLookup<'_>,
+        sample: SampleId,
+        (member, k): (&TargetMember, usize),
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), SampleCause> {
+        let Worker { buffer, cached_bytes, pictures, targets, .. } = worker;
+        let output = &self.outputs[k];
+        let Some(plan) = &output.target else { return Ok(()) };
+        let value = if member.is_read_last() {
+            Some(self.member_value(member, sample, (buffer, cached_bytes), lookup)?)
+        } else {
+            None
+        };
+        if let (TargetPlan::Mask, Some((_, kernel)), Some(value)) =
+            (plan, output.kernel(k, 0), value)
+        {
+            return self.fill_mask(pictures, targets, (kernel, value), rows.of(k));
+        }
+        let bytes = targets.rows(plan, value, &mut pictures.scratch)?;
+        if let Some((_, collated)) = output.collated(k) {
+            let length = collated.fill(Value::Bytes(bytes), rows.of(k))?;
+            self.write_sizes(k, &[length], rows);
+        }
+        Ok(())
+    }
+
+    /// Writes the mask of an image that has drawn.
+    fn fill_mask(
+        &self,
+        pictures: &mut ImageScratch,
+        targets: &mut TargetScratch,
+        (kernel, value): (&Kernel, Value<'_>),
+        row: &mut [u8],
+    ) -> Result<(), SampleCause> {
+        let ImageScratch { watch, decoder, scratch, .. } = pictures;
+        watch.phase(Phase::Decode);
+        let TargetScratch { image, mask, .. } = targets;
+        let mut opened = open_image(decoder, value, ImageReadMode::Index, None)?;
+        let size = opened.size();
+        if size != image.source {
+            return Err(TargetCause::MaskSize { mask: size, image: image.source }.into());
+        }
+        kernel.plan().follow(image, mask);
+        kernel.plan().check_draws(mask, &self.setup.decode.limits)?;
+        let decoded = opened.decode(kernel.plan().needed_window(mask))?;
+        watch.phase(Phase::Kernel);
+        let (top, left) = (decoded.top, decoded.left);
+        let pixels = DecodedPixels { view: decoded.view, top, left, whole: size };
+        Ok(kernel.try_run(scratch, pixels, mask, row)?)
+    }
+
+    /// Reads the value of a target, and keeps it for the cache.
+    fn member_value<'b>(
+        &'b self,
+        member: &TargetMember,
+        sample: SampleId,
+        (buffer, cached_bytes): (&'b mut Buffer, &'b mut Vec<u8>),
+        lookup: &'b mut CacheLookup<'_>,
+    ) -> Result<Value<'b>, SampleCause> {
+        let CacheLookup { found, keeper } = lookup;
+        if let Some(value) =
+            found.as_ref().and_then(|found| found.value(member.field, cached_bytes))
+        {
+            return Ok(value);
+        }
+        let value = self.source.value(sample, member.field, buffer)?;
+        if let Some(keeper) = keeper {
+            keeper.keep(member.field, value);
+        }
+        Ok(value)
+    }
+
+    fn member_error(
+        &self,
+        member: &TargetMember,
+        sample: SampleId,
+        cause: SampleCause,
+    ) -> StageError {
+        let name = &self.source.fields()[member.field].name;
+        self.error(sample, name, member.field, cause)
     }
 
     /// Creates the error of a whole sample, which is reported at its first field.
@@ -510,7 +680,7 @@ fn calls_host_ops(output: &OutputPlan) -> bool {
 /// Groups the outputs by field, in the order of the fields' first outputs.
 fn by_field(outputs: &[OutputPlan]) -> Vec<(usize, Vec<usize>)> {
     let mut fields: Vec<(usize, Vec<usize>)> = vec![];
-    for (k, output) in outputs.iter().enumerate() {
+    for (k, output) in outputs.iter().enumerate().filter(|(_, output)| output.target.is_none()) {
         match fields.iter_mut().find(|(field, _)| *field == output.field) {
             Some((_, outputs)) => outputs.push(k),
             None => fields.push((output.field, vec![k])),
@@ -575,6 +745,7 @@ impl Stage for LoaderStage {
                 decoded: 0,
             },
             columns: self.outputs.iter().map(|_| Column::default()).collect(),
+            targets: TargetScratch::default(),
             elements: StepScratch::default(),
             spare: vec![],
         }

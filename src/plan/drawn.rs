@@ -133,7 +133,8 @@ impl Draws {
             | OpClass::Label(_)
             | OpClass::Choice(_)
             | OpClass::Batch(_)
-            | OpClass::HostBatch(_) => String::new(),
+            | OpClass::HostBatch(_)
+            | OpClass::Objects(_) => String::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::flatten::{FlatOp, Guard};
 use super::function::{FunctionError, RunOpsError};
 use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::author::{
-    Eval, GeometryStep, Histogram, LevelTable, OpClass, RowProducer, Window,
+    Eval, GeometryStep, Histogram, LevelTable, Objects, OpClass, RowProducer, Window,
 };
 use fuseloop_ops::internals::memory;
 use fuseloop_ops::internals::{MAX_CHANNELS, Mixture, SampleKey, geometry_step, to_u8};
@@ -38,6 +38,8 @@ pub struct Draws {
     pub orders: Vec<(usize, usize)>,
     /// The draws of ops that mix images, each with its flat op.
     pub mixes: Vec<(usize, DrawnMix)>,
+    /// The objects of the sample, where the drawn steps have moved them; none unless they were given.
+    pub objects: Objects,
     scratch: Vec<GeometryStep>,
 }
 
@@ -53,16 +55,14 @@ pub struct DrawnMix {
 impl ImagePlan {
     /// Draws for the sample of `key`, whose decoded image has size `source`.
     pub fn draw(&self, key: SampleKey, source: Size, draws: &mut Draws) {
-        draws.key = key;
-        draws.source = source;
-        draws.geometry.clear();
-        draws.windows.clear();
-        draws.orders.clear();
-        draws.mixes.clear();
-        draws.active.clear();
-        draws.outcomes.clear();
-        draws.params.clear();
-        draws.params.resize(self.param_count(), 0.0);
+        draws.objects.clear();
+        self.draw_around_objects(key, source, draws);
+    }
+
+    /// Like [`draw`](Self::draw), for a sample that has the objects which are in `draws`: they are moved to where
+    /// they are in the output.
+    pub(crate) fn draw_around_objects(&self, key: SampleKey, source: Size, draws: &mut Draws) {
+        draws.restart(key, source, self.param_count());
         for choice in self.choices() {
             let outcome = match choice.op.class() {
                 OpClass::Choice(op) if allowed(&choice.guards, &draws.outcomes) => {
@@ -74,10 +74,14 @@ impl ImagePlan {
             assert!(outcome < outcomes, "{name} drew outcome {outcome}, but has {outcomes}");
             draws.outcomes.push(outcome);
         }
-        let mut size = source;
-        for (index, leaf) in self.flat_ops().iter().enumerate() {
+        self.draw_ops(0, &mut { source }, draws);
+    }
+
+    /// Draws for the flat ops from index `first` on; `size` is the size of the image that the first of them gets.
+    pub(super) fn draw_ops(&self, first: usize, size: &mut Size, draws: &mut Draws) {
+        for (index, leaf) in self.flat_ops().iter().enumerate().skip(first) {
             let runs = allowed(&leaf.guards, &draws.outcomes);
-            let active = runs && draws.draw_op(key, index, leaf, &mut size);
+            let active = runs && draws.draw_op(draws.key, index, leaf, size);
             draws.active.push(active);
         }
         self.blocks().iter().for_each(|block| multiply_matrices(block, self.flat_ops(), draws));
@@ -224,6 +228,20 @@ impl ImagePlan {
 }
 
 impl Draws {
+    /// Forgets the draws of another sample, but not the objects.
+    pub(super) fn restart(&mut self, key: SampleKey, source: Size, param_count: usize) {
+        self.key = key;
+        self.source = source;
+        self.geometry.clear();
+        self.windows.clear();
+        self.orders.clear();
+        self.mixes.clear();
+        self.active.clear();
+        self.outcomes.clear();
+        self.params.clear();
+        self.params.resize(param_count, 0.0);
+    }
+
     /// Draws for one flat op; returns whether it runs. The op's draws must agree with its answers when
     /// the list was planned.
     ///
@@ -238,9 +256,10 @@ impl Draws {
         match leaf.op.class() {
             OpClass::Geometry(op) => {
                 self.scratch.clear();
-                op.draw(rng, *size, &mut self.scratch);
+                op.draw_around(rng, *size, &mut self.objects, &mut self.scratch);
                 check_geometry(leaf, &self.scratch);
                 for motion in self.scratch.drain(..) {
+                    self.objects.follow(&motion, *size);
                     *size = geometry_step::output(&motion, *size);
                     self.geometry.push((index, motion));
                 }
@@ -278,6 +297,10 @@ impl Draws {
                     None => vec![],
                 };
                 self.mixes.push((index, DrawnMix { mixture, steps }));
+                true
+            }
+            OpClass::Objects(op) => {
+                op.apply(*size, &mut self.objects);
                 true
             }
             OpClass::Cast(_)

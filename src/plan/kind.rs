@@ -227,7 +227,7 @@ impl OpKind {
             OpClass::Layout(_) => Self::Layout,
             OpClass::Device(_) => Self::Device,
             OpClass::Batch(_) | OpClass::HostBatch(_) => Self::Batch,
-            OpClass::Label(_) | OpClass::Choice(_) => Self::Other,
+            OpClass::Label(_) | OpClass::Choice(_) | OpClass::Objects(_) => Self::Other,
         })
     }
 

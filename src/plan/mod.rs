@@ -27,6 +27,7 @@ pub mod draws;
 pub mod element_steps;
 pub mod flatten;
 mod fold;
+mod follow;
 pub mod function;
 pub mod kind;
 pub mod label;
@@ -40,6 +41,7 @@ pub use describe::Description;
 pub use drawn::{DrawnOp, OpOutcome};
 pub use draws::Draws;
 pub use flatten::FlatOp;
+pub(crate) use follow::TargetKinds;
 pub use function::{FunctionError, RunOpsError};
 pub use kind::{OpError, OpKind, PixelKind};
 pub use label::LabelPlan;
@@ -155,6 +157,16 @@ pub enum PlanError {
         /// The effect that the op would have, and what to do instead.
         reason: &'static str,
     },
+    /// The targets of an image can't follow an op, or an op works on targets that the image does not have.
+    #[error("op {op_index} of the list: {op} {reason}")]
+    Targets {
+        /// The op's index in the list, from 0.
+        op_index: usize,
+        /// The op.
+        op: &'static str,
+        /// The reason, and what to do instead.
+        reason: &'static str,
+    },
     /// A block needs too many loop bodies.
     #[error(
         "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between them, or list the ops themselves"
@@ -253,6 +265,8 @@ pub struct ImagePlan {
     removed: Vec<(usize, &'static str)>,
     blocks: Vec<Block>,
     planes: Option<PlaneWalk>,
+    /// The image's plan that this plan of a mask follows.
+    followed: Option<follow::Followed>,
     param_count: usize,
     /// The largest image that an op can produce from an input that is no larger than `input`.
     largest: size::Largest,
@@ -306,8 +320,19 @@ impl ImagePlan {
         let device = flat
             .to_device()
             .filter(|at| on_device && flatten::has_sample_ops(&flat.flat_ops[at + 1..]));
-        let flatten::FlatList { mut flat_ops, choices, removed, types } = flat;
-        let output = types.last().copied().unwrap_or(input);
+        let output = flat.types.last().copied().unwrap_or(input);
+        Self::of_flat(ops, [input, output], flat, rule, device)
+    }
+
+    /// Splits a flattened list into blocks.
+    fn of_flat(
+        ops: Ops,
+        [input, output]: [ImageType; 2],
+        flat: flatten::FlatList,
+        rule: NumberRule,
+        device: Option<usize>,
+    ) -> Result<Self, PlanError> {
+        let flatten::FlatList { mut flat_ops, choices, removed, .. } = flat;
         let (blocks, param_count) = block::split(&mut flat_ops, [input, output], rule, device)?;
         let largest = size::Largest::of(&flat_ops);
         let planes = PlaneWalk::new(&input, &flat_ops, &blocks);
@@ -323,6 +348,7 @@ impl ImagePlan {
             removed,
             blocks,
             planes,
+            followed: None,
             param_count,
             largest,
         })

@@ -30,6 +30,7 @@ mod rows;
 mod runtime;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod spec;
+mod targets;
 #[cfg(feature = "write")]
 mod verify;
 #[cfg(feature = "write")]

@@ -5,7 +5,7 @@
 //! ([`rows`](crate::rows)).
 
 use super::Argument;
-use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
 use crate::op::{ImageType, check_fill, on_image, on_numbers};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation, affine_matrix, rotation_matrix};
 use crate::{Size, TypeError};
@@ -157,6 +157,13 @@ impl GeometryOp for Filter {
     fn blends(&self) -> bool {
         let is_warp = !matches!(self.kind, FilterKind::Sharpness | FilterKind::Blur);
         !is_warp || self.look.sampling.blends()
+    }
+
+    fn object_motion(&self) -> ObjectMotion {
+        match self.kind {
+            FilterKind::Sharpness | FilterKind::Blur => ObjectMotion::Stay,
+            _ => ObjectMotion::Follow,
+        }
     }
 }
 

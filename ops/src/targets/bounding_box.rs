@@ -166,6 +166,22 @@ impl BoundingBox {
         coordinates.all(|(i, coordinate)| (0.0..=sides[i % 2]).contains(coordinate))
     }
 
+    /// Returns the smallest upright box around the box: itself if it is upright.
+    #[must_use]
+    pub fn upright(self) -> Self {
+        match self {
+            Self::Edges(_) => self,
+            Self::Corners(corners) => {
+                let ends = |axis: usize| {
+                    let places = corners.map(|corner| corner[axis]);
+                    [f64::min, f64::max].map(|end| places.into_iter().fold(places[0], end))
+                };
+                let ([x1, x2], [y1, y2]) = (ends(0), ends(1));
+                Self::Edges([x1, y1, x2, y2])
+            }
+        }
+    }
+
     /// Returns the area of the intersection of two upright boxes divided by the area of their union, or 0 if both
     /// are empty; `None` if one is rotated.
     #[must_use]

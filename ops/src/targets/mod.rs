@@ -22,9 +22,11 @@
 
 mod bounding_box;
 mod box_format;
+mod objects;
 mod point_map;
 mod rotated;
 
 pub use bounding_box::BoundingBox;
 pub use box_format::{BoxFormat, ClampingMode};
+pub use objects::{Keypoint, Objects};
 pub use point_map::PointMap;

@@ -95,7 +95,7 @@ impl PointMap {
     }
 
     /// Returns true if the step shows the image in a mirror.
-    pub(super) fn mirrors(&self) -> bool {
+    pub fn mirrors(&self) -> bool {
         match *self {
             Self::FlipX(_) | Self::FlipY(_) | Self::Transpose => true,
             Self::Matrix([a, b, c, d, e, f, g, h, i]) => {

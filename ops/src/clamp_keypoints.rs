@@ -1,0 +1,70 @@
+//! Clamp keypoints: moves points outside the image to its outermost pixels.
+
+use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
+use crate::op::on_image;
+use crate::registry::{Golden, OpInfo, Recipe, Recipes, TARGETS, built};
+use crate::{Size, TypeError};
+
+/// Moves keypoints outside the image to the middle of its outermost pixels.
+///
+/// torchvision's `ClampKeyPoints`: as indices of pixels, `0 <= x <= W - 1` and `0 <= y <= H - 1`. Points that are not
+/// labelled stay without a position.
+///
+/// | | |
+/// |--------|------------------------------------------------------------------|
+/// | input  | image, with keypoints declared as its targets                    |
+/// | output | the same image                                                   |
+/// | random | nothing                                                          |
+/// | cost   | two comparisons per point                                        |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![RandomCrop::new(224)?, ClampKeyPoints];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClampKeyPoints;
+
+const NAME: &str = "ClampKeyPoints";
+
+impl Op for ClampKeyPoints {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(NAME, input, |image| image)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Objects(self)
+    }
+}
+
+impl ObjectOp for ClampKeyPoints {
+    fn apply(&self, size: Size, objects: &mut Objects) {
+        let sides = [size.width, size.height].map(|side| f64::from(side.max(1)));
+        for point in objects.keypoints_mut().iter_mut().filter(|point| point.visibility != 0.0) {
+            for (place, side) in point.at.iter_mut().zip(sides) {
+                *place = place.clamp(0.5, side - 0.5);
+            }
+        }
+    }
+
+    fn needs_boxes(&self) -> bool {
+        false
+    }
+}
+
+impl ClampKeyPoints {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: TARGETS,
+        summary: "moves keypoints outside the image to its outermost pixels",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(ClampKeyPoints)),
+        recipes: Recipes::Drawn(&[Recipe { name: NAME, draw: |_, _| Ok(built(ClampKeyPoints)) }]),
+        golden: Golden::Tested,
+    };
+}

@@ -1,0 +1,88 @@
+//! Convert bounding box format: the format that boxes have in a batch.
+
+use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
+use crate::op::on_image;
+use crate::registry::{
+    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, TARGETS, built, required,
+};
+use crate::{BoxFormat, Size, TypeError};
+
+/// Sets the format that the bounding boxes have in a batch.
+///
+/// torchvision's `ConvertBoundingBoxFormat`. Boxes are computed as edges or corners whatever their format is, so the op
+/// may stand anywhere in the list, and the last one counts. Upright boxes can't become rotated ones, nor the other way
+/// round. `BoundingBoxes::to` of the loader's targets does the same for a whole loader.
+///
+/// | | |
+/// |--------|------------------------------------------------------------------|
+/// | input  | image, with bounding boxes declared as its targets               |
+/// | output | the same image                                                   |
+/// | random | nothing                                                          |
+/// | cost   | nothing                                                          |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Resize::new(300)?, ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh)];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvertBoundingBoxFormat {
+    format: BoxFormat,
+}
+
+const NAME: &str = "ConvertBoundingBoxFormat";
+
+const FORMATS: &[&str] = &["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"];
+
+impl ConvertBoundingBoxFormat {
+    /// Makes boxes come in this format.
+    #[must_use]
+    pub const fn new(format: BoxFormat) -> Self {
+        Self { format }
+    }
+}
+
+impl Op for ConvertBoundingBoxFormat {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(NAME, input, |image| image)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Objects(self)
+    }
+}
+
+impl ObjectOp for ConvertBoundingBoxFormat {
+    fn apply(&self, _: Size, objects: &mut Objects) {
+        objects.set_format(self.format);
+    }
+}
+
+impl ConvertBoundingBoxFormat {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: TARGETS,
+        summary: "sets the format that bounding boxes have in a batch",
+        params: &[required(
+            "format",
+            ParamKind::Word(FORMATS),
+            ParamValue::Word("cxcywh"),
+            "the edges, a corner and the size, the middle and the size, or a rotated format",
+        )],
+        aliases: &[],
+        build: |args| {
+            let format =
+                args.choice("format", &BoxFormat::ALL.map(|known| (known.name(), known)))?;
+            Ok(built(ConvertBoundingBoxFormat::new(format)))
+        },
+        recipes: Recipes::Drawn(&[Recipe {
+            name: NAME,
+            draw: |_, _| Ok(built(ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh))),
+        }]),
+        golden: Golden::Tested,
+    };
+}

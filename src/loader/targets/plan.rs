@@ -1,0 +1,312 @@
+//! Checks the declared targets against the dataset, and plans their outputs.
+
+use super::{BoundingBoxes, KeyPoints, Targets};
+use crate::jit::{Kernel, KernelCache};
+use crate::loader::collate::Collate;
+use crate::loader::compile::{CompileContext, image_input, within_limits};
+use crate::loader::error::LoadCause;
+use crate::loader::outputs::OutputSpec;
+use crate::loader::work::FieldPlan;
+use crate::plan::{ImagePlan, TargetKinds};
+use crate::source::{FieldKind, Source};
+use fuseloop_ops::author::{Objects, OpClass};
+use fuseloop_ops::{DType, Ops, Size, Squeeze};
+use std::sync::Arc;
+
+/// What one field is to an image.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    Boxes(BoundingBoxes),
+    KeyPoints(KeyPoints),
+    Column(DType),
+    InstanceMasks,
+    Mask { fill: u8 },
+}
+
+/// The targets of an image output: their fields, and what each is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TargetRequest {
+    pub(crate) fields: Vec<(usize, Target)>,
+}
+
+/// Why targets can't be declared like this.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetsError {
+    /// The targets of something other than an image.
+    #[error("targets follow images; this is {kind}")]
+    NotAnImage {
+        /// The kind of the field.
+        kind: &'static str,
+    },
+    /// The targets of an output that is no field.
+    #[error(
+        "targets follow the image of a field, and this is a view or a branch: declare them for its field"
+    )]
+    View,
+    /// The field has another kind than the declared target.
+    #[error("{target} are stored as {wanted}; this is {kind}")]
+    Kind {
+        /// The declared target.
+        target: &'static str,
+        /// The kind that it needs.
+        wanted: &'static str,
+        /// The kind of the field.
+        kind: &'static str,
+    },
+    /// The same field twice, or two fields of a kind of which an image has one.
+    #[error("{target} are declared twice: an image has one field of them")]
+    Twice {
+        /// The target.
+        target: &'static str,
+    },
+    /// A target with an output or ops of its own that move it.
+    #[error("{reason}")]
+    Own {
+        /// What is wrong, and the cure.
+        reason: &'static str,
+    },
+    /// Upright boxes that should become rotated ones, or the other way round.
+    #[error("boxes of format {stored} can't become {output}: one is rotated and the other is not")]
+    Formats {
+        /// The stored format.
+        stored: &'static str,
+        /// The format of a batch.
+        output: &'static str,
+    },
+    /// Rotated boxes that should be normalized.
+    #[error("boxes of format {output} can't be normalized: their angles and lengths would change")]
+    Normalized {
+        /// The format of a batch.
+        output: &'static str,
+    },
+    /// Objects without keypoints, or a pair that they don't have.
+    #[error("keypoints {pair:?} of {each}: expected 1 to 1024 keypoints, and pairs of two of them")]
+    Pair {
+        /// The indices of the pair.
+        pair: [usize; 2],
+        /// The number of keypoints of an object.
+        each: usize,
+    },
+    /// Columns or instance masks of an unknown number of objects.
+    #[error(
+        "the source does not report how many objects a sample has at most: use `collate` with `to(max)`"
+    )]
+    NoLongest,
+}
+
+impl Target {
+    /// Returns the word for the target in errors.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Boxes(_) => "bounding boxes",
+            Self::KeyPoints(_) => "keypoints",
+            Self::Column(_) => "columns",
+            Self::InstanceMasks => "instance masks",
+            Self::Mask { .. } => "masks",
+        }
+    }
+
+    /// Returns the bytes that are stored for an object; `None` if they are not a fixed number.
+    pub(crate) fn stored_row(&self) -> Option<usize> {
+        match self {
+            Self::Boxes(boxes) => Some(4 * boxes.stored.columns()),
+            Self::KeyPoints(points) => Some(4 * points.each * points.columns()),
+            Self::Column(dtype) => Some(dtype.bytes()),
+            Self::InstanceMasks | Self::Mask { .. } => None,
+        }
+    }
+
+    /// Returns the type and the shape of an object in a batch; `size` is that of the image after its ops.
+    pub(crate) fn row(&self, size: Size) -> (DType, Vec<usize>) {
+        match self {
+            Self::Boxes(boxes) => (DType::F32, vec![boxes.output.columns()]),
+            Self::KeyPoints(points) => (DType::F32, vec![points.each, points.columns()]),
+            Self::Column(dtype) => (*dtype, vec![]),
+            Self::InstanceMasks | Self::Mask { .. } => {
+                (DType::U8, vec![size.height as usize, size.width as usize])
+            }
+        }
+    }
+
+    /// Checks the declaration alone, and that the field has the kind that the target is stored as.
+    fn check(&self, kind: &FieldKind) -> Result<(), TargetsError> {
+        let (wanted, fits) = match self {
+            Self::InstanceMasks => ("JSON", matches!(kind, FieldKind::Json | FieldKind::Bytes)),
+            Self::Mask { .. } => ("images", *kind == FieldKind::RgbImage),
+            _ => ("bytes", *kind == FieldKind::Bytes),
+        };
+        if !fits {
+            return Err(TargetsError::Kind { target: self.word(), wanted, kind: kind.word() });
+        }
+        match self {
+            Self::Boxes(boxes) => boxes.check(),
+            Self::KeyPoints(points) => points.check(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl BoundingBoxes {
+    fn check(&self) -> Result<(), TargetsError> {
+        let (stored, output) = (self.stored.name(), self.output.name());
+        if self.stored.is_rotated() != self.output.is_rotated() {
+            return Err(TargetsError::Formats { stored, output });
+        }
+        if self.is_normalized && self.output.is_rotated() {
+            return Err(TargetsError::Normalized { output });
+        }
+        Ok(())
+    }
+
+    /// Returns the declaration with the format that the ops of an image leave boxes in.
+    fn after(&self, plan: &ImagePlan) -> Result<Self, TargetsError> {
+        let mut none = Objects::default();
+        none.set_boxes([], self.output, self.clamping);
+        for leaf in plan.flat_ops() {
+            if let OpClass::Objects(op) = leaf.op.class() {
+                op.apply(Size::default(), &mut none);
+            }
+        }
+        let boxes = Self { output: none.format(), ..*self };
+        boxes.check().map(|()| boxes)
+    }
+}
+
+impl KeyPoints {
+    fn check(&self) -> Result<(), TargetsError> {
+        let each = self.each;
+        let is_pair = |&[one, other]: &[usize; 2]| one < each && other < each && one != other;
+        let wrong = self.flip_pairs.iter().find(|pair| !is_pair(pair)).copied();
+        let wrong = wrong.or((!(1..=1024).contains(&each)).then_some([0, each]));
+        wrong.map_or(Ok(()), |pair| Err(TargetsError::Pair { pair, each }))
+    }
+}
+
+impl TargetRequest {
+    /// Checks the targets of the image `image` against the dataset; `fields` are the indices of their fields.
+    pub(crate) fn new(
+        source: &dyn Source,
+        image: usize,
+        targets: &Targets,
+        fields: Vec<usize>,
+    ) -> Result<Self, (usize, TargetsError)> {
+        let kind = &source.fields()[image].kind;
+        if *kind != FieldKind::RgbImage {
+            return Err((image, TargetsError::NotAnImage { kind: kind.word() }));
+        }
+        let mut own: Vec<(usize, Target)> = vec![];
+        for (field, (_, target)) in fields.into_iter().zip(&targets.fields) {
+            let is_only = !matches!(target, Target::Column(_) | Target::Mask { .. });
+            let is_twice = own.iter().any(|(other, before)| {
+                *other == field
+                    || is_only && std::mem::discriminant(before) == std::mem::discriminant(target)
+            });
+            if is_twice || field == image {
+                return Err((field, TargetsError::Twice { target: target.word() }));
+            }
+            target.check(&source.fields()[field].kind).map_err(|error| (field, error))?;
+            own.push((field, target.clone()));
+        }
+        Ok(Self { fields: own })
+    }
+
+    /// Returns the kinds of targets that there are.
+    pub(crate) fn kinds(&self) -> TargetKinds {
+        let has = |is: fn(&Target) -> bool| self.fields.iter().any(|(_, target)| is(target));
+        TargetKinds {
+            any: !self.fields.is_empty(),
+            boxes: has(|target| matches!(target, Target::Boxes(_))),
+            keypoints: has(|target| matches!(target, Target::KeyPoints(_))),
+        }
+    }
+
+    /// Returns the most objects of a sample, as far as the source reports the lengths of their bytes.
+    pub(crate) fn most_objects(&self, source: &dyn Source) -> Option<usize> {
+        let of_field = |(field, target): &(usize, Target)| {
+            let bytes = source.longest(*field)? / target.stored_row()? as u64;
+            Some(usize::try_from(bytes).unwrap_or(usize::MAX))
+        };
+        self.fields.iter().filter_map(of_field).min()
+    }
+}
+
+impl Targets {
+    /// Returns the names of the fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| &**name)
+    }
+}
+
+/// How the rows of a target are computed.
+#[derive(Clone, Debug)]
+pub(crate) enum TargetPlan {
+    Boxes(BoundingBoxes),
+    KeyPoints(KeyPoints),
+    Column(DType),
+    /// The kernel runs once for each object.
+    InstanceMasks(Arc<Kernel>),
+    /// The output's own kernel runs once.
+    Mask,
+}
+
+/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the output that the target follows,
+/// with its ops.
+pub(crate) fn plan_target(
+    source: &dyn Source,
+    output: &OutputSpec,
+    (target, ops): (&Target, Ops),
+    (image, image_ops): (&OutputSpec, &Ops),
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<(FieldPlan, TargetPlan), LoadCause> {
+    let refused = |error| LoadCause::Targets { field: output.name.clone(), error };
+    let of_image = |error| LoadCause::Plan { output: image.name.clone(), error };
+    let own = |error| LoadCause::Plan { output: output.name.clone(), error };
+    let input = image_input(source, image, setup)?;
+    let plan = ImagePlan::new(image_ops.clone(), input, setup.rule).map_err(of_image)?;
+    let mut compiled = |mask: ImagePlan| {
+        mask.check_size(&setup.decode.limits).map_err(own)?;
+        let kernel = cache.compile(mask.named(&output.name).for_batches_of(setup.batch_size));
+        let output = || output.name.clone();
+        let kernel = kernel.map_err(|error| LoadCause::Compile { output: output(), error })?;
+        Ok::<_, LoadCause>(Arc::new(kernel))
+    };
+    let (target, planned) = match target {
+        Target::Mask { .. } if output.collate.is_some() => {
+            let reason = "a mask has the size of its image: leave out its `collate`";
+            return Err(refused(TargetsError::Own { reason }));
+        }
+        Target::Mask { fill } => {
+            let mask = plan.for_mask(DType::U8, *fill, &ops).map_err(own)?;
+            return Ok((FieldPlan::Image(compiled(mask)?), TargetPlan::Mask));
+        }
+        Target::InstanceMasks => {
+            let squeeze: Ops = vec![Arc::new(Squeeze)];
+            let mask = plan.for_mask(DType::U8, 0, &squeeze).map_err(own)?;
+            (target.clone(), TargetPlan::InstanceMasks(compiled(mask)?))
+        }
+        Target::Boxes(boxes) => {
+            let boxes = boxes.after(&plan).map_err(refused)?;
+            (Target::Boxes(boxes), TargetPlan::Boxes(boxes))
+        }
+        Target::KeyPoints(points) => (target.clone(), TargetPlan::KeyPoints(points.clone())),
+        Target::Column(dtype) => (target.clone(), TargetPlan::Column(*dtype)),
+    };
+    let (dtype, inner) = target.row(plan.output_size());
+    let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
+    let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
+    if collate.has_elements() {
+        let reason =
+            "the type of a target follows from its declaration: leave out `of` from its `collate`";
+        return Err(refused(TargetsError::Own { reason }));
+    }
+    let collate = collate.of(dtype, &inner);
+    let mut collated =
+        collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
+    let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
+    let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
+    collated.shape.insert(0, most);
+    let name = &source.fields()[output.field].name;
+    Ok((within_limits(FieldPlan::Collated(collated), name, setup)?, planned))
+}

@@ -1,0 +1,198 @@
+//! The targets of one sample: read before the image draws, and written after it.
+
+use super::read::{self, TargetCause};
+use super::{Target, TargetPlan};
+use crate::decode::ObjectMask;
+use crate::jit::{DecodedPixels, Kernel, Scratch};
+use crate::loader::error::SampleCause;
+use crate::loader::work::OutputPlan;
+use crate::plan::Draws;
+use crate::source::Value;
+use fuseloop_ops::author::{GeometryStep, Objects};
+use fuseloop_ops::internals::{ImageView, PixelFormat, geometry_step, memory};
+use fuseloop_ops::{DType, Size};
+
+/// An image output, and the fields that follow it.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetGroup {
+    /// The index of the image's output.
+    pub(crate) image: usize,
+    /// The index of the image's field.
+    pub(crate) field: usize,
+    /// The boxes, the keypoints, and then all others.
+    pub(crate) members: Vec<TargetMember>,
+}
+
+/// A field that follows an image.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetMember {
+    pub(crate) field: usize,
+    target: Target,
+    /// The index of its output, unless it is left out of the batches.
+    pub(crate) output: Option<usize>,
+}
+
+/// The memory of a worker for the targets of a sample.
+#[derive(Default)]
+pub(crate) struct TargetScratch {
+    /// The objects as they are stored, until the image draws.
+    pub(crate) objects: Objects,
+    /// How many objects are stored.
+    stored: usize,
+    /// The draws of the image.
+    pub(crate) image: Draws,
+    /// The draws of a mask.
+    pub(crate) mask: Draws,
+    rows: Vec<u8>,
+    /// The pixels of an object's mask.
+    pixels: Vec<u8>,
+}
+
+impl TargetGroup {
+    /// Returns the images among `outputs` that have targets.
+    pub(crate) fn of_outputs(outputs: &[OutputPlan]) -> Vec<Self> {
+        let group = |(image, output): (usize, &OutputPlan)| {
+            let member = |(field, target): &(usize, Target)| {
+                let is_own = |other: &OutputPlan| other.field == *field && other.target.is_some();
+                let output = outputs.iter().position(is_own);
+                TargetMember { field: *field, target: target.clone(), output }
+            };
+            let mut members: Vec<_> = output.targets.as_ref()?.fields.iter().map(member).collect();
+            members.sort_by_key(|member| match member.target {
+                Target::Boxes(_) => 0,
+                Target::KeyPoints(_) => 1,
+                _ => 2,
+            });
+            Some(Self { image, field: output.field, members })
+        };
+        outputs.iter().enumerate().filter_map(group).collect()
+    }
+
+    /// Returns the members that are read before the image draws: those that say where the objects are, or else one that
+    /// says how many there are.
+    pub(crate) fn read_first(&self) -> impl Iterator<Item = &TargetMember> {
+        let places = self.members.iter().filter(|member| member.has_places());
+        let has_places = self.members.iter().any(TargetMember::has_places);
+        let count = self.members.iter().find(|member| !has_places && member.counts_objects());
+        places.chain(count)
+    }
+}
+
+impl TargetMember {
+    fn has_places(&self) -> bool {
+        matches!(self.target, Target::Boxes(_) | Target::KeyPoints(_))
+    }
+
+    fn counts_objects(&self) -> bool {
+        matches!(self.target, Target::Column(_) | Target::InstanceMasks)
+    }
+
+    /// Returns whether the rows need the field's value once the image is drawn.
+    pub(crate) fn is_read_last(&self) -> bool {
+        !self.has_places()
+    }
+
+    /// Reads the objects, before the image draws.
+    pub(crate) fn read(
+        &self,
+        value: Value<'_>,
+        scratch: &mut TargetScratch,
+    ) -> Result<(), TargetCause> {
+        let bytes = bytes_of(value);
+        let TargetScratch { objects, stored, .. } = scratch;
+        match &self.target {
+            Target::Boxes(boxes) => boxes.read(bytes, objects)?,
+            Target::KeyPoints(points) => points.read(bytes, objects)?,
+            Target::Column(dtype) => {
+                objects.reset(read::rows_of(bytes, *dtype, 1)?.len() / dtype.bytes())
+            }
+            Target::InstanceMasks => objects.reset(masks_of(bytes)?.len()),
+            Target::Mask { .. } => {}
+        }
+        *stored = objects.len();
+        Ok(())
+    }
+}
+
+impl TargetScratch {
+    /// Forgets the objects of another sample.
+    pub(crate) fn clear(&mut self) {
+        self.objects.clear();
+        self.stored = 0;
+    }
+
+    /// Writes the rows of a ragged target, and returns them. `value` is the field's, if it is
+    /// [read last](TargetMember::is_read_last).
+    pub(crate) fn rows(
+        &mut self,
+        plan: &TargetPlan,
+        value: Option<Value<'_>>,
+        kernels: &mut Scratch,
+    ) -> Result<&[u8], SampleCause> {
+        self.rows.clear();
+        let (objects, bytes) = (&self.image.objects, value.map(bytes_of).unwrap_or_default());
+        match plan {
+            TargetPlan::Boxes(boxes) => {
+                boxes.write(objects, size_after(&self.image), &mut self.rows);
+            }
+            TargetPlan::KeyPoints(points) => points.write(objects, &mut self.rows),
+            TargetPlan::Column(dtype) => {
+                read::write_column(bytes, *dtype, (objects, self.stored), &mut self.rows)?;
+            }
+            TargetPlan::InstanceMasks(kernel) => self.instance_masks(kernel, bytes, kernels)?,
+            TargetPlan::Mask => {}
+        }
+        Ok(&self.rows)
+    }
+
+    /// Writes the masks of the objects, one after the other.
+    fn instance_masks(
+        &mut self,
+        kernel: &Kernel,
+        bytes: &[u8],
+        kernels: &mut Scratch,
+    ) -> Result<(), SampleCause> {
+        let Self { image, mask, rows, pixels, stored, .. } = self;
+        let masks = masks_of(bytes)?;
+        if masks.len() != *stored {
+            let (found, expected) = (masks.len(), *stored);
+            return Err(TargetCause::Count { found, expected }.into());
+        }
+        kernel.plan().follow(image, mask);
+        let (whole, each) = (image.source, kernel.plan().host_bytes());
+        memory::resize(pixels, whole.pixels() as usize, "the mask of an object")?;
+        memory::resize(rows, each * image.objects.len(), "the masks of the objects")?;
+        for (&row, out) in image.objects.rows().iter().zip(rows.chunks_exact_mut(each.max(1))) {
+            match &masks[row] {
+                Some(object) => object
+                    .fill(whole, pixels)
+                    .map_err(|error| TargetCause::ObjectMask { row, error })?,
+                None => pixels.fill(0),
+            }
+            let format = PixelFormat { channels: 1, dtype: DType::U8 };
+            let view =
+                ImageView::packed_format(pixels, whole, format).expect("a byte for each pixel");
+            kernel.try_run(kernels, DecodedPixels { view, top: 0, left: 0, whole }, mask, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the size of an image after the ops that drew for it.
+fn size_after(draws: &Draws) -> Size {
+    let steps = draws.geometry.iter().map(|(_, step): &(usize, GeometryStep)| step);
+    steps.fold(draws.source, |size, step| geometry_step::output(step, size))
+}
+
+/// Returns the bytes of a value whose kind was checked when the loader was built.
+fn bytes_of(value: Value<'_>) -> &[u8] {
+    match value {
+        Value::Json(text) => text.strip_suffix(&[0]).unwrap_or(text),
+        Value::Bytes(bytes) => bytes,
+        _ => &[],
+    }
+}
+
+fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, TargetCause> {
+    ObjectMask::parse_list(bytes).map_err(|error| TargetCause::Masks { error })
+}

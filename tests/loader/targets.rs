@@ -1,0 +1,474 @@
+//! Targets follow their image: what is painted into an image and moved by the nearest pixel is where its mask, its
+//! box and its keypoint say.
+
+use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
+use fuseloop::ops::author::Rng;
+use fuseloop::ops::internals::SampleKey;
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use std::sync::Arc;
+
+/// Drawn scenes: up to four rectangles in the quarters of an image, each with a keypoint at its middle pixel.
+struct Scenes {
+    fields: Vec<FieldSpec>,
+    scenes: Vec<Scene>,
+}
+
+#[derive(Clone)]
+struct Scene {
+    size: Size,
+    pixels: Vec<u8>,
+    /// Left, top, right, bottom in whole pixels.
+    boxes: Vec<[u32; 4]>,
+    /// What is stored instead of the boxes, the masks of the objects, and a mask of the image's size.
+    bbox: Option<Vec<u8>>,
+    masks: Option<&'static str>,
+    mask: Option<Size>,
+}
+
+const FIELDS: [(&str, FieldKind); 7] = [
+    ("image", FieldKind::RgbImage),
+    ("mask", FieldKind::RgbImage),
+    ("bbox", FieldKind::Bytes),
+    ("label", FieldKind::Bytes),
+    ("points", FieldKind::Bytes),
+    ("segmentation", FieldKind::Json),
+    ("index", FieldKind::Int),
+];
+
+fn rng(seed: u64) -> Rng {
+    SampleKey::new(seed, 0, 0).op(1)
+}
+
+impl Scene {
+    fn drawn(seed: u64) -> Self {
+        let rng = &mut rng(seed);
+        let size = Size::new(24 + rng.below(40), 24 + rng.below(40));
+        let (half_height, half_width) = (size.height / 2, size.width / 2);
+        let mut pixels = vec![7; size.pixels() as usize];
+        let mut boxes = vec![];
+        for quarter in 0..4 {
+            if rng.below(4) == 0 {
+                continue;
+            }
+            let (left, top) = (quarter % 2 * half_width, quarter / 2 * half_height);
+            let (x, y) = (left + rng.below(half_width - 6), top + rng.below(half_height - 6));
+            let width = 4 + rng.below(left + half_width - x - 4);
+            let height = 4 + rng.below(top + half_height - y - 4);
+            for row in y..y + height {
+                let first = (row * size.width + x) as usize;
+                pixels[first..first + width as usize].fill(value(boxes.len()));
+            }
+            boxes.push([x, y, x + width, y + height]);
+        }
+        Self { size, pixels, boxes, bbox: None, masks: None, mask: None }
+    }
+
+    fn image(&self) -> OwnedImage {
+        let pixels = self.pixels.iter().flat_map(|&level| [level; 3]).collect();
+        OwnedImage::rgb((self.size.height, self.size.width), pixels)
+    }
+
+    fn bbox(&self) -> Vec<u8> {
+        if let Some(bytes) = &self.bbox {
+            return bytes.clone();
+        }
+        floats(self.boxes.iter().flatten().map(|&edge| edge as f32))
+    }
+
+    fn points(&self) -> Vec<u8> {
+        floats(
+            self.boxes.iter().flat_map(|&[x1, y1, x2, y2]| {
+                [((x1 + x2) / 2) as f32, ((y1 + y2) / 2) as f32, 2.0]
+            }),
+        )
+    }
+
+    fn segmentation(&self) -> String {
+        if let Some(text) = self.masks {
+            return text.to_owned();
+        }
+        let polygon =
+            |&[x1, y1, x2, y2]: &[u32; 4]| format!("[[{x1},{y1},{x2},{y1},{x2},{y2},{x1},{y2}]]");
+        format!("[{}]", self.boxes.iter().map(polygon).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// The level that object `index` is painted with.
+fn value(index: usize) -> u8 {
+    40 * (index as u8 + 1)
+}
+
+fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
+    values.flat_map(f32::to_le_bytes).collect()
+}
+
+impl Scenes {
+    fn new(count: u64) -> Self {
+        let field = |(name, kind): &(&str, FieldKind)| FieldSpec {
+            name: (*name).to_owned(),
+            kind: kind.clone(),
+        };
+        let fields = FIELDS.iter().map(field).collect();
+        Self { fields, scenes: (0..count).map(Scene::drawn).collect() }
+    }
+
+    fn loader(self) -> LoaderBuilder {
+        Loader::from_source(self).batch_size(7).seed(3).order(Order::Random)
+    }
+}
+
+impl Source for Scenes {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.scenes.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let scene = &self.scenes[sample.0 as usize];
+        let labels = (0..scene.boxes.len()).flat_map(|label| (label as i64).to_le_bytes());
+        Ok(vec![
+            OwnedValue::Image(scene.image()),
+            OwnedValue::Image(match scene.mask {
+                Some(size) => {
+                    OwnedImage::rgb((size.height, size.width), vec![0; size.pixels() as usize * 3])
+                }
+                None => scene.image(),
+            }),
+            OwnedValue::Bytes(scene.bbox()),
+            OwnedValue::Bytes(labels.collect()),
+            OwnedValue::Bytes(scene.points()),
+            OwnedValue::Json(scene.segmentation().into_bytes()),
+            OwnedValue::Int(sample.0 as i64),
+        ])
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        [0, 0, 4 * 16, 4 * 8, 4 * 12, 1000, 0].get(field).copied()
+    }
+}
+
+fn targets() -> Targets {
+    Targets::new()
+        .keypoints("points", KeyPoints::new(1))
+        .column("label", DType::I64)
+        .boxes("bbox", BoxFormat::Xyxy)
+        .instance_masks("segmentation")
+        .mask("mask", 0)
+}
+
+/// One to four geometry ops by the nearest pixel, and a crop or pad to one size.
+fn random_list(rng: &mut Rng, with_warps: bool) -> Result<Ops, ParamError> {
+    let mut list = ops![];
+    for _ in 0..1 + rng.below(4) {
+        let kinds = if with_warps { 14 } else { 10 };
+        list.push(match rng.below(kinds) {
+            0 => Arc::new(RandomHorizontalFlip::new(0.5)?) as _,
+            1 => Arc::new(RandomVerticalFlip::new(0.7)?) as _,
+            2 => Arc::new(RandomResizedCrop::new((30, 20))?.interpolation(Interpolation::Nearest))
+                as _,
+            3 => Arc::new(RandomZoomOut::new()) as _,
+            4 => Arc::new(CenterCrop::new(31)?) as _,
+            5 => Arc::new(RandomCrop::new(16)?.padding(3)?.pad_if_needed()) as _,
+            6 => Arc::new(Transpose::new(0.5)?) as _,
+            7 => Arc::new(RandomRotate90::new(1.0)?) as _,
+            8 => Arc::new(RandomChoice::new(vec![
+                ops![Pad::new(5)?],
+                ops![Pad::new(5)?, RandomHorizontalFlip::new(1.0)?],
+            ])?) as _,
+            9 => Arc::new(Resize::new((37, 41))?.interpolation(Interpolation::NearestExact)) as _,
+            10 => Arc::new(RandomRotation::new(40.0)?.expand()) as _,
+            11 => Arc::new(RandomAffine::new(20.0)?.translate(0.1, 0.2)?.scale(0.6..=1.4)?) as _,
+            12 => Arc::new(RandomPerspective::new().interpolation(WarpInterpolation::Nearest)) as _,
+            _ => Arc::new(RandomApply::new(ops![RandomRotation::new(9.0)?])) as _,
+        });
+    }
+    list.push(Arc::new(CenterCrop::new((45, 60))?));
+    Ok(list)
+}
+
+/// A sample of a batch: the first channel of its image, and its targets.
+struct Moved<'a> {
+    index: usize,
+    image: Vec<u8>,
+    mask: &'a [u8],
+    boxes: &'a [f32],
+    labels: &'a [i64],
+    points: &'a [f32],
+    instances: &'a [u8],
+}
+
+const HEIGHT: usize = 45;
+const WIDTH: usize = 60;
+
+fn each_sample(loader: &LoaderBuilder, mut check: impl FnMut(Moved<'_>)) {
+    let loader = loader.clone().build().unwrap();
+    for batch in loader.epoch(0).unwrap() {
+        let batch = batch.unwrap();
+        let pixels = HEIGHT * WIDTH;
+        let (images, masks) =
+            (batch.tensor::<u8>("image").unwrap(), batch.tensor::<u8>("mask").unwrap());
+        let (boxes, points) =
+            (batch.ragged::<f32>("bbox").unwrap(), batch.ragged::<f32>("points").unwrap());
+        let instances = batch.ragged::<u8>("segmentation").unwrap();
+        let labels = batch.ragged::<i64>("label").unwrap();
+        for (row, index) in batch.tensor::<i64>("index").unwrap().as_slice().iter().enumerate() {
+            let image = &images.as_slice()[row * pixels * 3..][..pixels * 3];
+            check(Moved {
+                index: *index as usize,
+                image: image.chunks(3).map(|pixel| pixel[0]).collect(),
+                mask: &masks.as_slice()[row * pixels..][..pixels],
+                boxes: boxes.row(row).unwrap(),
+                labels: labels.row(row).unwrap(),
+                points: points.row(row).unwrap(),
+                instances: instances.row(row).unwrap(),
+            });
+        }
+    }
+}
+
+/// Returns the left, top, right and bottom edge of the pixels of a level, in continuous coordinates.
+fn painted(image: &[u8], level: u8) -> Option<[f32; 4]> {
+    let at = image.iter().enumerate().filter(|(_, found)| **found == level);
+    let at: Vec<_> = at.map(|(at, _)| ((at % WIDTH) as f32, (at / WIDTH) as f32)).collect();
+    let x = || at.iter().map(|(x, _)| *x);
+    let y = || at.iter().map(|(_, y)| *y);
+    Some([
+        x().reduce(f32::min)?,
+        y().reduce(f32::min)?,
+        x().reduce(f32::max)? + 1.0,
+        y().reduce(f32::max)? + 1.0,
+    ])
+}
+
+/// Checks the targets of a sample against what is painted in its image. Objects may have been removed.
+fn check_follows(moved: &Moved<'_>, list: &str, is_upright: bool) {
+    let Moved { index, image, mask, boxes, labels, points, instances } = moved;
+    assert_eq!(image, mask, "the mask of sample {index} after {list}");
+    let count = labels.len();
+    assert_eq!((boxes.len(), points.len()), (4 * count, 3 * count), "{list}");
+    assert_eq!(instances.len(), count * image.len(), "{list}");
+    for (row, bounds) in boxes.chunks(4).enumerate() {
+        let level = value(labels[row] as usize);
+        let what = || format!("object {} of sample {index} after {list}: {bounds:?}", labels[row]);
+        let own = &instances[row * image.len()..][..image.len()];
+        let is_own = |(found, own): (&u8, &u8)| (*found == level) == (*own == 1);
+        assert!(image.iter().zip(own).all(is_own), "the mask of {}", what());
+        let Some(paint) = painted(image, level) else { continue };
+        // The first two edges are at most, and the last two at least, where the paint is. Each op by the nearest pixel
+        // is off by half a pixel, which later ops may enlarge.
+        let [x1, y1, x2, y2] = paint;
+        let beyond = [bounds[0] - x1, bounds[1] - y1, x2 - bounds[2], y2 - bounds[3]];
+        assert!(beyond.iter().all(|by| *by <= 3.0), "paint {paint:?} of {}", what());
+        if is_upright {
+            assert!(beyond.iter().all(|by| *by >= -3.0), "paint {paint:?} of {}", what());
+        }
+        let [x, y] = [points[3 * row], points[3 * row + 1]].map(|place| place.round() as i64);
+        let is_inside = |x: i64, y: i64| {
+            (3..WIDTH as i64 - 3).contains(&x) && (3..HEIGHT as i64 - 3).contains(&y)
+        };
+        if is_inside(x, y) {
+            let mut around = (-3..=3).flat_map(|dy| (-3..=3).map(move |dx| (x + dx, y + dy)));
+            let has_paint = |(x, y): (i64, i64)| image[y as usize * WIDTH + x as usize] == level;
+            assert!(around.any(has_paint), "the point ({x}, {y}) of {}", what());
+        }
+    }
+}
+
+fn loader(count: u64, list: Ops) -> LoaderBuilder {
+    let loader = Scenes::new(count).loader().targets("image", targets());
+    loader.pipeline("image", list).pipeline("mask", ops![Squeeze])
+}
+
+#[test]
+fn targets_follow_random_geometry() {
+    for seed in 0..60 {
+        let is_upright = seed % 2 == 0;
+        let list = random_list(&mut rng(1000 + seed), !is_upright).unwrap();
+        let name = format!("list {seed}: {list:?}");
+        let mut objects = 0;
+        each_sample(&loader(20, list), |moved| {
+            objects += moved.labels.len();
+            check_follows(&moved, &name, is_upright);
+        });
+        assert!(objects > 40, "nothing removes an object, but {objects} came");
+    }
+}
+
+#[test]
+fn objects_that_are_removed_lose_all_their_rows() {
+    let list = || {
+        let crop = RandomIoUCrop::new();
+        let resize = Resize::new((45, 60))?.interpolation(Interpolation::Nearest);
+        Ok::<_, ParamError>(ops![
+            crop,
+            resize,
+            RandomHorizontalFlip::new(0.5)?,
+            SanitizeBoundingBoxes::new().min_size(12.0)?
+        ])
+    };
+    let mut counts = [0; 5];
+    each_sample(&loader(60, list().unwrap()), |moved| {
+        counts[moved.labels.len()] += 1;
+        check_follows(&moved, "a crop around boxes", true);
+        for bounds in moved.boxes.chunks(4) {
+            assert!(bounds[2] - bounds[0] >= 12.0 && bounds[3] - bounds[1] >= 12.0, "{bounds:?}");
+        }
+    });
+    assert!(counts.iter().filter(|count| **count > 2).count() >= 3, "{counts:?}");
+}
+
+/// Returns all bytes of an epoch.
+fn epoch(loader: LoaderBuilder) -> Vec<(Vec<f32>, Vec<u8>, Vec<u8>)> {
+    let loader = loader.build().unwrap();
+    let batches = loader.epoch(2).unwrap().map(|batch| {
+        let batch = batch.unwrap();
+        let boxes = batch.ragged::<f32>("bbox").unwrap().values().to_vec();
+        let masks = batch.tensor::<u8>("mask").unwrap().as_slice().to_vec();
+        (boxes, masks, batch.ragged::<u8>("segmentation").unwrap().values().to_vec())
+    });
+    batches.collect()
+}
+
+#[test]
+fn targets_are_the_same_for_any_number_of_workers() {
+    let list = || ops![RandomIoUCrop::new(), RandomResizedCrop::new(40).unwrap()];
+    let one = epoch(loader(50, list()).workers(1));
+    assert_eq!(one, epoch(loader(50, list()).workers(4)));
+    assert!(one.iter().any(|(boxes, ..)| !boxes.is_empty()));
+    // Without the classes, the boxes are the same.
+    assert_eq!(one, epoch(loader(50, list()).without("label").workers(2)));
+}
+
+#[test]
+fn boxes_come_in_another_format_padded_or_as_a_list() {
+    let list = || ops![Resize::new((40, 80)).unwrap()];
+    let boxes = BoundingBoxes::new(BoxFormat::Xyxy).to(BoxFormat::Cxcywh).normalized();
+    let targets = Targets::new().boxes("bbox", boxes);
+    let scenes = Scenes::new(9);
+    let drawn = scenes.scenes.clone();
+    let loader = scenes.loader().targets("image", targets).pipeline("image", list());
+    let loader = loader.without("mask").collate("bbox", Collate::pad().to(5).with(-1.0));
+    let loader = loader.batch_size(9).build().unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let (boxes, lengths) =
+        (batch.tensor::<f32>("bbox").unwrap(), batch.tensor::<i64>("bbox.length").unwrap());
+    assert_eq!(boxes.shape(), [9, 5, 4]);
+    for (row, index) in batch.tensor::<i64>("index").unwrap().as_slice().iter().enumerate() {
+        let scene = &drawn[*index as usize];
+        assert_eq!(lengths.as_slice()[row], scene.boxes.len() as i64);
+        let own = boxes.as_slice()[row * 20..][..20].chunks(4);
+        let stored = scene.boxes.iter().map(|&[x1, y1, x2, y2]| {
+            let [w, h] = [scene.size.width, scene.size.height].map(|side| side as f32);
+            let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(|edge| edge as f32);
+            [(x1 + x2) / 2.0 / w, (y1 + y2) / 2.0 / h, (x2 - x1) / w, (y2 - y1) / h]
+        });
+        for (found, expected) in own.zip(stored.chain(std::iter::repeat([-1.0; 4]))) {
+            let is_near = |(a, b): (&f32, f32)| (a - b).abs() < 1e-6;
+            assert!(found.iter().zip(expected).all(is_near), "{found:?} {expected:?}");
+        }
+    }
+}
+
+fn build_error(loader: LoaderBuilder) -> String {
+    loader.build().unwrap_err().to_string()
+}
+
+#[test]
+fn lists_that_targets_can_not_follow_are_refused() {
+    let size = || CenterCrop::new(20).unwrap();
+    let of = |list: Ops| build_error(loader(3, list));
+    let reflect = Pad::new(2).unwrap().padding_mode(PaddingMode::Reflect);
+    let error = of(ops![reflect, size()]);
+    assert!(error.contains("Pad shows pixels of the image more than once"), "{error}");
+    let error = of(ops![size(), MixUp::new(0.2).unwrap()]);
+    assert!(error.contains("mixes whole images"), "{error}");
+    let error = of(ops![size(), AugMix::new()]);
+    assert!(error.contains("AugMix mixes copies"), "{error}");
+    let no_boxes = Scenes::new(3).loader().pipeline("image", ops![RandomIoUCrop::new(), size()]);
+    let error = build_error(no_boxes.without("mask"));
+    assert!(error.contains("RandomIoUCrop has no effect without bounding boxes"), "{error}");
+    let error = build_error(loader(3, ops![size()]).pipeline("mask", ops![size(), Squeeze]));
+    assert!(error.contains("CenterCrop would move the mask"), "{error}");
+    // A mirrored border is fine for masks alone.
+    let masks = Scenes::new(3).loader().targets("image", Targets::new().mask("mask", 9));
+    masks.pipeline("image", ops![reflect, size()]).build().unwrap();
+}
+
+#[test]
+fn declarations_that_do_not_fit_are_refused() {
+    let with = |targets: Targets| {
+        let loader = Scenes::new(3).loader().targets("image", targets).without("mask");
+        build_error(loader.pipeline("image", ops![CenterCrop::new(20).unwrap()]))
+    };
+    let new = Targets::new;
+    for (targets, want) in [
+        (
+            new().boxes("index", BoxFormat::Xyxy),
+            "bounding boxes are stored as bytes; this is an int",
+        ),
+        (new().mask("bbox", 0), "masks are stored as images; this is bytes"),
+        (new().boxes("boxes", BoxFormat::Xyxy), "no field named boxes"),
+        (
+            new().boxes("bbox", BoxFormat::Xyxy).boxes("points", BoxFormat::Xyxy),
+            "bounding boxes are declared twice",
+        ),
+        (
+            new().boxes("bbox", BoundingBoxes::new(BoxFormat::Xyxy).to(BoxFormat::Xywhr)),
+            "boxes of format xyxy can't become xywhr",
+        ),
+        (
+            new().boxes("bbox", BoundingBoxes::new(BoxFormat::Cxcywhr).normalized()),
+            "can't be normalized",
+        ),
+        (
+            new().keypoints("points", KeyPoints::new(1).flip_pairs(&[[0, 1]])),
+            "keypoints [0, 1] of 1",
+        ),
+    ] {
+        let error = with(targets);
+        assert!(error.contains(want), "{error}");
+    }
+    let twice = loader(3, ops![CenterCrop::new(20).unwrap()]).targets("image", targets());
+    assert!(build_error(twice).contains("declared by one call"));
+    let of_mask = Scenes::new(3).loader().targets("bbox", Targets::new());
+    assert!(build_error(of_mask).contains("targets follow images; this is bytes"));
+    let alone = loader(3, ops![CenterCrop::new(20).unwrap()]).without("image");
+    assert!(build_error(alone).contains("its image is left out"));
+}
+
+#[test]
+fn damaged_targets_are_named() {
+    let error_of = |break_it: fn(&mut Scene)| {
+        let mut scenes = Scenes::new(2);
+        scenes.scenes[1].boxes = vec![[1, 2, 5, 9], [3, 3, 9, 9]];
+        break_it(&mut scenes.scenes[1]);
+        let loader = scenes.loader().order(Order::Sequential).targets("image", targets());
+        let loader = loader.pipeline("image", ops![CenterCrop::new(20).unwrap()]);
+        let loader = loader.build().unwrap();
+        let batch = loader.epoch(0).unwrap().next().unwrap();
+        batch.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(error_of(|_| ()), "");
+    for (break_it, want) in [
+        (
+            (|scene| scene.bbox = Some(floats([5.0, 1.0, 2.0, 3.0].into_iter()))) as fn(&mut Scene),
+            "the box of object 0 is [5.0, 1.0, 2.0, 3.0], whose width is negative",
+        ),
+        (
+            |scene| scene.bbox = Some(floats([0.0, 1.0, f32::NAN, 3.0].into_iter())),
+            "object 0 has the coordinate NaN",
+        ),
+        (|scene| scene.bbox = Some(vec![0; 17]), "17 bytes are not whole objects of 16 bytes"),
+        (|scene| scene.bbox = Some(vec![0; 48]), "2 for 3 objects: each object needs one"),
+        (|scene| scene.mask = Some(Size::new(9, 9)), "a mask of 9 x 9 for an image of"),
+        (|scene| scene.masks = Some("[[[1,2,3]]]"), "the masks of the objects"),
+        (|scene| scene.masks = Some("[null]"), "1 for 2 objects"),
+    ] {
+        let error = error_of(break_it);
+        assert!(error.contains(want) && error.contains("sample 1"), "{error}");
+    }
+}
