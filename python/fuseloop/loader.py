@@ -121,6 +121,58 @@ class ProcessCache:
 
 
 @dataclass(frozen=True)
+class Target:
+    """What a field is to the image that it follows: made by :meth:`boxes`, :meth:`keypoints`, :meth:`column`,
+    :meth:`instance_masks` and :meth:`mask`.
+
+    The objects of a sample are the rows of its boxes. Keypoints, columns and instance masks have one row for each object,
+    and lose it together with the object.
+    """
+
+    options: dict[str, Any]
+
+    @classmethod
+    def boxes(
+        cls, format: str = "xyxy", to: str | None = None, clamping: str = "soft", normalized: bool = False
+    ) -> Target:
+        """Bounding boxes: bytes that are rows of float32, in torchvision's ``format``. ``to`` is the format of a batch;
+        ``normalized`` divides boxes by the size of the image; ``clamping`` is ``"soft"``, ``"hard"`` or ``"none"``.
+        """
+        options = {"as": "boxes", "format": format.lower(), "clamping": clamping, "normalized": bool(normalized)}
+        return cls(options if to is None else {**options, "to": to.lower()})
+
+    @classmethod
+    def keypoints(
+        cls,
+        each: int,
+        flip_pairs: Iterable[tuple[int, int]] = (),
+        visibility: bool = True,
+        continuous: bool = False,
+    ) -> Target:
+        """``each`` keypoints for an object: bytes that are float32, x, y and visibility of each. ``flip_pairs`` are the
+        left and right ones, which change places in a mirror. Positions are indices of pixels, or ``continuous``.
+        """
+        pairs = [int(index) for pair in flip_pairs for index in pair]
+        options = {"as": "keypoints", "each": int(each), "flip_pairs": pairs}
+        return cls({**options, "visibility": bool(visibility), "continuous": bool(continuous)})
+
+    @classmethod
+    def column(cls, dtype: Any = "int64") -> Target:
+        """One number for each object, such as its class."""
+        return cls({"as": "column", "dtype": _plain(dtype)})
+
+    @classmethod
+    def instance_masks(cls) -> Target:
+        """The masks of the objects: a JSON list of COCO's polygons and run-length encodings."""
+        return cls({"as": "instance_masks"})
+
+    @classmethod
+    def mask(cls, fill: int = 0) -> Target:
+        """A mask of the image, of numbers of classes. Pixels that come in from outside become ``fill``."""
+        return cls({"as": "mask", "fill": int(fill)})
+
+
+@dataclass(frozen=True)
 class Collate:
     """How samples of differing sizes become a batch: made by :meth:`pad`, :meth:`ragged` and :meth:`list`.
 
@@ -375,6 +427,8 @@ class Loader:
         share_draws: Outputs whose ops draw the same numbers as those of another: ``{"mask": "image"}``.
         parts: The ops of an output for samples of one component of a mix or concatenation, by (component, output).
         collate: How samples of differing sizes become a batch, by output.
+        targets: The fields that follow an image, through all of its ops:
+            ``{"image": {"bbox": Target.boxes("xywh"), "category_id": Target.column()}}``.
         masks: Fields whose images are masks: numbers of classes, not colours. They have one channel.
         read_mode: What the images of a field are read as, by field: ``"rgb"``, ``"gray"`` (one channel),
             ``"gray16"`` (one channel of uint16: the levels of 16-bit gray PNGs), ``"rgb_alpha"`` or ``"index"``
@@ -438,6 +492,7 @@ class Loader:
         collate: Mapping[str, Collate] | None = None,
         masks: Iterable[str] = (),
         read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+        targets: Mapping[str, Mapping[str, Target]] | None = None,
         axes: Mapping[str, str] | None = None,
         arrays: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
         order: Any = "sequential",
@@ -491,6 +546,10 @@ class Loader:
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
             "read_mode": list((read_mode or {}).items()),
+            "targets": {
+                image: {field: target.options for field, target in fields.items()}
+                for image, fields in (targets or {}).items()
+            },
             "axes": list((axes or {}).items()),
             "arrays": [(field, (_plain(dtype), list(shape))) for field, (dtype, shape) in (arrays or {}).items()],
             "share_draws": list((share_draws or {}).items()),

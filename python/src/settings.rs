@@ -3,6 +3,7 @@
 use crate::call::{attached, numpy};
 use crate::errors;
 use crate::values;
+use fuseloop::internals::spec::targets_of_table;
 use fuseloop::loader::{Cache, Collate, OnDamaged, Pipeline};
 use fuseloop::ops::{DType, NumberRule, Ops};
 use fuseloop::order::{Order, Ranks, Sampler, Subset, Uneven};
@@ -257,6 +258,13 @@ pub(crate) fn apply(
     let arrays = get::<Vec<(String, (String, Vec<i64>))>>(settings, "arrays")?;
     for (field, (name, shape)) in arrays.unwrap_or_default() {
         builder = builder.array(&field, dtype(py, "arrays", &name)?, &shape);
+    }
+    if let Some(given) = settings.get_item("targets")? {
+        let table = values::table_of(&given.cast_into::<PyDict>()?)?;
+        let targets = targets_of_table(table).map_err(|error| errors::of_op(py, "targets", &error))?;
+        for (image, targets) in targets {
+            builder = builder.targets(&image, targets);
+        }
     }
     for name in get::<Vec<String>>(settings, "masks")?.unwrap_or_default() {
         builder = builder.mask(&name);

@@ -51,6 +51,11 @@ fn value(given: &Bound<'_, PyAny>, depth: usize) -> PyResult<SpecValue> {
     Ok(datum.into())
 }
 
+/// Converts a dict, whose values may be dicts.
+pub(crate) fn table_of(dict: &Bound<'_, PyDict>) -> PyResult<SpecTable> {
+    table(dict, 0)
+}
+
 fn table(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<SpecTable> {
     let entries = dict.iter().map(|(name, given)| {
         Ok(SpecEntry { name: name.extract()?, at: None, value: value(&given, depth + 1)? })

@@ -38,6 +38,7 @@
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
 //! | `axes` | none | a table: for fields of arrays, one letter for each axis: [`LoaderBuilder::axes`] |
+//! | `targets` | none | a table for each image: the masks, boxes, keypoints and columns that follow it: [`LoaderBuilder::targets`] |
 //! | `arrays` | none | a table: for fields of bytes, the arrays they are: `{ dtype = "f32", shape = [-1, 3] }`, [`LoaderBuilder::array`] |
 //! | `classes` | none | the names of the classes, by their numbers from 0: a dataset with others is refused |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
@@ -50,11 +51,12 @@ mod collate;
 pub(crate) mod error;
 mod read;
 pub(crate) mod schedule;
+mod targets;
 
 use crate::decode::ImageReadMode;
 use crate::error::Error;
 
-use crate::loader::{Collate, LoaderBuilder, OnDamaged};
+use crate::loader::{Collate, LoaderBuilder, OnDamaged, Targets};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::internals::registry::{
@@ -137,6 +139,8 @@ pub struct Settings {
     pub masks: Vec<String>,
     /// What the images of a field are read as.
     pub read_mode: Vec<(String, ImageReadMode)>,
+    /// The fields that follow images.
+    pub targets: Vec<(String, Targets)>,
     /// The axes of fields of arrays, one letter for each.
     pub axes: Vec<(String, String)>,
     /// The types and shapes that the bytes of fields are.
@@ -198,6 +202,7 @@ const TOP: &[ParamInfo] = &[
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
+    optional("targets", ParamKind::Table, "the fields that follow an image"),
     optional("axes", ParamKind::Table, "the axes of a field of arrays, a letter for each"),
     optional("arrays", ParamKind::Table, "the types and shapes that bytes are read as"),
     optional("classes", ParamKind::Words, "the names of the classes, by their numbers from 0"),
@@ -252,6 +257,9 @@ impl Settings {
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
             masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             read_mode: read_modes(args.if_given("read_mode", OpArgs::table)?.unwrap_or_default())?,
+            targets: targets::of_table(
+                args.if_given("targets", OpArgs::table)?.unwrap_or_default(),
+            )?,
             axes: arrays::axes_of(args.if_given("axes", OpArgs::table)?.unwrap_or_default())?,
             arrays: arrays::of_table(args.if_given("arrays", OpArgs::table)?.unwrap_or_default())?,
             classes: args.if_given("classes", OpArgs::texts)?.unwrap_or_default(),
@@ -372,6 +380,9 @@ impl Spec {
         }
         for (field, axes) in &settings.axes {
             builder = builder.axes(field, axes);
+        }
+        for (image, targets) in &settings.targets {
+            builder = builder.targets(image, targets.clone());
         }
         for (field, (dtype, shape)) in &settings.arrays {
             builder = builder.array(field, *dtype, shape);
