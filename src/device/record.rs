@@ -177,11 +177,12 @@ impl Words<'_> {
         self.0.fill([0; 4]);
         let active = |means: &&Needed| draws.active[means.leaf];
         let leaves: Vec<usize> = means.iter().filter(active).map(|mean| mean.leaf).collect();
-        let mut passes = compose(block, draws, &leaves, staged).passes.into_iter();
-        self.pass(layout, 0, passes.next().as_ref(), true);
+        let composed = compose(block, draws, &leaves, staged);
+        let mut passes = composed.passes();
+        self.pass(layout, 0, passes.next(), true);
         for (k, mean) in means.iter().enumerate() {
             let pass = if active(&mean) { passes.next() } else { None };
-            self.pass(layout, 1 + k, pass.as_ref(), changes_something(plan, mean, draws));
+            self.pass(layout, 1 + k, pass, changes_something(plan, mean, draws));
         }
         self.steps(plan, block, layout, draws);
         for (k, param) in draws.params[block.params.clone()].iter().enumerate() {

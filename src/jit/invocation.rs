@@ -268,7 +268,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     }
 
     fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
-        let wanted = union(&self.composed.passes);
+        let wanted = self.composed.reads();
         let base = if self.can_read_in_place(&wanted) {
             Base {
                 pixels: self.source.view.data(),
@@ -282,7 +282,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             let stride = self.copy_padded(&mut memory.framed, rows, columns, wanted.size())?;
             Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
         };
-        for (index, pass) in self.composed.passes.iter().enumerate() {
+        for (index, pass) in self.composed.passes().enumerate() {
             self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
         }
         let pixels = base.pixels.as_ptr_range();
@@ -296,7 +296,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         stage: &PassMap,
         motion: &GeometryStep,
     ) -> Result<(), NoMemory> {
-        let wanted = union(&self.composed.passes);
+        let wanted = self.composed.reads();
         let stores_all = self.has_reductions();
         let pixel = self.block.source_format().pixel_bytes();
         let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * pixel + SLACK;
@@ -314,7 +314,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 
         let base =
             Base { pixels: &memory.resized, stride: row_bytes, top: wanted.top, left: wanted.left };
-        for (index, pass) in self.composed.passes.iter().enumerate() {
+        for (index, pass) in self.composed.passes().enumerate() {
             if stores_all {
                 self.set_pass(&mut memory.record, index, pass, base, row_bytes as i64);
             } else {
@@ -636,7 +636,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 
     fn set_byte_row(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
         if self.has_reductions() {
-            let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
+            let widest = self.composed.passes().map(|pass| pass.size.width).max();
             let channels =
                 self.counted_tables().map(|(_, leaf)| self.plan.flat_ops()[leaf].channels());
             let bytes = channels.max().unwrap_or(0) * widest.unwrap_or(0) as usize;
@@ -697,13 +697,8 @@ fn is_too_narrow(composed: &Composed, channels: usize) -> bool {
     let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
         geometry_step::produces_rows(motion) && stage.size.width < narrowest_resize
     };
-    composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
+    composed.passes().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
         || composed.resampled.as_ref().is_some_and(is_narrow)
-}
-
-fn union(passes: &[PassMap]) -> Rect {
-    let first = passes[0].reads();
-    passes[1..].iter().fold(first, |union, pass| union.union(&pass.reads()))
 }
 
 fn clamp_i32(value: i64) -> i32 {

@@ -156,20 +156,34 @@ pub(crate) struct Composed {
     /// The pass that rows are resampled from, in coordinates of the source, and the step that does it,
     /// if any.
     pub(crate) resampled: Option<(PassMap, GeometryStep)>,
-    /// The stored image, then one pass for each reduction, in coordinates of the resampled image, or of
-    /// the source if nothing is resampled.
-    pub(crate) passes: Vec<PassMap>,
+    /// The stored image, in coordinates of the resampled image, or of the source if nothing is resampled.
+    pub(crate) stored: PassMap,
+    /// One pass for each reduction, in the same coordinates.
+    pub(crate) reductions: Vec<PassMap>,
     /// The rectangle of the source that a frame may show; the area around it has the frame's colour.
     pub(crate) frame: Option<(Rect, [u8; 3])>,
     /// Rows and columns of the block's output.
     pub(crate) output: Size,
 }
 
+impl Composed {
+    /// Returns the pass of the stored image, then those of the reductions.
+    pub(crate) fn passes(&self) -> impl Iterator<Item = &PassMap> {
+        std::iter::once(&self.stored).chain(&self.reductions)
+    }
+
+    /// Returns the smallest rectangle of the base image that contains all pixels that passes read.
+    pub(crate) fn reads(&self) -> Rect {
+        let stored = self.stored.reads();
+        self.reductions.iter().fold(stored, |all, pass| all.union(&pass.reads()))
+    }
+}
+
 /// Composes what `draws` does to an image of size `source` in `block`. `readings` are the flat ops that
 /// need a reduction over the image first, in the order of their passes.
 pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: Size) -> Composed {
     let mut now = PassMap::new(source);
-    let mut composed = Composed { resampled: None, passes: vec![], frame: None, output: source };
+    let (mut resampled, mut frame) = (None, None);
     let mut read: Vec<(usize, PassMap)> = vec![];
     for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
         let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
@@ -178,7 +192,7 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
             now.maps.push((map, [AxisMap::IDENTITY; 2]));
         }
         if let Some((_, fill)) = block.padded_copy.filter(|framed| framed.0 == leaf) {
-            composed.frame = Some((now.reads(), fill));
+            frame = Some((now.reads(), fill));
         }
         let before = Rect::of(now.size);
         let region = block.regions.iter().position(|region| region.leaf == leaf);
@@ -187,7 +201,7 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
         }
         for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
             if geometry_step::produces_rows(motion) {
-                composed.resampled = Some((now.clone(), motion.clone()));
+                resampled = Some((now.clone(), motion.clone()));
             }
             now.apply(motion);
         }
@@ -195,11 +209,9 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
             now.regions.extend(region.map(|region| (region, rect(*window))));
         }
     }
-    composed.output = now.size;
-    composed.passes.push(now);
     read.sort_by_key(|(index, _)| *index);
-    composed.passes.extend(read.into_iter().map(|(_, pass)| pass));
-    composed
+    let reductions = read.into_iter().map(|(_, pass)| pass).collect();
+    Composed { resampled, output: now.size, stored: now, reductions, frame }
 }
 
 /// Returns the number of the map of `leaf`, if that op uses a pixel's position.
@@ -248,7 +260,7 @@ mod tests {
     #[test]
     fn crops_and_flips_are_one_map_an_axis() {
         let upside_down = RandomVerticalFlip::new(1.0).unwrap();
-        let pass = &composed(ops![mirror(), CenterCrop::new(10).unwrap(), upside_down]).passes[0];
+        let pass = &composed(ops![mirror(), CenterCrop::new(10).unwrap(), upside_down]).stored;
         // Column 0 of the crop is column 10 of the mirrored image, which is 29 - 10.
         assert_eq!(pass.columns, AxisMap { sign: -1, offset: 19 });
         assert_eq!(pass.rows, AxisMap { sign: -1, offset: 14 });
@@ -257,7 +269,7 @@ mod tests {
 
     #[test]
     fn two_flips_are_none() {
-        let pass = &composed(ops![mirror(), mirror()]).passes[0];
+        let pass = &composed(ops![mirror(), mirror()]).stored;
         assert_eq!((pass.rows, pass.columns), (AxisMap::IDENTITY, AxisMap::IDENTITY));
     }
 
@@ -265,7 +277,7 @@ mod tests {
     fn a_frame_leaves_the_picture() {
         let composed = composed(ops![Pad::new(2).unwrap()]);
         assert_eq!(composed.output, Size::new(24, 34));
-        assert_eq!(composed.passes[0].reads(), Rect { top: -2, bottom: 22, left: -2, right: 32 });
+        assert_eq!(composed.stored.reads(), Rect { top: -2, bottom: 22, left: -2, right: 32 });
         assert_eq!(composed.frame, Some((Rect::of(Size::new(20, 30)), [0; 3])));
     }
 
@@ -274,7 +286,7 @@ mod tests {
         let noise = GaussianNoise::new();
         let crop = CenterCrop::new((20, 10)).unwrap();
         let composed = composed(ops![Cutout::new(30).unwrap(), noise, crop, mirror()]);
-        let pass = &composed.passes[0];
+        let pass = &composed.stored;
         let whole = Rect { top: 0, bottom: 20, left: -10, right: 20 };
         assert_eq!(pass.regions, [(0, whole)]);
         assert_eq!(pass.maps, [(0, [AxisMap::IDENTITY, AxisMap { sign: -1, offset: 19 }])]);
@@ -285,6 +297,6 @@ mod tests {
         let composed = composed(ops![mirror(), Resize::new((8, 16)).unwrap(), mirror()]);
         let (stage, _) = composed.resampled.unwrap();
         assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
-        assert_eq!(composed.passes[0].columns, AxisMap { sign: -1, offset: 15 });
+        assert_eq!(composed.stored.columns, AxisMap { sign: -1, offset: 15 });
     }
 }

@@ -515,7 +515,8 @@ impl ImagePlan {
     /// Returns the bytes of one sample's output.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
-        self.shape().iter().product::<usize>() * self.dtype().bytes()
+        let elements = self.output_size().pixels() as usize * usize::from(self.output().channels);
+        elements * self.dtype().bytes()
     }
 
     /// Returns how the planes of an image are processed; `None` if its channels are processed together.
