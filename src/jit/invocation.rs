@@ -177,8 +177,14 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// the draws need.
     pub(super) fn run(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
         if is_too_narrow(&self.composed, self.block.channels) {
-            return Err(NotRun::Evaluate);
+            let row = self.as_one_row().ok_or(NotRun::Evaluate)?;
+            return row.run_wide(memory, out);
         }
+        self.run_wide(memory, out)
+    }
+
+    /// Like [`run`](Self::run), for images that are wide enough.
+    fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
         memory.record.reset(self.compiled.layout);
         self.set_output(memory, out)?;
         self.set_byte_row(memory)?;
@@ -189,6 +195,42 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             None => self.run_plain(memory)?,
         }
         Ok(())
+    }
+
+    /// Returns the same run with all rows one after the other as a single row, for images of few columns, such as
+    /// points. Returns `None` if that row is too short, or if it matters where a row begins: rows are produced,
+    /// mirrored, cut or not adjacent in memory, or the fused ops use the position of a pixel or reduce the image.
+    fn as_one_row(&self) -> Option<Self> {
+        let (Composed { stored, resampled, reductions, .. }, source) =
+            (&self.composed, self.source);
+        let (width, view) = (source.whole.width, source.view);
+        let is_whole = view.size().width == width
+            && stored.size.width == width
+            && stored.columns == AxisMap::IDENTITY
+            && stored.rows.sign == 1;
+        let is_packed = view.stride() == width as usize * view.format().pixel_bytes();
+        let is_plain = resampled.is_none() && reductions.is_empty();
+        let is_anywhere = stored.regions.is_empty() && stored.maps.is_empty();
+        let is_inside = self.can_read_in_place(&stored.reads());
+        if !(is_whole && is_packed && is_plain && is_anywhere && is_inside) {
+            return None;
+        }
+        let row = |size: Size| Some(Size::new(1, size.height.checked_mul(size.width)?));
+        let pixels = row(view.size())?;
+        let source = DecodedPixels {
+            view: ImageView::packed_format(view.data(), pixels, view.format())?,
+            top: 0,
+            left: source.top.checked_mul(width)?,
+            whole: row(source.whole)?,
+        };
+        let offset = stored.rows.offset * i64::from(width);
+        let columns = AxisMap { sign: 1, offset };
+        let stored = PassMap { columns, ..PassMap::new(row(stored.size)?) };
+        let output = stored.size;
+        let composed =
+            Composed { resampled: None, stored, reductions: vec![], frame: None, output };
+        let is_wide = !is_too_narrow(&composed, self.block.channels);
+        is_wide.then_some(Self { source, composed, ..*self })
     }
 
     fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {

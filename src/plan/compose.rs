@@ -17,7 +17,7 @@ pub(crate) struct AxisMap {
 }
 
 impl AxisMap {
-    pub(super) const IDENTITY: Self = Self { sign: 1, offset: 0 };
+    pub(crate) const IDENTITY: Self = Self { sign: 1, offset: 0 };
 
     /// Returns the map after a frame that begins at `start`.
     pub(super) fn framed(self, start: i32) -> Self {
@@ -95,7 +95,8 @@ pub(crate) struct PassMap {
 }
 
 impl PassMap {
-    fn new(size: Size) -> Self {
+    /// Returns the pass that reads an image of `size` as it is.
+    pub(crate) fn new(size: Size) -> Self {
         let (rows, columns) = (AxisMap::IDENTITY, AxisMap::IDENTITY);
         Self { rows, columns, size, regions: vec![], maps: vec![] }
     }

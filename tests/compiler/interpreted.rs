@@ -15,7 +15,7 @@ use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, run_with, with_
 use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
-use fuseloop_ops::author::{Dim, ImageType};
+use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 
@@ -116,6 +116,56 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     }
     println!("{lists} lists: {runs} blocks, {instructions} instructions");
     assert!(runs >= lists / 2, "most pictures are wide enough for code");
+}
+
+/// Where it does not matter where a row begins, the rows of an array of few columns are one row for the code.
+#[test]
+fn arrays_of_few_columns_run_as_one_row() {
+    if is_skipped() {
+        return;
+    }
+    let values = || Normalize::values([100.0], [50.0]).unwrap();
+    let flip = || RandomHorizontalFlip::new(1.0).unwrap();
+    let contrast = || RandomContrast::new(0.4).unwrap().p(1.0).unwrap();
+    let rows = |rows| RandomCrop::new((rows, 3)).unwrap();
+    let (as_one_row, op_by_op) = (1, 0);
+    let lists = [
+        (ops![values()], 11, as_one_row),
+        (ops![values(), ToChannelsFirst, Convert::to(DType::F16)], 11, as_one_row),
+        (ops![rows(5), values()], 11, as_one_row),
+        (ops![rows(5), values()], 5, as_one_row),
+        (ops![values()], 2, op_by_op),
+        (ops![rows(2), values()], 11, op_by_op),
+        (ops![RandomCrop::new((5, 2)).unwrap(), values()], 11, op_by_op),
+        (ops![flip(), values()], 11, op_by_op),
+        (ops![RandomVerticalFlip::new(1.0).unwrap(), values()], 11, op_by_op),
+        (ops![Pad::new(1).unwrap(), values()], 11, op_by_op),
+        (ops![Resize::new((11, 3)).unwrap(), values()], 12, op_by_op),
+    ];
+    let of_bytes = [
+        (ops![GaussianNoise::new(), values()], 11, op_by_op),
+        (ops![contrast(), values()], 11, op_by_op),
+        (ops![Cutout::new(2).unwrap(), values()], 11, op_by_op),
+        (ops![RandomBrightness::new(0.4).unwrap().p(1.0).unwrap()], 11, as_one_row),
+    ];
+    let images = [(1, Layout::Plane), (3, Layout::ChannelsLast), (5, Layout::ChannelsFirst)];
+    let of_any = [DType::U8, DType::U16, DType::F32].map(|dtype| (dtype, &lists[..], &images[..]));
+    let of_bytes = (DType::U8, &of_bytes[..], &images[..2]);
+    for (dtype, lists, images) in of_any.into_iter().chain([of_bytes]) {
+        for &(channels, layout) in images {
+            for (ops, height, want) in lists {
+                let size = Size::new(*height, 3);
+                let input = ImageType { layout, ..ImageType::array(size, channels, dtype) };
+                let list =
+                    List { ops: ops.clone(), input, rule: NumberRule::Fused, streams: false };
+                let rng = &mut SampleKey::new(5, 0, 0).op(0);
+                let case = Case::new(list, size, noise(rng, size, &input), 3);
+                let (runs, _) = case.checked().unwrap();
+                let want = if channels == 5 { 5 * want } else { *want };
+                assert_eq!(runs, want, "{ops:?}, {input:?}");
+            }
+        }
+    }
 }
 
 /// A test of the oracle itself: the code reaches the end of its pixels and of its output, so that a
