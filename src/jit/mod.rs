@@ -328,7 +328,7 @@ impl Kernel {
         buffers.draws.clone_from(draws);
         let PlaneScratch { channels, split, image, draws: of_plane } = &mut buffers;
         channels.clear();
-        channels.extend((0..planes.count).map(|plane| self.plan.set_plane(of_plane, plane)));
+        channels.extend((0..planes.count).map(|plane| self.plan.plane_channel(draws, plane)));
         let wanted = self.plan.needed_window(draws);
         if planes.blocks == 0 {
             let image = planes::selected(source, wanted, channels, image)?;

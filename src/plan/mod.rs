@@ -525,17 +525,37 @@ impl ImagePlan {
         self.planes
     }
 
-    /// Sets the parameters of `draws` to those of a plane, and returns the channel of the input that it is.
-    pub(crate) fn set_plane(&self, draws: &mut Draws, plane: usize) -> usize {
+    /// Returns the channel of the input that a plane is.
+    pub(crate) fn plane_channel(&self, draws: &Draws, plane: usize) -> usize {
+        self.trace_plane(&draws.active, plane, |_, _| ())
+    }
+
+    /// Sets the parameters of `draws` to those of a plane.
+    pub(crate) fn set_plane(&self, draws: &mut Draws, plane: usize) {
+        let Draws { active, params, .. } = draws;
+        self.trace_plane(active, plane, |leaf, channel| {
+            if let OpClass::Pixel(op) = leaf.op.class() {
+                let own = leaf.first_param..leaf.first_param + leaf.kind.param_count();
+                op.channel_params(channel, &mut params[own]);
+            }
+        });
+    }
+
+    /// Follows a plane from the last op that runs for planes to the first: calls `visit` for each op that does not
+    /// select channels, with the channel that it gets of the plane. Returns the channel of the input.
+    fn trace_plane(
+        &self,
+        active: &[bool],
+        plane: usize,
+        mut visit: impl FnMut(&FlatOp, usize),
+    ) -> usize {
         let flat_ops = self.planes.map_or(0, |planes| planes.flat_ops);
         let mut channel = plane;
         for (index, leaf) in self.flat_ops[..flat_ops].iter().enumerate().rev() {
-            let selected = leaf.kind.pixel(None).and_then(|kind| kind.selected.as_ref());
-            if let Some(selected) = selected {
-                channel = if draws.active[index] { selected[channel].into() } else { channel };
-            } else if let OpClass::Pixel(op) = leaf.op.class() {
-                let params = leaf.first_param..leaf.first_param + leaf.kind.param_count();
-                op.channel_params(channel, &mut draws.params[params]);
+            match leaf.kind.pixel(None).and_then(|kind| kind.selected.as_ref()) {
+                Some(selected) if active[index] => channel = selected[channel].into(),
+                Some(_) => {}
+                None => visit(leaf, channel),
             }
         }
         channel
