@@ -48,7 +48,7 @@ pub use label::LabelPlan;
 pub use size::TooManyPixels;
 
 use flatten::Choice;
-use fuseloop_ops::author::{ImageType, Layout, OpClass, Type};
+use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
 use fuseloop_ops::{DType, NumberRule, Ops, Size, TypeError};
 
 /// Most ops of one pipeline.
@@ -76,15 +76,13 @@ pub enum PlanError {
         /// The reason.
         error: OpError,
     },
-    /// Images of different sizes can't share a batch.
-    #[error(
-        "images of {height} x {width} pixels can't share a batch: add RandomResizedCrop, Resize or CenterCrop to the list"
-    )]
+    /// Samples of different sizes can't share a batch.
+    #[error("{samples} can't share a batch: add {cure} to the list")]
     Varies {
-        /// Their heights.
-        height: String,
-        /// Their widths.
-        width: String,
+        /// What the samples are, and their sizes.
+        samples: String,
+        /// Ops that make one size of all.
+        cure: &'static str,
     },
     /// Signals have one row.
     #[error(
@@ -225,6 +223,21 @@ pub enum SampleAxes {
 
 /// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
 /// if there is one.
+/// Returns the error of outputs that differ in size: of signals, photographs or other arrays.
+fn varies(ImagePlan { input, output, .. }: &ImagePlan) -> PlanError {
+    let ImageType { height, width, .. } = output;
+    let (samples, cure) = if *height == Dim::fixed(1) {
+        let cure = "RandomCrop or CenterCrop, with a size of one row such as (1, length),";
+        (format!("signals of {width} elements"), cure)
+    } else if input.is_levels {
+        (format!("images of {height} x {width} pixels"), "RandomResizedCrop, Resize or CenterCrop")
+    } else {
+        let cure = "RandomCrop, CenterCrop, Resize or FixedPoints";
+        (format!("arrays of {height} x {width} elements"), cure)
+    };
+    PlanError::Varies { samples, cure }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaneWalk {
     /// The number of planes: all channels of the output, or those that are selected.
@@ -296,8 +309,7 @@ impl ImagePlan {
     /// Returns the plan if its outputs share a size.
     fn sized(plan: Self) -> Result<Self, PlanError> {
         if plan.output.size().is_none() {
-            let (height, width) = (plan.output.height.to_string(), plan.output.width.to_string());
-            return Err(PlanError::Varies { height, width });
+            return Err(varies(&plan));
         }
         Ok(plan)
     }

@@ -237,7 +237,13 @@ fn bytes_that_are_not_whole_rows_are_damaged_samples() {
 fn arrays_of_differing_lengths_need_ops_that_make_one() {
     let error =
         refused(of_bytes(&[30, 60]).array("x", DType::F32, &[-1, 3]), ops![GaussianNoise::new()]);
-    assert!(error.contains("1..=20") && error.contains("can't share a batch"), "{error}");
+    let want = "arrays of 1..=20 x 3 elements can't share a batch: add RandomCrop, CenterCrop, Resize or FixedPoints to";
+    assert!(error.contains(want), "{error}");
+    let error = refused(of_bytes(&[30, 60]).array("x", DType::F32, &[-1]), ops![]);
+    assert!(
+        error.contains("signals of 1..=60 elements can't share a batch: add RandomCrop or"),
+        "{error}"
+    );
     let error = of_bytes(&[8]).array("x", DType::I64, &[-1]).build().unwrap_err().to_string();
     assert!(error.contains("read it with `Collate::of`"), "{error}");
 }
