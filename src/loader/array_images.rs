@@ -169,7 +169,7 @@ fn images(
     };
     let shape: Option<Vec<Dim>> = lengths.iter().map(length).collect();
     let varying = lengths.iter().filter(|n| **n == -1).count();
-    let Some(shape) = shape.filter(|shape| varying <= 1 && !shape.is_empty()) else {
+    let Some(shape) = shape.filter(|_| varying <= 1) else {
         return Err(AxesError::Shape { shape: lengths });
     };
     let is_channels_last = match axes {
