@@ -10,7 +10,7 @@
 use super::work::{FieldPlan, OutputPlan};
 use crate::device::DeviceOutput;
 use crate::plan::element_steps::{RowError, StepScratch};
-use crate::plan::{ArrayPlan, LabelPlan};
+use crate::plan::{ArrayPlan, ElementRows, LabelPlan};
 use crate::source::Value;
 use fuseloop_ops::internals::SampleKey;
 
@@ -46,7 +46,7 @@ impl OutputPlan {
                 None
             }
             FieldPlan::Label(plan) => Some(ColumnPlan::Label(plan)),
-            FieldPlan::Array(plan) if plan.stored_bytes() <= GATHERED_BYTES => {
+            FieldPlan::Array(plan) if plan.rows().stored_bytes() <= GATHERED_BYTES => {
                 Some(ColumnPlan::Array(plan))
             }
             _ => None,
@@ -55,18 +55,10 @@ impl OutputPlan {
 }
 
 impl ColumnPlan<'_> {
-    fn draws(&self) -> bool {
+    fn rows(&self) -> &ElementRows {
         match self {
-            Self::Label(plan) => plan.draws(),
-            Self::Array(plan) => plan.draws(),
-        }
-    }
-
-    /// Returns the bytes of a sample's stored value.
-    fn stored_bytes(&self) -> usize {
-        match self {
-            Self::Label(_) => 8,
-            Self::Array(plan) => plan.stored_bytes(),
+            Self::Label(plan) => plan.rows(),
+            Self::Array(plan) => plan.rows(),
         }
     }
 }
@@ -99,8 +91,9 @@ impl Column {
             Value::NdArray(elements) => self.stored.extend_from_slice(elements),
             other => unreachable!("a field's kind does not change: {other:?}"),
         }
-        assert_eq!(self.stored.len(), self.rows * plan.stored_bytes(), "elements of an array");
-        if plan.draws() {
+        let rows = plan.rows();
+        assert_eq!(self.stored.len(), self.rows * rows.stored_bytes(), "elements of an array");
+        if rows.draws() {
             self.keys.push(key());
         }
     }

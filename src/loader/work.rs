@@ -74,8 +74,8 @@ impl FieldPlan {
     pub(super) fn explain(&self) -> String {
         match self {
             Self::Image(kernel) => kernel.explain(),
-            Self::Label(plan) => self.explain_elements(plan.explain()),
-            Self::Array(plan) => self.explain_elements(plan.explain()),
+            Self::Label(plan) => self.explain_elements(plan.rows().to_string()),
+            Self::Array(plan) => self.explain_elements(plan.rows().to_string()),
             Self::Copied { .. } => "copied\n".to_owned(),
             Self::Collated(collated) => collated.explain(),
         }

@@ -10,7 +10,8 @@
 //! An op that [takes vectors](fuseloop_ops::author::LabelOp::takes_vector) gets all elements. Other ops are
 //! refused: an op on labels works on one number, and an image has its own plan.
 
-use super::element_steps::{ElementForm, ElementSteps, RowError, StepScratch};
+use super::element_rows::ElementRows;
+use super::element_steps::{ElementForm, RowError, StepScratch};
 use super::label::{Elements, LabelError, streams};
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
@@ -24,12 +25,9 @@ pub struct ArrayPlan {
     /// The stream of random numbers of each op.
     streams: Vec<u64>,
     input: DType,
-    /// The number of elements that are stored.
-    stored: usize,
     dtype: DType,
     shape: Vec<usize>,
-    /// `None` if an op does something else than its types say: arrays are then evaluated.
-    steps: Option<ElementSteps>,
+    rows: ElementRows,
 }
 
 impl ArrayPlan {
@@ -58,8 +56,8 @@ impl ArrayPlan {
                 let streams = streams(&ops);
                 let output = (dtype, shape.iter().product());
                 let form = ElementForm::Vector(input, stored);
-                let steps = ElementSteps::new((&ops, &streams), form, None, output);
-                Ok(Self { ops, streams, input, stored, dtype, shape, steps })
+                let rows = ElementRows::new((&ops, &streams), form, None, output);
+                Ok(Self { ops, streams, input, dtype, shape, rows })
             }
             Type::Image(_) => unreachable!("no op makes an image of an array"),
         }
@@ -83,24 +81,14 @@ impl ArrayPlan {
         &self.ops
     }
 
-    /// Returns the bytes of a sample's stored elements.
-    #[must_use]
-    pub fn stored_bytes(&self) -> usize {
-        self.stored * self.input.bytes()
+    /// Returns how rows are written.
+    pub(crate) fn rows(&self) -> &ElementRows {
+        &self.rows
     }
 
-    /// Returns whether ops draw for each sample: [`run`](Self::run) then needs the keys of the samples.
-    pub(crate) fn draws(&self) -> bool {
-        self.steps.as_ref().is_none_or(ElementSteps::draws)
-    }
-
-    /// Returns the steps, in words.
-    pub(crate) fn explain(&self) -> String {
-        self.steps.as_ref().map_or_else(|| "op by op".to_owned(), ElementSteps::to_string)
-    }
-
-    /// Writes the arrays of `count` samples to `rows`, one after the other, from their stored elements. They
-    /// are those that [`evaluate`](Self::evaluate) writes. `keys` may be empty if no op draws.
+    /// Writes the arrays of `samples`, their number and their keys, to `rows`, one after the other, from their
+    /// stored elements. They are those that [`evaluate`](Self::evaluate) writes. The keys may be empty if no op
+    /// draws.
     ///
     /// # Errors
     ///
@@ -108,24 +96,16 @@ impl ArrayPlan {
     ///
     /// # Panics
     ///
-    /// If `stored` and `rows` do not have the bytes of `count` samples, or there are too few keys.
+    /// If `stored` and `rows` do not have the bytes of all samples, or there are too few keys.
     pub fn run(
         &self,
-        (count, keys): (usize, &[SampleKey]),
+        samples: (usize, &[SampleKey]),
         stored: &[u8],
         scratch: &mut StepScratch,
         rows: &mut [u8],
     ) -> Result<(), RowError> {
-        assert_eq!(stored.len(), count * self.stored_bytes(), "elements of an array");
-        if let Some(steps) = &self.steps {
-            return steps.run((count, keys), stored, scratch, rows);
-        }
-        let (from, to) = (self.stored_bytes(), rows.len() / count.max(1));
-        for (row, key) in keys.iter().enumerate() {
-            let (stored, out) = (&stored[row * from..][..from], &mut rows[row * to..][..to]);
-            self.evaluate(*key, stored, out).map_err(|error| RowError { row, error })?;
-        }
-        Ok(())
+        let evaluate = |key, stored: &[u8], out: &mut [u8]| self.evaluate(key, stored, out);
+        self.rows.write(samples, stored, scratch, rows, evaluate)
     }
 
     /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.

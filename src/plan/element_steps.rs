@@ -45,6 +45,17 @@ pub(super) enum ElementForm {
     Vector(DType, usize),
 }
 
+impl ElementForm {
+    /// Returns the bytes of the elements.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::One(dtype) => dtype.bytes(),
+            Self::Hot([element, _], classes) => classes as usize * element.dtype().bytes(),
+            Self::Vector(dtype, count) => count * dtype.bytes(),
+        }
+    }
+}
+
 /// Buffers that are reused from call to call.
 #[derive(Debug, Default)]
 pub struct StepScratch {
@@ -126,12 +137,7 @@ impl ElementSteps {
         let found = planner.elements();
         let mut steps = planner.steps;
         if !matches!(steps.first(), Some(Step::Write(_))) {
-            let bytes = match first {
-                ElementForm::One(dtype) => dtype.bytes(),
-                ElementForm::Hot(..) => return None,
-                ElementForm::Vector(dtype, count) => count * dtype.bytes(),
-            };
-            steps.insert(0, Step::Write(Write::Copy { bytes }));
+            steps.insert(0, Step::Write(Write::Copy { bytes: first.bytes() }));
         }
         let last_write = steps.iter().rposition(|step| matches!(step, Step::Write(_)))?;
         let draws = |step: &Step| match step {
@@ -549,7 +555,7 @@ mod tests {
             let ops = any_ops(rng, |ops| LabelPlan::new(ops.clone(), input).is_ok());
             let name = format!("{input} {ops:?}");
             let plan = LabelPlan::new(ops, input).unwrap();
-            planned += usize::from(plan.explain() != "op by op");
+            planned += usize::from(plan.rows().to_string() != "op by op");
             let count = rng.below(9) as usize;
             let keys: Vec<_> = (0..count).map(|k| SampleKey::new(7, 2, k as u64 % 6)).collect();
             let words: Vec<u64> = (0..count).map(|_| any_word(rng)).collect();
@@ -564,7 +570,7 @@ mod tests {
             let want: Vec<_> = want.collect();
             let stored: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let mut found = vec![0xBB; count * plan.sample_bytes()];
-            let keys = if plan.draws() { &keys[..] } else { &[] };
+            let keys = if plan.rows().draws() { &keys[..] } else { &[] };
             let done = plan.run(keys, &stored, &mut scratch, &mut found);
             refused += usize::from(done.is_err());
             assert_as_evaluated(&name, &done, &found, &want);
@@ -585,10 +591,10 @@ mod tests {
             let ops = any_ops(rng, |ops| ArrayPlan::new(ops.clone(), input, shape.clone()).is_ok());
             let name = format!("{input} {shape:?} {ops:?}");
             let plan = ArrayPlan::new(ops, input, shape).unwrap();
-            assert_ne!(plan.explain(), "op by op", "{name}");
+            assert_ne!(plan.rows().to_string(), "op by op", "{name}");
             let count = 1 + rng.below(4) as usize;
             let keys: Vec<_> = (0..count).map(|k| SampleKey::new(7, 2, k as u64)).collect();
-            let bytes = plan.stored_bytes();
+            let bytes = plan.rows().stored_bytes();
             let stored: Vec<u8> = (0..count * bytes / 8 + 1)
                 .flat_map(|_| any_word(rng).to_le_bytes())
                 .take(count * bytes)
@@ -600,7 +606,7 @@ mod tests {
             });
             let want: Vec<_> = want.collect();
             let mut found = vec![0xBB; count * row];
-            let keys = if plan.draws() { &keys[..] } else { &[] };
+            let keys = if plan.rows().draws() { &keys[..] } else { &[] };
             let done = plan.run((count, keys), &stored, &mut scratch, &mut found);
             assert_as_evaluated(&name, &done, &found, &want);
         }
@@ -629,7 +635,7 @@ mod tests {
     #[test]
     fn an_op_that_contradicts_its_types_is_evaluated() {
         let plan = LabelPlan::new(ops![Untrue], DType::I64).unwrap();
-        assert_eq!(plan.explain(), "op by op");
+        assert_eq!(plan.rows().to_string(), "op by op");
         let (mut scratch, mut rows) = (StepScratch::default(), [0; 32]);
         let stored = [5i64, 6].map(i64::to_le_bytes).concat();
         plan.run(&[SampleKey::default(); 2], &stored, &mut scratch, &mut rows).unwrap();
@@ -638,7 +644,7 @@ mod tests {
 
     #[test]
     fn steps_are_said_in_words() {
-        let said = |ops, input| LabelPlan::new(ops, input).unwrap().explain();
+        let said = |ops, input| LabelPlan::new(ops, input).unwrap().rows().to_string();
         assert_eq!(said(ops![Squeeze], DType::I64), "copied");
         assert_eq!(said(ops![Convert::to(DType::F32)], DType::F64), "f64 to f32");
         let hot = ops![OneHot::new(9).unwrap(), LabelSmoothing::new(0.1).unwrap()];

@@ -3,7 +3,8 @@
 //! [`run`](LabelPlan::run) takes many samples through the steps of [`element_steps`](super::element_steps);
 //! [`evaluate`](LabelPlan::evaluate) takes one sample through the list op by op, and is the definition.
 
-use super::element_steps::{ElementForm, ElementSteps, RowError, StepScratch};
+use super::element_rows::ElementRows;
+use super::element_steps::{ElementForm, RowError, StepScratch};
 use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{Op, OpClass, Type};
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
@@ -20,8 +21,7 @@ pub struct LabelPlan {
     dtype: DType,
     shape: Vec<usize>,
     mixes_classes: bool,
-    /// `None` if an op does something else than its types say: labels are then evaluated.
-    steps: Option<ElementSteps>,
+    rows: ElementRows,
 }
 
 /// Why the ops of a label did not run to the end.
@@ -99,8 +99,8 @@ impl LabelPlan {
                 let output = (dtype, shape.iter().product());
                 let mixes = mixes_classes.then_some(dtype);
                 let form = ElementForm::One(input);
-                let steps = ElementSteps::new((&ops, &streams), form, mixes, output);
-                Ok(Self { ops, streams, input, dtype, shape, mixes_classes, steps })
+                let rows = ElementRows::new((&ops, &streams), form, mixes, output);
+                Ok(Self { ops, streams, input, dtype, shape, mixes_classes, rows })
             }
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
@@ -185,14 +185,9 @@ impl LabelPlan {
         Ok(0)
     }
 
-    /// Returns whether ops draw for each sample: [`run`](Self::run) then needs the keys of the samples.
-    pub(crate) fn draws(&self) -> bool {
-        self.steps.as_ref().is_none_or(ElementSteps::draws)
-    }
-
-    /// Returns the steps, in words.
-    pub(crate) fn explain(&self) -> String {
-        self.steps.as_ref().map_or_else(|| "op by op".to_owned(), ElementSteps::to_string)
+    /// Returns how rows are written.
+    pub(crate) fn rows(&self) -> &ElementRows {
+        &self.rows
     }
 
     /// Writes the labels of many samples to `rows`, one after the other, from the stored numbers: the bytes of
@@ -213,20 +208,12 @@ impl LabelPlan {
         scratch: &mut StepScratch,
         rows: &mut [u8],
     ) -> Result<(), RowError> {
-        let (numbers, _) = stored.as_chunks();
-        if let Some(steps) = &self.steps {
-            return steps.run((numbers.len(), keys), stored, scratch, rows);
-        }
-        let bytes = self.sample_bytes();
-        for (row, (number, key)) in numbers.iter().zip(keys).enumerate() {
-            let value = match self.input {
-                DType::F64 => Scalar::Float(f64::from_le_bytes(*number)),
-                _ => Scalar::Int(i64::from_le_bytes(*number)),
-            };
-            let to = &mut rows[row * bytes..][..bytes];
-            self.evaluate(*key, value, to).map_err(|error| RowError { row, error })?;
-        }
-        Ok(())
+        let count = stored.len() / self.rows.stored_bytes();
+        self.rows.write((count, keys), stored, scratch, rows, |key, number, out| {
+            let number = ElementValue::from_bytes(self.input, number);
+            let integer = || Scalar::Int(number.as_i64().unwrap_or_default());
+            self.evaluate(key, number.as_float().map_or_else(integer, Scalar::Float), out)
+        })
     }
 
     /// Writes the label of the sample of `key` after its own ops, before a batch is mixed. Where

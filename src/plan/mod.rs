@@ -24,6 +24,7 @@ pub(crate) mod compose;
 pub mod describe;
 pub mod drawn;
 pub mod draws;
+mod element_rows;
 pub mod element_steps;
 pub mod flatten;
 mod fold;
@@ -40,6 +41,7 @@ pub use block::{Block, BlockTarget, FusedOp, PaintedRect};
 pub use describe::Description;
 pub use drawn::{DrawnOp, OpOutcome};
 pub use draws::Draws;
+pub(crate) use element_rows::ElementRows;
 pub use flatten::FlatOp;
 pub(crate) use follow::TargetKinds;
 pub use function::{FunctionError, RunOpsError};
@@ -221,8 +223,6 @@ pub enum SampleAxes {
     Stacked(Vec<usize>),
 }
 
-/// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
-/// if there is one.
 /// Returns the error of outputs that differ in size: of signals, photographs or other arrays.
 fn varies(ImagePlan { input, output, .. }: &ImagePlan) -> PlanError {
     let ImageType { height, width, .. } = output;
@@ -238,6 +238,8 @@ fn varies(ImagePlan { input, output, .. }: &ImagePlan) -> PlanError {
     PlanError::Varies { samples, cure }
 }
 
+/// How an image of more than four channels is processed: plane by plane, up to the op that selects up to four channels,
+/// if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaneWalk {
     /// The number of planes: all channels of the output, or those that are selected.
