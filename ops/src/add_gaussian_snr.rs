@@ -3,11 +3,12 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type, apply_rule};
 use crate::error::probability;
 use crate::noise::{self, SEEDS};
+use crate::op::is_whole;
 use crate::registry::{
     Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, with_default,
 };
-use crate::signal::on_signal;
-use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+use crate::signal::{self, on_signal};
+use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Adds normal noise to a share `p` of the signals, so much quieter than the signal as is drawn in decibels.
@@ -135,12 +136,7 @@ impl Op for AddGaussianSNR {
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        match input {
-            Type::Image(image) if image.dtype == DType::I16 => {
-                Some(Arc::new(Self { whole: true, ..*self }))
-            }
-            _ => None,
-        }
+        is_whole(input).then(|| Arc::new(Self { whole: true, ..*self }) as Arc<dyn Op>)
     }
 }
 
@@ -222,12 +218,7 @@ impl AddGaussianSNR {
                 let low = recipe::number(rng, -10.0, 40.0);
                 let high = low + recipe::number(rng, 0.0, 20.0);
                 let op = AddGaussianSNR::new().between(low, high)?.p(recipe::share(rng))?;
-                if before.dtype != DType::U8 {
-                    return Ok(built(op));
-                }
-                // The op takes signals: it follows an op that makes one.
-                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
-                Ok(built(RandomChoice::new(vec![ops![scale, op]])?))
+                signal::on_any(op, before)
             },
         }]),
         golden: Golden::Tested,
@@ -237,11 +228,11 @@ impl AddGaussianSNR {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::emit::root_mean_square;
     use crate::op::evaluated;
     use crate::rng::SampleKey;
     use crate::signal::tests::image;
+    use crate::{DType, NumberRule};
 
     fn drawn(op: &AddGaussianSNR, sample: u64) -> Option<[f32; SEEDS + 2]> {
         let mut params = [0.0; SEEDS + 2];

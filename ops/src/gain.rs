@@ -2,11 +2,12 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule};
 use crate::error::probability;
+use crate::op::is_whole;
 use crate::registry::{
     Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, SIGNALS, built, recipe, with_default,
 };
-use crate::signal::on_signal;
-use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+use crate::signal::{self, on_signal};
+use crate::{ParamError, Size, TypeError};
 use std::sync::Arc;
 
 /// Multiplies a share `p` of the signals by a gain that is uniform in decibels.
@@ -96,12 +97,7 @@ impl Op for Gain {
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        match input {
-            Type::Image(image) if image.dtype == DType::I16 => {
-                Some(Arc::new(Self { whole: true, ..*self }))
-            }
-            _ => None,
-        }
+        is_whole(input).then(|| Arc::new(Self { whole: true, ..*self }) as Arc<dyn Op>)
     }
 }
 
@@ -169,12 +165,7 @@ impl Gain {
                 let low = recipe::number(rng, -30.0, 20.0);
                 let high = low + recipe::number(rng, 0.0, 20.0);
                 let op = Gain::new(low, high)?.p(recipe::share(rng))?;
-                if before.dtype != DType::U8 {
-                    return Ok(built(op));
-                }
-                // The op takes signals: it follows an op that makes one.
-                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
-                Ok(built(RandomChoice::new(vec![ops![scale, op]])?))
+                signal::on_any(op, before)
             },
         }]),
         golden: Golden::Tested,
@@ -184,10 +175,10 @@ impl Gain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::op::evaluated;
     use crate::rng::SampleKey;
     use crate::signal::tests::image;
+    use crate::{DType, NumberRule};
 
     fn factor(op: &Gain, sample: u64) -> f32 {
         let mut params = [0.0];

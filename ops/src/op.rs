@@ -847,6 +847,11 @@ pub(crate) fn on_rgb(op: &'static str, input: &Type) -> Result<Type, TypeError> 
     }
 }
 
+/// Returns whether the values of an image are those of an integer type, so that results may have to be rounded.
+pub(crate) fn is_whole(input: &Type) -> bool {
+    matches!(input, Type::Image(image) if image.dtype.integer_range().is_some())
+}
+
 /// Returns the type of an image of any element type after `change`, and an error for a tensor.
 pub(crate) fn on_image(
     op: &'static str,

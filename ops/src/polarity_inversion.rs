@@ -3,8 +3,8 @@
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
 use crate::error::probability;
 use crate::registry::{Golden, OpInfo, P, Recipe, Recipes, SIGNALS, built, recipe};
-use crate::signal::on_signal;
-use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+use crate::signal::{self, on_signal};
+use crate::{ParamError, Size, TypeError};
 
 /// Multiplies a share `p` of the signals by -1.
 ///
@@ -122,12 +122,7 @@ impl PolarityInversion {
             name: NAME,
             draw: |rng, before| {
                 let op = PolarityInversion::new().p(recipe::share(rng))?;
-                if before.dtype != DType::U8 {
-                    return Ok(built(op));
-                }
-                // The op takes signals: it follows an op that makes one.
-                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
-                Ok(built(RandomChoice::new(vec![ops![scale, op]])?))
+                signal::on_any(op, before)
             },
         }]),
         golden: Golden::Tested,
@@ -137,10 +132,10 @@ impl PolarityInversion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NumberRule;
     use crate::op::evaluated;
     use crate::rng::SampleKey;
     use crate::signal::tests::image;
+    use crate::{DType, NumberRule};
 
     fn inverted(p: f64, sample: u64) -> [f32; 3] {
         let op = PolarityInversion::new().p(p).unwrap();

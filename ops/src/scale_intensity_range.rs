@@ -2,7 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::clip::{clip, emit_clip};
-use crate::op::{ImageType, on_numbers};
+use crate::op::{ImageType, is_whole, on_numbers};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
     with_default,
@@ -134,12 +134,7 @@ impl Op for ScaleIntensityRange {
     }
 
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
-        match input {
-            Type::Image(image) if image.dtype.integer_range().is_some() => {
-                Some(Arc::new(Self { whole: true, ..*self }))
-            }
-            _ => None,
-        }
+        is_whole(input).then(|| Arc::new(Self { whole: true, ..*self }) as Arc<dyn Op>)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Signals: values around 0, such as those of audio, with no black and white.
 
-use crate::author::{ImageType, Type};
+use crate::author::{ImageType, Op, Type};
 use crate::op::on_image;
-use crate::{DType, TypeError};
+use crate::registry::{BuiltOp, built};
+use crate::{DType, ParamError, RandomChoice, ScaleIntensityRange, TypeError, ops};
 
 /// Returns the type of an image whose values are those of a signal, and an error for any other input: in unsigned
 /// types silence is not 0, and i32, i64 and f64 have more digits than the arithmetic of ops.
@@ -26,6 +27,16 @@ pub(crate) fn on_signal(op: &'static str, input: &Type) -> Result<Type, TypeErro
         },
         Type::Tensor { .. } => on_image(op, input, |image| image),
     }
+}
+
+/// Returns an op on signals for a random list in which the image is of type `before`: after an op that makes a signal,
+/// if the image is none.
+pub(crate) fn on_any(op: impl Op + 'static, before: &ImageType) -> Result<BuiltOp, ParamError> {
+    if before.dtype != DType::U8 {
+        return Ok(built(op));
+    }
+    let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
+    Ok(built(RandomChoice::new(vec![ops![scale, op]])?))
 }
 
 /// Inputs for the tests of ops on signals.

@@ -5,8 +5,8 @@ use crate::author::{
 };
 use crate::registry::{Golden, OpInfo, Recipe, Recipes, SIGNALS, built};
 use crate::rows::RowFilter;
-use crate::signal::on_signal;
-use crate::{DType, RandomChoice, ScaleIntensityRange, Size, TypeError, ops};
+use crate::signal::{self, on_signal};
+use crate::{Size, TypeError};
 
 /// Makes one channel of the channels of audio, `[channels, samples]`: their mean.
 ///
@@ -82,14 +82,7 @@ impl ToMono {
         build: |_| Ok(built(ToMono)),
         recipes: Recipes::Drawn(&[Recipe {
             name: NAME,
-            draw: |_, before| {
-                if before.dtype != DType::U8 {
-                    return Ok(built(ToMono));
-                }
-                // The op takes signals: it follows an op that makes one.
-                let scale = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0)?;
-                Ok(built(RandomChoice::new(vec![ops![scale, ToMono]])?))
-            },
+            draw: |_, before| signal::on_any(ToMono, before),
         }]),
         golden: Golden::Tested,
     };
@@ -98,6 +91,7 @@ impl ToMono {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
     use crate::signal::tests::image;
 
     fn of_height(height: Dim) -> Type {
