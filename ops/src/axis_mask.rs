@@ -105,9 +105,55 @@ pub(crate) fn fill(op: &'static str, args: &OpArgs<'_>) -> Result<f32, SpecError
     Ok(fill)
 }
 
+/// The tests of the ops that mask rows or columns.
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::op::{Dim, ImageType, Op, RegionOp};
+    use crate::rng::SampleKey;
+    use crate::shape::is_inside;
+    use crate::{DType, Size};
+
+    /// Checks the windows of an op: they are in the image, and `is_across` returns true for those that are not empty.
+    pub(crate) fn check_windows(op: &impl RegionOp, is_across: impl Fn(Window, Size) -> bool) {
+        for (height, width) in [(80, 100), (100, 80), (5, 5), (1, 1), (1, 300), (300, 1)] {
+            let size = Size::new(height, width);
+            let mut masked = 0;
+            for sample in 0..500 {
+                let window = op.draw(&mut SampleKey::new(0, 0, sample).op(0), size);
+                assert!(is_inside(window, size), "{window:?} in {size}");
+                if window.size().pixels() > 0 {
+                    masked += 1;
+                    assert!(is_across(window, size), "{window:?} in {size}");
+                }
+            }
+            assert!(masked > 400, "{masked} of 500 have a mask");
+        }
+    }
+
+    /// Checks an op for masks of fewer than 2 rows or columns, by its fill.
+    pub(crate) fn check_fills<O: Op>(with_fill: impl Fn(f32) -> Result<O, ParamError>) {
+        let image = ImageType::decoded(Dim::fixed(4), Dim::fixed(4));
+        let floats = Type::Image(ImageType { dtype: DType::F32, ..image });
+        let bytes = Type::Image(image);
+        let op = with_fill(7.5).unwrap();
+        let on_bytes = op.for_input(&bytes).unwrap();
+        assert_eq!(format!("{on_bytes:?}"), format!("{:?}", with_fill(7.0).unwrap()));
+        let on_floats = op.for_input(&floats).unwrap();
+        assert_eq!(format!("{on_floats:?}"), format!("{op:?}"));
+        let below = with_fill(-80.0).unwrap();
+        assert!(below.output(&bytes).is_err());
+        assert!(below.output(&floats).is_ok());
+        assert!(with_fill(f32::INFINITY).is_err());
+    }
+
+    /// Checks an op by the upper bound of its masks.
+    pub(crate) fn check_bounds<O: Op>(bounded: impl Fn(u32) -> Result<O, ParamError>) {
+        let image = Type::Image(ImageType::decoded(Dim::fixed(4), Dim::fixed(4)));
+        assert!(bounded(0).unwrap().does_nothing(&image));
+        assert!(!bounded(1).unwrap().does_nothing(&image));
+        assert!(bounded(65_536).is_err());
+    }
 
     #[test]
     fn a_band_is_that_of_the_formula() {

@@ -161,52 +161,25 @@ impl TimeMasking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
+    use crate::axis_mask::tests::{check_bounds, check_fills, check_windows};
     use crate::op::{Dim, ImageType};
-    use crate::rng::SampleKey;
-    use crate::shape::is_inside;
 
     #[test]
     fn masks_are_as_high_as_the_image_and_inside_it() {
-        let op = TimeMasking::new(20).unwrap();
-        for (height, width) in [(80, 100), (100, 80), (5, 5), (1, 1), (1, 300), (300, 1)] {
-            let size = Size::new(height, width);
-            let mut masked = 0;
-            for sample in 0..500 {
-                let window = op.draw(&mut SampleKey::new(0, 0, sample).op(0), size);
-                assert!(is_inside(window, size), "{window:?} in {size}");
-                if window.size().pixels() > 0 {
-                    masked += 1;
-                    assert_eq!((window.top, window.height), (0, height));
-                    assert!(window.width < 20);
-                }
-            }
-            assert!(masked > 400, "{masked} of 500 have a mask");
-        }
+        check_windows(&TimeMasking::new(20).unwrap(), |window, size| {
+            (window.top, window.height) == (0, size.height) && window.width < 20
+        });
     }
 
     #[test]
     fn a_fill_of_integers_is_truncated_and_in_their_range() {
-        let image = ImageType::decoded(Dim::fixed(4), Dim::fixed(4));
-        let floats = ImageType { dtype: DType::F32, ..image };
-        let op = TimeMasking::new(2).unwrap().fill(7.5).unwrap();
-        let on = op.for_input(&Type::Image(image)).unwrap();
-        let want = TimeMasking::new(2).unwrap().fill(7.0).unwrap();
-        assert_eq!(format!("{on:?}"), format!("{want:?}"));
-        let on = op.for_input(&Type::Image(floats)).unwrap();
-        assert_eq!(format!("{on:?}"), format!("{op:?}"));
-        let op = op.fill(-80.0).unwrap();
-        assert!(op.output(&Type::Image(image)).is_err());
-        assert!(op.output(&Type::Image(floats)).is_ok());
+        check_fills(|fill| TimeMasking::new(2).unwrap().fill(fill));
     }
 
     #[test]
     fn what_masks_nothing_does_nothing_and_bad_parameters_are_refused() {
+        check_bounds(TimeMasking::new);
         let image = Type::Image(ImageType::decoded(Dim::fixed(4), Dim::fixed(4)));
-        assert!(TimeMasking::new(0).unwrap().does_nothing(&image));
-        assert!(!TimeMasking::new(1).unwrap().does_nothing(&image));
-        assert!(TimeMasking::new(65_536).is_err());
-        assert!(TimeMasking::new(1).unwrap().fill(f32::INFINITY).is_err());
         assert!(TimeMasking::new(9).unwrap().p(0.0).unwrap().does_nothing(&image));
         assert!(TimeMasking::new(9).unwrap().p(1.1).is_err());
     }
