@@ -12,6 +12,10 @@
 //! once by the steps of the plan, and once op by op, which is the definition. `arrays/labels loaded` reads an
 //! epoch of labels from memory.
 //!
+//! `arrays/small pictures` loads 20,000 pictures from memory, with one worker: the loader, and the compiled loop
+//! alone with what is done for each sample around it. `arrays/points` normalizes 1024 x 3 floats, whose rows are one
+//! row for the loop, and as they were before, evaluated.
+//!
 //! `arrays/decode` decodes a JPEG of 500 x 375 pixels with chroma of half the size, to RGB and to gray: the luma
 //! alone.
 
@@ -21,7 +25,7 @@ use common::{Bytes, Contender, Work, compare, criterion};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::ImageReadMode;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
-use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
+use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch, evaluate};
 use fuseloop::internals::plan::element_steps::StepScratch;
 use fuseloop::internals::plan::label::Scalar;
 use fuseloop::internals::plan::{ArrayPlan, Draws, ImagePlan, LabelPlan};
@@ -101,17 +105,21 @@ impl Lane {
     }
 
     fn run(&mut self) {
-        let ImageType { channels, dtype, layout, .. } = self.kernel.plan().input();
-        let format = PixelFormat { channels: channels.into(), dtype };
-        let view = match layout {
-            Layout::ChannelsFirst => ImageView::planes(&self.pixels, self.size, format),
-            _ => ImageView::packed_format(&self.pixels, self.size, format),
-        };
-        let source = DecodedPixels::whole(view.expect("of this size"));
+        let source = view(self.kernel.plan().input(), &self.pixels, self.size);
+        let source = DecodedPixels::whole(source);
         self.turn = (self.turn + 1) % self.draws.len();
         let draws = &self.draws[self.turn];
         self.kernel.run(&mut self.scratch, source, draws, black_box(self.out.get()));
     }
+}
+
+fn view(input: ImageType, pixels: &[u8], size: Size) -> ImageView<'_> {
+    let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
+    let view = match input.layout {
+        Layout::ChannelsFirst => ImageView::planes(pixels, size, format),
+        _ => ImageView::packed_format(pixels, size, format),
+    };
+    view.expect("of this size")
 }
 
 /// Compares images of several types with a copy of the bytes that the last one reads and writes.
@@ -201,6 +209,113 @@ fn lists(c: &mut Criterion) {
             Contender::new("4 channels", || four.run()),
             Contender::new("a copy of the bytes of 1 channel", || {
                 black_box(&mut to).copy_from_slice(black_box(&from));
+            }),
+        ];
+        compare(c, &work, &mut contenders);
+    }
+}
+
+fn points(c: &mut Criterion) {
+    let list = || ops![Normalize::values([100.0], [50.0]).expect("fixed parameters")];
+    let lane =
+        |height, width| Lane::of(list(), ImageType::array(Size::new(height, width), 1, DType::F32));
+    let [mut points, mut wide, evaluated] = [lane(1024, 3), lane(3, 1024), lane(1024, 3)];
+    let bytes = points.pixels.len();
+    let (from, mut to) = (vec![7u8; 2 * bytes], vec![0u8; 2 * bytes]);
+    let work = Work {
+        group: "arrays/points",
+        what: "1024 f32 points, in cache",
+        samples: 1,
+        bytes: 2 * bytes as u64,
+        cold: false,
+    };
+    let mut contenders = [
+        Contender::new("rows of 3 columns", || points.run()),
+        Contender::new("rows of 1024 columns", || wide.run()),
+        Contender::new("rows of 3 columns, evaluated", || {
+            let plan = evaluated.kernel.plan();
+            let source = view(plan.input(), &evaluated.pixels, evaluated.size);
+            black_box(evaluate(plan, &source, &evaluated.draws[0]));
+        }),
+        Contender::new("a copy of the bytes", || {
+            black_box(&mut to).copy_from_slice(black_box(&from));
+        }),
+    ];
+    compare(c, &work, &mut contenders);
+}
+
+/// Small pictures in memory, as a source.
+struct SmallPictures {
+    fields: Vec<FieldSpec>,
+    pixels: Vec<u8>,
+}
+
+impl SmallPictures {
+    const COUNT: usize = 20_000;
+
+    fn new(side: u32, channels: u16) -> Self {
+        let shape = vec![side.into(), side.into(), channels.into()];
+        let bytes = (side * side) as usize * usize::from(channels) * Self::COUNT;
+        let pixels = (0..bytes).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+        let dtype = "|u1".parse().expect("a type of NumPy");
+        let kind = FieldKind::NdArray { dtype, shape };
+        Self { fields: vec![FieldSpec { name: "image".to_owned(), kind }], pixels }
+    }
+}
+
+impl Source for SmallPictures {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        Self::COUNT as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Err(format!("sample {sample} is read by its field").into())
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        _: usize,
+        _: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let bytes = self.pixels.len() / Self::COUNT;
+        Ok(Value::NdArray(&self.pixels[sample.0 as usize * bytes..][..bytes]))
+    }
+}
+
+fn small_pictures(c: &mut Criterion) {
+    let list = |side| {
+        let crop = RandomCrop::new(side)?;
+        let normalize = Normalize::new([0.5], [0.25])?;
+        Ok::<_, ParamError>(ops![crop, RandomHorizontalFlip::new(0.5)?, normalize, ToChannelsFirst])
+    };
+    for (name, stored, channels, side) in [("28x28 gray", 28, 1, 24), ("32x32 RGB", 32, 3, 28)] {
+        let ops = || list(side).expect("fixed parameters");
+        let source = SmallPictures::new(stored, channels);
+        let loader = Loader::from_source(source).batch_size(256).workers(1);
+        let loader = loader.pipeline("image", ops()).build().expect("a loader");
+        let input = ImageType::from(Size::new(stored, stored)).with_channels(channels);
+        let mut lane = Lane::of(ops(), input);
+        let written = lane.kernel.plan().sample_bytes();
+        let work = Work {
+            group: &format!("arrays/small pictures/{name}"),
+            what: "one worker",
+            samples: SmallPictures::COUNT as u64,
+            bytes: (lane.pixels.len() + written) as u64,
+            cold: false,
+        };
+        let mut contenders = [
+            Contender::new("loaded", || {
+                for batch in loader.epoch(0).expect("an epoch") {
+                    drop(black_box(batch.expect("a batch")));
+                }
+            }),
+            Contender::new("the loop of each sample", || {
+                (0..SmallPictures::COUNT).for_each(|_| lane.run());
             }),
         ];
         compare(c, &work, &mut contenders);
@@ -374,6 +489,6 @@ fn embeddings(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = criterion();
-    targets = lists, types, decode, labels, labels_loaded, embeddings
+    targets = lists, types, points, small_pictures, decode, labels, labels_loaded, embeddings
 }
 criterion_main!(benches);
