@@ -5,7 +5,7 @@ use super::cache::{Cache, SampleCache};
 use super::choose::{self, KeepFn, SourceInfo};
 use super::classes;
 use super::collate::Collate;
-use super::compile::CompileContext;
+use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
 use super::error::LoadCause;

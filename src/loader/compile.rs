@@ -2,44 +2,29 @@
 
 use super::array_images::{ArrayImages, ArrayRequest, AxesError, element_type};
 use super::collate::{Collate, CollateError};
+use super::compile_context::{CompileContext, image_input, image_type, within_limits};
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
-use super::damaged::OnDamaged;
 use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
-use super::targets::{TargetsError, plan_target};
+use super::target_plan::plan_target;
+use super::targets::TargetsError;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
-use crate::decode::{DecodeOptions, ImageReadMode};
+use crate::decode::ImageReadMode;
 use crate::device::{DeviceImage, DeviceOneHot, DeviceOutput};
 use crate::jit::KernelCache;
 use crate::plan::batch_ops::mixers;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan, SampleAxes, TargetKinds};
 use crate::sample::Epoch;
 use crate::source::{Escaped, FieldKind, FieldSpec, Source};
-use fuseloop_ops::author::{Dim, ImageType, Op, OpClass};
+use fuseloop_ops::author::{ImageType, Op, OpClass};
 use fuseloop_ops::internals::is_loaded;
-use fuseloop_ops::{DType, NumberRule, Ops, Size};
+use fuseloop_ops::{DType, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The settings that all outputs are compiled with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CompileContext {
-    pub(super) seed: u64,
-    pub(super) rule: NumberRule,
-    pub(super) batch_size: usize,
-    pub(super) decode: DecodeOptions,
-    pub(super) on_damaged: OnDamaged,
-    /// The rank of this process; `world` is the number of ranks.
-    pub(super) rank: u64,
-    pub(super) world: u64,
-    /// The number of batches that [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes)
-    /// covers; `None` if the user set a memory limit of the engine.
-    pub(super) counted_batches: Option<u64>,
-}
 
 /// The outputs of an epoch, and the upload of those on a device.
 pub(super) type CompiledEpoch = (Vec<OutputPlan>, Option<Upload>);
@@ -411,17 +396,6 @@ fn plan_collated(
     within_limits(FieldPlan::Collated(collated), &source.fields()[field].name, setup)
 }
 
-/// Refuses a plan whose rows are larger than a sample may be.
-pub(super) fn within_limits(
-    work: FieldPlan,
-    field: &str,
-    setup: &CompileContext,
-) -> Result<FieldPlan, LoadCause> {
-    let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
-    let field = || field.to_owned();
-    if bytes > max { Err(LoadCause::TooLarge { field: field(), bytes, max }) } else { Ok(work) }
-}
-
 /// Plans and compiles the lists of the dataset's components for an epoch.
 ///
 /// # Errors
@@ -464,43 +438,6 @@ fn device_output(work: &FieldPlan, output: &str) -> Result<DeviceOutput, LoadCau
         _ => None,
     };
     Ok(left.unwrap_or_else(|| DeviceOutput::Copied { dtype: work.dtype(), shape: work.shape() }))
-}
-
-/// The largest side of an image of unknown size: JPEG's own limit.
-const LARGEST_SIDE: u32 = 65_535;
-
-/// Returns the type of the images that the ops of an output get.
-pub(super) fn image_input(
-    source: &dyn Source,
-    output: &OutputSpec,
-    setup: &CompileContext,
-) -> Result<ImageType, LoadCause> {
-    let input = image_type(source, output.field, setup)?;
-    let (channels, dtype) = (output.read_mode.channels(), output.read_mode.dtype());
-    Ok(ImageType { dtype, is_levels: dtype == DType::U8, ..input.with_channels(channels) })
-}
-
-/// Returns the type of a field's images, as known before they are read.
-fn image_type(
-    source: &dyn Source,
-    field: usize,
-    setup: &CompileContext,
-) -> Result<ImageType, LoadCause> {
-    let name = || source.fields()[field].name.clone();
-    let Some(stats) = source.image_stats(field) else {
-        let any = Dim { min: 1, max: LARGEST_SIDE };
-        return Ok(ImageType::decoded(any, any));
-    };
-    let Some((min, max)) = stats.min.zip(stats.max) else {
-        return Err(LoadCause::NoPictures { field: name() });
-    };
-    if setup.decode.exif_orientation && stats.jpeg > 0 {
-        // Any image may be rotated by 90 degrees.
-        let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
-        return Ok(ImageType::decoded(side, side));
-    }
-    let height = Dim { min: min.height, max: max.height };
-    Ok(ImageType::decoded(height, Dim { min: min.width, max: max.width }))
 }
 
 /// Plans a field that is copied unchanged.

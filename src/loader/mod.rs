@@ -21,6 +21,7 @@ mod classes;
 mod collate;
 mod columns;
 mod compile;
+mod compile_context;
 mod component_ops;
 mod cursor;
 mod damaged;
@@ -34,6 +35,8 @@ mod outputs;
 mod pipeline;
 mod stage;
 pub(crate) mod stats;
+mod target_plan;
+mod target_rows;
 mod targets;
 mod work;
 
@@ -87,7 +90,7 @@ pub struct Loader {
     /// The stream, if the source is one. A sample of a stream is identified by its position in a pass,
     /// so the position means nothing without the epoch.
     stream: Option<Stream>,
-    setup: compile::CompileContext,
+    setup: compile_context::CompileContext,
     compiled: Mutex<CompiledOutputs>,
     shared: stage::StageShared,
     /// The position of the run that was started last.

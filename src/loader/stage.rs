@@ -3,13 +3,15 @@
 
 use super::cache::{CacheLookup, PendingEntry, SampleCache};
 use super::columns::Column;
-use super::compile::{CompileContext, CompiledEpoch, compile, fingerprint, plan_prints};
+use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
+use super::compile_context::CompileContext;
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
 use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
-use super::targets::{TargetCause, TargetGroup, TargetMember, TargetPlan, TargetScratch};
+use super::target_rows::{TargetGroup, TargetMember, TargetScratch};
+use super::targets::{TargetCause, TargetPlan};
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};

@@ -51,7 +51,7 @@ mod collate;
 pub(crate) mod error;
 mod read;
 pub(crate) mod schedule;
-mod targets;
+pub(crate) mod targets;
 
 use crate::decode::ImageReadMode;
 use crate::error::Error;

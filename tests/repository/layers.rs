@@ -102,6 +102,7 @@ const INNER: [(&str, &[&str]); 2] = [
         &[
             // Settings of users, and errors.
             "array_images",
+            "targets",
             "cache",
             "collate",
             "cursor",
@@ -117,6 +118,9 @@ const INNER: [(&str, &[&str]); 2] = [
             "work",
             "columns",
             "component_ops",
+            "compile_context",
+            "target_plan",
+            "target_rows",
             "compile",
             "stage",
             // Types that users hold.

@@ -6,17 +6,14 @@
 //! masks  ──▶   └─ the same steps, by the nearest pixel ────▶ masks
 //! ```
 //!
-//! `read` turns stored bytes into objects and objects into the rows of a batch; `plan` checks the declaration
-//! against the dataset and plans its outputs; `stage` does both for each sample, on the worker that fills it.
+//! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
+//! rows of a batch.
 
 mod plan;
 mod read;
-mod stage;
 
-pub(super) use plan::TargetsError;
-pub(super) use plan::{Target, TargetPlan, TargetRequest, plan_target};
-pub(super) use read::TargetCause;
-pub(super) use stage::{TargetGroup, TargetMember, TargetScratch};
+pub(super) use plan::{Target, TargetPlan, TargetRequest, TargetsError};
+pub(super) use read::{TargetCause, rows_of, write_column};
 
 use fuseloop_ops::{BoxFormat, ClampingMode, DType};
 

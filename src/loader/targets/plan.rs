@@ -1,21 +1,16 @@
-//! Checks the declared targets against the dataset, and plans their outputs.
+//! Checks the declared targets against the dataset.
 
 use super::{BoundingBoxes, KeyPoints, Targets};
-use crate::jit::{Kernel, KernelCache};
-use crate::loader::collate::Collate;
-use crate::loader::compile::{CompileContext, image_input, within_limits};
-use crate::loader::error::LoadCause;
-use crate::loader::outputs::OutputSpec;
-use crate::loader::work::FieldPlan;
+use crate::jit::Kernel;
 use crate::plan::{ImagePlan, TargetKinds};
 use crate::source::{FieldKind, Source};
 use fuseloop_ops::author::{Objects, OpClass};
-use fuseloop_ops::{DType, Ops, Size, Squeeze};
+use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
 
 /// What one field is to an image.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Target {
+pub(in crate::loader) enum Target {
     Boxes(BoundingBoxes),
     KeyPoints(KeyPoints),
     Column(DType),
@@ -25,8 +20,8 @@ pub(crate) enum Target {
 
 /// The targets of an image output: their fields, and what each is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TargetRequest {
-    pub(crate) fields: Vec<(usize, Target)>,
+pub(in crate::loader) struct TargetRequest {
+    pub(in crate::loader) fields: Vec<(usize, Target)>,
 }
 
 /// Why targets can't be declared like this.
@@ -108,7 +103,7 @@ impl Target {
     }
 
     /// Returns the bytes that are stored for an object; `None` if they are not a fixed number.
-    pub(crate) fn stored_row(&self) -> Option<usize> {
+    pub(in crate::loader) fn stored_row(&self) -> Option<usize> {
         match self {
             Self::Boxes(boxes) => Some(4 * boxes.stored.columns()),
             Self::KeyPoints(points) => Some(4 * points.each * points.columns()),
@@ -118,7 +113,7 @@ impl Target {
     }
 
     /// Returns the type and the shape of an object in a batch; `size` is that of the image after its ops.
-    pub(crate) fn row(&self, size: Size) -> (DType, Vec<usize>) {
+    pub(in crate::loader) fn row(&self, size: Size) -> (DType, Vec<usize>) {
         match self {
             Self::Boxes(boxes) => (DType::F32, vec![boxes.output.columns()]),
             Self::KeyPoints(points) => (DType::F32, vec![points.each, points.columns()]),
@@ -160,7 +155,7 @@ impl BoundingBoxes {
     }
 
     /// Returns the declaration with the format that the ops of an image leave boxes in.
-    fn after(&self, plan: &ImagePlan) -> Result<Self, TargetsError> {
+    pub(in crate::loader) fn after(&self, plan: &ImagePlan) -> Result<Self, TargetsError> {
         let mut none = Objects::default();
         none.set_boxes([], self.output, self.clamping);
         for leaf in plan.flat_ops() {
@@ -185,7 +180,7 @@ impl KeyPoints {
 
 impl TargetRequest {
     /// Checks the targets of the image `image` against the dataset; `fields` are the indices of their fields.
-    pub(crate) fn new(
+    pub(in crate::loader) fn new(
         source: &dyn Source,
         image: usize,
         targets: &Targets,
@@ -212,7 +207,7 @@ impl TargetRequest {
     }
 
     /// Returns the kinds of targets that there are.
-    pub(crate) fn kinds(&self) -> TargetKinds {
+    pub(in crate::loader) fn kinds(&self) -> TargetKinds {
         let has = |is: fn(&Target) -> bool| self.fields.iter().any(|(_, target)| is(target));
         TargetKinds {
             any: !self.fields.is_empty(),
@@ -222,7 +217,7 @@ impl TargetRequest {
     }
 
     /// Returns the most objects of a sample, as far as the source reports the lengths of their bytes.
-    pub(crate) fn most_objects(&self, source: &dyn Source) -> Option<usize> {
+    pub(in crate::loader) fn most_objects(&self, source: &dyn Source) -> Option<usize> {
         let of_field = |(field, target): &(usize, Target)| {
             let bytes = source.longest(*field)? / target.stored_row()? as u64;
             Some(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -233,14 +228,14 @@ impl TargetRequest {
 
 impl Targets {
     /// Returns the names of the fields.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(in crate::loader) fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| &**name)
     }
 }
 
 /// How the rows of a target are computed.
 #[derive(Clone, Debug)]
-pub(crate) enum TargetPlan {
+pub(in crate::loader) enum TargetPlan {
     Boxes(BoundingBoxes),
     KeyPoints(KeyPoints),
     Column(DType),
@@ -248,65 +243,4 @@ pub(crate) enum TargetPlan {
     InstanceMasks(Arc<Kernel>),
     /// The output's own kernel runs once.
     Mask,
-}
-
-/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the output that the target follows,
-/// with its ops.
-pub(crate) fn plan_target(
-    source: &dyn Source,
-    output: &OutputSpec,
-    (target, ops): (&Target, Ops),
-    (image, image_ops): (&OutputSpec, &Ops),
-    setup: &CompileContext,
-    cache: &mut KernelCache,
-) -> Result<(FieldPlan, TargetPlan), LoadCause> {
-    let refused = |error| LoadCause::Targets { field: output.name.clone(), error };
-    let of_image = |error| LoadCause::Plan { output: image.name.clone(), error };
-    let own = |error| LoadCause::Plan { output: output.name.clone(), error };
-    let input = image_input(source, image, setup)?;
-    let plan = ImagePlan::new(image_ops.clone(), input, setup.rule).map_err(of_image)?;
-    let mut compiled = |mask: ImagePlan| {
-        mask.check_size(&setup.decode.limits).map_err(own)?;
-        let kernel = cache.compile(mask.named(&output.name).for_batches_of(setup.batch_size));
-        let output = || output.name.clone();
-        let kernel = kernel.map_err(|error| LoadCause::Compile { output: output(), error })?;
-        Ok::<_, LoadCause>(Arc::new(kernel))
-    };
-    let (target, planned) = match target {
-        Target::Mask { .. } if output.collate.is_some() => {
-            let reason = "a mask has the size of its image: leave out its `collate`";
-            return Err(refused(TargetsError::Own { reason }));
-        }
-        Target::Mask { fill } => {
-            let mask = plan.for_mask(DType::U8, *fill, &ops).map_err(own)?;
-            return Ok((FieldPlan::Image(compiled(mask)?), TargetPlan::Mask));
-        }
-        Target::InstanceMasks => {
-            let squeeze: Ops = vec![Arc::new(Squeeze)];
-            let mask = plan.for_mask(DType::U8, 0, &squeeze).map_err(own)?;
-            (target.clone(), TargetPlan::InstanceMasks(compiled(mask)?))
-        }
-        Target::Boxes(boxes) => {
-            let boxes = boxes.after(&plan).map_err(refused)?;
-            (Target::Boxes(boxes), TargetPlan::Boxes(boxes))
-        }
-        Target::KeyPoints(points) => (target.clone(), TargetPlan::KeyPoints(points.clone())),
-        Target::Column(dtype) => (target.clone(), TargetPlan::Column(*dtype)),
-    };
-    let (dtype, inner) = target.row(plan.output_size());
-    let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
-    let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
-    if collate.has_elements() {
-        let reason =
-            "the type of a target follows from its declaration: leave out `of` from its `collate`";
-        return Err(refused(TargetsError::Own { reason }));
-    }
-    let collate = collate.of(dtype, &inner);
-    let mut collated =
-        collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
-    let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
-    let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
-    collated.shape.insert(0, most);
-    let name = &source.fields()[output.field].name;
-    Ok((within_limits(FieldPlan::Collated(collated), name, setup)?, planned))
 }

@@ -84,7 +84,11 @@ pub enum TargetCause {
 }
 
 /// Returns the rows of `width` elements of a type in stored bytes, which may be a `.npy` file.
-pub(super) fn rows_of(bytes: &[u8], dtype: DType, width: usize) -> Result<&[u8], TargetCause> {
+pub(in crate::loader) fn rows_of(
+    bytes: &[u8],
+    dtype: DType,
+    width: usize,
+) -> Result<&[u8], TargetCause> {
     let row = width * dtype.bytes();
     let elements = if npy::is_npy(bytes) { npy_rows(bytes, dtype, width)? } else { bytes };
     if elements.len().is_multiple_of(row) {
@@ -119,7 +123,11 @@ fn floats(rows: &[u8]) -> impl Iterator<Item = f32> + '_ {
 
 impl BoundingBoxes {
     /// Reads the boxes of a sample as its objects.
-    pub(super) fn read(&self, bytes: &[u8], objects: &mut Objects) -> Result<(), TargetCause> {
+    pub(in crate::loader) fn read(
+        &self,
+        bytes: &[u8],
+        objects: &mut Objects,
+    ) -> Result<(), TargetCause> {
         let columns = self.stored.columns();
         let rows = rows_of(bytes, DType::F32, columns)?;
         objects.reset(rows.len() / (4 * columns));
@@ -150,7 +158,7 @@ impl BoundingBoxes {
     }
 
     /// Writes the boxes of objects in an image of `size` to `out`.
-    pub(super) fn write(&self, objects: &Objects, size: Size, out: &mut Vec<u8>) {
+    pub(in crate::loader) fn write(&self, objects: &Objects, size: Size, out: &mut Vec<u8>) {
         let sides = [size.width, size.height].map(f64::from);
         for bounds in objects.boxes() {
             let mut values = [0.0; 8];
@@ -170,7 +178,11 @@ impl BoundingBoxes {
 
 impl KeyPoints {
     /// Reads the keypoints of a sample: those of the boxes that it has. Without boxes, they are objects of their own.
-    pub(super) fn read(&self, bytes: &[u8], objects: &mut Objects) -> Result<(), TargetCause> {
+    pub(in crate::loader) fn read(
+        &self,
+        bytes: &[u8],
+        objects: &mut Objects,
+    ) -> Result<(), TargetCause> {
         let columns = self.columns();
         let rows = rows_of(bytes, DType::F32, self.each * columns)?;
         let count = rows.len() / (4 * self.each * columns);
@@ -198,7 +210,7 @@ impl KeyPoints {
     }
 
     /// Writes the keypoints of objects to `out`.
-    pub(super) fn write(&self, objects: &Objects, out: &mut Vec<u8>) {
+    pub(in crate::loader) fn write(&self, objects: &Objects, out: &mut Vec<u8>) {
         let shift = if self.is_continuous { 0.0 } else { 0.5 };
         for Keypoint { at, visibility } in objects.keypoints() {
             let [x, y] =
@@ -215,7 +227,7 @@ impl KeyPoints {
 /// # Errors
 ///
 /// If the column does not have one for each of the `stored` objects.
-pub(super) fn write_column(
+pub(in crate::loader) fn write_column(
     bytes: &[u8],
     dtype: DType,
     (objects, stored): (&Objects, usize),

@@ -241,3 +241,43 @@ let mut batches = match checkpoint {
 let checkpoint: String = batches.cursor()?.to_string();
 Ok(())
 }
+
+#[rustfmt::skip]
+fn targets_first() -> Result<(), BoxError> {
+let targets = Targets::new()
+    .boxes("bbox", BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy))  // COCO's, as torchvision's detectors take them
+    .column("category_id", DType::I64)                                       // one number for each object
+    .keypoints("keypoints", KeyPoints::coco_person())                        // left and right change places in a mirror
+    .instance_masks("segmentation")                                          // polygons and RLE
+    .mask("semantic", 255);                                                  // one mask of the image; 255 is outside
+let loader = Loader::open("coco.beton")?
+    .batch_size(16)
+    .targets("image", targets)
+    .pipeline("image", ops![
+        RandomPhotometricDistort::new(),
+        RandomZoomOut::new().fill([123, 117, 104]),
+        RandomIoUCrop::new(),                                                // looks at the boxes
+        Resize::new((300, 300))?,
+        RandomHorizontalFlip::new(0.5)?,
+        SanitizeBoundingBoxes::new(),                                        // an object that goes loses all its rows
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+    .build()?;
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let boxes = batch.ragged::<f32>("bbox")?;                                // of each sample: 4 numbers per object
+    let classes = batch.ragged::<i64>("category_id")?;
+    let masks = batch.ragged::<u8>("segmentation")?;                         // of each sample: [objects, 300, 300]
+    let semantic = batch.tensor::<u8>("semantic")?;                          // [16, 300, 300, 1]
+}
+Ok(())
+}
+
+#[rustfmt::skip]
+fn targets_padded(loader: LoaderBuilder) -> Result<(), BoxError> {
+let loader = loader
+    .collate("bbox", Collate::pad().to(100).with(-1.0))      // TensorFlow's models: [batch, 100, 4]
+    .collate("category_id", Collate::pad().to(100).with(-1.0));
+Ok(())
+}

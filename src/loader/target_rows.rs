@@ -1,11 +1,10 @@
 //! The targets of one sample: read before the image draws, and written after it.
 
-use super::read::{self, TargetCause};
-use super::{Target, TargetPlan};
+use super::error::SampleCause;
+use super::targets::{Target, TargetCause, TargetPlan, rows_of, write_column};
+use super::work::OutputPlan;
 use crate::decode::ObjectMask;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
-use crate::loader::error::SampleCause;
-use crate::loader::work::OutputPlan;
 use crate::plan::Draws;
 use crate::source::Value;
 use fuseloop_ops::author::{GeometryStep, Objects};
@@ -14,35 +13,35 @@ use fuseloop_ops::{DType, Size};
 
 /// An image output, and the fields that follow it.
 #[derive(Clone, Debug)]
-pub(crate) struct TargetGroup {
+pub(super) struct TargetGroup {
     /// The index of the image's output.
-    pub(crate) image: usize,
+    pub(super) image: usize,
     /// The index of the image's field.
-    pub(crate) field: usize,
+    pub(super) field: usize,
     /// The boxes, the keypoints, and then all others.
-    pub(crate) members: Vec<TargetMember>,
+    pub(super) members: Vec<TargetMember>,
 }
 
 /// A field that follows an image.
 #[derive(Clone, Debug)]
-pub(crate) struct TargetMember {
-    pub(crate) field: usize,
+pub(super) struct TargetMember {
+    pub(super) field: usize,
     target: Target,
     /// The index of its output, unless it is left out of the batches.
-    pub(crate) output: Option<usize>,
+    pub(super) output: Option<usize>,
 }
 
 /// The memory of a worker for the targets of a sample.
 #[derive(Default)]
-pub(crate) struct TargetScratch {
+pub(super) struct TargetScratch {
     /// The objects as they are stored, until the image draws.
-    pub(crate) objects: Objects,
+    pub(super) objects: Objects,
     /// How many objects are stored.
     stored: usize,
     /// The draws of the image.
-    pub(crate) image: Draws,
+    pub(super) image: Draws,
     /// The draws of a mask.
-    pub(crate) mask: Draws,
+    pub(super) mask: Draws,
     rows: Vec<u8>,
     /// The pixels of an object's mask.
     pixels: Vec<u8>,
@@ -50,7 +49,7 @@ pub(crate) struct TargetScratch {
 
 impl TargetGroup {
     /// Returns the images among `outputs` that have targets.
-    pub(crate) fn of_outputs(outputs: &[OutputPlan]) -> Vec<Self> {
+    pub(super) fn of_outputs(outputs: &[OutputPlan]) -> Vec<Self> {
         let group = |(image, output): (usize, &OutputPlan)| {
             let member = |(field, target): &(usize, Target)| {
                 let is_own = |other: &OutputPlan| other.field == *field && other.target.is_some();
@@ -70,7 +69,7 @@ impl TargetGroup {
 
     /// Returns the members that are read before the image draws: those that say where the objects are, or else one that
     /// says how many there are.
-    pub(crate) fn read_first(&self) -> impl Iterator<Item = &TargetMember> {
+    pub(super) fn read_first(&self) -> impl Iterator<Item = &TargetMember> {
         let places = self.members.iter().filter(|member| member.has_places());
         let has_places = self.members.iter().any(TargetMember::has_places);
         let count = self.members.iter().find(|member| !has_places && member.counts_objects());
@@ -88,12 +87,12 @@ impl TargetMember {
     }
 
     /// Returns whether the rows need the field's value once the image is drawn.
-    pub(crate) fn is_read_last(&self) -> bool {
+    pub(super) fn is_read_last(&self) -> bool {
         !self.has_places()
     }
 
     /// Reads the objects, before the image draws.
-    pub(crate) fn read(
+    pub(super) fn read(
         &self,
         value: Value<'_>,
         scratch: &mut TargetScratch,
@@ -104,7 +103,7 @@ impl TargetMember {
             Target::Boxes(boxes) => boxes.read(bytes, objects)?,
             Target::KeyPoints(points) => points.read(bytes, objects)?,
             Target::Column(dtype) => {
-                objects.reset(read::rows_of(bytes, *dtype, 1)?.len() / dtype.bytes())
+                objects.reset(rows_of(bytes, *dtype, 1)?.len() / dtype.bytes())
             }
             Target::InstanceMasks => objects.reset(masks_of(bytes)?.len()),
             Target::Mask { .. } => {}
@@ -116,14 +115,14 @@ impl TargetMember {
 
 impl TargetScratch {
     /// Forgets the objects of another sample.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.objects.clear();
         self.stored = 0;
     }
 
     /// Writes the rows of a ragged target, and returns them. `value` is the field's, if it is
     /// [read last](TargetMember::is_read_last).
-    pub(crate) fn rows(
+    pub(super) fn rows(
         &mut self,
         plan: &TargetPlan,
         value: Option<Value<'_>>,
@@ -137,7 +136,7 @@ impl TargetScratch {
             }
             TargetPlan::KeyPoints(points) => points.write(objects, &mut self.rows),
             TargetPlan::Column(dtype) => {
-                read::write_column(bytes, *dtype, (objects, self.stored), &mut self.rows)?;
+                write_column(bytes, *dtype, (objects, self.stored), &mut self.rows)?;
             }
             TargetPlan::InstanceMasks(kernel) => self.instance_masks(kernel, bytes, kernels)?,
             TargetPlan::Mask => {}
