@@ -5,12 +5,13 @@
 
 #![allow(unused, dead_code, clippy::all, reason = "pieces as they stand in documents")]
 
+use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
 use fuseloop::order::Ranks;
 use fuseloop::source::stream::{Interleave, MixEnd};
 use fuseloop::source::{
     As, BoxError, Feature, ProcessCache, Stream, TarOptions, TarStream, TfOptions, TfRecords, Value,
 };
-use fuseloop::{Loader, OnDamaged, Order, Spec, ops, ops::*};
+use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, ops, ops::*};
 
 #[rustfmt::skip]
 fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
