@@ -60,6 +60,14 @@ pub(crate) fn side(op: &'static str, param: &'static str, side: u32) -> Result<u
     }
 }
 
+/// The longest side of an image: the limit of `.beton` files.
+pub(crate) const LONGEST: u32 = 65_535;
+
+/// Limits a side that is computed for a sample to `1..=65535`.
+pub(crate) fn within_longest(side: u32) -> u32 {
+    side.clamp(1, LONGEST)
+}
+
 /// Checks that both sides of an output are in `1..=65535` pixels.
 pub(crate) fn output_size(op: &'static str, size: Size) -> Result<Size, ParamError> {
     Ok(Size::new(side(op, "height", size.height)?, side(op, "width", size.width)?))

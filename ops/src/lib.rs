@@ -56,6 +56,7 @@ mod error;
 mod factor;
 mod fill_value;
 mod fixed_points;
+mod fixed_size_crop;
 mod frequency_masking;
 mod gain;
 mod gamma;
@@ -70,6 +71,7 @@ mod invert;
 mod kernel_size;
 mod label_smoothing;
 mod lambda;
+mod letterbox;
 mod levels;
 mod lighting;
 mod lut;
@@ -102,9 +104,11 @@ mod random_iou_crop;
 mod random_jitter;
 mod random_order;
 mod random_perspective;
+mod random_resize;
 mod random_resized_crop;
 mod random_rotate90;
 mod random_rotation;
+mod random_shortest_size;
 mod random_translate;
 mod random_zoom_out;
 mod registry;
@@ -117,6 +121,7 @@ mod sanitize_bounding_boxes;
 mod sanitize_keypoints;
 mod saturation;
 mod scale_intensity_range;
+mod scale_jitter;
 mod select_channels;
 mod shape;
 mod signal;
@@ -159,6 +164,7 @@ pub use device::Device;
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use fixed_points::FixedPoints;
+pub use fixed_size_crop::FixedSizeCrop;
 pub use frequency_masking::FrequencyMasking;
 pub use gain::Gain;
 pub use gamma::{Gamma, RandomGamma};
@@ -173,6 +179,7 @@ pub use invert::RandomInvert;
 pub use kernel_size::KernelSize;
 pub use label_smoothing::LabelSmoothing;
 pub use lambda::{Lambda, LambdaResult};
+pub use letterbox::Letterbox;
 pub use levels::Levels;
 pub use lighting::Lighting;
 pub use lut::Lut;
@@ -198,9 +205,11 @@ pub use random_iou_crop::RandomIoUCrop;
 pub use random_jitter::RandomJitter;
 pub use random_order::RandomOrder;
 pub use random_perspective::RandomPerspective;
+pub use random_resize::RandomResize;
 pub use random_resized_crop::RandomResizedCrop;
 pub use random_rotate90::RandomRotate90;
 pub use random_rotation::RandomRotation;
+pub use random_shortest_size::RandomShortestSize;
 pub use random_translate::RandomTranslate;
 pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
@@ -211,6 +220,7 @@ pub use sanitize_bounding_boxes::SanitizeBoundingBoxes;
 pub use sanitize_keypoints::SanitizeKeyPoints;
 pub use saturation::RandomSaturation;
 pub use scale_intensity_range::ScaleIntensityRange;
+pub use scale_jitter::ScaleJitter;
 pub use select_channels::SelectChannels;
 pub use shape::{DType, Size};
 pub use solarize::RandomSolarize;
@@ -312,6 +322,11 @@ static ENTRIES: &[registry::OpInfo] = &[
     RandomIoUCrop::ENTRY,
     Pad::ENTRY,
     RandomZoomOut::ENTRY,
+    RandomResize::ENTRY,
+    RandomShortestSize::ENTRY,
+    ScaleJitter::ENTRY,
+    FixedSizeCrop::ENTRY,
+    Letterbox::ENTRY,
     RandomTranslate::ENTRY,
     RandomHorizontalFlip::ENTRY,
     RandomVerticalFlip::ENTRY,

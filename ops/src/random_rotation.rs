@@ -1,7 +1,7 @@
 //! Random rotation: rotates an image by a random angle.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::finite_range;
+use crate::error::{LONGEST, finite_range};
 use crate::op::{Dim, ImageType, check_fill, on_numbers};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
@@ -131,9 +131,6 @@ impl RandomRotation {
         ImageType { height: side, width: side, ..image }
     }
 }
-
-/// The longest side, as for a resize: the limit of `.beton` files.
-const LONGEST: u32 = 65_535;
 
 /// Limits the size to the longest allowed sides: the image is cropped around its middle.
 fn shortened(size: Size) -> Size {

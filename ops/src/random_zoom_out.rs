@@ -1,7 +1,7 @@
 //! Random zoom out: puts an image at a random position on a larger canvas.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
-use crate::error::{positive_range, probability};
+use crate::error::{LONGEST, positive_range, probability};
 use crate::op::{Dim, ImageType, on_image};
 use crate::registry::{
     FILL, GEOMETRY, Golden, OpInfo, P, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
@@ -107,9 +107,6 @@ impl RandomZoomOut {
         }
     }
 }
-
-/// The longest side, as for a resize: the limit of `.beton` files.
-const LONGEST: u32 = 65_535;
 
 impl Op for RandomZoomOut {
     fn name(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Resize: scales an image to a size.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
-use crate::error::{output_size, side};
+use crate::error::{LONGEST, output_size, side};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
     GEOMETRY, Golden, INTERPOLATION, OpArgs, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
@@ -145,6 +145,12 @@ impl Resize {
         self
     }
 
+    /// Returns the size of an image of `size` whose short side is scaled to `short`.
+    pub(crate) fn short_side_of(size: Size, short: u32) -> Size {
+        let to = Target::ShortSide(short, None);
+        Self { to, interpolation: Interpolation::default() }.size(size)
+    }
+
     /// Returns the output's size for an input of `size`.
     fn size(&self, size: Size) -> Size {
         let (s, l) = (size.height.min(size.width), size.height.max(size.width));
@@ -164,9 +170,6 @@ impl Resize {
 fn scaled(side: u32, by: u32, of: u32) -> u32 {
     ((f64::from(side) * f64::from(by) / f64::from(of)) as u32).max(1)
 }
-
-/// The longest side, even of a very thin image: the limit of `.beton` files.
-const LONGEST: u32 = 65_535;
 
 impl Op for Resize {
     fn name(&self) -> &'static str {

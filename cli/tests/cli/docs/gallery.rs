@@ -55,6 +55,11 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("RandomCrop", "size = 48"),
     ("Pad", "padding = 9, padding_mode = \"reflect\""),
     ("RandomZoomOut", "side_range = [1.0, 3.0], p = 1.0"),
+    ("RandomResize", "min_size = 30, max_size = 72"),
+    ("RandomShortestSize", "min_size = [24, 48, 72]"),
+    ("ScaleJitter", "target_size = 72, scale_range = [0.3, 1.5]"),
+    ("FixedSizeCrop", "size = [48, 84]"),
+    ("Letterbox", "size = [60, 84]"),
     ("RandomTranslate", "padding = 18"),
     ("RandomAffine", "degrees = 30, translate = [0.2, 0.2], scale = [0.7, 1.2], shear = 20"),
     ("RandomPerspective", "p = 1.0"),
@@ -121,7 +126,9 @@ fn around(name: &str) -> [&'static str; 2] {
         "RandomJitter" => ["{ op = \"Convert\", to = \"f32\" }, ", ""],
         "LabelSmoothing" => ["{ op = \"OneHot\", classes = 4 }, ", ""],
         // The sizes of its images differ.
-        "RandomZoomOut" => ["", ", { op = \"Resize\", size = [72, 72] }"],
+        "RandomZoomOut" | "RandomResize" | "RandomShortestSize" | "ScaleJitter" => {
+            ["", ", { op = \"Resize\", size = [72, 72] }"]
+        }
         _ => ["", ""],
     }
 }
