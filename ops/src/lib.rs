@@ -49,6 +49,7 @@ mod cut_mix;
 mod cutout;
 mod d4;
 mod device;
+mod elastic_transform;
 mod element;
 mod emit;
 mod equalize;
@@ -161,6 +162,7 @@ pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
+pub use elastic_transform::ElasticTransform;
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use fixed_points::FixedPoints;
@@ -337,6 +339,7 @@ static ENTRIES: &[registry::OpInfo] = &[
     RandomAffine::ENTRY,
     RandomPerspective::ENTRY,
     RandomRotation::ENTRY,
+    ElasticTransform::ENTRY,
     SanitizeBoundingBoxes::ENTRY,
     ClampBoundingBoxes::ENTRY,
     ConvertBoundingBoxFormat::ENTRY,

@@ -114,7 +114,7 @@ fn mix(word: u64) -> u64 {
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Returns a generator with a seed, for tests of an op's draws.
+    /// Returns a generator with a seed: for numbers that are drawn later than an op's own, and for tests.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))

@@ -250,6 +250,10 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
     match filter {
         RowFilter::Resample { size, .. } => format!("to {size}"),
         RowFilter::Warp(warp) => {
+            if let Some(displacement) = warp.map.displacement() {
+                let [alpha, sigma] = displacement.parameters().map(|of| of.map(number).join(", "));
+                return format!("displaced, alpha {alpha}, sigma {sigma}");
+            }
             format!("{}, to {}, {}", warped(&warp.map), warp.size, matrix(&warp.map))
         }
         RowFilter::Transpose => "rows and columns change places".to_owned(),

@@ -1,16 +1,19 @@
 //! Boxes and points against torchvision's, and against the pixels that the evaluator moves.
 //! `tests/golden/targets/make_vectors.py` writes the golden.
 
-use fuseloop_ops::author::GeometryStep;
+use fuseloop::internals::jit::evaluate;
+use fuseloop::internals::plan::{Draws, ImagePlan};
+use fuseloop_ops::author::{GeometryStep, ImageType, Op, Rng};
 use fuseloop_ops::internals::rows::{
     Map, RowFilter, Warp, affine_matrix, perspective_coefficients,
 };
 use fuseloop_ops::internals::targets::{BoundingBox, PointMap};
-use fuseloop_ops::internals::{SampleKey, geometry_step};
+use fuseloop_ops::internals::{ImageView, SampleKey, geometry_step};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The cases whose names begin with `prefix`.
 fn cases(prefix: &str) -> Vec<Json> {
@@ -371,4 +374,106 @@ fn the_iou_is_torchvisions() {
     let empty = BoundingBox::Edges([1.0; 4]);
     assert_eq!(empty.iou(empty), Some(0.0));
     assert_eq!(empty.iou(BoundingBox::Corners([[0.0; 2]; 4])), None);
+}
+
+/// An op that moves pixels without mixing them. Areas outside the image are black.
+fn moving(rng: &mut Rng) -> Arc<dyn Op> {
+    let nearest = WarpInterpolation::Nearest;
+    let size = (20 + rng.below(60), 20 + rng.below(60));
+    match rng.below(15) {
+        0 => Arc::new(RandomHorizontalFlip::new(0.7).unwrap()),
+        1 => Arc::new(RandomVerticalFlip::new(0.7).unwrap()),
+        2 => Arc::new(Resize::new(size).unwrap().interpolation(Interpolation::NearestExact)),
+        3 => Arc::new(CenterCrop::new(size).unwrap()),
+        4 => Arc::new(Pad::new(rng.below(9)).unwrap()),
+        5 => Arc::new(RandomTranslate::new(9).unwrap()),
+        6 => Arc::new(RandomZoomOut::new().side_range(1.0..=1.5).unwrap()),
+        7 => Arc::new(FixedSizeCrop::new(size).unwrap()),
+        8 => Arc::new(Transpose::new(0.8).unwrap()),
+        9 => Arc::new(D4),
+        10 => Arc::new(RandomRotation::new(180.0).unwrap()),
+        11 => Arc::new(RandomRotation::new(180.0).unwrap().expand()),
+        12 => {
+            let op = RandomAffine::new(90.0).unwrap().translate(0.1, 0.1).unwrap();
+            Arc::new(op.scale(0.8..=1.3).unwrap().shear(20.0).unwrap().center(5.0, 9.0).unwrap())
+        }
+        13 => Arc::new(RandomPerspective::new().p(0.9).unwrap().interpolation(nearest)),
+        _ => {
+            // Weak enough not to fold the image: a point of a fold is in several places.
+            let op = ElasticTransform::new().alpha(20.0, 15.0).unwrap().sigma(4.0, 4.0).unwrap();
+            Arc::new(op.interpolation(nearest))
+        }
+    }
+}
+
+/// The largest factor by which a map stretches distances near a point.
+fn stretch(map: &PointMap, [x, y]: [f64; 2]) -> f64 {
+    let from = map.point([x, y]);
+    let side = |to: [f64; 2]| [0, 1].map(|i| (to[i] - from[i]) * 4.0);
+    let (p, q) = (side(map.point([x + 0.25, y])), side(map.point([x, y + 0.25])));
+    let (squares, area) =
+        (p[0] * p[0] + p[1] * p[1] + q[0] * q[0] + q[1] * q[1], p[0] * q[1] - p[1] * q[0]);
+    ((squares + (squares * squares - 4.0 * area * area).max(0.0).sqrt()) / 2.0).sqrt()
+}
+
+/// Every pixel of the image that the evaluator makes knows the place that it came from. The middle of that place, moved
+/// as a point, is in the pixel, or as near to it as the nearest pixel of each step is to the position that the step reads.
+#[test]
+fn points_go_where_the_evaluator_moves_their_pixels() {
+    let (mut checked, mut worst) = (0, 0.0f64);
+    for list in 0..300 {
+        let rng = &mut SampleKey::new(1, 0, list).op(0);
+        let canvas = Size::new(30 + rng.below(60), 30 + rng.below(60));
+        let mut ops: Ops = (0..=rng.below(4)).map(|_| moving(rng)).collect();
+        ops.push(Arc::new(CenterCrop::new((50, 60)).unwrap()));
+        let places = (0..canvas.height)
+            .flat_map(|y| (0..canvas.width).map(move |x| [x as u8, y as u8, 255]));
+        let pixels: Vec<u8> = places.flatten().collect();
+        let plan = ImagePlan::new(ops, ImageType::from(canvas), NumberRule::Exact).unwrap();
+        let mut draws = Draws::default();
+        plan.draw(SampleKey::new(2, 0, list), canvas, &mut draws);
+        let out = evaluate(&plan, &ImageView::packed(&pixels, canvas).unwrap(), &draws);
+        for (at, pixel) in out.as_chunks::<3>().0.iter().enumerate().step_by(37) {
+            let [x, y, 255] = *pixel else { continue };
+            let (mut point, mut error) = ([x, y].map(|index| f64::from(index) + 0.5), 0.0);
+            let mut size = canvas;
+            for (_, step) in &draws.geometry {
+                let map = PointMap::of(step, size).unwrap();
+                let reads_nearest =
+                    !matches!(map, PointMap::Shift(_) | PointMap::FlipX(_) | PointMap::FlipY(_));
+                if reads_nearest {
+                    // Half the diagonal of a pixel, and 0.02 for f32 and a stretch that differs nearby.
+                    error = (error + 0.7072 + 0.02) * stretch(&map, point) * 1.05;
+                }
+                point = map.point(point);
+                size = geometry_step::output(step, size);
+            }
+            let middle = [at % 60, at / 60].map(|index| index as f64 + 0.5);
+            let apart = (point[0] - middle[0]).hypot(point[1] - middle[1]);
+            assert!(
+                apart <= error + 1e-6,
+                "{x} {y}: {point:?}, not {middle:?}, {error}: {:?}",
+                draws.geometry
+            );
+            worst = worst.max(apart);
+            checked += 1;
+        }
+    }
+    assert!(checked > 5000, "{checked}");
+    assert!(worst < 6.0, "{worst}");
+}
+
+/// torchvision moves a point by the negated displacement of a pixel beside it, and so cuts its fraction off.
+#[test]
+fn elastic_points_are_exact_where_torchvisions_lose_their_fraction() {
+    let canvas = Size::new(20, 30);
+    let op = ElasticTransform::new().alpha(1e-9, 1e-9).unwrap();
+    let own = BoundingBox::Edges([4.25, 5.5, 30.0, 20.0]);
+    let BoundingBox::Edges(moved) = followed(own, &drawn(&op, canvas), canvas, ClampingMode::Soft)
+    else {
+        panic!("an upright box stays upright");
+    };
+    for (ours, before) in moved.into_iter().zip([4.25, 5.5, 30.0, 20.0]) {
+        assert!((ours - before).abs() < 1e-6, "{moved:?}");
+    }
 }

@@ -78,6 +78,7 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             RandomAffine::new(15.0).unwrap(),
             RandomPerspective::new(),
             RandomRotation::new(15.0).unwrap(),
+            ElasticTransform::new(),
         ],
         ops![
             ColorJitter::new(0.0, 0.0, 0.0).unwrap(),

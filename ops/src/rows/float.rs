@@ -363,6 +363,9 @@ impl FloatScratch {
         }
         grow(row, columns.len() * format.channels);
         let method = (size.pixels() > 0).then(|| method(step, size, [x, y]));
+        if let Some(Method::Warp(warp)) = method {
+            warp.prepare()?;
+        }
         let mut span = 1;
         if let Some(Method::Taps) = method {
             span = y.span();
@@ -500,12 +503,15 @@ mod tests {
                     sizes.map(|size| GeometryStep::Resize { size, interpolation })
                 });
         let matrix = affine_matrix(30.0, [2.0, -1.0], 1.2, [5.0, 0.0], [0.0; 2]);
-        let map = Map::affine(matrix, SIZE, SIZE);
+        let warp = |interpolation, fill| {
+            let map = Map::affine(matrix, SIZE, SIZE);
+            Warp { size: SIZE, map, interpolation, fill }
+        };
         let warps =
             [WarpInterpolation::Nearest, WarpInterpolation::Bilinear, WarpInterpolation::Bicubic]
                 .into_iter()
                 .flat_map(|interpolation| {
-                    [None, Some([7; 3])].map(|fill| Warp { size: SIZE, map, interpolation, fill })
+                    [None, Some([7; 3])].map(|fill| warp(interpolation, fill))
                 });
         let padding = Padding { top: 2, left: 40, bottom: 0, right: 1, mode: PadMode::Reflect };
         let others = [

@@ -34,7 +34,8 @@ pub(super) fn fill(filter: &mut Separable, kernel: [u32; 2], sigma: [f32; 2]) {
     (*offset, *scale) = (0.0, 1.0);
 }
 
-fn weights(weights: &mut Vec<f32>, count: u32, sigma: f32) {
+/// Sets the weights of a kernel of `count` pixels.
+pub(super) fn weights(weights: &mut Vec<f32>, count: u32, sigma: f32) {
     let weight = |i: u32| {
         let distance = f64::from(i) - f64::from(count - 1) / 2.0;
         // The weight of the middle is 1 for any sigma; without this case, 0/0 would be NaN.

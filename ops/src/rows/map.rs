@@ -17,8 +17,9 @@
 //! `_compute_affine_output_size` and `_get_perspective_coeffs` of torchvision's
 //! `transforms.functional`, and `grid_sample` of torch with `align_corners=False`.
 
-use super::clamp;
+use super::{Displacement, clamp};
 use crate::Size;
+use std::sync::Arc;
 
 /// The number of positions that are computed together.
 pub(super) const BLOCK: usize = 32;
@@ -28,7 +29,7 @@ pub(super) type Coordinates = [[f32; BLOCK]; 2];
 
 /// The source positions of the pixels of a warped image. See the formulas of [`Map::affine`] and
 /// [`Map::perspective`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     x: Plane,
     y: Plane,
@@ -40,6 +41,8 @@ pub struct Map {
     origin: [f32; 2],
     /// The rows of the same map in f64, in pixels from the corner of each image.
     exact: [f64; 9],
+    /// What is added to the positions of each pixel, in units of `half`.
+    displacement: Option<Arc<Displacement>>,
 }
 
 impl Map {
@@ -56,7 +59,7 @@ impl Map {
         let origin = [output.width, output.height].map(|side| 0.5 - side as f32 / 2.0);
         let plane = |p, q, r, half| Plane::new([p / half, q / half, r / half], origin, output);
         let (x, y) = (plane(m00, m01, m02, half[0]), plane(m10, m11, m12, half[1]));
-        Self { x, y, depth: None, half, origin, exact }
+        Self { x, y, depth: None, half, origin, exact, displacement: None }
     }
 
     /// Returns the map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as returned by
@@ -73,7 +76,21 @@ impl Map {
         };
         let (x, y) = (plane(a, b, c, half[0]), plane(d, e, f, half[1]));
         let exact = [a, b, c, d, e, f, g, h, 1.0].map(f64::from);
-        Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin, exact }
+        let depth = Some(plane(g, h, 1.0, 1.0));
+        Self { x, y, depth, half, origin, exact, displacement: None }
+    }
+
+    /// Returns the map that moves each pixel of an image of `size` by its displacement, which must be of this size.
+    #[must_use]
+    pub fn elastic(displacement: Displacement, size: Size) -> Self {
+        let identity = Self::affine([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], size, size);
+        Self { displacement: Some(Arc::new(displacement)), ..identity }
+    }
+
+    /// Returns the displacements, if the map is elastic.
+    #[must_use]
+    pub fn displacement(&self) -> Option<&Arc<Displacement>> {
+        self.displacement.as_ref()
     }
 
     /// Returns the rows of the matrix that maps `(x, y, 1)` of the input to the output position, which is the result
@@ -112,10 +129,16 @@ impl Map {
     /// Returns the input position, `[column, row]`, of output pixel `(y, x)`. This is the
     /// definition.
     pub(super) fn position(&self, y: u32, x: u32) -> [f32; 2] {
+        let pixel = [y, x];
         let (x, y) = (x as f32 + self.origin[0], y as f32 + self.origin[1]);
         let mut position = [self.x.at(x, y), self.y.at(x, y)];
         if let Some(depth) = self.depth {
             position = position.map(|g| g / depth.at(x, y) - 1.0);
+        }
+        if let Some(displacement) = &self.displacement {
+            for (axis, g) in position.iter_mut().enumerate() {
+                *g += displacement.row(axis, pixel[0], pixel[1]).first().unwrap_or(&0.0);
+            }
         }
         [pixels(position[0], self.half[0]), pixels(position[1], self.half[1])]
     }
@@ -124,6 +147,7 @@ impl Map {
     /// separate arrays. The bits are those of [`position`](Self::position).
     #[inline(always)]
     pub(super) fn positions(&self, y: u32, first: u32, out: &mut Coordinates) {
+        let line = y;
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
         for (i, x) in xs.iter_mut().enumerate() {
@@ -138,6 +162,10 @@ impl Map {
             divide(out_x, &depth);
             divide(out_y, &depth);
         }
+        if let Some(displacement) = &self.displacement {
+            add(out_x, displacement.row(0, line, first));
+            add(out_y, displacement.row(1, line, first));
+        }
         to_pixels(out_x, self.half[0]);
         to_pixels(out_y, self.half[1]);
     }
@@ -147,6 +175,13 @@ impl Map {
 fn divide(coordinates: &mut [f32; BLOCK], depth: &[f32; BLOCK]) {
     for (g, depth) in coordinates.iter_mut().zip(depth) {
         *g = *g / depth - 1.0;
+    }
+}
+
+#[inline(always)]
+fn add(coordinates: &mut [f32; BLOCK], displacements: &[f32]) {
+    for (g, displacement) in coordinates.iter_mut().zip(displacements) {
+        *g += displacement;
     }
 }
 

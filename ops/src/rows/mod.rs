@@ -29,6 +29,7 @@
 //! caller. The bits are the same, because only operations that are written as fused are fused.
 
 mod box_blur;
+mod displacement;
 mod float;
 mod gaussian_blur;
 mod map;
@@ -41,6 +42,7 @@ mod sharpen;
 mod transpose;
 mod warp;
 
+pub use displacement::Displacement;
 pub(crate) use float::PixelTaps;
 pub use float::{FloatRows, FloatScratch, eval as eval_floats};
 pub use map::{Map, affine_matrix, expanded_size, perspective_coefficients, rotation_matrix};
@@ -121,7 +123,7 @@ impl RowFilter {
         }
         match *self {
             Self::Resample { size, interpolation } => resample::eval(input, size, interpolation),
-            Self::Warp(warp) => warp.eval(input),
+            Self::Warp(ref warp) => warp.eval(input),
             Self::Transpose => transpose::eval(input),
             Self::Pad(padding) => padding.eval(input),
             Self::Permute(permutation) => permutation.eval(input),
@@ -173,7 +175,10 @@ impl RowFilter {
             Self::Resample { size, interpolation } => FilterState::Resample(
                 scratch.resample.rows(input, (*size, *interpolation), columns)?,
             ),
-            Self::Warp(warp) => FilterState::Warp(warp::WarpRows::new(warp, input, columns)),
+            Self::Warp(warp) => {
+                warp.prepare()?;
+                FilterState::Warp(warp::WarpRows::new(warp, input, columns))
+            }
             Self::Transpose => {
                 FilterState::Transpose(transpose::TransposeRows::new(input, columns))
             }

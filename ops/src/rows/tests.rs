@@ -100,12 +100,12 @@ fn assert_channels_are_images(input: &ImageView<'_>, filter: &RowFilter, out: &[
         let plane: Vec<u8> =
             rows.flat_map(|row| row.iter().skip(channel).step_by(channels).copied()).collect();
         let plane = ImageView::packed_channels(&plane, input.size(), 1).unwrap();
-        let filter = match *filter {
+        let filter = match filter.clone() {
             RowFilter::Warp(warp) => {
                 let fill = warp.fill.map(|fill| [fill[channel % RGB]; 3]);
                 RowFilter::Warp(Warp { fill, ..warp })
             }
-            ref other => other.clone(),
+            other => other,
         };
         let own = out.iter().skip(channel).step_by(channels);
         assert!(filter.eval(&plane).iter().eq(own), "{filter:?}, channel {channel} of {channels}");
@@ -165,6 +165,19 @@ fn random_warp(rng: &mut Dice, input: Size, map: impl FnOnce(&mut Dice, Size) ->
     let interpolation = [Nearest, Bilinear, Bicubic][below(rng, 3) as usize];
     let fill = [None, Some([0; 3]), Some([255, 128, 3])][below(rng, 3) as usize];
     RowFilter::Warp(Warp { size, map: map(rng, size), interpolation, fill })
+}
+
+#[test]
+fn rows_of_an_elastic_warp() {
+    assert_on_many_sizes(100, |rng, size| {
+        let sigma = [between(rng, 0.0, 3.0) as f32, between(rng, -1.0, 2.0).max(0.0) as f32];
+        let alpha = [between(rng, 0.0, 90.0) as f32; 2];
+        let displacement = Displacement::new(u64::from(below(rng, 99)), alpha, sigma, size);
+        match random_warp(rng, size, |_, _| Map::elastic(displacement, size)) {
+            RowFilter::Warp(warp) => RowFilter::Warp(Warp { size, ..warp }),
+            other => other,
+        }
+    });
 }
 
 #[test]

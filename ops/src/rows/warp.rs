@@ -21,6 +21,7 @@
 use super::map::{BLOCK, Coordinates, Map};
 use super::{byte, floor, integer, whole};
 use crate::Size;
+use crate::memory::NoMemory;
 use crate::shape::{ImageView, MAX_CHANNELS};
 use std::ops::Range;
 
@@ -61,7 +62,7 @@ impl WarpInterpolation {
 }
 
 /// A warp of an image: see the formulas of [`Map::affine`] and [`Map::perspective`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Warp {
     /// Size of the output.
     pub size: Size,
@@ -76,6 +77,11 @@ pub struct Warp {
 }
 
 impl Warp {
+    /// Computes what positions depend on besides the map's own numbers.
+    pub(super) fn prepare(&self) -> Result<(), NoMemory> {
+        self.map.displacement().map_or(Ok(()), |displacement| displacement.prepare())
+    }
+
     /// Returns the warped image, computed one pixel at a time.
     pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
         let channels = input.channels();
@@ -640,7 +646,7 @@ mod tests {
     fn a_fill_is_blended_at_the_edge_and_a_fill_of_0_is_not_none() {
         let size = Size::new(5, 5);
         let map = Map::affine(rotation_matrix(45.0, [0.0; 2]), size, size);
-        let first = |fill| warped(&[200; 25], size, map, Bilinear, fill)[..5].to_vec();
+        let first = |fill| warped(&[200; 25], size, map.clone(), Bilinear, fill)[..5].to_vec();
         assert_eq!(first(None), [34, 176, 200, 176, 34]);
         assert_eq!(first(Some([0; 3])), [6, 154, 200, 154, 6]);
         assert_eq!(first(Some([100; 3])), [89, 167, 200, 167, 89]);

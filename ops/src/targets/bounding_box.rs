@@ -231,6 +231,12 @@ fn mapped_edges([x1, y1, x2, y2]: [f64; 4], map: &PointMap) -> [f64; 4] {
 }
 
 fn mapped_corners(corners: [[f64; 2]; 4], map: &PointMap) -> [[f64; 2]; 4] {
+    if let PointMap::Elastic(_) = map {
+        // As in torchvision, an elastic transform moves the middle alone.
+        let from = BoundingBox::Corners(corners).center();
+        let to = map.point(from);
+        return corners.map(|corner| [0, 1].map(|i| corner[i] + to[i] - from[i]));
+    }
     let moved = corners.map(|corner| map.point(corner));
     // A mirrored box keeps its order on the screen.
     let moved = if map.mirrors() { [moved[1], moved[0], moved[3], moved[2]] } else { moved };

@@ -16,6 +16,7 @@
 //! | a flip of a point | `width - 1 - x`: the index of a pixel | `width - x`; the index of a pixel is the point plus 1/2 |
 //! | a centre crop that is larger than the image | boxes move by another number of pixels than the image | the image's |
 //! | a rotation with `expand` | the least turned corner is 0, on a canvas of another size | the image's middle and size |
+//! | an elastic transform of a point | minus the displacement of one pixel beside it | the exact inverse of the image's |
 //! | the height of a rotated box | the distance of corners 2 and 4 along swapped axes | the distance of corners 2 and 3 |
 //! | squaring up a box whose first angle passes 180 degrees | its lengths shrink | the same as at any other angle |
 //! | a rotated box within 1e-5 of an axis | it may collapse when it is clamped | it is clamped like an upright box |

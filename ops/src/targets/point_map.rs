@@ -2,7 +2,8 @@
 
 use crate::Size;
 use crate::author::GeometryStep;
-use crate::rows::RowFilter;
+use crate::rows::{Displacement, RowFilter};
+use std::sync::Arc;
 
 /// The position in a step's output of each point of its input, in continuous coordinates.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub enum PointMap {
     Transpose,
     /// The rows of a matrix that maps `(x, y, 1)`: the result is divided by its third number.
     Matrix([f64; 9]),
+    /// The place to which an elastic transform moves a point.
+    Elastic(Arc<Displacement>),
 }
 
 impl PointMap {
@@ -36,7 +39,10 @@ impl PointMap {
             GeometryStep::FlipVertical => Self::FlipY(f64::from(input.height)),
             GeometryStep::Resize { size, .. } => Self::resize(input, *size),
             GeometryStep::Rows(filter) => match filter {
-                RowFilter::Warp(warp) => Self::Matrix(warp.map.forward()),
+                RowFilter::Warp(warp) => match warp.map.displacement() {
+                    Some(displacement) => Self::Elastic(Arc::clone(displacement)),
+                    None => Self::Matrix(warp.map.forward()),
+                },
                 RowFilter::Transpose => Self::Transpose,
                 RowFilter::Pad(_) | RowFilter::Permute(_) | RowFilter::RowMean => return None,
                 RowFilter::Resample { size, .. } => Self::resize(input, *size),
@@ -70,6 +76,7 @@ impl PointMap {
                 let depth = g * x + h * y + i;
                 [(a * x + b * y + c) / depth, (d * x + e * y + f) / depth]
             }
+            Self::Elastic(ref displacement) => displacement.inverse([x, y]),
         }
     }
 
@@ -78,7 +85,7 @@ impl PointMap {
     #[must_use]
     pub fn clamps_boxes(&self, are_rotated: bool) -> bool {
         match self {
-            Self::Shift(_) | Self::Matrix(_) => true,
+            Self::Shift(_) | Self::Matrix(_) | Self::Elastic(_) => true,
             Self::Scale(_) => are_rotated,
             Self::Identity | Self::FlipX(_) | Self::FlipY(_) | Self::Transpose => false,
         }
@@ -86,7 +93,7 @@ impl PointMap {
 
     /// Returns true if an upright box stays upright.
     pub(super) fn keeps_axes(&self) -> bool {
-        !matches!(self, Self::Matrix(_))
+        !matches!(self, Self::Matrix(_) | Self::Elastic(_))
     }
 
     /// Returns true if a rotated box surely stays a rectangle.
@@ -101,7 +108,7 @@ impl PointMap {
             Self::Matrix([a, b, c, d, e, f, g, h, i]) => {
                 a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
             }
-            Self::Identity | Self::Shift(_) | Self::Scale(_) => false,
+            Self::Identity | Self::Shift(_) | Self::Scale(_) | Self::Elastic(_) => false,
         }
     }
 }

@@ -125,14 +125,6 @@ rows = [[1, 2, 5, 9]]
 case("resize.int", "resize", dict(size=[10, 21]), CANVAS, {"XYXY": rows},
      {"XYXY": F.resize(boxes(rows, "XYXY", CANVAS, dtype=torch.int64), [10, 21])}, dtype="int64")
 
-# Elastic: given the displacement, in units of half a picture.
-grid = torch.zeros(1, H, W, 2)
-grid[..., 0] = torch.linspace(-0.1, 0.2, W)
-grid[..., 1] = torch.linspace(0.1, -0.05, H)[:, None]
-moved = {"XYXY": F.elastic(boxes(XYXY, "XYXY", CANVAS), grid), "points": F.elastic(points(POINTS, CANVAS), grid)}
-case("elastic", "elastic", {"dx": "linspace(-0.1, 0.2, 30) a row", "dy": "linspace(0.1, -0.05, 20) a column"}, CANVAS,
-     {"XYXY": XYXY, "points": POINTS}, moved)
-
 
 class Recorder:
     """Notes what random functions give."""

@@ -63,6 +63,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("RandomTranslate", "padding = 18"),
     ("RandomAffine", "degrees = 30, translate = [0.2, 0.2], scale = [0.7, 1.2], shear = 20"),
     ("RandomPerspective", "p = 1.0"),
+    ("ElasticTransform", "alpha = [300.0, 300.0], sigma = [6.0, 6.0]"),
     ("RandomRotation", "degrees = 45, interpolation = \"bilinear\""),
     ("ColorJitter", "brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1"),
     (

@@ -1,0 +1,244 @@
+//! Elastic transform: moves each pixel by a smooth random displacement.
+
+use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::op::{ImageType, check_fill, on_numbers};
+use crate::registry::{
+    BuiltOp, FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
+    with_default,
+};
+use crate::rows::{Displacement, Map, WarpInterpolation};
+use crate::warping::{self, Warping};
+use crate::{ParamError, Size, TypeError};
+
+/// Moves each pixel by a smooth random displacement, as if the image were seen through water.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/ElasticTransform.md"))]
+///
+/// torchvision's `ElasticTransform(alpha, sigma, interpolation, fill)`, for each axis with draws of its own:
+///
+/// ```text
+/// d         = gaussian_blur(U(-1, 1) for each pixel, sigma) * alpha / 2      in pixels
+/// out[y, x] = in[y + dy[y, x], x + dx[y, x]]
+/// ```
+///
+/// The kernel of the blur has `floor(8 sigma + 1)` pixels a side, made odd. [`WarpInterpolation`] describes how a pixel is
+/// computed. Boxes and points follow the image: their displacement is solved for, where torchvision takes the negated
+/// one of a pixel beside them.
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | image of u8, u16, i16, f16, bf16 or f32                                     |
+/// | output | as the input                                                                |
+/// | random | a seed, of which the numbers of all pixels are drawn                        |
+/// | cost   | a pixel: two numbers and two blurs by `16 sigma` multiplications each, 8 bytes, then as a warp. Resize large images first |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ElasticTransform::new().alpha(120.0, 120.0)?.sigma(6.0, 6.0)?];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ElasticTransform {
+    /// Along x and along y.
+    alpha: [f32; 2],
+    sigma: [f32; 2],
+    warping: Warping,
+}
+
+const OP: &str = "ElasticTransform";
+
+impl Default for ElasticTransform {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ElasticTransform {
+    /// Builds the op with torchvision's defaults: `alpha` 50, `sigma` 5, bilinear, black outside the input.
+    #[must_use]
+    pub const fn new() -> Self {
+        let warping = Warping::new(WarpInterpolation::Bilinear);
+        Self { alpha: [50.0; 2], sigma: [5.0; 2], warping }
+    }
+
+    /// Sets the strength along x and along y. Default 50.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `0.0..=65535.0`.
+    pub fn alpha(self, across: f64, down: f64) -> Result<Self, ParamError> {
+        Ok(Self { alpha: pair("alpha", [across, down], 65_535.0, "0.0..=65535.0")?, ..self })
+    }
+
+    /// Sets the smoothness along x and along y: the deviations of the blur, in pixels; 0 is none. Default 5.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `0.0..=100.0`.
+    pub fn sigma(self, across: f64, down: f64) -> Result<Self, ParamError> {
+        Ok(Self { sigma: pair("sigma", [across, down], 100.0, "0.0..=100.0")?, ..self })
+    }
+
+    /// Sets how the image is interpolated: bilinear by default.
+    #[must_use]
+    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
+        self.warping.interpolation = interpolation;
+        self
+    }
+
+    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
+    /// edge.
+    #[must_use]
+    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
+        self.warping.fill = fill.into();
+        self
+    }
+}
+
+/// Checks a number for each axis.
+fn pair(
+    param: &'static str,
+    values: [f64; 2],
+    most: f64,
+    expected: &'static str,
+) -> Result<[f32; 2], ParamError> {
+    match values.into_iter().find(|value| !(0.0..=most).contains(value)) {
+        Some(value) => Err(ParamError::new(OP, param, value, expected)),
+        None => Ok(values.map(|value| value as f32)),
+    }
+}
+
+impl Op for ElasticTransform {
+    fn name(&self) -> &'static str {
+        OP
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        check_fill(self.name(), input, self.warping.fill)?;
+        on_numbers(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.alpha == [0.0; 2]
+    }
+}
+
+impl GeometryOp for ElasticTransform {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
+        let seed = u64::from(rng.word()) << 32 | u64::from(rng.word());
+        let displacement = Displacement::new(seed, self.alpha, self.sigma, size);
+        out.push(self.warping.motion(Map::elastic(displacement, size), size));
+    }
+
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
+    }
+
+    fn blends(&self) -> bool {
+        self.warping.interpolation.blends()
+    }
+}
+
+impl ElasticTransform {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: "ElasticTransform",
+        class: GEOMETRY,
+        summary: "moves each pixel by a smooth random displacement",
+        params: &[
+            with_default(
+                "alpha",
+                ParamKind::Pair,
+                ParamValue::Floats(&[50.0, 50.0]),
+                "strength of the displacements",
+            ),
+            with_default(
+                "sigma",
+                ParamKind::Pair,
+                ParamValue::Floats(&[5.0, 5.0]),
+                "smoothness of the displacements, in pixels",
+            ),
+            warping::interpolation("bilinear"),
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let ((alpha_x, alpha_y), (sigma_x, sigma_y)) =
+                (args.pair("alpha")?, args.pair("sigma")?);
+            let op = ElasticTransform::new().alpha(alpha_x, alpha_y)?.sigma(sigma_x, sigma_y)?;
+            let op = op.interpolation(args.warp_interpolation("interpolation")?);
+            Ok(built(op.fill(args.color("fill")?)))
+        },
+        recipes: Recipes::Drawn(&[Recipe { name: "ElasticTransform", draw: random }]),
+        golden: Golden::Tested,
+    };
+}
+
+fn random(rng: &mut Rng, _: &ImageType) -> Result<BuiltOp, ParamError> {
+    let mut number = |most: f32| recipe::number(rng, -0.1 * most, most).max(0.0);
+    let [alpha_x, alpha_y, sigma_x, sigma_y] = [80.0, 80.0, 2.0, 2.0].map(&mut number);
+    let op = ElasticTransform::new().alpha(alpha_x, alpha_y)?.sigma(sigma_x, sigma_y)?;
+    let op = op.interpolation(recipe::warp_interpolation(rng));
+    Ok(built(op.fill(warping::random_fill(rng))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::SampleKey;
+
+    fn displacement(op: &ElasticTransform, size: Size, sample: u64) -> Map {
+        let mut steps = vec![];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), size, &mut steps);
+        let [GeometryStep::Rows(crate::rows::RowFilter::Warp(warp))] = &steps[..] else {
+            panic!("{steps:?}");
+        };
+        warp.map.clone()
+    }
+
+    #[test]
+    fn displacements_depend_on_the_sample_and_have_the_deviation_of_blurred_noise() {
+        let (op, size) = (ElasticTransform::new(), Size::new(120, 200));
+        let map = displacement(&op, size, 1);
+        assert_eq!(map, displacement(&op, size, 1));
+        assert_ne!(map, displacement(&op, size, 2));
+        let field = map.displacement().unwrap();
+        let middles = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        let [mut sum, mut count] = [0.0; 2];
+        for (y, x) in middles {
+            let [dx, dy] = field.at([f64::from(x) + 0.5, f64::from(y) + 0.5]);
+            sum += dx * dx + dy * dy;
+            count += 2.0;
+        }
+        // Noise of variance 1/3, blurred over 1 / (4 pi sigma^2) pixels, times alpha / 2.
+        let expected = (1.0 / 3.0 / (4.0 * std::f64::consts::PI * 25.0)).sqrt() * 25.0;
+        let found = f64::sqrt(sum / count);
+        assert!((found / expected - 1.0).abs() < 0.1, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn the_inverse_is_exact_to_a_thousandth_of_a_pixel() {
+        let (op, size) = (ElasticTransform::new(), Size::new(60, 80));
+        for sample in 0..20 {
+            let map = displacement(&op, size, sample);
+            let field = map.displacement().unwrap();
+            for i in 0..40 {
+                let p = [f64::from(i) * 2.1 - 1.0, f64::from(i) * 1.5];
+                let q = field.inverse(p);
+                let moved = field.at(q);
+                let miss = (q[0] + moved[0] - p[0]).hypot(q[1] + moved[1] - p[1]);
+                assert!(miss < 1e-3, "{p:?} is at {q:?}, {miss} off");
+            }
+        }
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let op = ElasticTransform::new();
+        assert!(op.alpha(-1.0, 0.0).is_err() && op.alpha(0.0, f64::NAN).is_err());
+        assert!(op.sigma(0.0, 101.0).is_err() && op.sigma(0.0, 100.0).is_ok());
+    }
+}

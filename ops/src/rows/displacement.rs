@@ -1,0 +1,187 @@
+//! The displacements of an elastic transform.
+//!
+//! ```text
+//! d[y, x, axis] = blur(U(-1, 1))[y, x] * alpha[axis] / side[axis]      in units of half the side, side = width, height
+//! ```
+//!
+//! The draws of both axes are independent. The blur is a Gaussian of deviations `sigma` with a square kernel of
+//! `floor(8 sigma[axis] + 1)` pixels a side, made odd; without a `sigma[axis]`, there is none. The image is reflected at
+//! its edges. All is computed in f32.
+//!
+//! The fields of a sample are computed when the first row is wanted, and not when they are drawn: the draws of a sample
+//! are made before its image is known to be readable.
+
+use super::gaussian_blur::weights;
+use super::separable::tap;
+use crate::author::Rng;
+use crate::memory::NoMemory;
+use crate::{Size, memory};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The displacements of all pixels of one sample.
+pub struct Displacement {
+    seed: u64,
+    /// The largest displacements along x and y before the blur, in half pixels.
+    alpha: [f32; 2],
+    /// The deviations of the blur along x and y.
+    sigma: [f32; 2],
+    size: Size,
+    /// The displacements along x, row by row, and then those along y.
+    fields: OnceLock<Vec<f32>>,
+}
+
+/// Writes the numbers that were drawn, and not the fields.
+impl fmt::Debug for Displacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Displacement");
+        out.field("seed", &self.seed).field("alpha", &self.alpha).field("sigma", &self.sigma);
+        out.field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// Displacements are equal if the numbers are that they are computed from.
+impl PartialEq for Displacement {
+    fn eq(&self, other: &Self) -> bool {
+        let drawn = |of: &Self| (of.seed, of.alpha, of.sigma, of.size);
+        drawn(self) == drawn(other)
+    }
+}
+
+impl Displacement {
+    /// Returns the displacements of an image of `size`.
+    #[must_use]
+    pub fn new(seed: u64, alpha: [f32; 2], sigma: [f32; 2], size: Size) -> Self {
+        Self { seed, alpha, sigma, size, fields: OnceLock::new() }
+    }
+
+    /// Returns `alpha` and `sigma`, each along x and along y.
+    #[must_use]
+    pub fn parameters(&self) -> [[f32; 2]; 2] {
+        [self.alpha, self.sigma]
+    }
+
+    /// Computes the displacements, if no one has yet.
+    ///
+    /// # Errors
+    ///
+    /// If there is not enough memory.
+    pub(super) fn prepare(&self) -> Result<(), NoMemory> {
+        if self.fields.get().is_none() {
+            let fields = self.compute()?;
+            // Another thread may have set the same numbers.
+            let _ = self.fields.set(fields);
+        }
+        Ok(())
+    }
+
+    /// Returns both fields, which are empty if there is no memory: callers that can report this prepare them.
+    fn fields(&self) -> &[f32] {
+        self.fields.get_or_init(|| self.compute().unwrap_or_default())
+    }
+
+    /// Returns the displacements along an axis, 0 for x, of the pixels of row `y` from column `first` on.
+    #[inline(always)]
+    pub(super) fn row(&self, axis: usize, y: u32, first: u32) -> &[f32] {
+        let Size { height, width } = self.size;
+        let row = (axis * height as usize + y as usize) * width as usize;
+        self.fields().get(row + first.min(width) as usize..row + width as usize).unwrap_or_default()
+    }
+
+    /// Returns the displacement at a position in pixels, continuous from the corner of the image: interpolated between the
+    /// middles of pixels, and beyond the outermost ones as at the edge.
+    #[must_use]
+    pub fn at(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        let Size { height, width } = self.size;
+        let cell = |position: f64, side: u32| {
+            let last = f64::from(side.saturating_sub(1));
+            let position = (position - 0.5).max(0.0).min(last);
+            (position as u32, (position + 1.0).min(last) as u32, position.fract())
+        };
+        let ((left, right, across), (top, bottom, down)) = (cell(x, width), cell(y, height));
+        [(0, width), (1, height)].map(|(axis, side)| {
+            let value = |y: u32, x: u32| {
+                self.row(axis, y, x).first().map_or(0.0, |&value| f64::from(value))
+            };
+            let line = |y: u32| value(y, left) + (value(y, right) - value(y, left)) * across;
+            (line(top) + (line(bottom) - line(top)) * down) * f64::from(side) / 2.0
+        })
+    }
+
+    /// Returns the position in the output of a point of the input: the `q` with `q + at(q) = p`, to a thousandth of a
+    /// pixel if displacements do not fold the image, and otherwise the best that was found.
+    #[must_use]
+    pub fn inverse(&self, p: [f64; 2]) -> [f64; 2] {
+        const STEPS: usize = 64;
+        const NEAR: f64 = 1e-4;
+        let miss = |q: [f64; 2]| {
+            let moved = self.at(q);
+            [0, 1].map(|i| q[i] + moved[i] - p[i])
+        };
+        let length = |[x, y]: [f64; 2]| x.hypot(y);
+        let (mut q, mut by) = (p, miss(p));
+        let mut step = 1.0;
+        for _ in 0..STEPS {
+            if length(by) < NEAR {
+                break;
+            }
+            let next = [0, 1].map(|i| q[i] - step * by[i]);
+            let missed = miss(next);
+            if length(missed) < length(by) {
+                (q, by) = (next, missed);
+            } else {
+                step /= 2.0;
+            }
+        }
+        q
+    }
+
+    fn compute(&self) -> Result<Vec<f32>, NoMemory> {
+        const WHAT: &str = "the displacements of an elastic transform";
+        let Size { height, width } = self.size;
+        let count = self.size.pixels() as usize;
+        let (mut fields, mut lines) = (vec![], vec![]);
+        memory::resize(&mut fields, 2 * count, WHAT)?;
+        memory::resize(&mut lines, count, WHAT)?;
+        let mut rng = Rng::new(self.seed);
+        for (axis, field) in fields.chunks_exact_mut(count.max(1)).enumerate() {
+            field.fill_with(|| rng.unit() * 2.0 - 1.0);
+            if self.sigma[axis] > 0.0 {
+                let kernel = (8.0 * self.sigma[axis] + 1.0) as u32 | 1;
+                blur(field, &mut lines, width as usize, kernel, self.sigma);
+            }
+            let side = [width, height][axis] as f32;
+            field.iter_mut().for_each(|value| *value = *value * self.alpha[axis] / side);
+        }
+        Ok(fields)
+    }
+}
+
+/// Blurs an image of one channel, first along x into `lines`, and then along y.
+fn blur(image: &mut [f32], lines: &mut [f32], width: usize, kernel: u32, [x, y]: [f32; 2]) {
+    let (mut across, mut down) = (vec![], vec![]);
+    weights(&mut across, kernel, x);
+    weights(&mut down, kernel, y);
+    let mut padded = vec![];
+    for (row, line) in image.chunks_exact(width).zip(lines.chunks_exact_mut(width)) {
+        padded.clear();
+        let columns = 0..width + across.len() - 1;
+        padded.extend(columns.map(|i| row[tap(0, i, across.len(), width as u32) as usize]));
+        weigh(line, across.iter().zip(padded.windows(width)));
+    }
+    let height = image.len() / width;
+    for (y, row) in image.chunks_exact_mut(width).enumerate() {
+        let source = |i| tap(y as u32, i, down.len(), height as u32) as usize;
+        weigh(row, down.iter().enumerate().map(|(i, k)| (k, &lines[source(i) * width..][..width])));
+    }
+}
+
+/// Writes the weighted sum of rows.
+fn weigh<'a>(out: &mut [f32], rows: impl Iterator<Item = (&'a f32, &'a [f32])>) {
+    out.fill(0.0);
+    for (weight, row) in rows {
+        for (sum, value) in out.iter_mut().zip(row) {
+            *sum += weight * value;
+        }
+    }
+}
