@@ -19,7 +19,7 @@
 //! | an elastic transform of a point | minus the displacement of one pixel beside it | the exact inverse of the image's |
 //! | the height of a rotated box | the distance of corners 2 and 4 along swapped axes | the distance of corners 2 and 3 |
 //! | squaring up a box whose first angle passes 180 degrees | its lengths shrink | the same as at any other angle |
-//! | a rotated box within 1e-5 of an axis | it may collapse when it is clamped | it is clamped like an upright box |
+//! | clamping a rotated box within about a degree of an axis | slopes lose its sides: it may become empty, or thousands of pixels long | as at any other angle |
 
 mod bounding_box;
 mod box_format;
