@@ -1,0 +1,96 @@
+"""Fields that follow an image: boxes, classes, keypoints and masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuseloop as fl
+from fuseloop import ops
+
+SIZE = (40, 60)
+
+
+class Scenes:
+    """Images with a bright rectangle for each object, whose edges are its box."""
+
+    def __init__(self, count: int = 12) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        pixels = np.zeros((*SIZE, 3), np.uint8)
+        boxes = [(3 + 18 * k, 5 + index, 12 + 18 * k, 20 + index) for k in range(index % 4)]
+        for k, (x1, y1, x2, y2) in enumerate(boxes):
+            pixels[y1:y2, x1:x2] = 50 + 50 * k
+        points = [((x1 + x2) // 2, (y1 + y2) // 2, 2) for x1, y1, x2, y2 in boxes]
+        polygons = [[[x1, y1, x2, y1, x2, y2, x1, y2]] for x1, y1, x2, y2 in boxes]
+        return (
+            pixels,
+            np.array(boxes, "<f4").tobytes(),
+            np.arange(len(boxes), dtype="<i8").tobytes(),
+            np.array(points, "<f4").tobytes(),
+            polygons,
+        )
+
+
+FIELDS = {"image": "image", "bbox": "bytes", "label": "bytes", "points": "bytes", "masks": "json"}
+
+TARGETS = {
+    "bbox": fl.Target.boxes(),
+    "label": fl.Target.column(np.int64),
+    "points": fl.Target.keypoints(1),
+    "masks": fl.Target.instance_masks(),
+}
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("scenes") / "scenes.beton"
+    fl.write.write(Scenes(), path, FIELDS, image=fl.write.Image("raw"), progress=None)
+    return path
+
+
+def test_targets_follow_their_image(scenes: Any) -> None:
+    image = [ops.RandomHorizontalFlip(0.5), ops.RandomCrop((32, 48))]
+    loader = fl.Loader(scenes, 6, image=image, targets={"image": TARGETS}, seed=3)
+    objects = 0
+    for batch in loader:
+        pixels = np.asarray(batch["image"])[..., 0]
+        for row in range(len(pixels)):
+            boxes, labels = batch["bbox"].row(row), batch["label"].row(row)
+            masks = batch["masks"].row(row)
+            assert boxes.shape == (len(labels), 4) and masks.shape == (len(labels), 32, 48)
+            for (x1, y1, x2, y2), label, mask in zip(boxes.astype(int), labels, masks, strict=True):
+                painted = pixels[row] == 50 + 50 * label
+                expected = np.zeros_like(painted)
+                expected[y1:y2, x1:x2] = True
+                assert (painted == expected).all() and (painted == (mask == 1)).all()
+                objects += 1
+    assert objects == 18
+
+
+def test_objects_are_removed_with_all_their_rows(scenes: Any) -> None:
+    image = [ops.RandomIoUCrop(), ops.Resize((32, 48)), ops.SanitizeBoundingBoxes(min_size=4.0)]
+    targets = {**TARGETS, "bbox": fl.Target.boxes("XYXY", to="CXCYWH", normalized=True)}
+    padded = {"bbox": fl.Collate.pad(to=5, fill=-1.0)}
+    loader = fl.Loader(scenes, 12, image=image, targets={"image": targets}, collate=padded)
+    batch = next(iter(loader))
+    boxes = np.asarray(batch["bbox"])
+    assert boxes.shape == (12, 5, 4)
+    lengths = [len(batch["label"].row(row)) for row in range(12)]
+    assert [int(count) for count in np.asarray(batch["bbox.length"])] == lengths
+    for row, count in enumerate(lengths):
+        assert ((boxes[row, :count] >= 0) & (boxes[row, :count] <= 1)).all()
+        assert (boxes[row, count:] == -1).all()
+
+
+def test_declarations_that_do_not_fit_are_errors(scenes: Any) -> None:
+    with pytest.raises(fl.errors.FuseloopError, match="format"):
+        fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"image": {"bbox": fl.Target.boxes("ltrb")}})
+    with pytest.raises(fl.errors.FuseloopError, match="without bounding boxes"):
+        fl.Loader(scenes, 4, image=[ops.RandomIoUCrop(), ops.CenterCrop(20)])
