@@ -13,6 +13,7 @@
 //! | [`tfrecord`]   | a TFRecord file                        | [`reframed`]           |
 //! | [`folder`]     | a table of images; a saved listing     |                        |
 //! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
+//! | [`coco`]       | a file of COCO's annotations, and its masks |                   |
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -21,7 +22,7 @@
 #[cfg(test)]
 mod generate;
 
-use crate::decode::{DecodeOptions, Decoder, ImageReadMode, JpegBackend};
+use crate::decode::{DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
 use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
 use crate::recut::{Recutter, Tile, Unchanged};
@@ -29,9 +30,9 @@ use crate::sample::{Epoch, Limits, SampleId};
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
-    Beton, BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, Folder, FolderOptions, ImageMode,
-    OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions, TfRecords, good_in_sequence,
-    masked_crc32c,
+    Annotated, Beton, BoxError, Buffer, CocoOptions, EncodedImage, FieldKind, FieldSpec, Folder,
+    FolderOptions, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
+    TfRecords, Value, good_in_sequence, masked_crc32c,
 };
 use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Window};
@@ -424,6 +425,66 @@ pub fn fixed_length(bytes: &[u8]) -> bool {
     is_opened
 }
 
+/// Annotations of any bytes open or are refused. Every value of those that open has a row for each object, and their
+/// masks are drawn or refused.
+pub fn coco(bytes: &[u8]) -> bool {
+    let Ok(dir) = tempfile::tempdir() else { return false };
+    let path = dir.path().join("annotations.json");
+    if std::fs::write(&path, bytes).is_err() {
+        return false;
+    }
+    let options = CocoOptions::default().limits(Limits::SMALL);
+    let Ok(source) = Annotated::coco(dir.path(), &path, &options) else { return false };
+    let (mut buffer, mut objects) = (Buffer::default(), 0);
+    for sample in (0..source.len()).map(SampleId) {
+        let mut rows = vec![];
+        for (field, spec) in source.fields().iter().enumerate().skip(1) {
+            let longest = source.longest(field);
+            match source.value(sample, field, &mut buffer) {
+                Ok(Value::Bytes(bytes)) => {
+                    assert!(longest >= Some(bytes.len() as u64), "{}", spec.name);
+                    if spec.name == "area" {
+                        rows.push(bytes.len() / 4);
+                    } else if spec.name == "category_id" {
+                        rows.push(bytes.len() / 8);
+                    }
+                }
+                Ok(Value::Json(text)) => {
+                    assert!(longest >= Some(text.len() as u64), "{}", spec.name);
+                    let list = text.strip_suffix(b"\0").expect("a text ends with a NUL");
+                    rows.push(masks_of(list));
+                }
+                Ok(_) => {}
+                // Lists of masks have a limit.
+                Err(error) => assert_eq!(spec.name, "segmentation", "{error}"),
+            }
+        }
+        assert!(rows.windows(2).all(|pair| pair[0] == pair[1]), "{rows:?}");
+        objects += rows[0] as u64;
+    }
+    assert_eq!(objects, source.objects());
+    true
+}
+
+/// Draws the masks of a list, and returns how many values the list has.
+fn masks_of(list: &[u8]) -> usize {
+    let values: Vec<serde_json::Value> = serde_json::from_slice(list).expect("a list of JSON");
+    let size = Size::new(7, 9);
+    for value in &values {
+        let Ok(mask) = ObjectMask::parse(value.to_string().as_bytes()) else { continue };
+        let mut pixels = [9; 63];
+        let Ok(()) = mask.fill(size, &mut pixels) else { continue };
+        let area = pixels.iter().map(|&pixel| u64::from(pixel)).sum();
+        assert_eq!(mask.area(size), Ok(area));
+        let json = mask.to_rle_json(size).expect("a mask that is drawn has runs");
+        let again = ObjectMask::parse(json.as_bytes()).expect("runs that were written are read");
+        let mut same = [9; 63];
+        again.fill(size, &mut same).expect("runs of this size");
+        assert_eq!(pixels, same);
+    }
+    values.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::generate::{self, InputGenerator};
@@ -514,6 +575,12 @@ mod tests {
     }
 
     #[test]
+    fn coco_holds() {
+        assert_refuses(coco);
+        assert_holds("coco", generate::coco(), None, coco);
+    }
+
+    #[test]
     fn jpeg_window_holds() {
         assert_refuses(jpeg_window);
         assert_holds("jpeg_window", generate::jpeg(), None, jpeg_window);
@@ -567,12 +634,13 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 9] = [
+        let generators: [(&str, InputGenerator); 10] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
             ("table", generate::table()),
             ("fixed_length", generate::fixed_length()),
+            ("coco", generate::coco()),
             ("jpeg", generate::jpeg()),
             ("png", generate::png()),
             ("spec", generate::spec()),

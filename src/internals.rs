@@ -195,7 +195,7 @@ pub mod source {
     pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
-    pub use crate::source::open::{is_fixed_length, open_dataset, saved_listing};
+    pub use crate::source::open::{is_annotated, is_fixed_length, open_dataset, saved_listing};
 
     /// Reading ahead of remote objects.
     pub mod remote {

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
   fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
   fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
   fuseloop convert mnist/ mnist.beton                             # the training split of MNIST's files
+  fuseloop convert coco/annotations/instances_train2017.json train.beton    # boxes, classes, masks and keypoints
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
 
@@ -43,7 +44,8 @@ Images are stored without loss unless --write-mode, --max-resolution or --jpeg-q
 form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Names that don't fit the
 destination are shortened: image/encoded to image, image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, a table, tar or TFRecord shards, the files of MNIST or CIFAR.
+    /// The dataset: a .beton file, a folder, a table, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations
+    /// of objects.
     src: String,
     /// What to write. A file appears whole or not at all.
     dst: PathBuf,

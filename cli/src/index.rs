@@ -6,7 +6,7 @@ use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
-use fuseloop::internals::source::{is_fixed_length, saved_listing};
+use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
 use fuseloop::source::{Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if is_fixed_length(&args.dataset) {
         return Err(Problem::FixedLength { path: args.dataset.clone() });
+    }
+    if is_annotated(&args.dataset) {
+        return Err(Problem::Annotated { path: args.dataset.clone() });
     }
     let text = if args.dataset.is_dir() {
         index_folder(&args.dataset, args.folder)?

@@ -12,7 +12,7 @@ use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
-use fuseloop::internals::source::is_fixed_length;
+use fuseloop::internals::source::{is_annotated, is_fixed_length};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     Beton, BoxError, Buffer, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder,
@@ -31,11 +31,13 @@ use std::path::{Path, PathBuf};
   fuseloop info train.beton --json | jq .fields
   fuseloop info photos/       # a folder a class
   fuseloop info mnist/        # the files of MNIST or CIFAR: their training split
+  fuseloop info coco/annotations/instances_val2017.json
   fuseloop info 'train-{000..255}.tar'
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # what ToDevice finds on this machine")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR.
+    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
+    /// objects.
     #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// The size and alignment of a user-defined field of a .beton file, as its NumPy type has them:
@@ -121,12 +123,16 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 /// A class with a name: its number, its name and, if the dataset has labels in a table, how many samples
-/// are of it.
+/// are of it. Of a dataset whose samples are images with objects, it is how many objects are.
 struct NamedClass {
     number: i64,
     name: String,
     samples: Option<u64>,
+    objects: Option<u64>,
 }
+
+/// The field with the classes of an image's objects, one i64 for each.
+const OBJECT_CLASSES: &str = "category_id";
 
 /// The most classes that are listed in words.
 const MOST_CLASSES: usize = 12;
@@ -134,14 +140,18 @@ const MOST_CLASSES: usize = 12;
 /// Returns the named classes of a dataset that is read only for its names.
 fn uncounted(names: Result<Option<ClassNames>, BoxError>) -> Result<Vec<NamedClass>, Problem> {
     let names = names.map_err(Problem::ClassNames)?.unwrap_or_default();
-    let class =
-        |(number, name): (i64, &str)| NamedClass { number, name: name.to_owned(), samples: None };
+    let class = |(number, name): (i64, &str)| NamedClass {
+        number,
+        name: name.to_owned(),
+        samples: None,
+        objects: None,
+    };
     Ok(names.iter().map(class).collect())
 }
 
 /// Returns the named classes of a dataset, counted where a label is read without the rest of its sample.
 fn classes_of(name: &Path, source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
-    if is_fixed_length(name) {
+    if is_fixed_length(name) || is_annotated(name) {
         return counted_classes(source);
     }
     uncounted(source.class_names())
@@ -151,20 +161,28 @@ fn classes_of(name: &Path, source: &dyn Source) -> Result<Vec<NamedClass>, Probl
 /// numbers of samples.
 fn counted_classes(source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
     let mut classes = uncounted(source.class_names())?;
-    let Some(label) = source.field_index("label").filter(|_| !classes.is_empty()) else {
-        return Ok(classes);
-    };
+    let is_list =
+        |field: &FieldSpec| field.name == OBJECT_CLASSES && field.kind == FieldKind::Bytes;
+    let lists = source.fields().iter().position(is_list);
+    let label = lists.or_else(|| source.field_index("label"));
+    let Some(label) = label.filter(|_| !classes.is_empty()) else { return Ok(classes) };
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut buffer = Buffer::default();
     for sample in 0..source.len() {
         // A sample that can't be read is one that `fuseloop verify` reports.
-        if let Ok(StoredValue::Int(number)) =
-            source.value(SampleId(sample), label, &mut Buffer::default())
-        {
-            *counts.entry(number).or_default() += 1;
+        match source.value(SampleId(sample), label, &mut buffer) {
+            Ok(StoredValue::Int(number)) => *counts.entry(number).or_default() += 1,
+            Ok(StoredValue::Bytes(numbers)) => {
+                for number in numbers.as_chunks().0 {
+                    *counts.entry(i64::from_le_bytes(*number)).or_default() += 1;
+                }
+            }
+            _ => {}
         }
     }
     for class in &mut classes {
-        class.samples = Some(counts.get(&class.number).copied().unwrap_or(0));
+        let count = Some(counts.get(&class.number).copied().unwrap_or(0));
+        *if lists.is_some() { &mut class.objects } else { &mut class.samples } = count;
     }
     Ok(classes)
 }
@@ -175,11 +193,19 @@ fn class_words(classes: &[NamedClass]) -> String {
         return String::new();
     }
     let mut text = match classes.len() {
-        1 => "1 class\n".to_owned(),
-        several => format!("{} classes\n", count(several as u64)),
+        1 => "1 class".to_owned(),
+        several => format!("{} classes", count(several as u64)),
     };
-    for NamedClass { number, name, samples } in classes.iter().take(MOST_CLASSES) {
-        let samples = samples.map_or_else(String::new, |samples| counted(samples, "sample"));
+    if let Some(objects) = classes.iter().map(|class| class.objects).sum::<Option<u64>>() {
+        let _ = write!(text, ", {}", counted(objects, "object"));
+    }
+    text.push('\n');
+    for NamedClass { number, name, samples, objects } in classes.iter().take(MOST_CLASSES) {
+        let samples = match (samples, objects) {
+            (Some(samples), _) => counted(*samples, "sample"),
+            (None, Some(objects)) => counted(*objects, "object"),
+            (None, None) => String::new(),
+        };
         let line = format!("  {number:<4} {:<24} {samples}", Escaped(name).to_string());
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -191,7 +217,14 @@ fn class_words(classes: &[NamedClass]) -> String {
 
 /// Adds all classes to the JSON of a dataset.
 fn with_classes(mut json: Value, classes: &[NamedClass]) -> String {
-    let class = |class: &NamedClass| json!({ "number": class.number, "name": class.name, "samples": class.samples });
+    let class = |class: &NamedClass| {
+        let mut json =
+            json!({ "number": class.number, "name": class.name, "samples": class.samples });
+        if let Some(objects) = class.objects {
+            json["objects"] = objects.into();
+        }
+        json
+    };
     json["classes"] = classes.iter().map(class).collect();
     format!("{json:#}\n")
 }

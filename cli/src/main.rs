@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
-/// folders, tar and TFRecord shards, and the files of MNIST and CIFAR.
+/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and COCO's annotations.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

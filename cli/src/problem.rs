@@ -78,6 +78,9 @@ pub(super) enum Problem {
     /// A command for folders of images was given the files of MNIST or CIFAR.
     #[error("{}: these are the files of MNIST or CIFAR, not a folder of images", .path.display())]
     FixedLength { path: PathBuf },
+    /// A command for folders of images was given images with annotated objects.
+    #[error("{}: these are images with annotated objects, not a folder for each class", .path.display())]
+    Annotated { path: PathBuf },
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
@@ -120,7 +123,7 @@ impl Problem {
                 "`fuseloop info FILE` shows what the file holds; `--pipeline FILE` gives ops to arrays of bytes",
             ),
             Self::Empty { .. } => Some(WRITE),
-            Self::FixedLength { .. } => {
+            Self::FixedLength { .. } | Self::Annotated { .. } => {
                 Some("`fuseloop convert` writes them to another format; they need no index")
             }
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),

@@ -34,7 +34,8 @@ const LISTED: usize = 50;
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR.
+    /// The dataset: a .beton file, a folder, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations of
+    /// objects.
     file: PathBuf,
     /// Threads that check; one a core if not given. The report does not depend on it.
     #[arg(long, short)]

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
-use fuseloop::internals::source::{Escaped, is_fixed_length};
+use fuseloop::internals::source::{Escaped, is_annotated, is_fixed_length};
 use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -79,6 +79,9 @@ impl Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if is_fixed_length(&args.folder) {
         return Err(Problem::FixedLength { path: args.folder.clone() });
+    }
+    if is_annotated(&args.folder) {
+        return Err(Problem::Annotated { path: args.folder.clone() });
     }
     let bar = WriteBar::new("samples");
     let options = args.options(&bar)?;

@@ -240,6 +240,45 @@ fn fixed_length_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(file)
 }
 
+pub(super) fn coco() -> InputGenerator {
+    mutating(vec![], coco_file, 200)
+}
+
+/// Generates annotations of up to three images, with masks of all forms.
+fn coco_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let (images, categories) = (u.int_in_range(1..=3)?, u.int_in_range(1..=3)?);
+    let mut objects = vec![];
+    for id in 0..u.int_in_range(0..=6)? {
+        let number = |u: &mut Unstructured<'_>| Ok(f64::from(u.int_in_range(-40..=120)?) / 4.0);
+        let numbers = |count: usize, u: &mut Unstructured<'_>| -> Result<Vec<f64>> {
+            (0..count).map(|_| number(u)).collect()
+        };
+        let mask = match u.int_in_range(0..=4)? {
+            0 => "null".to_owned(),
+            1 => r#"{"size": [7, 9], "counts": [5, 10, 48]}"#.to_owned(),
+            2 => r#"{"counts": "5:6\\1`1", "size": [7, 9]}"#.to_owned(),
+            _ => format!("[{:?}, {:?}]", numbers(8, u)?, numbers(6, u)?),
+        };
+        let (image, category) = (u.int_in_range(1..=images)?, u.int_in_range(1..=categories)?);
+        let (bbox, keypoints) = (numbers(4, u)?, numbers(6, u)?);
+        objects.push(format!(
+            r#"{{"id": {id}, "image_id": {image}, "category_id": {category}, "bbox": {bbox:?}, "iscrowd": {},
+            "segmentation": {mask}, "keypoints": {keypoints:?}}}"#,
+            u.int_in_range(0..=1)?
+        ));
+    }
+    let listed = |count: i32, key: &str| {
+        let each = (1..=count).map(|id| format!(r#"{{"id": {id}, "{key}": "{id}.jpg"}}"#));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let (images, categories) = (listed(images, "file_name"), listed(categories, "name"));
+    let objects = objects.join(",\n");
+    let text = format!(
+        r#"{{"images": [{images}], "annotations": [{objects}], "categories": [{categories}]}}"#
+    );
+    Ok(text.into_bytes())
+}
+
 pub(super) fn table() -> InputGenerator {
     mutating(vec![], table_file, 60)
 }

@@ -1,5 +1,6 @@
 //! An error of any type as an [`Error`].
 
+use super::annotations::AnnotationError;
 use super::beton::{OpenError, ReadError};
 use super::fixed_length::FixedLengthError;
 use super::folder::ListError;
@@ -39,6 +40,7 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
         .or_else(typed::<OpenError>)
         .or_else(typed::<ListError>)
         .or_else(typed::<FixedLengthError>)
+        .or_else(typed::<AnnotationError>)
         .or_else(typed::<LocationError>)
         .or_else(typed::<ClassFileError>)
         .or_else(typed::<StreamEnd>)

@@ -1,5 +1,6 @@
 //! Sources: datasets, and how their samples are read.
 
+mod annotations;
 mod atomic_file;
 pub(crate) mod beton;
 mod boxed;
@@ -50,6 +51,7 @@ mod value;
 mod wrapper_laws;
 
 pub use crate::error::BoxError;
+pub use annotations::{Annotated, CocoOptions};
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};

@@ -5,6 +5,7 @@
 //! | a folder; `photos/**/*.jpg` (jpeg, png)          | a [`Folder`]: class = folder's name |
 //! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
 //! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
+//! | a folder in COCO's layout; its `instances_*.json` | an [`Annotated`]: images with objects |
 //! | `.csv`, `.tsv`, `.jsonl`                         | a [`Folder`]: a table of paths      |
 //! | `.tar`: one, or by braces, `::` and `*`          | a [`Tar`], in any order             |
 //! | `.tar.gz`, `.tgz`, `.tar.zst`                    | a [`TarStream`], in sequence        |
@@ -18,6 +19,7 @@
 //!
 //! All files of a name have one format, which the end of the name tells.
 
+use super::annotations::{self, Annotated};
 use super::beton::{OpenError, SourceCause};
 use super::fixed_length::{self, FixedLength};
 use super::shards::{Shard, Shards};
@@ -55,6 +57,7 @@ pub(super) enum FileFormat {
     Beton,
     Folder,
     FixedLength,
+    Annotated,
     Tar,
     TarStream,
     TfRecords,
@@ -107,6 +110,9 @@ impl Dataset {
             FileFormat::FixedLength => {
                 Self::Source(Arc::new(FixedLength::open(path, &options.limits)?))
             }
+            FileFormat::Annotated => {
+                Self::Source(Arc::new(Annotated::open(path, &options.limits)?))
+            }
             #[cfg(feature = "tar")]
             FileFormat::Tar => {
                 Self::Source(Arc::new(Tar::open(names(path)?, &TarOptions::default())?))
@@ -152,6 +158,13 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
 #[must_use]
 pub fn is_fixed_length(path: &Path) -> bool {
     FileFormat::of(path) == FileFormat::FixedLength
+}
+
+/// Returns whether this is the name of a dataset of images with annotated objects, whose classes are read without
+/// the images.
+#[must_use]
+pub fn is_annotated(path: &Path) -> bool {
+    FileFormat::of(path) == FileFormat::Annotated
 }
 
 /// Returns the text that names shards.
@@ -245,11 +258,17 @@ fn unknown(path: &Path, error: SourceError) -> SourceError {
 impl FileFormat {
     fn of(path: &Path) -> Self {
         if path.is_dir() {
-            let is_fixed_length = fixed_length::is_folder(path);
-            return if is_fixed_length { Self::FixedLength } else { Self::Folder };
+            return match () {
+                () if fixed_length::is_folder(path) => Self::FixedLength,
+                () if annotations::is_folder(path) => Self::Annotated,
+                () => Self::Folder,
+            };
         }
         if fixed_length::is_file(path) {
             return Self::FixedLength;
+        }
+        if annotations::is_file(path) {
+            return Self::Annotated;
         }
         let Some(text) = path.to_str().filter(|_| !path.is_file()) else {
             return Self::of_name(&path.file_name().unwrap_or_default().to_string_lossy());

@@ -77,7 +77,8 @@ const ITEM: &[(&str, &str)] = &[
 ];
 
 /// Types that read a dataset themselves.
-const READERS: [&str; 10] = [
+const READERS: [&str; 11] = [
+    "Annotated",
     "Beton",
     "Folder",
     "FixedLength",

@@ -86,6 +86,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "beton",
             "folder",
             "fixed_length",
+            "annotations",
             "tar",
             "tfrecord",
             "boxed",

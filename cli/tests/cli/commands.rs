@@ -5,11 +5,12 @@ use crate::command::{fuseloop, stdout_of};
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;
 use fuseloop::ops::internals::registry::registry;
-use fuseloop::source::OpenOptions;
-use fuseloop::{Loader, Order, Spec};
+use fuseloop::source::{Buffer, Dataset, OpenOptions};
+use fuseloop::{Loader, Order, SampleId, Spec};
 use fuseloop_counts::rounds;
 use jpeg_encoder::{ColorType, Encoder};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -327,6 +328,67 @@ fn info_shows_the_first_class_names_with_their_counts() {
             (&json["classes"][1]["number"], &json["classes"][1]["samples"]),
             (&1.into(), &3.into())
         );
+    }
+}
+
+/// Boxes, classes and masks are the same after each conversion.
+#[test]
+fn annotations_of_coco_are_a_dataset_of_every_command() {
+    let dir = dataset();
+    fs::rename(dir.path().join("photos/cat"), dir.path().join("val")).unwrap();
+    let mut images: Vec<String> = fs::read_dir(dir.path().join("val"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".jpg"))
+        .collect();
+    images.sort();
+    let image = |(id, name): (usize, &String)| json!({"id": id, "file_name": name});
+    let object = |image: usize, category: i64, bbox: Value| {
+        json!({"id": 7, "image_id": image, "category_id": category, "bbox": bbox, "iscrowd": 0,
+            "area": 1.5, "segmentation": [[1, 1, 1, 4, 5, 4, 5, 1]]})
+    };
+    let coco = json!({
+        "images": images.iter().enumerate().map(image).collect::<Vec<_>>(),
+        "categories": [{"id": 1, "name": "cat"}, {"id": 90, "name": "brush"}],
+        "annotations": [object(0, 90, json!([1, 2, 3.5, 4])), object(0, 1, json!([0, 0, 9, 9])),
+            object(2, 90, json!([5, 5, 1, 1]))],
+    });
+    fs::create_dir(dir.path().join("annotations")).unwrap();
+    let file = "annotations/instances_val.json";
+    fs::write(dir.path().join(file), coco.to_string()).unwrap();
+    let chain = [(file, "a.beton"), ("a.beton", "a.tfrecord"), ("a.tfrecord", "b.beton")];
+    for (from, to) in chain.into_iter().chain([(file, "a.tar")]) {
+        stdout_of(dir.path(), &["convert", from, to]);
+    }
+    let classes = "2 classes, 3 objects\n  0    cat                      1 object\n  1    brush                    2 objects\n";
+    for name in [file, ".", "b.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains(classes) && text.contains("segmentation     json"), "{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout_of(dir.path(), &["info", file, "--json"])).unwrap();
+    assert_eq!(
+        json["classes"][1],
+        json!({"number": 1, "name": "brush", "samples": null, "objects": 2})
+    );
+    stdout_of(dir.path(), &["verify", file]);
+    let read = |name: &str| {
+        let dataset = Dataset::open(dir.path().join(name)).unwrap().source().unwrap();
+        let fields: Vec<String> = dataset.fields().iter().map(|field| field.name.clone()).collect();
+        let mut buffer = Buffer::default();
+        let mut values = BTreeMap::new();
+        for sample in 0..dataset.len() {
+            for (index, field) in fields.iter().enumerate().filter(|(_, name)| *name != "image") {
+                let value = dataset.value(SampleId(sample), index, &mut buffer).unwrap();
+                values.insert((field.clone(), sample), format!("{value:?}"));
+            }
+        }
+        values
+    };
+    assert_eq!(read(file), read("a.beton"));
+    for args in [&["write", ".", "out.beton"][..], &["index", "."]] {
+        let (code, message) = refused(dir.path(), args);
+        assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
     }
 }
 

@@ -429,7 +429,7 @@ fn no_dataset(path: &Path) -> ListError {
 }
 
 /// Reads a regular file of at most `max` bytes into `bytes`, replacing their content.
-fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     // The kind is checked before the file is opened: opening a pipe would wait for its other end.
     let found = fs::metadata(path)?;

@@ -184,6 +184,14 @@ fn lay_out(dir: &Path) {
         let labels = [0, 0, 8, 1, 0, 0, 0, 2, 3, 4];
         fs::write(dir.join(format!("mnist/{split}-labels-idx1-ubyte")), labels).unwrap();
     }
+    fs::create_dir_all(dir.join("coco/annotations")).unwrap();
+    for split in ["train2017", "val2017"] {
+        fs::create_dir(dir.join("coco").join(split)).unwrap();
+        fs::write(dir.join("coco").join(split).join("1.jpg"), jpeg(1)).unwrap();
+        let json = r#"{"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "cat"}],
+            "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}]}"#;
+        fs::write(dir.join(format!("coco/annotations/instances_{split}.json")), json).unwrap();
+    }
     let (_dir, beton) = dataset::write(100, WriteMode::Jpg, |_| Size::new(24, 32));
     for name in ["train.beton", "a.beton", "b.beton", "all.beton"] {
         fs::copy(&beton, dir.join(name)).unwrap();

@@ -1,0 +1,114 @@
+//! Finds the annotations of a folder, and the images of annotations, by their names.
+//!
+//! ```text
+//! coco/annotations/instances_val2017.json    coco/val2017/ or coco/images/val2017/
+//! set/annotations.json                       set/images/ or set/
+//! train/_annotations.coco.json               train/
+//! ```
+
+use super::Annotated;
+use super::coco::{self, CocoOptions};
+use super::error::AnnotationError;
+use crate::sample::Limits;
+use crate::source::FOLDER_FILE_NAME;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of COCO's files of annotations.
+const ANNOTATIONS: &str = "annotations";
+
+/// What the names of COCO's files of objects begin with.
+const OBJECTS: [&str; 2] = ["instances_", "person_keypoints_"];
+
+/// The name of the file that Roboflow puts beside the images.
+const BESIDE: &str = "_annotations.coco.json";
+
+/// The most files of annotations that an error lists.
+const MOST_LISTED: usize = 8;
+
+/// Returns whether this is the name of an existing file of annotations.
+pub(in crate::source) fn is_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+        && path.file_name().is_some_and(|name| name != FOLDER_FILE_NAME)
+        && path.is_file()
+}
+
+/// Returns whether a folder has files of annotations beside the images that they are of.
+pub(in crate::source) fn is_folder(dir: &Path) -> bool {
+    !in_folder(dir).is_empty()
+}
+
+/// Returns the files of annotations in a folder whose images seem to be there, too, in the order of their names.
+fn in_folder(dir: &Path) -> Vec<PathBuf> {
+    if dir.join(BESIDE).is_file() {
+        return vec![dir.join(BESIDE)];
+    }
+    let entries = fs::read_dir(dir.join(ANNOTATIONS)).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| is_file(path));
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| {
+            OBJECTS.iter().any(|prefix| name_of(path).starts_with(prefix))
+                && folders(path).iter().take(2).any(|folder| folder.is_dir())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns the folders where the images of a file of annotations may be, the most likely first.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let own = path.parent().unwrap_or(Path::new("")).to_owned();
+    let above = own.join("..");
+    let name = name_of(path);
+    let split = OBJECTS.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(&name);
+    vec![
+        above.join(split),
+        above.join("images").join(split),
+        own.join(split),
+        own.join("images").join(split),
+        above.join("images"),
+        own.join("images"),
+        above,
+        own,
+    ]
+}
+
+/// Opens a dataset by the path of its folder or its file of annotations.
+pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, AnnotationError> {
+    let file = if path.is_dir() { only(path)? } else { path.to_owned() };
+    let options = CocoOptions::default().limits(*limits);
+    let images = |first: &str| {
+        let folders = folders(&file);
+        let found = folders.iter().find(|folder| folder.join(first).is_file());
+        found.cloned().ok_or_else(|| {
+            let tried: Vec<_> =
+                folders.iter().map(|folder| folder.join(first).display().to_string()).collect();
+            let reason = format!(
+                "the images are not found: expected {}; a program can name their folder in `Annotated::coco`",
+                tried.join(" or ")
+            );
+            AnnotationError::named(&file, reason)
+        })
+    };
+    coco::open(&file, images, &options)
+}
+
+/// Returns the only file of annotations of a folder.
+fn only(dir: &Path) -> Result<PathBuf, AnnotationError> {
+    let mut files = in_folder(dir);
+    if files.len() == 1 {
+        return Ok(files.remove(0));
+    }
+    let listed: Vec<_> =
+        files.iter().take(MOST_LISTED).map(|file| file.display().to_string()).collect();
+    let reason = format!(
+        "the folder has {} files of annotations: open one by its own path, such as {}",
+        files.len(),
+        listed.join(" or ")
+    );
+    Err(AnnotationError::named(dir, reason))
+}

@@ -1,0 +1,343 @@
+//! Images with annotated objects, as the tools that make them store them: boxes, classes, masks and keypoints.
+//!
+//! ```text
+//! coco/annotations/instances_val2017.json ─▶ coco_json ─▶ coco ─▶ columns ─▶ Annotated: a Source
+//! coco/val2017/*.jpg  ◀──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Opening a dataset reads its annotations, and no image. Columns are held as the bytes that their values have, so
+//! that a value is borrowed. Masks are read from the file when they are asked for.
+
+mod coco;
+mod coco_json;
+mod error;
+mod find;
+#[cfg(test)]
+mod tests;
+
+pub use coco::CocoOptions;
+pub(super) use error::AnnotationError;
+pub(super) use find::{is_file, is_folder};
+
+use super::file::FileBytes;
+use super::folder::read_file;
+use super::{
+    BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
+    ImageMode, OwnedValue, ReadCause, Record, SampleLocation, Source, Value,
+};
+use crate::error::Error;
+use crate::sample::{Limits, SampleId};
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The most objects of one image.
+const MOST_OBJECTS: u64 = 10_000;
+
+/// The most points of one object's polygons.
+const MOST_POINTS: usize = 1_000_000;
+
+/// The largest absolute value of a coordinate.
+const FARTHEST: f64 = (1 << 20) as f64;
+
+/// A dataset of images whose objects are annotated: one row for each object in each field but the image's own.
+///
+/// [COCO](Self::coco)'s fields are
+///
+/// | field | kind | value |
+/// |---|---|---|
+/// | `image` | image | the JPEG or PNG file |
+/// | `image_id` | int | the image's id in the file; samples are in the order of these |
+/// | `bbox` | bytes | f32 `[N, 4]`: x, y, width and height in pixels, as stored |
+/// | `category_id` | bytes | i64 `[N]`: the class, from 0 in the order of the ids in the file |
+/// | `area` | bytes | f32 `[N]`: as stored, or width x height of a box that has none |
+/// | `iscrowd` | bytes | i64 `[N]`: 1 for a region of many objects |
+/// | `annotation_id` | bytes | i64 `[N]`: the object's id in the file |
+/// | `segmentation` | JSON | a list with COCO's value for each object, which [`ObjectMask`](crate::ObjectMask) reads; `null` without a mask. Only if an object has one |
+/// | `keypoints` | bytes | f32 `[N, K, 3]`: x, y and visibility; zeros for an object without. Only if an object has some |
+///
+/// Bytes are little-endian. An image without objects has no rows. Boxes are not checked: an empty one is a box, too.
+///
+/// ```
+/// use fuseloop::SampleId;
+/// use fuseloop::source::{Annotated, CocoOptions, OwnedValue, Source};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (images, json) = (dir.path(), dir.path().join("instances.json"));
+/// # std::fs::write(images.join("1.jpg"), [0xff, 0xd8])?;
+/// # std::fs::write(&json, r#"{"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 18, "name": "dog"}],
+/// #   "annotations": [{"id": 7, "image_id": 1, "category_id": 18, "bbox": [1, 2, 30, 40]}]}"#)?;
+/// let coco = Annotated::coco(images, &json, &CocoOptions::default())?;
+/// assert_eq!(coco.class_names()?.and_then(|names| Some(names.get(0)?.to_owned())), Some("dog".to_owned()));
+/// assert_eq!(coco.category_ids(), [18]);
+/// let record = coco.read(SampleId(0))?;
+/// assert_eq!(record[3], OwnedValue::Bytes(0_i64.to_le_bytes().to_vec()));
+/// # Ok::<(), fuseloop::source::BoxError>(())
+/// ```
+pub struct Annotated {
+    name: String,
+    /// The folder that the paths of the images are relative to.
+    root: PathBuf,
+    files: Vec<Box<str>>,
+    /// The index of the first object of each image, and the number of objects.
+    starts: Vec<usize>,
+    fields: Vec<FieldSpec>,
+    columns: Vec<Column>,
+    class_names: ClassNames,
+    category_ids: Vec<i64>,
+    origins: Vec<PathBuf>,
+    limits: Limits,
+    print: u64,
+}
+
+/// What a dataset is made of.
+struct Parts {
+    name: PathBuf,
+    root: PathBuf,
+    files: Vec<Box<str>>,
+    starts: Vec<usize>,
+    columns: Vec<(&'static str, (FieldKind, Column))>,
+    class_names: ClassNames,
+    category_ids: Vec<i64>,
+    /// The files of annotations.
+    origins: Vec<PathBuf>,
+    limits: Limits,
+}
+
+/// The values of a field.
+enum Column {
+    /// The images themselves.
+    Image,
+    /// One number for each image.
+    Ints(Vec<i64>),
+    /// `row` bytes for each object.
+    Rows { row: usize, bytes: Vec<u8> },
+    /// A list of JSON texts for each image, with one text for each object.
+    Json(Texts),
+}
+
+/// JSON texts in a file, one for each object.
+struct Texts {
+    path: PathBuf,
+    bytes: FileBytes,
+    /// Where the texts are. An empty range stands for `null`.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Annotated {
+    /// Opens images and their annotations in a JSON file of COCO's format. Paths in the file are relative to `images`.
+    ///
+    /// The file is read value by value, so that its size does not matter: what is held in memory is some 100 bytes for
+    /// each object.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read, is not of this format, exceeds the limits, or if an annotation is of an image
+    /// or a category that the file does not list. The error names the annotation.
+    pub fn coco(
+        images: impl AsRef<Path>,
+        annotations: impl AsRef<Path>,
+        options: &CocoOptions,
+    ) -> Result<Self, Error> {
+        let images = |_: &str| Ok(images.as_ref().to_owned());
+        Ok(coco::open(annotations.as_ref(), images, options)?)
+    }
+
+    /// Opens a dataset by the path of its folder or its file of annotations.
+    pub(super) fn open(path: &Path, limits: &Limits) -> Result<Self, Error> {
+        Ok(find::open(path, limits)?)
+    }
+
+    fn of(parts: Parts) -> Self {
+        let Parts { name, root, files, starts, columns, .. } = parts;
+        let field = |(name, (kind, _)): &(&str, (FieldKind, Column))| FieldSpec {
+            name: (*name).to_owned(),
+            kind: kind.clone(),
+        };
+        let fields: Vec<FieldSpec> = columns.iter().map(field).collect();
+        let columns: Vec<Column> = columns.into_iter().map(|(_, (_, column))| column).collect();
+        let mut print = Fingerprint::default();
+        print.text("annotations");
+        print.fields(&fields);
+        files.iter().for_each(|file| print.text(file));
+        starts.iter().for_each(|&start| print.number(start as u64));
+        for column in &columns {
+            if let Column::Rows { bytes, .. } = column {
+                print.bytes(bytes);
+            }
+        }
+        Self {
+            name: Escaped(&name.to_string_lossy()).to_string(),
+            root,
+            files,
+            starts,
+            fields,
+            columns,
+            class_names: parts.class_names,
+            category_ids: parts.category_ids,
+            origins: parts.origins,
+            limits: parts.limits,
+            print: print.value(),
+        }
+    }
+
+    /// Returns the ids that the file of annotations has for the categories, by the number of their class.
+    #[must_use]
+    pub fn category_ids(&self) -> &[i64] {
+        &self.category_ids
+    }
+
+    /// Returns the number of annotated objects of all images.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.starts.last().copied().unwrap_or_default() as u64
+    }
+
+    /// Returns the path of a sample's image in the dataset.
+    fn file(&self, sample: SampleId) -> Option<&str> {
+        self.files.get(usize::try_from(sample.0).ok()?).map(|file| &**file)
+    }
+
+    /// Returns the objects of a sample that exists.
+    fn objects_of(&self, sample: SampleId) -> Range<usize> {
+        let index = sample.0 as usize;
+        self.starts[index]..self.starts[index + 1]
+    }
+}
+
+impl Texts {
+    /// Writes a list of texts to `bytes`, with the final NUL that JSON has in a dataset.
+    fn list(&self, objects: Range<usize>, bytes: &mut Vec<u8>) -> Result<(), AnnotationError> {
+        bytes.clear();
+        bytes.push(b'[');
+        for (index, range) in self.ranges[objects].iter().enumerate() {
+            if index > 0 {
+                bytes.push(b',');
+            }
+            if range.is_empty() {
+                bytes.extend(b"null");
+                continue;
+            }
+            let start = bytes.len();
+            let read = self.bytes.append(range.start, range.end - range.start, bytes);
+            read.map_err(AnnotationError::read(&self.path))?;
+            // The text was read once, so that it can only differ if the file does.
+            let text = bytes[start..].trim_ascii();
+            if !matches!(text, [b'[', .., b']'] | [b'{', .., b'}']) {
+                return Err(AnnotationError::Changed { path: self.path.clone(), at: range.start });
+            }
+        }
+        bytes.extend(b"]\0");
+        Ok(())
+    }
+
+    /// Returns the size of the list of these objects.
+    fn size(&self, objects: Range<usize>) -> u64 {
+        let of = |range: &Range<u64>| if range.is_empty() { 4 } else { range.end - range.start };
+        let texts: u64 = self.ranges[objects.clone()].iter().map(of).sum();
+        texts + 3 + objects.len().saturating_sub(1) as u64
+    }
+}
+
+impl Source for Annotated {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let mut buffer = Buffer::default();
+        let fields = 0..self.fields.len();
+        fields.map(|k| Ok(OwnedValue::from(self.value(sample, k, &mut buffer)?))).collect()
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let no_sample = || Error::from(ReadCause::NoSuchSample { samples: self.len() });
+        let no_field = || Error::from(ReadCause::NoSuchField { fields: self.fields.len() });
+        let file = self.file(sample).ok_or_else(no_sample)?;
+        let objects = self.objects_of(sample);
+        let bytes = &mut buffer.bytes;
+        match self.columns.get(field).ok_or_else(no_field)? {
+            Column::Image => {
+                let path = self.root.join(file);
+                let read = read_file(&path, self.limits.max_sample_bytes, bytes);
+                read.map_err(|error| Error::from(AnnotationError::io(&path)(error)))?;
+                let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
+                Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
+            }
+            Column::Ints(values) => Ok(Value::Int(values[sample.0 as usize])),
+            Column::Rows { row, bytes } => {
+                Ok(Value::Bytes(&bytes[objects.start * row..objects.end * row]))
+            }
+            Column::Json(texts) => {
+                let (size, max) = (texts.size(objects.clone()), self.limits.max_sample_bytes);
+                if size > max {
+                    return Err(Error::from(ReadCause::Bytes { found: size, limit: max }).into());
+                }
+                texts.list(objects, bytes).map_err(Error::from)?;
+                Ok(Value::Json(bytes))
+            }
+        }
+    }
+
+    /// Returns the files of annotations, then every image.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        let images = self.files.iter().map(|file| self.root.join(&**file));
+        Box::new(self.origins.iter().cloned().chain(images))
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        let mut samples = (0..self.len()).map(|sample| self.objects_of(SampleId(sample)));
+        match self.columns.get(field)? {
+            Column::Image | Column::Ints(_) => None,
+            Column::Rows { row, .. } => {
+                samples.by_ref().map(|objects| (objects.len() * row) as u64).max()
+            }
+            Column::Json(texts) => samples.map(|objects| texts.size(objects)).max(),
+        }
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        true
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(Some(self.class_names.clone()))
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let key = self.file(sample)?;
+        let image = self.root.join(key);
+        let file = match self.columns.get(field)? {
+            Column::Image => &image,
+            Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
+                self.origins.first().unwrap_or(&image)
+            }
+        };
+        Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.print
+    }
+}
+
+/// Shows no files: there may be a million.
+impl fmt::Debug for Annotated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Annotated");
+        shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
+    }
+}

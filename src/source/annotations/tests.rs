@@ -1,0 +1,404 @@
+//! Tests on files made here: their forms, damage, limits, and files that change.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::source::Dataset;
+use serde_json::{Value as Json, json};
+use std::fs;
+
+/// Writes files, whose folders are created, to a folder.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+/// Three images, the ids not in order; the categories have gaps.
+fn coco_json() -> Json {
+    json!({
+        "info": {"year": 2017, "nested": [{"images": []}]},
+        "images": [
+            {"id": 9, "file_name": "9.jpg", "width": 8, "height": 6, "license": 1},
+            {"id": 3, "file_name": "3.jpg", "width": 8, "height": 6},
+            {"id": 5, "file_name": "a/5.png", "width": 8, "height": 6},
+        ],
+        "annotations": [
+            {"id": 100, "image_id": 9, "category_id": 44, "bbox": [1, 1, 4, 3], "area": 12, "iscrowd": 0,
+             "segmentation": [[1, 1, 1, 4, 5, 4, 5, 1], [0.5, 0, 2, 0, 2, 2.25]]},
+            {"id": 101, "image_id": 3, "category_id": 2, "bbox": [0.1, 0, 1, 7.5], "area": 7.5, "iscrowd": 1,
+             "segmentation": {"counts": "`1", "size": [6, 8]}},
+            {"iscrowd": 0, "category_id": 90, "segmentation": null, "bbox": [0, 0, 0.5, 3], "image_id": 9, "id": 7},
+            {"id": 8, "image_id": 9, "category_id": 2, "bbox": [1, 2, -3, 4], "segmentation": []},
+        ],
+        "categories": [
+            {"id": 90, "name": "brush"}, {"id": 2, "name": "bicycle", "supercategory": "vehicle"},
+            {"id": 44, "name": "bottle"},
+        ],
+    })
+}
+
+const FILE: &str = "annotations/instances_val.json";
+
+fn coco_of(json: &Json) -> tempfile::TempDir {
+    folder(&[
+        (FILE, &json.to_string()),
+        ("val/3.jpg", "\u{fffd}three"),
+        ("val/9.jpg", "nine"),
+        ("val/a/5.png", "five"),
+    ])
+}
+
+fn open(dir: &tempfile::TempDir, options: &CocoOptions) -> Result<Annotated, Error> {
+    Annotated::coco(dir.path().join("val"), dir.path().join(FILE), options)
+}
+
+fn field<'a>(source: &'a Annotated, sample: u64, name: &str, buffer: &'a mut Buffer) -> Value<'a> {
+    let index = source.fields.iter().position(|field| field.name == name).unwrap();
+    source.value(SampleId(sample), index, buffer).unwrap()
+}
+
+fn floats(source: &Annotated, sample: u64, name: &str) -> Vec<f32> {
+    let mut buffer = Buffer::default();
+    let Value::Bytes(bytes) = field(source, sample, name, &mut buffer) else { panic!("no bytes") };
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+fn ints(source: &Annotated, sample: u64, name: &str) -> Vec<i64> {
+    let mut buffer = Buffer::default();
+    match field(source, sample, name, &mut buffer) {
+        Value::Int(value) => vec![value],
+        Value::Bytes(bytes) => {
+            bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+        }
+        value => panic!("{value:?}"),
+    }
+}
+
+fn masks(source: &Annotated, sample: u64) -> Json {
+    let mut buffer = Buffer::default();
+    let Value::Json(text) = field(source, sample, "segmentation", &mut buffer) else {
+        panic!("no JSON");
+    };
+    serde_json::from_slice(text.strip_suffix(b"\0").unwrap()).unwrap()
+}
+
+fn classes(source: &Annotated) -> Vec<(i64, String)> {
+    let names = source.class_names().unwrap().unwrap();
+    names.iter().map(|(number, name)| (number, name.to_owned())).collect()
+}
+
+#[test]
+fn samples_are_in_the_order_of_their_ids_and_objects_in_that_of_the_file() {
+    let dir = coco_of(&coco_json());
+    let source = open(&dir, &CocoOptions::default()).unwrap();
+    assert_eq!((source.len(), source.objects()), (3, 4));
+    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    let expected = [
+        "image",
+        "image_id",
+        "bbox",
+        "category_id",
+        "area",
+        "iscrowd",
+        "annotation_id",
+        "segmentation",
+    ];
+    assert_eq!(names, expected);
+    let ids: Vec<_> = (0..3).map(|sample| ints(&source, sample, "image_id")[0]).collect();
+    assert_eq!(ids, [3, 5, 9]);
+    assert_eq!(floats(&source, 0, "bbox"), [0.1, 0.0, 1.0, 7.5]);
+    assert_eq!(floats(&source, 1, "bbox"), [0.0; 0]);
+    assert_eq!(floats(&source, 2, "bbox"), [1., 1., 4., 3., 0., 0., 0.5, 3., 1., 2., -3., 4.]);
+    assert_eq!(floats(&source, 2, "area"), [12.0, 1.5, -12.0]);
+    assert_eq!(ints(&source, 2, "category_id"), [1, 2, 0]);
+    assert_eq!(ints(&source, 2, "annotation_id"), [100, 7, 8]);
+    assert_eq!([0, 2].map(|sample| ints(&source, sample, "iscrowd")), [vec![1], vec![0; 3]]);
+    let named = [(0, "bicycle"), (1, "bottle"), (2, "brush")];
+    assert_eq!(classes(&source), named.map(|(number, name)| (number, name.to_owned())));
+    assert_eq!(source.category_ids(), [2, 44, 90]);
+    let mut buffer = Buffer::default();
+    let Value::Image(image) = field(&source, 2, "image", &mut buffer) else { panic!("no image") };
+    assert_eq!((image.bytes, image.mode), (&b"nine"[..], ImageMode::Jpeg));
+    let path = |sample, field| source.locate(SampleId(sample), field).unwrap().to_string();
+    assert!(path(1, 0).ends_with("val/a/5.png"), "{}", path(1, 0));
+    assert!(path(1, 2).ends_with("instances_val.json: sample a/5.png"), "{}", path(1, 2));
+    let paths: Vec<PathBuf> = source.paths().collect();
+    assert!(paths.len() == 4 && paths.iter().all(|path| path.is_file()), "{paths:?}");
+    assert!(source.value(SampleId(3), 0, &mut buffer).is_err());
+    assert!(source.value(SampleId(0), 8, &mut buffer).is_err());
+}
+
+/// The bytes of a mask in the file are found wherever spaces are.
+#[test]
+fn masks_are_read_from_the_file() {
+    let json = coco_json();
+    for text in
+        [json.to_string(), format!("{json:#}"), format!(" {json:#} \n").replace(':', " :\t")]
+    {
+        let dir = coco_of(&json);
+        fs::write(dir.path().join(FILE), text).unwrap();
+        let source = open(&dir, &CocoOptions::default()).unwrap();
+        let expected = |index: usize| json["annotations"][index]["segmentation"].clone();
+        assert_eq!(masks(&source, 0), json!([expected(1)]));
+        assert_eq!(masks(&source, 1), json!([]));
+        assert_eq!(masks(&source, 2), json!([expected(0), null, null]));
+        let mut buffer = Buffer::default();
+        let Value::Json(text) = field(&source, 2, "segmentation", &mut buffer) else {
+            panic!("no JSON");
+        };
+        assert_eq!(source.longest(7), Some(text.len() as u64));
+    }
+}
+
+#[test]
+fn lists_may_come_in_any_order_and_be_absent() {
+    let json = coco_json();
+    let dir = coco_of(&json);
+    let text = format!(
+        r#"{{"categories": {}, "annotations": {}, "images": {}}}"#,
+        json["categories"], json["annotations"], json["images"]
+    );
+    let records = |source: &Annotated| -> Vec<Record> {
+        (0..3).map(|sample| source.read(SampleId(sample)).unwrap()).collect()
+    };
+    let first = open(&dir, &CocoOptions::default()).unwrap();
+    let before = (records(&first), first.fingerprint());
+    fs::write(dir.path().join(FILE), text).unwrap();
+    let second = open(&dir, &CocoOptions::default()).unwrap();
+    assert_eq!(before, (records(&second), second.fingerprint()));
+    // The files of COCO's test split have no annotations.
+    let dir = coco_of(&json!({"images": json["images"]}));
+    let source = open(&dir, &CocoOptions::default()).unwrap();
+    assert_eq!((source.len(), source.objects(), source.fields().len()), (3, 0, 7));
+    assert_eq!(floats(&source, 0, "bbox"), [0.0; 0]);
+}
+
+#[test]
+fn options_leave_out_objects_and_images() {
+    let dir = coco_of(&coco_json());
+    let plain = CocoOptions::default();
+    let source = open(&dir, &plain.clone().skip_crowds(true)).unwrap();
+    assert_eq!((source.len(), source.objects()), (3, 3));
+    assert_eq!(floats(&source, 0, "bbox"), [0.0; 0]);
+    // The box of image 3 has a side of 1 pixel, and image 5 has no box.
+    let source = open(&dir, &plain.clone().without_empty(true)).unwrap();
+    assert_eq!((source.len(), source.objects()), (1, 3));
+    assert_eq!(ints(&source, 0, "image_id"), [9]);
+    let source = open(&dir, &plain.keep_category_ids(true)).unwrap();
+    assert_eq!(ints(&source, 2, "category_id"), [44, 90, 2]);
+    assert_eq!(classes(&source)[2], (90, "brush".to_owned()));
+}
+
+#[test]
+fn keypoints_are_rows_of_one_length() {
+    let mut json = coco_json();
+    json["annotations"][0]["keypoints"] = json!([1, 2, 2, 0, 0, 0]);
+    json["annotations"][3]["keypoints"] = json!([]);
+    let source = open(&coco_of(&json), &CocoOptions::default()).unwrap();
+    let expected = [1.0, 2.0, 2.0].into_iter().chain([0.0; 15]).collect::<Vec<f32>>();
+    assert_eq!(floats(&source, 2, "keypoints"), expected);
+    assert_eq!(floats(&source, 0, "keypoints"), [0.0; 6]);
+    assert_eq!(source.longest(8), Some(72));
+    json["annotations"][3]["keypoints"] = json!([1, 2, 2]);
+    let error = open(&coco_of(&json), &CocoOptions::default()).unwrap_err().to_string();
+    let reason = "annotation 8 of image 9: `keypoints` has 3 numbers, expected x, y and visibility of 2 points";
+    assert!(error.contains(reason), "{error}");
+}
+
+/// What a change of the annotations makes of opening them.
+fn refusal(change: impl FnOnce(&mut Json)) -> String {
+    let mut json = coco_json();
+    change(&mut json);
+    let error = open(&coco_of(&json), &CocoOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+    assert!(error.path().unwrap().ends_with(FILE), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn damage_is_named_by_its_annotation() {
+    let object = |index: usize, key: &'static str, value: Json| {
+        move |json: &mut Json| json["annotations"][index][key] = value
+    };
+    let refusals = [
+        (
+            refusal(object(0, "bbox", json!([1, 2, 3]))),
+            "annotation 100 of image 9: `bbox` has 3 numbers",
+        ),
+        (
+            refusal(object(0, "bbox", json!([1, 2, 3, 4, 5]))),
+            "annotation 100 of image 9: invalid length 5",
+        ),
+        (
+            refusal(object(0, "bbox", json!([1, 2, "3", 4]))),
+            "annotation 100 of image 9: invalid type: string \"3\"",
+        ),
+        (
+            refusal(object(0, "bbox", json!([1, 2, 2e6, 4]))),
+            "image 9: coordinate 2000000, the limit is 1048576",
+        ),
+        (
+            refusal(object(0, "id", json!("x"))),
+            "annotation number 1: invalid type: string \"x\", expected i64",
+        ),
+        (
+            refusal(object(1, "category_id", json!(3))),
+            "annotation 101 of image 3: category 3 is not among the 3",
+        ),
+        (
+            refusal(object(1, "image_id", json!(4))),
+            "annotation 101 is of image 4, which is not in `images`",
+        ),
+        (
+            refusal(object(2, "segmentation", json!(3))),
+            "annotation number 3: invalid type: integer `3`, expected a list of poly",
+        ),
+        (refusal(object(0, "segmentation", json!([3]))), "expected a list of coordinates"),
+        (refusal(object(0, "segmentation", json!([[3, -1e7]]))), "coordinate -10000000, the limit"),
+        (refusal(object(0, "segmentation", json!({"size": [1, 2]}))), "missing field `counts`"),
+        (refusal(object(0, "segmentation", json!({"counts": [2]}))), "missing field `size`"),
+        (
+            refusal(|json| {
+                json["annotations"][0].as_object_mut().unwrap().remove("bbox");
+            }),
+            "`bbox` has 0 numbers",
+        ),
+        (
+            refusal(|json| {
+                json["annotations"][0].as_object_mut().unwrap().remove("category_id");
+            }),
+            "`category_id` is missing: expected annotations of objects",
+        ),
+        (
+            refusal(|json| json["annotations"] = json!({})),
+            "expected a list with an object for each annotation",
+        ),
+        (
+            refusal(|json| json["annotations"][1] = json!(1)),
+            "annotation number 2: invalid type: integer `1`",
+        ),
+        (
+            refusal(|json| json["images"][1]["id"] = json!(9)),
+            "image 9 is listed twice, as 9.jpg and as 3.jpg",
+        ),
+        (
+            refusal(|json| json["images"][1]["file_name"] = json!(9)),
+            "image 3: invalid type: integer `9`",
+        ),
+        (refusal(|json| json["categories"][0]["id"] = json!(2)), "two categories have the same id"),
+        (
+            refusal(|json| json["images"] = json!([])),
+            "annotation 100 is of image 9, which is not in `images`",
+        ),
+        (refusal(|json| *json = json!({})), "no image is listed"),
+        (refusal(|json| *json = json!([1])), "expected COCO's object with `images`"),
+    ];
+    for (found, expected) in refusals {
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
+}
+
+#[test]
+fn files_that_are_cut_or_have_more_are_refused() {
+    let text = coco_json().to_string();
+    let dir = coco_of(&coco_json());
+    let more = format!("{text}{{");
+    for damaged in [&text[..text.len() - 1], &text[..200], "", "{\"images\": NaN}", &more] {
+        fs::write(dir.path().join(FILE), damaged).unwrap();
+        let error = open(&dir, &CocoOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+    }
+    fs::write(dir.path().join(FILE), text.as_bytes()).unwrap();
+    let source = open(&dir, &CocoOptions::default()).unwrap();
+    let mut buffer = Buffer::default();
+    fs::write(dir.path().join(FILE), vec![b' '; text.len()]).unwrap();
+    let error = Error::from(source.value(SampleId(0), 7, &mut buffer).unwrap_err());
+    assert!(error.to_string().contains("the file has changed since it was opened"), "{error}");
+    fs::write(dir.path().join(FILE), "{}").unwrap();
+    let error = Error::from(source.value(SampleId(0), 7, &mut buffer).unwrap_err());
+    assert!(error.to_string().contains("the file ends after 0 of them"), "{error}");
+    fs::remove_file(dir.path().join("val/3.jpg")).unwrap();
+    let error = Error::from(source.value(SampleId(0), 0, &mut buffer).unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[test]
+fn sizes_have_limits() {
+    let mut json = coco_json();
+    let object = json["annotations"][1].clone();
+    json["annotations"] = vec![object; 10_001].into();
+    let error = open(&coco_of(&json), &CocoOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.to_string().contains("image 3 has more than 10000 annotations"), "{error}");
+    json["annotations"].as_array_mut().unwrap().pop();
+    assert_eq!(open(&coco_of(&json), &CocoOptions::default()).unwrap().objects(), 10_000);
+    let limits = Limits { max_samples: 2, ..Limits::SMALL };
+    let error = open(&coco_of(&coco_json()), &CocoOptions::default().limits(limits)).unwrap_err();
+    assert!(error.to_string().contains("more images than the limit of 2"), "{error}");
+    let limits = Limits { max_table_bytes: 99, ..Limits::SMALL };
+    let error = open(&coco_of(&coco_json()), &CocoOptions::default().limits(limits)).unwrap_err();
+    assert!(error.to_string().contains("bytes, the limit is 99"), "{error}");
+    let limits = Limits { max_sample_bytes: 50, ..Limits::SMALL };
+    let source = open(&coco_of(&coco_json()), &CocoOptions::default().limits(limits)).unwrap();
+    let error = source.value(SampleId(2), 7, &mut Buffer::default()).unwrap_err();
+    assert!(error.to_string().contains("the limit is 50"), "{error}");
+}
+
+#[test]
+fn a_dataset_is_found_by_its_folder_or_its_file() {
+    let opened = |path: PathBuf| -> Result<_, Error> {
+        match Dataset::open(path)? {
+            Dataset::Source(source) => Ok(source),
+            _ => panic!("another format"),
+        }
+    };
+    let dir = coco_of(&coco_json());
+    let text = coco_json().to_string();
+    let print = open(&dir, &CocoOptions::default()).unwrap().fingerprint();
+    for path in [dir.path().to_owned(), dir.path().join(FILE)] {
+        assert_eq!(opened(path).unwrap().fingerprint(), print);
+    }
+    fs::write(dir.path().join("annotations/captions_val.json"), "{}").unwrap();
+    assert!(opened(dir.path().to_owned()).is_ok());
+    fs::write(dir.path().join("annotations/instances_train.json"), &text).unwrap();
+    assert!(opened(dir.path().to_owned()).is_ok(), "the images of the other split are not there");
+    fs::create_dir(dir.path().join("train")).unwrap();
+    let error = opened(dir.path().to_owned()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Parameter);
+    let message = error.to_string();
+    assert!(
+        message.contains("the folder has 2 files of annotations: open one by its own path"),
+        "{message}"
+    );
+    assert!(
+        message.contains("instances_train.json or ") && message.contains("instances_val.json"),
+        "{message}"
+    );
+    // The images of the other split are not in its folder.
+    let error = opened(dir.path().join("annotations/instances_train.json")).err().unwrap();
+    assert!(error.to_string().contains("the images are not found: expected "), "{error}");
+
+    let images = [("3.jpg", ""), ("9.jpg", ""), ("a/5.png", "")];
+    for (json, at) in [
+        ("_annotations.coco.json", ""),
+        ("labels.json", "images/"),
+        ("any/labels.json", "images/"),
+        ("annotations/person_keypoints_val.json", "images/val/"),
+    ] {
+        let names = images.map(|(name, text)| (format!("{at}{name}"), text));
+        let mut files: Vec<(&str, &str)> =
+            names.iter().map(|(name, text)| (&**name, *text)).collect();
+        files.push((json, &text));
+        let dir = folder(&files);
+        assert_eq!(opened(dir.path().join(json)).unwrap().len(), 3, "{json}");
+        let is_known = is_folder(dir.path());
+        assert_eq!(is_known, !json.contains("labels"), "{json}");
+    }
+    assert!(!is_folder(&dir.path().join("val")) && !is_file(&dir.path().join("nowhere.json")));
+}
