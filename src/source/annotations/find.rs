@@ -4,11 +4,13 @@
 //! coco/annotations/instances_val2017.json    coco/val2017/ or coco/images/val2017/
 //! set/annotations.json                       set/images/ or set/
 //! train/_annotations.coco.json               train/
+//! set/masks/                                 set/images/
 //! ```
 
 use super::Annotated;
 use super::coco::{self, CocoOptions};
 use super::error::AnnotationError;
+use super::mask_folder;
 use crate::sample::Limits;
 use crate::source::FOLDER_FILE_NAME;
 use std::fs;
@@ -23,6 +25,10 @@ const OBJECTS: [&str; 2] = ["instances_", "person_keypoints_"];
 /// The name of the file that Roboflow puts beside the images.
 const BESIDE: &str = "_annotations.coco.json";
 
+/// The folders of images and of their masks.
+const IMAGES: &str = "images";
+const MASKS: &str = "masks";
+
 /// The most files of annotations that an error lists.
 const MOST_LISTED: usize = 8;
 
@@ -35,7 +41,12 @@ pub(in crate::source) fn is_file(path: &Path) -> bool {
 
 /// Returns whether a folder has files of annotations beside the images that they are of.
 pub(in crate::source) fn is_folder(dir: &Path) -> bool {
-    !in_folder(dir).is_empty()
+    has_masks(dir) || !in_folder(dir).is_empty()
+}
+
+/// Returns whether a folder has images and a mask for each.
+fn has_masks(dir: &Path) -> bool {
+    dir.join(IMAGES).is_dir() && dir.join(MASKS).is_dir()
 }
 
 /// Returns the files of annotations in a folder whose images seem to be there, too, in the order of their names.
@@ -79,6 +90,9 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 
 /// Opens a dataset by the path of its folder or its file of annotations.
 pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, AnnotationError> {
+    if has_masks(path) && in_folder(path).is_empty() {
+        return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
+    }
     let file = if path.is_dir() { only(path)? } else { path.to_owned() };
     let options = CocoOptions::default().limits(*limits);
     let images = |first: &str| {

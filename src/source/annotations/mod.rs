@@ -3,6 +3,7 @@
 //! ```text
 //! coco/annotations/instances_val2017.json ─▶ coco_json ─▶ coco ─▶ columns ─▶ Annotated: a Source
 //! coco/val2017/*.jpg  ◀──────────────────────────────────────────────────────┘
+//! images/**.jpg, masks/**.png ─▶ mask_folder ─▶ Annotated
 //! ```
 //!
 //! Opening a dataset reads its annotations, and no image. Columns are held as the bytes that their values have, so
@@ -12,6 +13,7 @@ mod coco;
 mod coco_json;
 mod error;
 mod find;
+mod mask_folder;
 #[cfg(test)]
 mod tests;
 
@@ -108,6 +110,8 @@ struct Parts {
 enum Column {
     /// The images themselves.
     Image,
+    /// Another file for each image, by its path in a folder.
+    Mask { root: PathBuf, files: Vec<Box<str>> },
     /// One number for each image.
     Ints(Vec<i64>),
     /// `row` bytes for each object.
@@ -141,6 +145,30 @@ impl Annotated {
     ) -> Result<Self, Error> {
         let images = |_: &str| Ok(images.as_ref().to_owned());
         Ok(coco::open(annotations.as_ref(), images, options)?)
+    }
+
+    /// Opens the images in a folder, and for each a PNG of the same name in another folder: `images/a/1.jpg` and
+    /// `masks/a/1.png`. The fields are `image` and `mask`; samples are in the order of the bytes of their paths.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, ops::*, source::Annotated};
+    ///
+    /// let loader = Loader::from_source(Annotated::masks("train/images", "train/masks")?)
+    ///     .mask("mask")
+    ///     .share_draws("mask", "image")
+    ///     .batch_size(8)
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224)?])
+    ///     .pipeline("mask", ops![RandomResizedCrop::new(224)?])
+    ///     .build()?;
+    /// # Ok::<(), fuseloop::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if a folder can't be listed, there is no image, or an image has no mask.
+    pub fn masks(images: impl AsRef<Path>, masks: impl AsRef<Path>) -> Result<Self, Error> {
+        let (images, masks) = (images.as_ref(), masks.as_ref());
+        Ok(mask_folder::open(images, images, masks, &Limits::DEFAULT)?)
     }
 
     /// Opens a dataset by the path of its folder or its file of annotations.
@@ -269,14 +297,15 @@ impl Source for Annotated {
         let file = self.file(sample).ok_or_else(no_sample)?;
         let objects = self.objects_of(sample);
         let bytes = &mut buffer.bytes;
+        let image = |path: PathBuf, bytes: &'a mut Vec<u8>| {
+            let read = read_file(&path, self.limits.max_sample_bytes, bytes);
+            read.map_err(|error| Error::from(AnnotationError::io(&path)(error)))?;
+            let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
+            Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
+        };
         match self.columns.get(field).ok_or_else(no_field)? {
-            Column::Image => {
-                let path = self.root.join(file);
-                let read = read_file(&path, self.limits.max_sample_bytes, bytes);
-                read.map_err(|error| Error::from(AnnotationError::io(&path)(error)))?;
-                let (mode, bytes) = (ImageMode::of_file(bytes), &bytes[..]);
-                Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
-            }
+            Column::Image => image(self.root.join(file), bytes),
+            Column::Mask { root, files } => image(root.join(&*files[sample.0 as usize]), bytes),
             Column::Ints(values) => Ok(Value::Int(values[sample.0 as usize])),
             Column::Rows { row, bytes } => {
                 Ok(Value::Bytes(&bytes[objects.start * row..objects.end * row]))
@@ -292,16 +321,22 @@ impl Source for Annotated {
         }
     }
 
-    /// Returns the files of annotations, then every image.
+    /// Returns the files of annotations, then every image, then every mask.
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         let images = self.files.iter().map(|file| self.root.join(&**file));
-        Box::new(self.origins.iter().cloned().chain(images))
+        let masks = self.columns.iter().flat_map(|column| match column {
+            Column::Mask { root, files } => {
+                files.iter().map(|file| root.join(&**file)).collect::<Vec<_>>()
+            }
+            _ => vec![],
+        });
+        Box::new(self.origins.iter().cloned().chain(images).chain(masks))
     }
 
     fn longest(&self, field: usize) -> Option<u64> {
         let mut samples = (0..self.len()).map(|sample| self.objects_of(SampleId(sample)));
         match self.columns.get(field)? {
-            Column::Image | Column::Ints(_) => None,
+            Column::Image | Column::Mask { .. } | Column::Ints(_) => None,
             Column::Rows { row, .. } => {
                 samples.by_ref().map(|objects| (objects.len() * row) as u64).max()
             }
@@ -314,14 +349,19 @@ impl Source for Annotated {
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        Ok(Some(self.class_names.clone()))
+        Ok(Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned())
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let key = self.file(sample)?;
         let image = self.root.join(key);
+        let masked;
         let file = match self.columns.get(field)? {
             Column::Image => &image,
+            Column::Mask { root, files } => {
+                masked = root.join(&*files[sample.0 as usize]);
+                &masked
+            }
             Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
                 self.origins.first().unwrap_or(&image)
             }

@@ -402,3 +402,56 @@ fn a_dataset_is_found_by_its_folder_or_its_file() {
     }
     assert!(!is_folder(&dir.path().join("val")) && !is_file(&dir.path().join("nowhere.json")));
 }
+
+#[test]
+fn an_image_has_the_mask_of_its_name() {
+    let png = "\u{1}PNG";
+    let files = [
+        ("set/images/b.jpg", "b"),
+        ("set/images/a/2.PNG", "a2"),
+        ("set/images/a/.hidden.jpg", ""),
+        ("set/images/a/notes.txt", ""),
+        ("set/images/a-1.jpeg", "a1"),
+        ("set/masks/b.png", "mask of b"),
+        ("set/masks/a/2.png", "mask of a2"),
+        ("set/masks/a-1.png", png),
+        ("set/masks/unused.png", png),
+    ];
+    let dir = folder(&files);
+    let (images, masks) = (dir.path().join("set/images"), dir.path().join("set/masks"));
+    let source = Annotated::masks(&images, &masks).unwrap();
+    let names: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!(names, ["image", "mask"]);
+    let stored: Vec<Vec<Vec<u8>>> = (0..source.len())
+        .map(|sample| {
+            let record = source.read(SampleId(sample)).unwrap();
+            let bytes = record.into_iter().map(|value| match value {
+                OwnedValue::Image(image) => image.bytes,
+                value => panic!("{value:?}"),
+            });
+            bytes.collect()
+        })
+        .collect();
+    let expected = [["a1", png], ["a2", "mask of a2"], ["b", "mask of b"]];
+    assert_eq!(stored, expected.map(|pair| pair.map(|text| text.as_bytes().to_vec()).to_vec()));
+    assert_eq!((source.objects(), source.class_names().unwrap()), (0, None));
+    assert_eq!(source.paths().filter(|path| path.is_file()).count(), 6);
+    let path = source.locate(SampleId(1), 1).unwrap();
+    assert!(path.file.unwrap().ends_with("set/masks/a/2.png"));
+    let Dataset::Source(found) = Dataset::open(dir.path().join("set")).unwrap() else {
+        panic!("another format");
+    };
+    assert_eq!(found.fingerprint(), source.fingerprint());
+
+    fs::remove_file(masks.join("a/2.png")).unwrap();
+    let error = Annotated::masks(&images, &masks).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format);
+    let message = error.to_string();
+    assert!(message.contains("1 of 3 images have no mask: expected "), "{message}");
+    assert!(message.contains("set/masks/a/2.png"), "{message}");
+    fs::create_dir(dir.path().join("none")).unwrap();
+    let error = Annotated::masks(dir.path().join("none"), &masks).unwrap_err();
+    assert!(error.to_string().contains("no .jpg, .jpeg or .png file found"), "{error}");
+    let error = Annotated::masks(&images, dir.path().join("nowhere")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
