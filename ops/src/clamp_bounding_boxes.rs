@@ -7,6 +7,12 @@ use crate::{ClampingMode, Size, TypeError};
 
 /// Cuts bounding boxes at the edges of the image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ClampBoundingBoxes.md"))]
+///
+/// ```text
+/// x1, x2 -> min(max(x, 0), W)        y1, y2 -> min(max(y, 0), H)
+/// ```
+///
 /// torchvision's `ClampBoundingBoxes`: crops, pads and warps do so by themselves; resizes and flips leave boxes
 /// that reach beyond the image as they are. An upright box becomes its part inside the image, which may be empty; the
 /// [clamping mode](crate::ClampingMode) of the boxes decides what becomes of a rotated one. With the mode

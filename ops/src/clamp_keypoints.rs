@@ -7,8 +7,13 @@ use crate::{Size, TypeError};
 
 /// Moves keypoints outside the image to the middle of its outermost pixels.
 ///
-/// torchvision's `ClampKeyPoints`: as indices of pixels, `0 <= x <= W - 1` and `0 <= y <= H - 1`. Points that are not
-/// labelled stay without a position.
+#[cfg_attr(doc, doc = include_str!("../pictures/ClampKeyPoints.md"))]
+///
+/// ```text
+/// x -> min(max(x, 0), W - 1)        y -> min(max(y, 0), H - 1)        as indices of pixels
+/// ```
+///
+/// torchvision's `ClampKeyPoints`. Points that are not labelled stay without a position.
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------|

@@ -9,6 +9,12 @@ use crate::{BoxFormat, Size, TypeError};
 
 /// Sets the format that the bounding boxes have in a batch.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/ConvertBoundingBoxFormat.md"))]
+///
+/// ```text
+/// xyxy: x1, y1, x2, y2        xywh: x1, y1, x2 - x1, y2 - y1        cxcywh: (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1
+/// ```
+///
 /// torchvision's `ConvertBoundingBoxFormat`. Boxes are computed as edges or corners whatever their format is, so the op
 /// may stand anywhere in the list, and the last one counts. Upright boxes can't become rotated ones, nor the other way
 /// round. `BoundingBoxes::to` of the loader's targets does the same for a whole loader.

@@ -10,6 +10,8 @@ use crate::{ParamError, Size, TypeError};
 
 /// Removes objects whose bounding box is too small, or not inside the image.
 ///
+#[cfg_attr(doc, doc = include_str!("../pictures/SanitizeBoundingBoxes.md"))]
+///
 /// torchvision's `SanitizeBoundingBoxes(min_size, min_area)`. Kept are boxes with
 ///
 /// ```text

@@ -7,8 +7,14 @@ use crate::{Size, TypeError};
 
 /// Removes objects with a keypoint outside the image.
 ///
-/// torchvision's `SanitizeKeyPoints`: all points of a kept object have `0 <= x < W` and `0 <= y < H`, in continuous
-/// coordinates, in which the middle of the first pixel is (1/2, 1/2). Points that are not labelled do not count.
+#[cfg_attr(doc, doc = include_str!("../pictures/SanitizeKeyPoints.md"))]
+///
+/// ```text
+/// kept: all its points have 0 <= x < W and 0 <= y < H
+/// ```
+///
+/// torchvision's `SanitizeKeyPoints`, in continuous coordinates: the middle of the first pixel is (1/2, 1/2). Points that
+/// are not labelled do not count.
 ///
 /// | | |
 /// |--------|------------------------------------------------------------------|

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from . import ops
 from ._op import Op
@@ -141,6 +141,22 @@ _MADE: dict[str, Callable[[Any, _State], Op]] = {
     ),
     "Pad": lambda t, _: ops.Pad(t.padding, _fill(t), t.padding_mode),
     "RandomZoomOut": lambda t, _: ops.RandomZoomOut(_fill(t), tuple(t.side_range), t.p),
+    "RandomIoUCrop": lambda t, _: ops.RandomIoUCrop(
+        (t.min_scale, t.max_scale), (t.min_aspect_ratio, t.max_aspect_ratio), list(t.options), t.trials
+    ),
+    "ScaleJitter": lambda t, _: ops.ScaleJitter(tuple(t.target_size), tuple(t.scale_range), _interpolation(t)),
+    "RandomShortestSize": lambda t, _: ops.RandomShortestSize(list(t.min_size), t.max_size, _interpolation(t)),
+    "RandomResize": lambda t, _: ops.RandomResize(t.min_size, t.max_size, _interpolation(t)),
+    "ElasticTransform": lambda t, _: ops.ElasticTransform(
+        tuple(t.alpha), tuple(t.sigma), _interpolation(t, True), _fill(t)
+    ),
+    "SanitizeBoundingBoxes": lambda t, _: ops.SanitizeBoundingBoxes(t.min_size, t.min_area),
+    "ClampBoundingBoxes": lambda t, _: ops.ClampBoundingBoxes(),
+    "ConvertBoundingBoxFormat": lambda t, _: ops.ConvertBoundingBoxFormat(
+        cast(Any, str(getattr(t.format, "name", t.format)).lower())
+    ),
+    "SanitizeKeyPoints": lambda t, _: ops.SanitizeKeyPoints(),
+    "ClampKeyPoints": lambda t, _: ops.ClampKeyPoints(),
     "RandomHorizontalFlip": lambda t, _: ops.RandomHorizontalFlip(t.p),
     "RandomVerticalFlip": lambda t, _: ops.RandomVerticalFlip(t.p),
     "RandomRotation": lambda t, _: ops.RandomRotation(

@@ -31,14 +31,19 @@ __all__ = [
     "CenterCrop",
     "ChannelDropout",
     "ChannelShuffle",
+    "ClampBoundingBoxes",
+    "ClampKeyPoints",
     "Clip",
     "ColorJitter",
     "ColorMatrix",
     "Convert",
+    "ConvertBoundingBoxFormat",
     "CutMix",
     "Cutout",
     "D4",
+    "ElasticTransform",
     "FixedPoints",
+    "FixedSizeCrop",
     "FrequencyMasking",
     "Gain",
     "Gamma",
@@ -49,6 +54,7 @@ __all__ = [
     "ImageMixup",
     "LabelMixup",
     "LabelSmoothing",
+    "Letterbox",
     "Levels",
     "Lighting",
     "Lut",
@@ -76,15 +82,18 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomHue",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomJitter",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotate90",
     "RandomRotation",
     "RandomSaturation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomTranslate",
     "RandomVerticalFlip",
@@ -92,7 +101,10 @@ __all__ = [
     "ReplaceLabel",
     "Resize",
     "Rot90",
+    "SanitizeBoundingBoxes",
+    "SanitizeKeyPoints",
     "ScaleIntensityRange",
+    "ScaleJitter",
     "SelectChannels",
     "SolarizeAdd",
     "Squeeze",
@@ -216,6 +228,33 @@ class RandomCrop(Op):
         super().__init__(size=size, padding=padding, pad_if_needed=pad_if_needed, fill=fill, padding_mode=padding_mode)
 
 
+class RandomIoUCrop(Op):
+    """Crops so that a bounding box overlaps the crop as much as drawn.
+
+    Args:
+        scale: Share of each side. Expected: (low, high).
+        aspect_ratio: Width over height. Expected: (low, high).
+        sampler_options: Least IoUs, one of which is drawn; 1 leaves the image as it is. Expected: a list of numbers.
+        trials: Windows tried for each.
+
+    >>> RandomIoUCrop()
+    RandomIoUCrop()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("scale", "aspect_ratio", "sampler_options", "trials")
+    name = "RandomIoUCrop"
+
+    def __init__(
+        self,
+        scale: Pair = (0.3, 1.0),
+        aspect_ratio: Pair = (0.5, 2.0),
+        sampler_options: Iterable[float] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+        trials: int = 40,
+    ) -> None:
+        super().__init__(scale=scale, aspect_ratio=aspect_ratio, sampler_options=sampler_options, trials=trials)
+
+
 class Pad(Op):
     """Frames an image.
 
@@ -259,6 +298,124 @@ class RandomZoomOut(Op):
 
     def __init__(self, fill: Color = 0, side_range: Pair = (1.0, 4.0), p: float = 0.5) -> None:
         super().__init__(fill=fill, side_range=side_range, p=p)
+
+
+class RandomResize(Op):
+    """Scales the short side to a random length.
+
+    Args:
+        min_size: Shortest short side.
+        max_size: Short sides are below this.
+        interpolation: How pixels are weighed.
+
+    >>> RandomResize(256, 481)
+    RandomResize(256, 481)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("min_size", "max_size", "interpolation")
+    name = "RandomResize"
+
+    def __init__(self, min_size: int, max_size: int, interpolation: Interpolation = "bilinear-antialias") -> None:
+        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation)
+
+
+class RandomShortestSize(Op):
+    """Scales the short side to one of several lengths.
+
+    Args:
+        min_size: Lengths of the short side. Expected: a list of whole numbers, 0 or more.
+        max_size: Most pixels of the long side.
+        interpolation: How pixels are weighed.
+
+    >>> RandomShortestSize((480, 512, 544))
+    RandomShortestSize((480, 512, 544))
+    """
+
+    __slots__ = ()
+    __match_args__ = ("min_size", "max_size", "interpolation")
+    name = "RandomShortestSize"
+
+    def __init__(
+        self,
+        min_size: Iterable[int],
+        max_size: int | None = None,
+        interpolation: Interpolation = "bilinear-antialias",
+    ) -> None:
+        super().__init__(min_size=min_size, max_size=max_size, interpolation=interpolation)
+
+
+class ScaleJitter(Op):
+    """Scales an image by a random factor.
+
+    Args:
+        target_size: The size that a factor of 1 fits into. Expected: pixels, or (width, height).
+        scale_range: Range of the factor. Expected: (low, high).
+        interpolation: How pixels are weighed.
+
+    >>> ScaleJitter(1024)
+    ScaleJitter(1024)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("target_size", "scale_range", "interpolation")
+    name = "ScaleJitter"
+
+    def __init__(
+        self,
+        target_size: Size,
+        scale_range: Pair = (0.1, 2.0),
+        interpolation: Interpolation = "bilinear-antialias",
+    ) -> None:
+        super().__init__(target_size=target_size, scale_range=scale_range, interpolation=interpolation)
+
+
+class FixedSizeCrop(Op):
+    """Cuts a random window, or adds a border on the right and below.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> FixedSizeCrop(224)
+    FixedSizeCrop(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "fill")
+    name = "FixedSizeCrop"
+
+    def __init__(self, size: Size, fill: Color = 0) -> None:
+        super().__init__(size=size, fill=fill)
+
+
+class Letterbox(Op):
+    """Scales an image to fit into a size, and adds borders.
+
+    Args:
+        size: Of the output; one number for a square. Expected: pixels, or (height, width).
+        scale_up: Whether smaller images are enlarged.
+        center: Whether the image is in the middle, or top left.
+        fill: Colour of the borders. Expected: a level 0 to 255, or (red, green, blue).
+        interpolation: How pixels are weighed.
+
+    >>> Letterbox(224)
+    Letterbox(224)
+    """
+
+    __slots__ = ()
+    __match_args__ = ("size", "scale_up", "center", "fill", "interpolation")
+    name = "Letterbox"
+
+    def __init__(
+        self,
+        size: Size,
+        scale_up: bool = True,
+        center: bool = True,
+        fill: Color = 114,
+        interpolation: Interpolation = "bilinear",
+    ) -> None:
+        super().__init__(size=size, scale_up=scale_up, center=center, fill=fill, interpolation=interpolation)
 
 
 class RandomTranslate(Op):
@@ -481,6 +638,115 @@ class RandomRotation(Op):
         fill: Color = 0,
     ) -> None:
         super().__init__(degrees=degrees, interpolation=interpolation, expand=expand, center=center, fill=fill)
+
+
+class ElasticTransform(Op):
+    """Moves each pixel by a smooth random displacement.
+
+    Args:
+        alpha: Strength of the displacements. Expected: (across, down).
+        sigma: Smoothness of the displacements, in pixels. Expected: (across, down).
+        interpolation: Interpolation between pixels.
+        fill: Fill colour outside the image. Expected: a level 0 to 255, or (red, green, blue).
+
+    >>> ElasticTransform()
+    ElasticTransform()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("alpha", "sigma", "interpolation", "fill")
+    name = "ElasticTransform"
+
+    def __init__(
+        self,
+        alpha: Pair = (50.0, 50.0),
+        sigma: Pair = (5.0, 5.0),
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        fill: Color = 0,
+    ) -> None:
+        super().__init__(alpha=alpha, sigma=sigma, interpolation=interpolation, fill=fill)
+
+
+class SanitizeBoundingBoxes(Op):
+    """Removes objects whose box is too small or outside the image.
+
+    Args:
+        min_size: Least width and height, in pixels.
+        min_area: Least area, in pixels.
+
+    >>> SanitizeBoundingBoxes()
+    SanitizeBoundingBoxes()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("min_size", "min_area")
+    name = "SanitizeBoundingBoxes"
+
+    def __init__(self, min_size: float = 1.0, min_area: float = 1.0) -> None:
+        super().__init__(min_size=min_size, min_area=min_area)
+
+
+class ClampBoundingBoxes(Op):
+    """Cuts bounding boxes at the edges of the image.
+
+    >>> ClampBoundingBoxes()
+    ClampBoundingBoxes()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "ClampBoundingBoxes"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class ConvertBoundingBoxFormat(Op):
+    """Sets the format that bounding boxes have in a batch.
+
+    Args:
+        format: The edges, a corner and the size, the middle and the size, or a rotated format.
+
+    >>> ConvertBoundingBoxFormat("cxcywh")
+    ConvertBoundingBoxFormat('cxcywh')
+    """
+
+    __slots__ = ()
+    __match_args__ = ("format",)
+    name = "ConvertBoundingBoxFormat"
+
+    def __init__(self, format: Literal["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"]) -> None:
+        super().__init__(format=format)
+
+
+class SanitizeKeyPoints(Op):
+    """Removes objects with a keypoint outside the image.
+
+    >>> SanitizeKeyPoints()
+    SanitizeKeyPoints()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "SanitizeKeyPoints"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class ClampKeyPoints(Op):
+    """Moves keypoints outside the image to its outermost pixels.
+
+    >>> ClampKeyPoints()
+    ClampKeyPoints()
+    """
+
+    __slots__ = ()
+    __match_args__ = ()
+    name = "ClampKeyPoints"
+
+    def __init__(self) -> None:
+        super().__init__()
 
 
 class ColorJitter(Op):

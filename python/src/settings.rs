@@ -261,7 +261,8 @@ pub(crate) fn apply(
     }
     if let Some(given) = settings.get_item("targets")? {
         let table = values::table_of(&given.cast_into::<PyDict>()?)?;
-        let targets = targets_of_table(table).map_err(|error| errors::of_op(py, "targets", &error))?;
+        let targets =
+            targets_of_table(table).map_err(|error| errors::of_op(py, "targets", &error))?;
         for (image, targets) in targets {
             builder = builder.targets(&image, targets);
         }

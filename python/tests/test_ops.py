@@ -99,8 +99,26 @@ def test_transforms_of_torchvision(same_size: Path) -> None:
     ]
     assert ops.from_torchvision(v2.Grayscale()) == [ops.Grayscale()]
     assert ops.from_torchvision(v2.Grayscale(3)) == [ops.Grayscale(num_output_channels=3)]
+    detection = [
+        v2.RandomIoUCrop(min_scale=0.5, sampler_options=[0.1, 1.0], trials=9),
+        v2.ScaleJitter((640, 480), scale_range=(0.5, 1.5)),
+        v2.RandomShortestSize([480, 512], 1333),
+        v2.ElasticTransform(alpha=40.0, sigma=4.0),
+        v2.SanitizeBoundingBoxes(min_size=2.0),
+        v2.ConvertBoundingBoxFormat("CXCYWH"),
+        v2.ClampKeyPoints(),
+    ]
+    assert ops.from_torchvision(v2.Compose(detection)) == [
+        ops.RandomIoUCrop((0.5, 1.0), sampler_options=[0.1, 1.0], trials=9),
+        ops.ScaleJitter((640, 480), (0.5, 1.5)),
+        ops.RandomShortestSize([480, 512], 1333),
+        ops.ElasticTransform((40.0, 40.0), (4.0, 4.0)),
+        ops.SanitizeBoundingBoxes(2.0),
+        ops.ConvertBoundingBoxFormat("cxcywh"),
+        ops.ClampKeyPoints(),
+    ]
     for transform, message in [
-        (v2.ElasticTransform(), "ElasticTransform has no op"),
+        (v2.FiveCrop(8), "FiveCrop has no op"),
         (v2.Normalize((0.5,) * 3, (0.5,) * 3), "put ToTensor"),
         (v2.Resize(8, interpolation=v2.InterpolationMode.LANCZOS), "no interpolation lanczos"),
         (v2.ToDtype(torch.int64), "scale=True"),
@@ -123,6 +141,10 @@ def test_transforms_of_torchvision(same_size: Path) -> None:
 def test_every_transform_with_an_op_is_converted() -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2")
     given = {
+        "RandomResize": (32, 64),
+        "RandomShortestSize": ([32, 64],),
+        "ScaleJitter": ((32, 64),),
+        "ConvertBoundingBoxFormat": ("XYXY",),
         "Pad": (3,), "RandomAffine": (30, (0.1, 0.2), (0.8, 1.2), 10), "RandomRotation": (30,), "GaussianBlur": (5,),
         "RandomPosterize": (3,), "RandomSolarize": (99,), "RandomAdjustSharpness": (1.5,), "Resize": ((8, 9),),
         "CenterCrop": (8,), "RandomCrop": (8, 2), "RandomResizedCrop": (8,), "Grayscale": (3,),

@@ -17,7 +17,7 @@ mod pictures;
 
 use crate::command::stdout_of;
 use font::LETTER;
-use fuseloop::ops::internals::registry::{LABELS, MIXING, OpInfo, VALUES, registry};
+use fuseloop::ops::internals::registry::{LABELS, MIXING, OpInfo, TARGETS, VALUES, registry};
 use fuseloop::ops::internals::{ImageView, area};
 use fuseloop::ops::{DType, Size};
 use fuseloop::source::{FieldKind, FieldSpec};
@@ -60,6 +60,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("ScaleJitter", "target_size = 72, scale_range = [0.3, 1.5]"),
     ("FixedSizeCrop", "size = [48, 84]"),
     ("Letterbox", "size = [60, 84]"),
+    ("ConvertBoundingBoxFormat", "format = \"xyxy\""),
     ("RandomTranslate", "padding = 18"),
     ("RandomAffine", "degrees = 30, translate = [0.2, 0.2], scale = [0.7, 1.2], shear = 20"),
     ("RandomPerspective", "p = 1.0"),
@@ -127,9 +128,8 @@ fn around(name: &str) -> [&'static str; 2] {
         "RandomJitter" => ["{ op = \"Convert\", to = \"f32\" }, ", ""],
         "LabelSmoothing" => ["{ op = \"OneHot\", classes = 4 }, ", ""],
         // The sizes of its images differ.
-        "RandomZoomOut" | "RandomResize" | "RandomShortestSize" | "ScaleJitter" => {
-            ["", ", { op = \"Resize\", size = [72, 72] }"]
-        }
+        "RandomZoomOut" | "RandomIoUCrop" | "RandomResize" | "RandomShortestSize"
+        | "ScaleJitter" => ["", ", { op = \"Resize\", size = [72, 72] }"],
         _ => ["", ""],
     }
 }
@@ -179,14 +179,34 @@ fn examples() -> BTreeMap<String, String> {
     listed.iter().map(|op| (text(op, "name"), text(op, "example"))).collect()
 }
 
+/// The boxes of each picture, as edges: one reaches beyond it, and one is smaller than a pixel.
+const BOXES: [[f32; 4]; 4] = [
+    [9.0, 12.0, 41.0, 46.0],
+    [32.0, 30.0, 66.0, 68.0],
+    [-8.0, 50.0, 14.0, 80.0],
+    [58.0, 6.0, 58.5, 20.0],
+];
+
+/// A keypoint of the object in each box.
+const POINTS: [[f32; 2]; 4] = [[25.0, 29.0], [49.0, 49.0], [-6.0, 60.0], [58.0, 13.0]];
+
 /// Writes one picture of each class, raw; a sample's label is its number.
 fn dataset(path: &Path) {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
-    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let fields = [
+        field("image", FieldKind::RgbImage),
+        field("label", FieldKind::Int),
+        field("bbox", FieldKind::Bytes),
+        field("points", FieldKind::Bytes),
+    ];
+    let bytes = |values: &[f32]| {
+        FieldValue::Bytes(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    };
     let rows = NUMBERS.iter().zip(0..).map(|(number, class)| {
         let pixels = pictures::draw_at(class, *number, SIDE, SIDE).pixels;
         let image = ImageInput::Rgb { pixels, width: SIDE, height: SIDE };
-        vec![FieldValue::Image(image), FieldValue::Int(class as i64)]
+        let (boxes, points) = (bytes(BOXES.as_flattened()), bytes(POINTS.as_flattened()));
+        vec![FieldValue::Image(image), FieldValue::Int(class as i64), boxes, points]
     });
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
@@ -227,6 +247,30 @@ impl Strip {
         }
     }
 
+    /// Draws the edges of boxes, and keypoints, over the image of a panel.
+    fn put_objects(&mut self, panel: u32, boxes: &[f32], points: &[f32]) {
+        let mut dot = |x: f32, y: f32, color| {
+            if (0.0..SIDE as f32).contains(&x) && (0.0..SIDE as f32).contains(&y) {
+                self.set(y as u32, panel * (SIDE + GAP) + x as u32, color);
+            }
+        };
+        for edges in boxes.chunks(4) {
+            let [x1, y1, x2, y2] = [edges[0], edges[1], edges[2] - 1.0, edges[3] - 1.0];
+            for step in 0..=SIDE * 2 {
+                let share = step as f32 / (SIDE * 2) as f32;
+                let (x, y) = (x1 + (x2 - x1) * share, y1 + (y2 - y1) * share);
+                for (x, y) in [(x, y1), (x, y2), (x1, y), (x2, y)] {
+                    dot(x, y, [0xff, 0x20, 0x20]);
+                }
+            }
+        }
+        for point in points.chunks(2) {
+            for (dx, dy) in (-1..=1).flat_map(|dy| (-1..=1).map(move |dx| (dx as f32, dy as f32))) {
+                dot(point[0] + dx, point[1] + dy, [0x20, 0x40, 0xff]);
+            }
+        }
+    }
+
     /// Draws a line of text, each dot of a letter as two by two pixels.
     fn text(&mut self, top: u32, left: u32, text: &str) {
         for (letter, column) in text.chars().zip(0..) {
@@ -246,13 +290,25 @@ impl Strip {
     }
 }
 
-/// A loader of one batch, in the order of the file. `mix` is an op that the labels have, too.
-fn loader(data: &Path, field: &str, list: &str, mix: Option<&str>) -> Loader {
+/// The declaration of the boxes and keypoints, in a pipeline file.
+const DECLARED: &str = "[targets.image]
+bbox = \"boxes\"
+points = { as = \"keypoints\", each = 1, visibility = false }
+";
+
+/// Returns true for an op that works on boxes or keypoints.
+fn has_targets(info: &OpInfo) -> bool {
+    info.class == TARGETS || info.name == "RandomIoUCrop"
+}
+
+/// A loader of one batch, in the order of the file. `mix` is an op that the labels have, too, and `targets` the
+/// declaration of those of the image.
+fn loader(data: &Path, field: &str, list: &str, mix: Option<&str>, targets: &str) -> Loader {
     let label = mix.map_or_else(String::new, |mix| {
         format!("label = [{{ op = \"OneHot\", classes = 4 }}, {mix}]\n")
     });
     let spec = format!(
-        "batch_size = {}\norder = \"sequential\"\nseed = 7\n[fields]\n{field} = [{list}]\n{label}",
+        "batch_size = {}\norder = \"sequential\"\nseed = 7\n[fields]\n{field} = [{list}]\n{label}{targets}",
         NUMBERS.len()
     );
     let spec = Spec::parse(&spec, Path::new("gallery.toml")).unwrap_or_else(|e| panic!("{e}"));
@@ -304,8 +360,8 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
     let stored = pictures::draw_at(SHOWN, NUMBERS[SHOWN], SIDE, SIDE).pixels;
     if [VALUES, LABELS].contains(&info.class) || takes_signals(info.name) {
         let field = if info.class == LABELS { "label" } else { "image" };
-        let input = batch(&loader(data, field, before.trim_end_matches(", "), None), 0);
-        let output = batch(&loader(data, field, &list, None), 0);
+        let input = batch(&loader(data, field, before.trim_end_matches(", "), None, ""), 0);
+        let output = batch(&loader(data, field, &list, None, ""), 0);
         let mut strip = Strip::new(1 + DRAWS);
         let left = if field == "image" { SIDE + 3 * GAP } else { 2 * GAP };
         if field == "image" {
@@ -318,20 +374,33 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
         return strip;
     }
     let mix = (info.class == MIXING).then_some(entry);
-    let loader = loader(data, "image", &list, mix);
-    let mut draws: Vec<(Vec<u8>, Size)> = (0..DRAWS)
+    let targets = if has_targets(info) { DECLARED } else { "" };
+    let loader = loader(data, "image", &list, mix, targets);
+    let mut draws: Vec<(Vec<u8>, Size, [Vec<f32>; 2])> = (0..DRAWS)
         .map(|epoch| {
             let batch = batch(&loader, epoch);
             let (pixels, _, shape) = row(&batch, "image");
-            (pixels.to_vec(), Size::new(shape[0] as u32, shape[1] as u32))
+            let objects = if targets.is_empty() {
+                [vec![], vec![]]
+            } else {
+                ["bbox", "points"].map(|name| {
+                    let rows = batch.ragged::<f32>(name).unwrap();
+                    rows.row(SHOWN).unwrap().to_vec()
+                })
+            };
+            (pixels.to_vec(), Size::new(shape[0] as u32, shape[1] as u32), objects)
         })
         .collect();
     // One is enough of an op that draws nothing.
     draws.dedup_by(|a, b| a == b && draws_nothing(info.name));
     let mut strip = Strip::new(1 + draws.len() as u32);
     strip.put(0, &stored, size);
-    for ((pixels, size), panel) in draws.iter().zip(1..) {
+    if has_targets(info) {
+        strip.put_objects(0, BOXES.as_flattened(), POINTS.as_flattened());
+    }
+    for ((pixels, size, [boxes, points]), panel) in draws.iter().zip(1..) {
         strip.put(panel, pixels, *size);
+        strip.put_objects(panel, boxes, points);
     }
     strip
 }
