@@ -25,6 +25,10 @@ pub(super) fn plan_target(
     let refused = |error| LoadCause::Targets { field: output.name.clone(), error };
     let of_image = |error| LoadCause::Plan { output: image.name.clone(), error };
     let own = |error| LoadCause::Plan { output: output.name.clone(), error };
+    if image.collate.is_some() {
+        let reason = "its image is collated as it is stored: give the image a list of ops, which ends with one size";
+        return Err(refused(TargetsError::Own { reason }));
+    }
     let input = image_input(source, image, setup)?;
     let plan = ImagePlan::new(image_ops.clone(), input, setup.rule).map_err(of_image)?;
     let mut compiled = |mask: ImagePlan| {

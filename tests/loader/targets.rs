@@ -1,7 +1,7 @@
 //! Targets follow their image: what is painted into an image and moved by the nearest pixel is where its mask, its
 //! box and its keypoint say.
 
-use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
+use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
@@ -323,9 +323,10 @@ fn objects_that_are_removed_lose_all_their_rows() {
     assert!(counts.iter().filter(|count| **count > 2).count() >= 3, "{counts:?}");
 }
 
-/// Returns all bytes of an epoch.
+/// Returns all bytes of an epoch, which another one came before.
 fn epoch(loader: LoaderBuilder) -> Vec<(Vec<f32>, Vec<u8>, Vec<u8>)> {
     let loader = loader.build().unwrap();
+    loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
     let batches = loader.epoch(2).unwrap().map(|batch| {
         let batch = batch.unwrap();
         let boxes = batch.ragged::<f32>("bbox").unwrap().values().to_vec();
@@ -341,6 +342,7 @@ fn targets_are_the_same_for_any_number_of_workers() {
     let one = epoch(loader(50, list()).workers(1));
     assert_eq!(one, epoch(loader(50, list()).workers(4)));
     assert!(one.iter().any(|(boxes, ..)| !boxes.is_empty()));
+    assert_eq!(one, epoch(loader(50, list()).cache(Cache::memory(1 << 24))));
     // Without the classes, the boxes are the same.
     assert_eq!(one, epoch(loader(50, list()).without("label").workers(2)));
 }
@@ -437,6 +439,9 @@ fn declarations_that_do_not_fit_are_refused() {
     assert!(build_error(of_mask).contains("targets follow images; this is bytes"));
     let alone = loader(3, ops![CenterCrop::new(20).unwrap()]).without("image");
     assert!(build_error(alone).contains("its image is left out"));
+    let collated = Scenes::new(3).loader().targets("image", targets());
+    let collated = collated.collate("image", Collate::pad().to_size(64));
+    assert!(build_error(collated).contains("its image is collated as it is stored"));
 }
 
 #[test]

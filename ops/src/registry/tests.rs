@@ -61,6 +61,7 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             Resize::new(256).unwrap(),
             CenterCrop::new(224).unwrap(),
             RandomCrop::new(224).unwrap(),
+            RandomIoUCrop::new(),
             Pad::new(4).unwrap(),
             RandomZoomOut::new(),
             RandomResize::new(256, 481).unwrap(),
@@ -79,6 +80,13 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             RandomPerspective::new(),
             RandomRotation::new(15.0).unwrap(),
             ElasticTransform::new(),
+        ],
+        ops![
+            SanitizeBoundingBoxes::new(),
+            ClampBoundingBoxes,
+            ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh),
+            SanitizeKeyPoints,
+            ClampKeyPoints,
         ],
         ops![
             ColorJitter::new(0.0, 0.0, 0.0).unwrap(),
