@@ -139,8 +139,8 @@ impl Source for Scene {
         })
     }
 
-    fn image_stats(&self, _: usize) -> Option<ImageStats> {
-        let is_jpeg = self.image.mode == ImageMode::Jpeg;
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        let is_jpeg = field == 0 && self.image.mode == ImageMode::Jpeg;
         Some(ImageStats {
             jpeg: u64::from(is_jpeg),
             raw: u64::from(!is_jpeg),

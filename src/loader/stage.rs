@@ -36,6 +36,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// The output whose image has targets, and what the worker keeps of them.
+type FollowedImage<'a> = Option<(usize, &'a mut TargetScratch)>;
+
 /// A sample that could not be loaded.
 type StageError = FillError<LoadSampleError>;
 
@@ -458,10 +461,7 @@ impl LoaderStage {
     fn fill_images(
         &self,
         image_scratch: &mut ImageScratch,
-        (keeper, followed): (
-            Option<(usize, &mut PendingEntry<'_>)>,
-            Option<(usize, &mut TargetScratch)>,
-        ),
+        (keeper, followed): (Option<(usize, &mut PendingEntry<'_>)>, FollowedImage<'_>),
         key: SampleKey,
         value: Value<'_>,
         outputs: &[usize],

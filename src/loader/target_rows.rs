@@ -103,7 +103,7 @@ impl TargetMember {
             Target::Boxes(boxes) => boxes.read(bytes, objects)?,
             Target::KeyPoints(points) => points.read(bytes, objects)?,
             Target::Column(dtype) => {
-                objects.reset(rows_of(bytes, *dtype, 1)?.len() / dtype.bytes())
+                objects.reset(rows_of(bytes, *dtype, 1)?.len() / dtype.bytes());
             }
             Target::InstanceMasks => objects.reset(masks_of(bytes)?.len()),
             Target::Mask { .. } => {}
