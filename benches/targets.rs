@@ -22,7 +22,7 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use std::hint::black_box;
 
 const SIZE: Size = Size::new(375, 500);
-const SAMPLES: u64 = 512;
+const SAMPLES: u64 = 128;
 const OBJECTS: usize = 20;
 const POINTS: usize = 17;
 
@@ -59,7 +59,8 @@ impl Scene {
             (0..height * width).flat_map(|at| [(at / width / 40 + at % width / 50) as u8; 3]);
         let mask = OwnedImage::rgb((SIZE.height, SIZE.width), classes.collect());
         let floats = |values: Vec<f32>| values.into_iter().flat_map(f32::to_le_bytes).collect();
-        let boxes = (0..OBJECTS).flat_map(|k| [k as f32 * 20.0, 40.0, k as f32 * 20.0 + 60.0, 90.0]);
+        let boxes =
+            (0..OBJECTS).flat_map(|k| [k as f32 * 20.0, 40.0, k as f32 * 20.0 + 60.0, 90.0]);
         let points = (0..OBJECTS * POINTS).flat_map(|k| [(k % 490) as f32, (k % 370) as f32, 2.0]);
         let field = |(name, kind): (&str, FieldKind)| FieldSpec { name: name.to_owned(), kind };
         let kinds = [
