@@ -106,7 +106,7 @@ fn no_command_dies_of_little_memory() {
         &["convert", "pictures.beton", "out.tar", "-j", "8", "--force"],
         &["dump", "pictures.beton", "-o", "out", "--force"],
     ];
-    for megabytes in [96, 192, 512] {
+    for megabytes in [112, 192, 512] {
         for args in commands {
             let limits = format!("ulimit -v {}", megabytes << 10);
             let (code, said) = command(dir.path(), &limits, args);
