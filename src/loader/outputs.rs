@@ -78,7 +78,7 @@ pub(super) struct OutputSpec {
     pub(super) read_mode: ImageReadMode,
     /// The declarations about the field's arrays.
     pub(super) array: ArrayRequest,
-    /// What the output is to the image in another field, if it follows one.
+    /// The image field that the output follows, and its declaration, if it is a target.
     pub(super) target: Option<(usize, Target)>,
     /// The targets that follow the output.
     pub(super) targets: Option<Arc<TargetRequest>>,

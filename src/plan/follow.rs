@@ -20,7 +20,7 @@ use fuseloop_ops::internals::rows::{Resampling, RowFilter, Warp, WarpInterpolati
 use fuseloop_ops::{DType, Interpolation, Ops, Size, TypeError};
 use std::sync::Arc;
 
-/// What a plan needs to follow the draws of an image.
+/// The part of a plan that says which draws of an image it follows.
 #[derive(Debug)]
 pub(super) struct Followed {
     /// For each flat op that follows, the index of the flat op of the image's plan.

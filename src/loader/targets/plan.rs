@@ -8,7 +8,7 @@ use fuseloop_ops::author::{Objects, OpClass};
 use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
 
-/// What one field is to an image.
+/// The declaration of one field that follows an image.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::loader) enum Target {
     Boxes(BoundingBoxes),
@@ -58,7 +58,7 @@ pub enum TargetsError {
     /// A target with an output or ops of its own that move it.
     #[error("{reason}")]
     Own {
-        /// What is wrong, and the cure.
+        /// The mistake, and the cure.
         reason: &'static str,
     },
     /// Upright boxes that should become rotated ones, or the other way round.
