@@ -2,7 +2,9 @@
 
 use super::array_images::{ArrayImages, ArrayRequest, AxesError, element_type};
 use super::collate::{Collate, CollateError};
-use super::compile_context::{CompileContext, image_input, image_type, within_limits};
+use super::compile_context::{
+    CompileContext, compile_image, image_input, image_type, within_limits,
+};
 use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::device::{self, DeviceChoice, Upload};
@@ -332,10 +334,7 @@ fn plan_image(
     }
     let kinds = output.targets.as_ref().map_or(TargetKinds::default(), |targets| targets.kinds());
     image.check_targets(kinds).map_err(plan)?;
-    let image = image.named(&output.name).for_batches_of(setup.batch_size);
-    let kernel = cache.compile(image);
-    let kernel = kernel.map_err(|error| LoadCause::Compile { output: name(), error })?;
-    Ok(FieldPlan::Image(Arc::new(kernel)))
+    Ok(FieldPlan::Image(compile_image(image, &output.name, setup, cache)?))
 }
 
 /// Returns the error for a field that takes no ops.

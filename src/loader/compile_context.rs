@@ -5,9 +5,12 @@ use super::error::LoadCause;
 use super::outputs::OutputSpec;
 use super::work::FieldPlan;
 use crate::decode::DecodeOptions;
+use crate::jit::{Kernel, KernelCache};
+use crate::plan::ImagePlan;
 use crate::source::Source;
 use fuseloop_ops::author::{Dim, ImageType};
 use fuseloop_ops::{DType, NumberRule};
+use std::sync::Arc;
 
 /// The settings that all outputs are compiled with.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,18 @@ pub(super) struct CompileContext {
     /// The number of batches that [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes)
     /// covers; `None` if the user set a memory limit of the engine.
     pub(super) counted_batches: Option<u64>,
+}
+
+/// Compiles the plan of an output, whose code is listed under the output's name.
+pub(super) fn compile_image(
+    image: ImagePlan,
+    output: &str,
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<Arc<Kernel>, LoadCause> {
+    let kernel = cache.compile(image.named(output).for_batches_of(setup.batch_size));
+    let kernel = kernel.map_err(|error| LoadCause::Compile { output: output.to_owned(), error })?;
+    Ok(Arc::new(kernel))
 }
 
 /// Refuses a plan whose rows are larger than a sample may be.

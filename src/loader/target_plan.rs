@@ -1,7 +1,7 @@
 //! Plans and compiles the outputs that follow an image.
 
 use super::collate::Collate;
-use super::compile_context::{CompileContext, image_input, within_limits};
+use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
 use super::error::LoadCause;
 use super::outputs::OutputSpec;
 use super::targets::{Target, TargetPlan, TargetsError};
@@ -33,10 +33,7 @@ pub(super) fn plan_target(
     let plan = ImagePlan::new(image_ops.clone(), input, setup.rule).map_err(of_image)?;
     let mut compiled = |mask: ImagePlan| {
         mask.check_size(&setup.decode.limits).map_err(own)?;
-        let kernel = cache.compile(mask.named(&output.name).for_batches_of(setup.batch_size));
-        let output = || output.name.clone();
-        let kernel = kernel.map_err(|error| LoadCause::Compile { output: output(), error })?;
-        Ok::<_, LoadCause>(Arc::new(kernel))
+        compile_image(mask, &output.name, setup, cache)
     };
     let (target, planned) = match target {
         Target::Mask { .. } if output.collate.is_some() => {

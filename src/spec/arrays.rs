@@ -11,7 +11,7 @@
 
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, required,
 };
 
 const AXES: &[ParamInfo] = &[required(
@@ -48,10 +48,7 @@ pub(super) fn of_table(
     SpecTable(entries): SpecTable,
 ) -> Result<Vec<(String, DeclaredArray)>, SpecError> {
     let array = |SpecEntry { name, at, value }: SpecEntry| {
-        let table = match value.datum {
-            SpecData::Table(table) => table,
-            _ => SpecTable(vec![SpecEntry { name: "dtype".to_owned(), at, value }]),
-        };
+        let table = value.into_table("dtype", at);
         let read = |args: &OpArgs<'_>| Ok((args.dtype("dtype")?, args.shape("shape")?));
         Ok((name, OpArgs::with("arrays", ARRAY, &table, at, read)?))
     };

@@ -19,8 +19,7 @@
 use crate::loader::Collate;
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, optional,
-    required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, optional, required,
 };
 
 /// Makes a collate form with its default options.
@@ -51,10 +50,7 @@ pub(super) fn of_table(SpecTable(entries): SpecTable) -> Result<Vec<(String, Col
 
 /// Reads a table, or a single word that stands for `as`.
 fn of_entry(SpecEntry { at, value, .. }: SpecEntry) -> Result<Collate, SpecError> {
-    let table = match value.datum {
-        SpecData::Table(table) => table,
-        _ => SpecTable(vec![SpecEntry { name: "as".to_owned(), at, value }]),
-    };
+    let table = value.into_table("as", at);
     OpArgs::with("collate", PARAMS, &table, at, of_args)
 }
 

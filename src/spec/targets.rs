@@ -19,8 +19,7 @@
 
 use crate::loader::{BoundingBoxes, KeyPoints, Targets};
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, optional,
-    required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, optional, required,
 };
 use fuseloop_ops::{BoxFormat, ClampingMode, DType, ParamError};
 
@@ -85,10 +84,7 @@ fn of_image(SpecEntry { name, at, value }: SpecEntry) -> Result<(String, Targets
 
 /// Adds a field, which is a table, or a single word that stands for `as`.
 fn add(targets: Targets, SpecEntry { name, at, value }: SpecEntry) -> Result<Targets, SpecError> {
-    let table = match value.datum {
-        SpecData::Table(table) => table,
-        _ => SpecTable(vec![SpecEntry { name: "as".to_owned(), at, value }]),
-    };
+    let table = value.into_table("as", at);
     OpArgs::with("targets", PARAMS, &table, at, |args| {
         args.choice("as", &FORMS)?(targets, &name, args)
     })

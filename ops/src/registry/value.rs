@@ -58,6 +58,18 @@ pub struct SpecEntry {
     pub value: SpecValue,
 }
 
+impl SpecValue {
+    /// Returns the table that the value is, or else a table with the value as its only entry, `name`, which stands at
+    /// `at` in the source text.
+    #[must_use]
+    pub fn into_table(self, name: &str, at: Option<usize>) -> SpecTable {
+        match self.datum {
+            SpecData::Table(table) => table,
+            _ => SpecTable(vec![SpecEntry { name: name.to_owned(), at, value: self }]),
+        }
+    }
+}
+
 impl SpecTable {
     /// Returns the value of a name.
     #[must_use]

@@ -34,11 +34,6 @@ pub enum TargetsError {
         /// The kind of the field.
         kind: &'static str,
     },
-    /// The targets of an output that is no field.
-    #[error(
-        "targets follow the image of a field, and this is a view or a branch: declare them for its field"
-    )]
-    View,
     /// The field has another kind than the declared target.
     #[error("{target} are stored as {wanted}; this is {kind}")]
     Kind {
