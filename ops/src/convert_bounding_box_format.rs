@@ -3,7 +3,7 @@
 use crate::author::{ObjectOp, Objects, Op, OpClass, Type};
 use crate::op::on_image;
 use crate::registry::{
-    Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, TARGETS, built, required,
+    BOX_FORMAT_WORDS, Golden, OpInfo, ParamValue, Recipe, Recipes, TARGETS, built, required,
 };
 use crate::{BoxFormat, Size, TypeError};
 
@@ -37,8 +37,6 @@ pub struct ConvertBoundingBoxFormat {
 }
 
 const NAME: &str = "ConvertBoundingBoxFormat";
-
-const FORMATS: &[&str] = &["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"];
 
 impl ConvertBoundingBoxFormat {
     /// Makes boxes come in this format.
@@ -75,16 +73,12 @@ impl ConvertBoundingBoxFormat {
         summary: "sets the format that bounding boxes have in a batch",
         params: &[required(
             "format",
-            ParamKind::Word(FORMATS),
+            BOX_FORMAT_WORDS,
             ParamValue::Word("cxcywh"),
             "the edges, a corner and the size, the middle and the size, or a rotated format",
         )],
         aliases: &[],
-        build: |args| {
-            let format =
-                args.choice("format", &BoxFormat::ALL.map(|known| (known.name(), known)))?;
-            Ok(built(ConvertBoundingBoxFormat::new(format)))
-        },
+        build: |args| Ok(built(ConvertBoundingBoxFormat::new(args.box_format("format")?))),
         recipes: Recipes::Drawn(&[Recipe {
             name: NAME,
             draw: |_, _| Ok(built(ConvertBoundingBoxFormat::new(BoxFormat::Cxcywh))),

@@ -58,6 +58,7 @@ pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, requir
 pub use recipe::{Golden, Recipe, Recipes};
 pub use value::{SpecData, SpecEntry, SpecOp, SpecTable, SpecValue};
 
+pub use args::BOX_FORMAT_WORDS;
 pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
 pub(crate) use shared::{FILL, INTERPOLATION, P, SIZE};
 

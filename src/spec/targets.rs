@@ -19,9 +19,10 @@
 
 use crate::loader::{BoundingBoxes, KeyPoints, Targets};
 use fuseloop_ops::internals::registry::{
-    OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable, optional, required,
+    BOX_FORMAT_WORDS, OpArgs, ParamInfo, ParamKind, ParamValue, SpecEntry, SpecError, SpecTable,
+    optional, required,
 };
-use fuseloop_ops::{BoxFormat, ClampingMode, DType, ParamError};
+use fuseloop_ops::{ClampingMode, DType, ParamError};
 
 /// Adds one kind of target.
 type AddTarget = fn(Targets, &str, &OpArgs<'_>) -> Result<Targets, SpecError>;
@@ -34,9 +35,6 @@ const FORMS: [(&str, AddTarget); 5] = [
     ("mask", mask),
 ];
 
-const FORMATS: ParamKind =
-    ParamKind::Word(&["xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy"]);
-
 const PARAMS: &[ParamInfo] = &[
     required(
         "as",
@@ -44,8 +42,8 @@ const PARAMS: &[ParamInfo] = &[
         ParamValue::Word("boxes"),
         "what the field is",
     ),
-    optional("format", FORMATS, "the numbers that a box is stored as"),
-    optional("to", FORMATS, "the numbers of a box in a batch"),
+    optional("format", BOX_FORMAT_WORDS, "the numbers that a box is stored as"),
+    optional("to", BOX_FORMAT_WORDS, "the numbers of a box in a batch"),
     optional(
         "clamping",
         ParamKind::Word(&["soft", "hard", "none"]),
@@ -91,10 +89,9 @@ fn add(targets: Targets, SpecEntry { name, at, value }: SpecEntry) -> Result<Tar
 }
 
 fn boxes(targets: Targets, field: &str, args: &OpArgs<'_>) -> Result<Targets, SpecError> {
-    let formats = BoxFormat::ALL.map(|format| (format.name(), format));
-    let format = |args: &OpArgs<'_>, name: &str| args.choice(name, &formats);
-    let mut boxes = BoundingBoxes::new(args.if_given("format", format)?.unwrap_or_default());
-    if let Some(format) = args.if_given("to", format)? {
+    let stored = args.if_given("format", OpArgs::box_format)?.unwrap_or_default();
+    let mut boxes = BoundingBoxes::new(stored);
+    if let Some(format) = args.if_given("to", OpArgs::box_format)? {
         boxes = boxes.to(format);
     }
     let modes = ClampingMode::ALL.map(|mode| (mode.name(), mode));

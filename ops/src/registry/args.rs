@@ -6,7 +6,7 @@ use super::{
 };
 use super::{MAX_OPS, SpecValue, error, nearest};
 use crate::shape::DTYPES;
-use crate::{DType, Interpolation, NumberOrRange, Ops, Sides, Size, WarpInterpolation};
+use crate::{BoxFormat, DType, Interpolation, NumberOrRange, Ops, Sides, Size, WarpInterpolation};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -35,6 +35,20 @@ const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
 /// The names of the interpolations of a warp.
 pub(crate) const WARP_INTERPOLATION_WORDS: ParamKind =
     ParamKind::Word(&names_of(&WARP_INTERPOLATIONS));
+
+/// Every format of bounding boxes, by its name.
+const BOX_FORMATS: [(&str, BoxFormat); BoxFormat::ALL.len()] = {
+    let mut named = [("", BoxFormat::Xyxy); BoxFormat::ALL.len()];
+    let mut index = 0;
+    while index < named.len() {
+        named[index] = (BoxFormat::ALL[index].name(), BoxFormat::ALL[index]);
+        index += 1;
+    }
+    named
+};
+
+/// The kind of a parameter that is a format of bounding boxes.
+pub const BOX_FORMAT_WORDS: ParamKind = ParamKind::Word(&names_of(&BOX_FORMATS));
 
 const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);
@@ -335,6 +349,11 @@ impl OpArgs<'_> {
     /// Returns the interpolation of a warp.
     pub fn warp_interpolation(&self, name: &str) -> Result<WarpInterpolation, SpecError> {
         self.choice(name, &WARP_INTERPOLATIONS)
+    }
+
+    /// Returns the format of bounding boxes.
+    pub fn box_format(&self, name: &str) -> Result<BoxFormat, SpecError> {
+        self.choice(name, &BOX_FORMATS)
     }
 
     /// Returns true if the value is this word, for parameters that accept words and numbers.
