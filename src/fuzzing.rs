@@ -38,6 +38,7 @@ use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Window};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::{NumberRule, Size};
+use serde_core::de::IgnoredAny;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -468,7 +469,11 @@ pub fn coco(bytes: &[u8]) -> bool {
 
 /// Draws the masks of a list, and returns how many values the list has.
 fn masks_of(list: &[u8]) -> usize {
-    let values: Vec<serde_json::Value> = serde_json::from_slice(list).expect("a list of JSON");
+    let Ok(values) = serde_json::from_slice::<Vec<serde_json::Value>>(list) else {
+        // A string may have half of a surrogate pair: it is valid JSON, and is not text.
+        let values: Vec<IgnoredAny> = serde_json::from_slice(list).expect("a list of JSON");
+        return values.len();
+    };
     let size = Size::new(7, 9);
     for value in &values {
         let Ok(mask) = ObjectMask::parse(value.to_string().as_bytes()) else { continue };
