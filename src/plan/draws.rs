@@ -24,6 +24,8 @@ pub struct Draws {
     pub key: SampleKey,
     /// Size of the decoded image.
     pub source: Size,
+    /// Size of the image after all ops.
+    pub output: Size,
     /// The outcome of each choice.
     pub outcomes: Vec<usize>,
     /// Which flat ops run.
@@ -84,6 +86,7 @@ impl ImagePlan {
             let active = runs && draws.draw_op(draws.key, index, leaf, size);
             draws.active.push(active);
         }
+        draws.output = *size;
         self.blocks().iter().for_each(|block| multiply_matrices(block, self.flat_ops(), draws));
     }
 
