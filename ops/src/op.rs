@@ -300,7 +300,7 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a geometry op does to the bounding boxes, keypoints and masks of an image.
+/// The effect of a geometry op on the bounding boxes, keypoints and masks of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectMotion {
     /// They follow the pixels, step by step.

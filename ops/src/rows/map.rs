@@ -41,7 +41,7 @@ pub struct Map {
     origin: [f32; 2],
     /// The rows of the same map in f64, in pixels from the corner of each image.
     exact: [f64; 9],
-    /// What is added to the positions of each pixel, in units of `half`.
+    /// The displacement of each pixel's position, in units of `half`.
     displacement: Option<Arc<Displacement>>,
 }
 

@@ -176,7 +176,7 @@ impl ObjectMask {
     ///
     /// # Errors
     ///
-    /// As for [`parse`](Self::parse), with the index of the object.
+    /// The errors are those of [`parse`](Self::parse), with the index of the object.
     pub fn parse_list(json: &[u8]) -> Result<Vec<Option<Self>>, ObjectMaskError> {
         let stored = serde_json::from_slice::<Vec<Option<Stored>>>(json)
             .map_err(|error| json_error(&error))?;
@@ -258,7 +258,7 @@ impl ObjectMask {
     ///
     /// # Errors
     ///
-    /// As for [`fill`](Self::fill).
+    /// The errors are those of [`fill`](Self::fill).
     pub fn area(&self, size: Size) -> Result<u64, ObjectMaskError> {
         Ok(self.runs(size)?.area())
     }
@@ -268,7 +268,7 @@ impl ObjectMask {
     ///
     /// # Errors
     ///
-    /// As for [`fill`](Self::fill).
+    /// The errors are those of [`fill`](Self::fill).
     pub fn bounding_box(&self, size: Size) -> Result<[u32; 4], ObjectMaskError> {
         Ok(self.runs(size)?.bounding_box())
     }
@@ -285,7 +285,7 @@ impl ObjectMask {
     ///
     /// # Errors
     ///
-    /// As for [`fill`](Self::fill).
+    /// The errors are those of [`fill`](Self::fill).
     pub fn to_rle_json(&self, size: Size) -> Result<String, ObjectMaskError> {
         // The characters of counts include the backslash.
         let counts = serde_json::Value::from(self.runs(size)?.compressed());

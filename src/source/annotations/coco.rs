@@ -35,8 +35,8 @@ impl CocoOptions {
         self
     }
 
-    /// Gives categories as the file numbers them, if true. By default they are numbered from 0 in the order of their
-    /// ids, because those have gaps: COCO's 80 categories have ids from 1 to 90.
+    /// Keeps the numbers that the file gives to categories, if true. By default they are numbered from 0 in the order
+    /// of their ids, because those have gaps: COCO's 80 categories have ids from 1 to 90.
     #[must_use]
     pub fn keep_category_ids(mut self, keep: bool) -> Self {
         self.keep_category_ids = keep;

@@ -80,7 +80,7 @@ impl List {
     }
 }
 
-/// What is being read, for errors.
+/// The part of the file that is being read, for errors.
 #[derive(Default)]
 struct Current {
     list: Option<List>,
