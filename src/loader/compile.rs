@@ -11,8 +11,7 @@ use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
-use super::target_plan::plan_target;
-use super::targets::TargetsError;
+use super::target_plan::{FollowedImage, plan_target};
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::ImageReadMode;
@@ -101,9 +100,10 @@ pub(super) fn plan_outputs(
     setup: &CompileContext,
     cache: &mut KernelCache,
 ) -> Result<Vec<OutputPlan>, LoadCause> {
+    let images = FollowedImage::of_outputs(source, outputs, lists, setup)?;
     let each = outputs.iter().zip(lists).zip(staged);
     let plans = each.map(|((output, ops), staged)| {
-        let followed = followed_by(outputs, lists, output)?;
+        let followed = FollowedImage::of_target(&images, outputs, output)?;
         plan_output(source, output, (ops.clone(), followed), *staged, setup, cache)
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
@@ -112,25 +112,6 @@ pub(super) fn plan_outputs(
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     check_names(&plans)?;
     Ok(plans)
-}
-
-/// Returns the image that an output follows, if the output is a target, with the ops of the image.
-fn followed_by<'a>(
-    outputs: &'a [OutputSpec],
-    lists: &'a [Ops],
-    output: &OutputSpec,
-) -> Result<Option<(&'a OutputSpec, &'a Ops)>, LoadCause> {
-    let Some((of, _)) = &output.target else { return Ok(None) };
-    let image =
-        outputs.iter().zip(lists).find(|(image, _)| image.field == *of && image.targets.is_some());
-    match image {
-        Some(image) => Ok(Some(image)),
-        None => {
-            let reason = "its image is left out of the batches: leave this field out as well";
-            let error = TargetsError::Own { reason };
-            Err(LoadCause::Targets { field: output.name.clone(), error })
-        }
-    }
 }
 
 /// Refuses size tensors that would have the name of an output.
@@ -226,7 +207,7 @@ fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, 
 fn plan_output(
     source: &dyn Source,
     output: &OutputSpec,
-    (ops, followed): (Ops, Option<(&OutputSpec, &Ops)>),
+    (ops, followed): (Ops, Option<&FollowedImage<'_>>),
     staged: bool,
     setup: &CompileContext,
     cache: &mut KernelCache,

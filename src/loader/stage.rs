@@ -1,7 +1,7 @@
 //! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
 //! compiled loops.
 
-use super::cache::{CacheLookup, PendingEntry, SampleCache};
+use super::cache::{CacheLookup, CachedSample, PendingEntry, SampleCache};
 use super::columns::Column;
 use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
 use super::compile_context::CompileContext;
@@ -11,7 +11,7 @@ use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetMember, TargetScratch};
-use super::targets::{TargetCause, TargetPlan};
+use super::targets::{Target, TargetCause};
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
@@ -388,10 +388,8 @@ impl LoaderStage {
             pictures.watch.phase(Phase::Read);
         }
         let CacheLookup { found, keeper } = &mut *lookup;
-        let cached = found.as_ref().and_then(|found| found.value(*field, cached_bytes));
-        let is_cached = cached.is_some();
-        let value = cached.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
-        let value = value.map_err(|error| of_field(error.into()))?;
+        let value = self.read_value((sample, *field), (buffer, cached_bytes), found.as_ref());
+        let (value, is_cached) = value.map_err(of_field)?;
         if matches!(value, Value::Image(_)) {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
             let followed = group.map(|group| (group.image, targets));
@@ -586,8 +584,8 @@ impl LoaderStage {
         } else {
             None
         };
-        if let (TargetPlan::Mask, Some((_, kernel)), Some(value)) =
-            (plan, output.kernel(k, 0), value)
+        if let (Target::Mask { .. }, Some((_, kernel)), Some(value)) =
+            (&plan.target, output.kernel(k, 0), value)
         {
             return self.fill_mask(pictures, targets, (kernel, value), rows.of(k));
         }
@@ -629,20 +627,29 @@ impl LoaderStage {
         &'b self,
         member: &TargetMember,
         sample: SampleId,
-        (buffer, cached_bytes): (&'b mut Buffer, &'b mut Vec<u8>),
+        buffers: (&'b mut Buffer, &'b mut Vec<u8>),
         lookup: &'b mut CacheLookup<'_>,
     ) -> Result<Value<'b>, SampleCause> {
         let CacheLookup { found, keeper } = lookup;
-        if let Some(value) =
-            found.as_ref().and_then(|found| found.value(member.field, cached_bytes))
-        {
-            return Ok(value);
-        }
-        let value = self.source.value(sample, member.field, buffer)?;
+        let (value, _) = self.read_value((sample, member.field), buffers, found.as_ref())?;
         if let Some(keeper) = keeper {
             keeper.keep(member.field, value);
         }
         Ok(value)
+    }
+
+    /// Reads the value of a field: the cached one, if there is one, and otherwise the source's. Returns whether it is
+    /// cached.
+    fn read_value<'b>(
+        &'b self,
+        (sample, field): (SampleId, usize),
+        (buffer, cached_bytes): (&'b mut Buffer, &'b mut Vec<u8>),
+        cached: Option<&'b CachedSample<'_>>,
+    ) -> Result<(Value<'b>, bool), SampleCause> {
+        match cached.and_then(|cached| cached.value(field, cached_bytes)) {
+            Some(value) => Ok((value, true)),
+            None => Ok((self.source.value(sample, field, buffer)?, false)),
+        }
     }
 
     fn member_error(

@@ -4,7 +4,7 @@ use super::collate::Collate;
 use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
 use super::error::LoadCause;
 use super::outputs::OutputSpec;
-use super::targets::{Target, TargetPlan, TargetsError};
+use super::targets::{PlannedTarget, Target, TargetsError};
 use super::work::FieldPlan;
 use crate::jit::KernelCache;
 use crate::plan::ImagePlan;
@@ -12,50 +12,88 @@ use crate::source::{FieldKind, Source};
 use fuseloop_ops::{DType, Ops, Squeeze};
 use std::sync::Arc;
 
-/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the output that the target follows,
-/// with its ops.
+const COLLATED: &str =
+    "its image is collated as it is stored: give the image a list of ops, which ends with one size";
+const LEFT_OUT: &str = "its image is left out of the batches: leave this field out as well";
+
+/// An image that has targets, planned once for all of them.
+pub(super) struct FollowedImage<'a> {
+    output: &'a OutputSpec,
+    plan: ImagePlan,
+}
+
+impl<'a> FollowedImage<'a> {
+    /// Plans the images that have targets; `lists` are the ops of all outputs.
+    pub(super) fn of_outputs(
+        source: &dyn Source,
+        outputs: &'a [OutputSpec],
+        lists: &[Ops],
+        setup: &CompileContext,
+    ) -> Result<Vec<Self>, LoadCause> {
+        let images = outputs.iter().zip(lists);
+        let images =
+            images.filter(|(output, _)| output.targets.is_some() && output.collate.is_none());
+        let planned = images.map(|(output, ops)| {
+            let refused = |error| LoadCause::Plan { output: output.name.clone(), error };
+            let input = image_input(source, output, setup)?;
+            let plan = ImagePlan::new(ops.clone(), input, setup.rule).map_err(refused)?;
+            Ok(Self { output, plan })
+        });
+        planned.collect()
+    }
+
+    /// Returns the image among `images` that an output follows, if the output is a target. `outputs` are all outputs.
+    pub(super) fn of_target<'b>(
+        images: &'b [Self],
+        outputs: &[OutputSpec],
+        output: &OutputSpec,
+    ) -> Result<Option<&'b Self>, LoadCause> {
+        let Some((of, _)) = &output.target else { return Ok(None) };
+        if let Some(image) = images.iter().find(|image| image.output.field == *of) {
+            return Ok(Some(image));
+        }
+        let is_image = |other: &OutputSpec| other.field == *of && other.targets.is_some();
+        let reason = if outputs.iter().any(is_image) { COLLATED } else { LEFT_OUT };
+        let error = TargetsError::Own { reason };
+        Err(LoadCause::Targets { field: output.name.clone(), error })
+    }
+}
+
+/// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the image that it follows.
 pub(super) fn plan_target(
     source: &dyn Source,
     output: &OutputSpec,
     (target, ops): (&Target, Ops),
-    (image, image_ops): (&OutputSpec, &Ops),
+    image: &FollowedImage<'_>,
     setup: &CompileContext,
     cache: &mut KernelCache,
-) -> Result<(FieldPlan, TargetPlan), LoadCause> {
+) -> Result<(FieldPlan, PlannedTarget), LoadCause> {
     let refused = |error| LoadCause::Targets { field: output.name.clone(), error };
-    let of_image = |error| LoadCause::Plan { output: image.name.clone(), error };
     let own = |error| LoadCause::Plan { output: output.name.clone(), error };
-    if image.collate.is_some() {
-        let reason = "its image is collated as it is stored: give the image a list of ops, which ends with one size";
-        return Err(refused(TargetsError::Own { reason }));
-    }
-    let input = image_input(source, image, setup)?;
-    let plan = ImagePlan::new(image_ops.clone(), input, setup.rule).map_err(of_image)?;
+    let FollowedImage { output: image, plan } = image;
     let mut compiled = |mask: ImagePlan| {
         mask.check_size(&setup.decode.limits).map_err(own)?;
         compile_image(mask, &output.name, setup, cache)
     };
-    let (target, planned) = match target {
+    let (mut target, mut object_masks) = (target.clone(), None);
+    match &mut target {
         Target::Mask { .. } if output.collate.is_some() => {
             let reason = "a mask has the size of its image: leave out its `collate`";
             return Err(refused(TargetsError::Own { reason }));
         }
         Target::Mask { fill } => {
             let mask = plan.for_mask(DType::U8, *fill, &ops).map_err(own)?;
-            return Ok((FieldPlan::Image(compiled(mask)?), TargetPlan::Mask));
+            let work = FieldPlan::Image(compiled(mask)?);
+            return Ok((work, PlannedTarget { target, object_masks }));
         }
         Target::InstanceMasks => {
             let squeeze: Ops = vec![Arc::new(Squeeze)];
             let mask = plan.for_mask(DType::U8, 0, &squeeze).map_err(own)?;
-            (target.clone(), TargetPlan::InstanceMasks(compiled(mask)?))
+            object_masks = Some(compiled(mask)?);
         }
-        Target::Boxes(boxes) => {
-            let boxes = boxes.after(&plan).map_err(refused)?;
-            (Target::Boxes(boxes), TargetPlan::Boxes(boxes))
-        }
-        Target::KeyPoints(points) => (target.clone(), TargetPlan::KeyPoints(points.clone())),
-        Target::Column(dtype) => (target.clone(), TargetPlan::Column(*dtype)),
-    };
+        Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
+        Target::KeyPoints(_) | Target::Column(_) => {}
+    }
     let (dtype, inner) = target.row(plan.output_size());
     let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
     let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
@@ -71,5 +109,6 @@ pub(super) fn plan_target(
     let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
     collated.shape.insert(0, most);
     let name = &source.fields()[output.field].name;
-    Ok((within_limits(FieldPlan::Collated(collated), name, setup)?, planned))
+    let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
+    Ok((work, PlannedTarget { target, object_masks }))
 }

@@ -1,15 +1,15 @@
 //! The targets of one sample: read before the image draws, and written after it.
 
 use super::error::SampleCause;
-use super::targets::{Target, TargetCause, TargetPlan, rows_of, write_column};
+use super::targets::{PlannedTarget, Target, TargetCause, rows_of, write_column};
 use super::work::OutputPlan;
 use crate::decode::ObjectMask;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::Draws;
 use crate::source::Value;
-use fuseloop_ops::author::{GeometryStep, Objects};
-use fuseloop_ops::internals::{ImageView, PixelFormat, geometry_step, memory};
-use fuseloop_ops::{DType, Size};
+use fuseloop_ops::DType;
+use fuseloop_ops::author::Objects;
+use fuseloop_ops::internals::{ImageView, PixelFormat, memory};
 
 /// An image output, and the fields that follow it.
 #[derive(Clone, Debug)]
@@ -124,22 +124,22 @@ impl TargetScratch {
     /// [read last](TargetMember::is_read_last).
     pub(super) fn rows(
         &mut self,
-        plan: &TargetPlan,
+        plan: &PlannedTarget,
         value: Option<Value<'_>>,
         kernels: &mut Scratch,
     ) -> Result<&[u8], SampleCause> {
         self.rows.clear();
         let (objects, bytes) = (&self.image.objects, value.map(bytes_of).unwrap_or_default());
-        match plan {
-            TargetPlan::Boxes(boxes) => {
-                boxes.write(objects, size_after(&self.image), &mut self.rows);
+        match (&plan.target, &plan.object_masks) {
+            (Target::Boxes(boxes), _) => {
+                boxes.write(objects, self.image.output, &mut self.rows);
             }
-            TargetPlan::KeyPoints(points) => points.write(objects, &mut self.rows),
-            TargetPlan::Column(dtype) => {
+            (Target::KeyPoints(points), _) => points.write(objects, &mut self.rows),
+            (Target::Column(dtype), _) => {
                 write_column(bytes, *dtype, (objects, self.stored), &mut self.rows)?;
             }
-            TargetPlan::InstanceMasks(kernel) => self.instance_masks(kernel, bytes, kernels)?,
-            TargetPlan::Mask => {}
+            (_, Some(kernel)) => self.instance_masks(kernel, bytes, kernels)?,
+            (Target::InstanceMasks | Target::Mask { .. }, None) => {}
         }
         Ok(&self.rows)
     }
@@ -175,12 +175,6 @@ impl TargetScratch {
         }
         Ok(())
     }
-}
-
-/// Returns the size of an image after the ops that drew for it.
-fn size_after(draws: &Draws) -> Size {
-    let steps = draws.geometry.iter().map(|(_, step): &(usize, GeometryStep)| step);
-    steps.fold(draws.source, |size, step| geometry_step::output(step, size))
 }
 
 /// Returns the bytes of a value whose kind was checked when the loader was built.

@@ -5,7 +5,7 @@ use super::collate::Collated;
 use super::error::{FinishError, SampleCause};
 use super::mixing::OutputMixer;
 use super::outputs::DrawsOf;
-use super::targets::{TargetPlan, TargetRequest};
+use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
@@ -118,7 +118,7 @@ pub(super) struct OutputPlan {
     /// The device's share of the output, if the output is on a device.
     pub(super) device_output: Option<DeviceOutput>,
     /// How the rows are computed, if the output is a target of an image.
-    pub(super) target: Option<TargetPlan>,
+    pub(super) target: Option<PlannedTarget>,
     /// The targets that follow the output, if it is an image.
     pub(super) targets: Option<Arc<TargetRequest>>,
 }

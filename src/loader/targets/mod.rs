@@ -12,7 +12,7 @@
 mod plan;
 mod read;
 
-pub(super) use plan::{Target, TargetPlan, TargetRequest, TargetsError};
+pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
 pub(super) use read::{TargetCause, rows_of, write_column};
 
 use fuseloop_ops::{BoxFormat, ClampingMode, DType};

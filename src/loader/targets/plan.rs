@@ -228,14 +228,11 @@ impl Targets {
     }
 }
 
-/// How the rows of a target are computed.
+/// A target of a batch: what its rows are computed with.
 #[derive(Clone, Debug)]
-pub(in crate::loader) enum TargetPlan {
-    Boxes(BoundingBoxes),
-    KeyPoints(KeyPoints),
-    Column(DType),
-    /// The kernel runs once for each object.
-    InstanceMasks(Arc<Kernel>),
-    /// The output's own kernel runs once.
-    Mask,
+pub(in crate::loader) struct PlannedTarget {
+    /// The declaration; its boxes have the format that the ops of the image leave them in.
+    pub(in crate::loader) target: Target,
+    /// The kernel that runs once for each object, if the target is instance masks.
+    pub(in crate::loader) object_masks: Option<Arc<Kernel>>,
 }
