@@ -59,6 +59,7 @@ pub mod loader {
         fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error>;
         fn image_output(&self, asked: Option<&str>) -> Result<String, Error>;
         fn labels(&self, sample: u64) -> Vec<String>;
+        fn target_words(&self, name: &str) -> Option<String>;
         fn compile_time(&self) -> Duration;
         fn decoded(&self) -> u64;
         fn page_stats(&self) -> Option<PageStats>;
@@ -79,6 +80,10 @@ pub mod loader {
 
         fn labels(&self, sample: u64) -> Vec<String> {
             self.labels(sample)
+        }
+
+        fn target_words(&self, name: &str) -> Option<String> {
+            self.target_words(name)
         }
 
         fn compile_time(&self) -> Duration {

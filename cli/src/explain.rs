@@ -61,6 +61,8 @@ const ROUNDS: usize = 5;
 /// The report on one image field.
 pub(super) struct FieldReport {
     pub(super) name: String,
+    /// A description of the target, if the field is a mask that follows an image.
+    pub(super) target: Option<String>,
     pub(super) plan: Description,
     /// The numbers of images stored as JPEG and raw.
     pub(super) stored: [u64; 2],
@@ -114,6 +116,8 @@ pub(super) struct OtherField {
     pub(super) name: String,
     pub(super) output: Type,
     pub(super) ops: Vec<&'static str>,
+    /// A description of the target, if the field follows an image.
+    pub(super) target: Option<String>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -152,7 +156,8 @@ fn report(
     let source = loader.source();
     let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
     let stored = stats.map_or([0, 0], |stats| [stats.jpeg, stats.raw]);
-    Ok(FieldReport { name, plan: kernel.plan().describe(), stored, code, measured })
+    let (target, plan) = (loader.target_words(&name), kernel.plan().describe());
+    Ok(FieldReport { name, target, plan, stored, code, measured })
 }
 
 /// Measures the samples, phase by phase and op by op.
@@ -207,7 +212,8 @@ fn other_fields(args: &Args, setup: &Setup, loader: &Loader) -> Result<Vec<Other
         let ops = setup.ops.of_other(loader, &tensor.name, args.epoch)?;
         let ops = ops.iter().map(|op| op.name()).collect();
         let output = Type::Tensor { dtype: tensor.dtype, shape: tensor.shape };
-        others.push(OtherField { name: tensor.name, output, ops });
+        let target = loader.target_words(&tensor.name);
+        others.push(OtherField { name: tensor.name, output, ops, target });
     }
     Ok(others)
 }
@@ -220,7 +226,7 @@ fn as_json(
     others: &[OtherField],
 ) -> Value {
     let Placement { device, fallback, .. } = loader.device();
-    let other = |other: &OtherField| json!({ "name": other.name, "output": other.output.to_string(), "ops": other.ops });
+    let other = |other: &OtherField| json!({ "name": other.name, "target": other.target, "output": other.output.to_string(), "ops": other.ops });
     json!({
         "file": args.file.to_string_lossy(),
         "workload": setup.ops.workload(),
@@ -235,7 +241,7 @@ fn as_json(
 }
 
 fn field_json(report: &FieldReport) -> Value {
-    let FieldReport { name, plan, stored, code: (bodies, time, bytes), measured } = report;
+    let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured } = report;
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
         let measured = measured.as_ref();
         let predicted = measured.and_then(|measured| measured.predicted.get(index));
@@ -270,6 +276,7 @@ fn field_json(report: &FieldReport) -> Value {
     });
     json!({
         "name": name,
+        "target": target,
         "stored": { "jpeg": stored[0], "raw": stored[1] },
         "decoded": image_json(plan.input),
         "pushed_into_decode": plan.pushed_into_decode,

@@ -24,15 +24,22 @@ pub(super) fn in_words(reports: &[FieldReport], others: &[OtherField]) -> String
     let mut text = String::new();
     reports.iter().for_each(|report| add_field(&mut text, report));
     for other in others {
-        let ops = if other.ops.is_empty() { "copied".to_owned() } else { other.ops.join(", ") };
-        let _ = writeln!(text, "field {}: {ops} -> {}", Escaped(&other.name), other.output);
+        let work = match &other.target {
+            Some(target) => target.clone(),
+            None if other.ops.is_empty() => "copied".to_owned(),
+            None => other.ops.join(", "),
+        };
+        let _ = writeln!(text, "field {}: {work} -> {}", Escaped(&other.name), other.output);
     }
     text
 }
 
 fn add_field(text: &mut String, report: &FieldReport) {
-    let FieldReport { name, plan, measured, .. } = report;
+    let FieldReport { name, target, plan, measured, .. } = report;
     let _ = writeln!(text, "field {}:", Escaped(name));
+    if let Some(target) = target {
+        let _ = writeln!(text, "  {target}");
+    }
     add_decode(text, report);
     for (index, block) in plan.blocks.iter().enumerate() {
         let predicted = measured.as_ref().and_then(|m| m.predicted.get(index));

@@ -7,6 +7,7 @@ use super::Loader;
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::listed;
 use super::stage::LoaderStage;
+use super::targets::TargetCause;
 use super::work::open_image;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::error::Error;
@@ -14,12 +15,12 @@ use crate::jit::{
     self, DecodedPixels, EvaluatedStep, Kernel, Scratch, ShownLevels, evaluate_steps, try_evaluate,
 };
 use crate::order::Subset;
-use crate::plan::Draws;
+use crate::plan::{Draws, ImagePlan};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::Window;
+use fuseloop_ops::author::{Objects, Window};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey, memory};
 use std::ops::Range;
@@ -270,18 +271,37 @@ impl Inspector {
         Ok(own.unwrap_or_else(|| Arc::clone(&self.kernel)))
     }
 
+    /// Reads the objects of a sample, or draws for the image that the output follows.
+    fn drawn_before(&mut self, sample: SampleId) -> Result<DrawnBefore, SampleCause> {
+        let source = Arc::clone(&self.source);
+        let followed = self.stage.followed_by(self.output);
+        let image = followed.map_or(self.output, |(image, _)| image);
+        let objects = self.stage.objects((&*source, image), sample, &mut self.buffer)?;
+        let kernel = followed.and_then(|(image, _)| self.stage.kernel_of(image, 0));
+        let (Some((image, field)), Some(kernel)) = (followed, kernel) else {
+            return Ok(DrawnBefore::Objects(objects));
+        };
+        let (plan, mode) = (kernel.plan(), self.stage.read_mode(image));
+        let value = source.value(sample, field, &mut self.buffer)?;
+        let size = open_image(&mut self.decoder, value, mode, Some(plan.input()))?.size();
+        let mut draws = Draws::default();
+        draws.objects = objects;
+        plan.draw_around_objects(self.stage.key(self.epoch, sample, image), size, &mut draws);
+        plan.check_draws(&draws, self.stage.limits())?;
+        Ok(DrawnBefore::Image(Box::new(draws)))
+    }
+
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let kernel = self.kernel_of(sample)?;
-        let objects = self.stage.objects((&*source, self.output), sample, &mut self.buffer)?;
+        let start = self.drawn_before(sample)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(kernel.plan().input());
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
-        draws.objects.clone_from(&objects);
-        plan.draw_around_objects(key, size, &mut draws);
+        draw(plan, &start, (key, size), &mut draws)?;
         plan.check_draws(&draws, self.stage.limits())?;
         let wanted = plan.needed_window(&draws);
         let decoded = opened.decode(wanted)?;
@@ -315,7 +335,7 @@ impl Inspector {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
         let kernel = self.kernel_of(sample)?;
-        let objects = self.stage.objects((&*source, self.output), sample, &mut self.buffer)?;
+        let first = self.drawn_before(sample)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
         let stored_bytes = image.stored_bytes();
@@ -330,8 +350,7 @@ impl Inspector {
             let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
             size = opened.size();
             let headers = Instant::now();
-            draws.objects.clone_from(&objects);
-            plan.draw_around_objects(key, size, &mut draws);
+            draw(plan, &first, (key, size), &mut draws)?;
             plan.check_draws(&draws, self.stage.limits())?;
             let wanted = plan.needed_window(&draws);
             let drawn = Instant::now();
@@ -358,6 +377,34 @@ impl Inspector {
         let decoded = decoded.view.size();
         Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
     }
+}
+
+/// The part of a sample that is read or drawn before an output draws.
+enum DrawnBefore {
+    /// The objects of an image.
+    Objects(Objects),
+    /// The draws of the image that a mask follows.
+    Image(Box<Draws>),
+}
+
+/// Draws for an image of `size`, or sets the draws of a mask to those of its image.
+fn draw(
+    plan: &ImagePlan,
+    before: &DrawnBefore,
+    (key, size): (SampleKey, Size),
+    draws: &mut Draws,
+) -> Result<(), TargetCause> {
+    match before {
+        DrawnBefore::Objects(objects) => {
+            draws.objects.clone_from(objects);
+            plan.draw_around_objects(key, size, draws);
+        }
+        DrawnBefore::Image(image) if image.source == size => plan.follow(image, draws),
+        DrawnBefore::Image(image) => {
+            return Err(TargetCause::MaskSize { mask: size, image: image.source });
+        }
+    }
+    Ok(())
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

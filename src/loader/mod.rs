@@ -410,6 +410,11 @@ impl Loader {
         self.current().explain()
     }
 
+    /// Describes the output of this name, if it is a target of an image.
+    pub(crate) fn target_words(&self, name: &str) -> Option<String> {
+        self.current().target_words(name)
+    }
+
     /// Returns how long the pipelines of the last epoch took to plan and compile.
     pub(crate) fn compile_time(&self) -> Duration {
         self.current().compile_time()

@@ -315,6 +315,12 @@ impl LoaderStage {
         Ok(targets.objects)
     }
 
+    /// Returns the image that output `k` follows: its output and its field; `None` if the output follows none.
+    pub(super) fn followed_by(&self, k: usize) -> Option<(usize, usize)> {
+        let follows = |group: &&TargetGroup| group.members.iter().any(|own| own.output == Some(k));
+        self.targets.iter().find(follows).map(|group| (group.image, group.field))
+    }
+
     /// Returns the limits on images.
     pub(super) fn limits(&self) -> &Limits {
         &self.setup.decode.limits
@@ -339,6 +345,11 @@ impl LoaderStage {
         let mut text = self.device_words();
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
+            if let Some(target) = self.target_words(&output.name) {
+                let end = if matches!(output.work, FieldPlan::Image(_)) { "\n" } else { ", " };
+                text += &target;
+                text += end;
+            }
             text.push_str(&output.work.explain());
             for (component, work) in &output.by_component {
                 let _ = write!(
@@ -350,6 +361,14 @@ impl LoaderStage {
             }
         }
         text
+    }
+
+    /// Describes the output of this name, if it is a target of an image.
+    pub(super) fn target_words(&self, name: &str) -> Option<String> {
+        let k = self.outputs.iter().position(|output| output.name == name)?;
+        let planned = self.outputs[k].target.as_ref()?;
+        let (image, _) = self.followed_by(k)?;
+        Some(planned.target.describe(&self.outputs[image].name))
     }
 
     /// Describes where outputs with [`ToDevice`](fuseloop_ops::ToDevice) are computed; empty if there

@@ -1,11 +1,13 @@
 //! Targets follow their image: what is painted into an image and moved by the nearest pixel is where its mask, its
 //! box and its keypoint say.
 
+use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
-use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Batch, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop_counts::numbers;
 use std::sync::Arc;
 
 /// Drawn scenes: up to four rectangles in the quarters of an image, each with a keypoint at its middle pixel.
@@ -345,6 +347,108 @@ fn targets_are_the_same_for_any_number_of_workers() {
     assert_eq!(one, epoch(loader(50, list()).cache(Cache::memory(1 << 24))));
     // Without the classes, the boxes are the same.
     assert_eq!(one, epoch(loader(50, list()).without("label").workers(2)));
+}
+
+/// Returns the bytes of all outputs of a batch, with its samples.
+fn all_bytes(batch: &Batch) -> (Vec<SampleId>, Vec<Vec<u8>>) {
+    let names = ["image", "mask", "bbox", "label", "points", "segmentation", "bbox.length"];
+    (batch.ids().to_vec(), names.map(|name| batch.bytes(name).unwrap().to_vec()).into())
+}
+
+/// A run that is stopped after any batch, and resumed by another loader, gives the same rest.
+#[test]
+fn a_resumed_run_has_the_same_targets() {
+    let list = || {
+        Ok::<_, ParamError>(ops![
+            RandomIoUCrop::new(),
+            RandomHorizontalFlip::new(0.5)?,
+            RandomAffine::new(20.0)?.translate(0.1, 0.2)?,
+            Resize::new((30, 40))?,
+            SanitizeBoundingBoxes::new(),
+        ])
+    };
+    let build = |workers, cached: bool| {
+        let loader = loader(40, list().unwrap()).workers(workers);
+        let loader = if cached { loader.cache(Cache::memory(1 << 24)) } else { loader };
+        loader.build().unwrap()
+    };
+    let plain = build(1, false);
+    let whole: Vec<_> = plain.epoch(1).unwrap().map(|batch| all_bytes(&batch.unwrap())).collect();
+    assert!(whole.len() > 4 && whole.iter().any(|(_, bytes)| !bytes[2].is_empty()));
+    for cached in [false, true] {
+        let resumed = build(3, cached);
+        // The first epoch fills the cache.
+        resumed.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
+        for stop in 0..=whole.len() {
+            let stopped = build(3, cached);
+            let mut run = stopped.epoch(1).unwrap();
+            run.by_ref().take(stop).for_each(|batch| drop(batch.unwrap()));
+            let cursor = run.cursor().unwrap();
+            drop(run);
+            let rest = resumed.resume(&cursor.to_string().parse().unwrap()).unwrap();
+            let rest: Vec<_> = rest.map(|batch| all_bytes(&batch.unwrap())).collect();
+            assert!(rest == whole[stop..], "stopped after {stop} batches, cached: {cached}");
+        }
+    }
+}
+
+/// Random lists move a mask and an image in compiled code as their ops define it, and give the same targets for any
+/// number of workers.
+#[test]
+fn random_lists_give_the_same_targets_compiled_and_evaluated() {
+    for seed in numbers("FUSELOOP_TARGET_LISTS") {
+        let list = || {
+            let mut list = random_list(&mut rng(5000 + seed), true).unwrap();
+            let at = rng(6000 + seed).below(list.len() as u32) as usize;
+            list.insert(at, Arc::new(RandomPhotometricDistort::new()));
+            if rng(7000 + seed).coin(0.5) {
+                list.insert(0, Arc::new(RandomIoUCrop::new()));
+            }
+            list.push(Arc::new(SanitizeBoundingBoxes::new().min_size(3.0).unwrap()));
+            list
+        };
+        let build = |workers| loader(14, list()).workers(workers).build().unwrap();
+        let batches = |workers| -> Vec<_> {
+            build(workers).epoch(3).unwrap().map(|batch| all_bytes(&batch.unwrap())).collect()
+        };
+        let one = batches(1);
+        assert!(one == batches(2) && one == batches(4), "list {seed}: {:?}", list());
+        let inspected = build(1);
+        for output in ["image", "mask"] {
+            let mut inspector = inspected.inspect(output, 3).unwrap().unwrap();
+            let names = usize::from(output == "mask");
+            let rows = one.iter().flat_map(|(ids, bytes)| {
+                let bytes = &bytes[names];
+                ids.iter().zip(bytes.chunks(bytes.len() / ids.len()))
+            });
+            for (id, row) in rows {
+                let sample = inspector.sample(id.0).unwrap();
+                let what = || format!("{output} {id}, list {seed}: {:?}", list());
+                assert!(inspector.agrees(&sample).unwrap(), "compiled and evaluated: {}", what());
+                assert!(sample.row == row, "inspected and in the batch: {}", what());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_plan_says_what_each_target_is() {
+    let boxes = BoundingBoxes::new(BoxFormat::Xyxy).to(BoxFormat::Cxcywh).normalized();
+    let targets = Targets::new().boxes("bbox", boxes).keypoints("points", KeyPoints::new(1));
+    let targets =
+        targets.column("label", DType::I64).instance_masks("segmentation").mask("mask", 9);
+    let loader = Scenes::new(3).loader().targets("image", targets);
+    let text =
+        loader.pipeline("image", ops![CenterCrop::new(20).unwrap()]).build().unwrap().explain();
+    for line in [
+        "field bbox:\nboxes of image, xyxy -> cxcywh, divided by the size of the image, ragged, each at most f32 [4, 4]",
+        "field points:\n1 keypoint(s) per object of image, ragged, each at most f32 [4, 1, 3]",
+        "field label:\na number per object of image, ragged, each at most i64 [4]",
+        "field segmentation:\na mask per object of image, moved by the nearest pixel, ragged, each at most u8 [4, 20, 20]",
+        "field mask:\na mask of image, moved by the nearest pixel, 9 outside\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[test]

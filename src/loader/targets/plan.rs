@@ -3,7 +3,7 @@
 use super::{BoundingBoxes, KeyPoints, Targets};
 use crate::jit::Kernel;
 use crate::plan::{ImagePlan, TargetKinds};
-use crate::source::{FieldKind, Source};
+use crate::source::{Escaped, FieldKind, Source};
 use fuseloop_ops::author::{Objects, OpClass};
 use fuseloop_ops::{DType, Size};
 use std::sync::Arc;
@@ -94,6 +94,26 @@ impl Target {
             Self::Column(_) => "columns",
             Self::InstanceMasks => "instance masks",
             Self::Mask { .. } => "masks",
+        }
+    }
+
+    /// Describes the target of an image of this name.
+    pub(in crate::loader) fn describe(&self, image: &str) -> String {
+        let image = Escaped(image);
+        match self {
+            Self::Boxes(BoundingBoxes { stored, output, is_normalized, .. }) => {
+                let divided =
+                    if *is_normalized { ", divided by the size of the image" } else { "" };
+                format!("boxes of {image}, {} -> {}{divided}", stored.name(), output.name())
+            }
+            Self::KeyPoints(points) => format!("{} keypoint(s) per object of {image}", points.each),
+            Self::Column(_) => format!("a number per object of {image}"),
+            Self::InstanceMasks => {
+                format!("a mask per object of {image}, moved by the nearest pixel")
+            }
+            Self::Mask { fill } => {
+                format!("a mask of {image}, moved by the nearest pixel, {fill} outside")
+            }
         }
     }
 
