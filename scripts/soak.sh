@@ -132,6 +132,8 @@ step tests schedules "100,000 schedules of each scenario of the engine" \
     run_tests --test engine
 step tests orders "100,000 epochs" \
     run_tests --test loader order
+step tests targets "10,000 lists whose images have targets" \
+    run_tests --test loader targets::
 step tests gpu_kernels "4,000 GPU programs by their host build and their PTX" \
     run_tests --test gpu --test interpreted -- kernels:: random_programs
 
