@@ -146,7 +146,7 @@ fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Conten
             content,
         ));
     }
-    let mut output = npy::header(plan.dtype(), &plan.shape());
+    let mut output = npy::header(plan.dtype(), &plan.shape_of(inspected.draws.output));
     memory::reserve(&mut output, inspected.row.len(), "an output")?;
     output.extend(&inspected.row);
     files.push((format!("{name}.npy"), Content::Bytes(output)));

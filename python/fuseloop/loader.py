@@ -178,7 +178,8 @@ class Collate:
 
     Bytes are read as elements of ``dtype``, ``inner`` of them an item: boxes are ``dtype="f32", inner=(4,)``. ``to``
     is the largest number of items, or the largest height and width of images; a larger sample is an error, unless
-    ``truncate`` is true.
+    ``truncate`` is true. ``to_multiple`` rounds the height and width that the images of a batch are padded to up to a
+    multiple: 32 for torchvision's detectors. Images are collated as their ops leave them.
     """
 
     form: str
@@ -187,6 +188,7 @@ class Collate:
     to: int | tuple[int, int] | None = None
     fill: float | None = None
     truncate: bool = False
+    to_multiple: int | None = None
 
     @classmethod
     def pad(
@@ -196,9 +198,10 @@ class Collate:
         to: int | tuple[int, int] | None = None,
         fill: float | None = None,
         truncate: bool = False,
+        to_multiple: int | None = None,
     ) -> Collate:
         """Pads all samples to one size. Their own sizes are in the tensor ``NAME.length`` or ``NAME.size``."""
-        return cls("pad", dtype, tuple(inner), to, fill, truncate)
+        return cls("pad", dtype, tuple(inner), to, fill, truncate, to_multiple)
 
     @classmethod
     def ragged(

@@ -64,7 +64,7 @@ impl Batch {
         let spec = &batch.specs()[k];
         let shared = || Arc::clone(&self.shared);
         match spec.rows {
-            TensorRows::List { sizes } => {
+            TensorRows::List { sizes, .. } => {
                 let rows = rows(&batch, k, sizes)?.into_iter().map(|(start, shape)| {
                     Bound::new(py, Tensor::on_host(shared(), &spec.name, spec.dtype, &shape, start))
                 });
@@ -109,11 +109,7 @@ fn rows(batch: &fuseloop::Batch, k: usize, sizes: usize) -> PyResult<Vec<(usize,
     let found = found.map_err(|error| PyBufferError::new_err(error.to_string()))?;
     let whole = spec.shape.iter().product::<usize>() * spec.dtype.bytes();
     let rows = (0..batch.len()).map(|i| {
-        let mut shape = spec.shape.clone();
-        for (side, &size) in shape.iter_mut().zip(found.row(i).unwrap_or_default()) {
-            *side = usize::try_from(size).unwrap_or(0).min(*side);
-        }
-        (i * whole, shape)
+        (i * whole, spec.shape_of(found.row(i).unwrap_or_default()))
     });
     Ok(rows.collect())
 }

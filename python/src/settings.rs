@@ -381,6 +381,9 @@ fn collate(how: &Bound<'_, PyDict>) -> PyResult<Collate> {
             Err(_) => collate.to_size(to.extract::<(u32, u32)>()?),
         };
     }
+    if let Some(pixels) = get::<usize>(how, "to_multiple")? {
+        collate = collate.to_multiple(pixels);
+    }
     if let Some(fill) = get::<f64>(how, "fill")? {
         collate = collate.with(fill);
     }

@@ -213,6 +213,19 @@ def test_collated_outputs(photos: Path) -> None:
     assert [row.shape for row in listed.numpy()["image"]] == [row.shape for row in rows]
 
 
+def test_images_of_ops_are_collated(photos: Path) -> None:
+    def batch(how: fl.Collate) -> fl.Batch:
+        sizes = ops.RandomShortestSize([16, 24], max_size=50)
+        return next(iter(fl.Loader(photos, 4, image=[sizes, ops.ToChannelsFirst()], collate={"image": how})))
+
+    padded, listed = batch(fl.Collate.pad(to_multiple=32)), batch(fl.Collate.list())
+    images = padded["image"].numpy()
+    assert images.shape[:2] == (4, 3) and all(side % 32 == 0 for side in images.shape[2:])
+    for image, own, (height, width) in zip(images, listed["image"], padded["image.size"].numpy()):
+        assert own.shape == (3, height, width)
+        assert (image[:, :height, :width] == own.numpy()).all() and not image[:, height:].any()
+
+
 def test_orders_subsets_and_views(same_size: Path) -> None:
     def ids(**arguments) -> list[int]:
         return [sample for batch in fl.Loader(same_size, 8, image=WHOLE, **arguments) for sample in batch.ids.tolist()]

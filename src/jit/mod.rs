@@ -246,7 +246,7 @@ impl Kernel {
     ///
     /// # Panics
     ///
-    /// If the length of `out` is not [`ImagePlan::host_bytes`], or `out` is not aligned to its elements,
+    /// If the length of `out` is not [`ImagePlan::drawn_bytes`], or `out` is not aligned to its elements,
     /// or `source` lacks pixels of [`ImagePlan::needed_window`], or an op returns an error, or the system has no
     /// memory for the images between the ops.
     pub fn run(
@@ -288,19 +288,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), RunOpsError> {
-        assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
-        self.run_any_size(runner, scratch, source, draws, out)
-    }
-
-    /// Like [`run_by`](Self::run_by), for an output whose size follows from the source's.
-    fn run_any_size(
-        &self,
-        runner: &impl BodyRunner,
-        scratch: &mut Scratch,
-        source: DecodedPixels<'_>,
-        draws: &Draws,
-        out: &mut [u8],
-    ) -> Result<(), RunOpsError> {
+        assert_eq!(out.len(), self.plan.drawn_bytes(draws), "bytes of a sample");
         let ran = match self.plan.planes() {
             None => self.run_compiled(runner, scratch, 0, source, draws, out),
             Some(planes) => self.run_planes(runner, scratch, (source, planes), draws, out),
@@ -500,7 +488,7 @@ impl Kernel {
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed_channels(from, size, channels) {
                 Some(view) => {
-                    kernel.run_any_size(&Native, scratch, DecodedPixels::whole(view), draws, to)
+                    kernel.run_by(&Native, scratch, DecodedPixels::whole(view), draws, to)
                 }
                 None => Ok(()),
             }

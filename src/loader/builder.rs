@@ -405,8 +405,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Sets how samples that differ in size become a batch, for outputs of bytes and JSON, and of images
-    /// without ops. An additional tensor, `NAME.length` or `NAME.size`, holds the size of each sample;
+    /// Sets how samples that differ in size become a batch, for outputs of bytes and JSON without ops, and of
+    /// images, whose ops then need not end with one size. An additional tensor, `NAME.length` or `NAME.size`, holds the size of each sample;
     /// see [`Collate`].
     ///
     /// ```no_run

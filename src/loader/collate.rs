@@ -3,10 +3,12 @@
 //! | | tensor | size tensor | name in PyTorch and TensorFlow |
 //! |---|---|---|---|
 //! | [`pad`](Collate::pad), bytes | `[batch, max, inner...]` | `NAME.length` i64 `[batch]` | `pad_sequence`, `padded_batch` |
-//! | [`pad`](Collate::pad), images | u8 or u16 `[batch, max h, max w, channels]` | `NAME.size` i64 `[batch, 2]` | `padded_batch` |
+//! | [`pad`](Collate::pad), images | `[batch, max h, max w, channels]`, or channels first | `NAME.size` i64 `[batch, 2]` | `padded_batch` |
 //! | [`ragged`](Collate::ragged), bytes | values `[total, inner...]`, offsets | `NAME.length` | nested tensor, `ragged_batch` |
 //! | [`list`](Collate::list), bytes | one slice per sample | `NAME.length` | a `collate_fn` that returns a list |
 //! | [`list`](Collate::list), images | one slice per sample | `NAME.size` | a `collate_fn` that returns a list |
+//!
+//! Images are collated as they are stored, or as their ops leave them: in the type and layout of the list's end.
 //!
 //! A length counts elements, or items of the inner shape, never bytes; a size is (height, width). Size
 //! tensors are ordinary tensors, and come after those of the outputs. Random: nothing. Cost: one copy of
@@ -15,8 +17,11 @@
 
 use crate::batch::{TensorRows, TensorSpec};
 use crate::decode::ImageReadMode;
+use crate::plan::ImagePlan;
+use crate::plan::batch_ops;
 use crate::source::{FieldKind, Value};
-use fuseloop_ops::author::Window;
+use fuseloop_engine::batch::ImagePadding;
+use fuseloop_ops::author::{Layout, Window};
 use fuseloop_ops::internals::ImageView;
 use fuseloop_ops::{DType, Ops, Size};
 use half::{bf16, f16};
@@ -39,6 +44,7 @@ pub struct Collate {
     elements: Option<(DType, Vec<usize>)>,
     value: Option<f64>,
     truncate: bool,
+    multiple: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +82,7 @@ impl Collate {
     }
 
     fn new(form: CollateForm) -> Self {
-        Self { form, most: None, elements: None, value: None, truncate: false }
+        Self { form, most: None, elements: None, value: None, truncate: false, multiple: None }
     }
 
     /// Sets the type that bytes are read as: elements of `dtype`, in native byte order, with `inner` of
@@ -111,7 +117,15 @@ impl Collate {
         self
     }
 
-    /// Sets the padding value. Default 0.
+    /// Rounds the size that the images of a batch are padded to up to a multiple of `pixels` in height and width, as
+    /// networks with strides want it: 32 in torchvision's detectors.
+    #[must_use]
+    pub fn to_multiple(mut self, pixels: usize) -> Self {
+        self.multiple = Some(pixels);
+        self
+    }
+
+    /// Sets the padding value. Default 0, which is the mean after `Normalize`: images are padded after their ops.
     #[must_use]
     pub fn with(mut self, value: f64) -> Self {
         self.value = Some(value);
@@ -138,7 +152,53 @@ impl Collate {
         let axes = if *kind == FieldKind::RgbImage { 2 } else { 1 };
         let is_fixed = self.most.is_some() || axes == 1;
         let Self { form, truncate, .. } = *self;
-        Ok(Collated { form, dtype, shape: inner, axes, item, pad, truncate, is_fixed })
+        let multiple = self.multiple.unwrap_or(1);
+        let first = 0;
+        Ok(Collated {
+            form,
+            dtype,
+            shape: inner,
+            first,
+            axes,
+            item,
+            pad,
+            truncate,
+            is_fixed,
+            multiple,
+        })
+    }
+
+    /// Plans the collation of images as the ops of `plan` leave them.
+    pub(super) fn plan_images(&self, plan: &ImagePlan) -> Result<Collated, CollateError> {
+        if let Some(op) = batch_ops::steps(plan.ops()).next() {
+            return Err(CollateError::OnBatches { op: op.name() });
+        }
+        if plan.staged().is_some() {
+            return Err(CollateError::Device);
+        }
+        if self.truncate {
+            return Err(CollateError::Truncate);
+        }
+        let dtype = plan.dtype();
+        // Everything else about the form is the same for images as they are stored.
+        let kind = FieldKind::RgbImage;
+        self.check(&kind, &Ops::new())?;
+        let unpadded = Self { value: None, ..self.clone() };
+        let mut collated = unpadded.plan(&kind, ImageReadMode::Rgb, &Ops::new())?;
+        let value = self.value.unwrap_or(0.0);
+        collated.pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
+        collated.dtype = dtype;
+        let largest = self.max_size().unwrap_or_else(|| plan.output_size());
+        let up = |side: u32| u64::from(side).next_multiple_of(collated.multiple as u64);
+        let [height, width] = [largest.height, largest.width].map(|side| u32::try_from(up(side)));
+        let too_large = |_| CollateError::Multiple { multiple: collated.multiple };
+        let largest = Size::new(height.map_err(too_large)?, width.map_err(too_large)?);
+        collated.shape = plan.shape_of(largest);
+        collated.first = usize::from(plan.output().layout == Layout::ChannelsFirst);
+        if collated.shape.len() != 2 + usize::from(plan.output().layout != Layout::Plane) {
+            return Err(CollateError::Axes);
+        }
+        Ok(collated)
     }
 
     /// Checks everything that does not need the dataset.
@@ -148,6 +208,13 @@ impl Collate {
             FieldKind::Bytes | FieldKind::Json => false,
             _ => return Err(CollateError::Kind { kind: kind.word() }),
         };
+        match self.multiple {
+            Some(_) if !is_image || self.form != CollateForm::Pad || self.most.is_some() => {
+                return Err(CollateError::NoMultiple);
+            }
+            Some(multiple @ (0 | 65_536..)) => return Err(CollateError::Multiple { multiple }),
+            _ => {}
+        }
         if !ops.is_empty() {
             let ops = ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", ");
             return Err(CollateError::Ops { ops });
@@ -166,6 +233,22 @@ impl Collate {
             (Some(MaxSize::Size(size)), _) if size.pixels() == 0 => Err(CollateError::Empty),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the form in which a mask of such images is collated, whose padding is `fill`.
+    pub(super) fn of_mask(&self, fill: u8) -> Self {
+        let value = (self.form == CollateForm::Pad).then(|| f64::from(fill));
+        Self { value, ..self.clone() }
+    }
+
+    /// Returns the collation of masks `[objects, height, width]` whose three sizes differ; `shape` is the largest.
+    pub(super) fn object_masks(&self, shape: [usize; 3]) -> Result<Collated, CollateError> {
+        if self.form != CollateForm::List {
+            return Err(CollateError::MasksOfSizes);
+        }
+        let kind = FieldKind::Bytes;
+        let collated = Self::list().plan(&kind, ImageReadMode::Index, &Ops::new())?;
+        Ok(Collated { shape: shape.to_vec(), axes: 3, ..collated })
     }
 
     /// Returns true if the user set the type of the elements.
@@ -224,9 +307,11 @@ fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
 pub(super) struct Collated {
     form: CollateForm,
     pub(super) dtype: DType,
-    /// The shape of the largest sample: `[max, inner...]`, or `[height, width, channels]`.
+    /// The shape of the largest sample: `[max, inner...]`, or `[height, width, channels]` in any order of channels.
     pub(super) shape: Vec<usize>,
-    /// The number of leading dimensions of `shape` that differ from sample to sample.
+    /// The first dimension of `shape` that differs from sample to sample.
+    first: usize,
+    /// The number of dimensions that differ.
     axes: usize,
     /// The bytes of one item that a length counts.
     pub(super) item: usize,
@@ -236,9 +321,18 @@ pub(super) struct Collated {
     /// True if padded rows have `shape` in every batch, and false if they have the size of the batch's
     /// largest image.
     is_fixed: bool,
+    /// The number that the size of the batch's largest image is rounded up to a multiple of.
+    multiple: usize,
 }
 
 impl Collated {
+    /// Returns the bytes of the largest row.
+    pub(super) fn row_bytes(&self) -> usize {
+        let bytes = self.dtype.bytes();
+        let bytes = self.shape.iter().try_fold(bytes, |bytes, &n| bytes.checked_mul(n));
+        bytes.unwrap_or(usize::MAX)
+    }
+
     /// Returns the tensor that holds the sizes of the samples of an output with this tensor.
     pub(super) fn size_tensor(&self, output: &TensorSpec) -> TensorSpec {
         let (what, shape) =
@@ -253,11 +347,12 @@ impl Collated {
         match self.form {
             CollateForm::Pad if self.is_fixed => TensorRows::Even,
             CollateForm::Pad => {
-                let pad = [self.pad[0], self.pad.get(1).copied().unwrap_or_default()];
-                TensorRows::Padded { sizes, pad }
+                let mut pad = [0; 8];
+                pad[..self.pad.len()].copy_from_slice(&self.pad);
+                TensorRows::Padded { sizes, axis: self.first, multiple: self.multiple, pad }
             }
             CollateForm::Ragged => TensorRows::Ragged { sizes },
-            CollateForm::List => TensorRows::List { sizes },
+            CollateForm::List => TensorRows::List { sizes, axis: self.first },
         }
     }
 
@@ -270,7 +365,11 @@ impl Collated {
             CollateForm::List => "a list, each at most",
         };
         let cut = if self.truncate { ", what is larger is cut" } else { "" };
-        format!("{form} {} {:?}{cut}\n", self.dtype, self.shape)
+        let multiple = match self.multiple {
+            1 => String::new(),
+            multiple => format!(", in multiples of {multiple} pixels"),
+        };
+        format!("{form} {} {:?}{multiple}{cut}\n", self.dtype, self.shape)
     }
 
     /// Copies a sample, except for the final NUL of a JSON text. Returns the length of the sample.
@@ -308,7 +407,7 @@ impl Collated {
 
     /// Returns the size of the largest image.
     fn size(&self) -> Size {
-        let side = |axis: usize| u32::try_from(self.shape[axis]).unwrap_or(u32::MAX);
+        let side = |axis: usize| u32::try_from(self.shape[self.first + axis]).unwrap_or(u32::MAX);
         Size::new(side(0), side(1))
     }
 
@@ -326,6 +425,47 @@ impl Collated {
             self.pad(right);
         }
         self.pad(below);
+    }
+
+    /// Copies the masks of a sample, each of `size`. Returns the sizes of the sample.
+    pub(super) fn fill_masks(
+        &self,
+        masks: &[u8],
+        size: Size,
+        row: &mut [u8],
+    ) -> Result<[i64; 3], CollateCause> {
+        let each = (size.pixels() as usize).max(1);
+        let (found, max) = (masks.len() / each, self.shape[0]);
+        let Some(row) = row.get_mut(..masks.len()).filter(|_| found <= max) else {
+            return Err(CollateCause::TooLong { found, max });
+        };
+        row.copy_from_slice(masks);
+        Ok([found as i64, size.height.into(), size.width.into()])
+    }
+
+    /// Returns whether the samples are masks whose number and size differ.
+    pub(super) fn is_object_masks(&self) -> bool {
+        self.axes == 3
+    }
+
+    /// Refuses an image that is larger than rows are.
+    pub(super) fn check_fits(&self, size: Size) -> Result<(), CollateCause> {
+        let max = self.size();
+        let fits = size.height <= max.height && size.width <= max.width;
+        if fits { Ok(()) } else { Err(CollateCause::TooLarge { found: size, max }) }
+    }
+
+    /// Pads an image of `size`, which [fits](Self::check_fits) and is stored at the start of its row, if rows are
+    /// padded here.
+    pub(super) fn pad_image(&self, size: Size, row: &mut [u8]) {
+        if self.is_padded_here() {
+            let (first, side) = (self.first, |pixels: u32| pixels as usize);
+            let pixel = self.shape[first + 2..].iter().product::<usize>() * self.dtype.bytes();
+            let planes = self.shape[..first].iter().product();
+            let padding = ImagePadding { planes, pixel, element: &self.pad };
+            let to = [self.shape[first], self.shape[first + 1]];
+            padding.pad(row, [side(size.height), side(size.width)], to);
+        }
     }
 
     /// Returns true if samples are padded when they are copied, to rows of one shape.
@@ -358,7 +498,7 @@ pub enum CollateError {
         kind: &'static str,
     },
     /// The field has ops.
-    #[error("collate takes a field as it is stored: remove its ops, {ops}")]
+    #[error("collate takes all fields but images as they are stored: remove the ops, {ops}")]
     Ops {
         /// The ops.
         ops: String,
@@ -386,6 +526,56 @@ pub enum CollateError {
     /// A padding value was set, but nothing is padded.
     #[error("`with` sets the padding value, but nothing is padded: use `pad`")]
     Nothing,
+    /// A multiple was set for rows that are not padded to the largest image of a batch.
+    #[error(
+        "`to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`"
+    )]
+    NoMultiple,
+    /// The multiple is 0 or too large.
+    #[error("a multiple of {multiple} pixels, expected 1 to 65535")]
+    Multiple {
+        /// The multiple.
+        multiple: usize,
+    },
+    /// An op on batches gets images of differing sizes.
+    #[error(
+        "{op} works on batches of one size, but the images differ: remove it, or end the list with one size"
+    )]
+    OnBatches {
+        /// The op.
+        op: &'static str,
+    },
+    /// The images are computed on a device.
+    #[error(
+        "images of differing sizes are collated on the host: remove ToDevice, or end the list with one size"
+    )]
+    Device,
+    /// The largest image that the ops may produce is over the limit.
+    #[error(
+        "the largest image may have {largest} pixels{}, which is a row of {bytes} bytes; the limit is {max}: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)",
+        if *is_known { "" } else { " (the source does not report the sizes of its images)" }
+    )]
+    RowBytes {
+        /// The largest size of an output.
+        largest: Size,
+        /// Whether the sizes of the stored images are known.
+        is_known: bool,
+        /// The bytes of a row.
+        bytes: u64,
+        /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
+        max: u64,
+    },
+    /// Images with ops are truncated.
+    #[error("`truncate` is for images without ops: add CenterCrop or FixedSizeCrop to the list")]
+    Truncate,
+    /// The samples are no images of two sides and channels.
+    #[error(
+        "collate after ops is for images [height, width, channels], [channels, height, width] or [height, width]"
+    )]
+    Axes,
+    /// Instance masks of images of differing sizes are not a list.
+    #[error("instance masks differ in size like their images: use `list`, or leave out `collate`")]
+    MasksOfSizes,
     /// Images can't be ragged, which has one length.
     #[error("images differ in height and width, ragged has one length: use `pad` or `list`")]
     Ragged,

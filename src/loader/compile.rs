@@ -1,7 +1,7 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
 use super::array_images::{ArrayImages, ArrayRequest, AxesError, element_type};
-use super::collate::{Collate, CollateError};
+use super::collate::{Collate, CollateError, Collated};
 use super::compile_context::{
     CompileContext, compile_image, image_input, image_type, within_limits,
 };
@@ -12,6 +12,7 @@ use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::target_plan::{FollowedImage, plan_target};
+use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
 use crate::decode::ImageReadMode;
@@ -222,6 +223,16 @@ fn plan_output(
         }
         _ => (plan_field(source, output, ops, staged, setup, cache)?, None),
     };
+    let collate = match (&output.target, followed) {
+        (Some((_, Target::Mask { fill })), Some(image)) => image.collate_of_mask(*fill),
+        _ => output.collate.clone(),
+    };
+    let collation = match (collate, &work) {
+        (Some(collate), FieldPlan::Image(kernel)) => {
+            Some(plan_collation(source, output, &collate, kernel.plan(), setup)?)
+        }
+        _ => None,
+    };
     let device_output = if staged { Some(device_output(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let alias = output.alias.clone();
@@ -237,6 +248,7 @@ fn plan_output(
         array,
         title,
         work,
+        collation,
         by_component,
         mix: None,
         device_output,
@@ -261,7 +273,9 @@ fn plan_field(
     let mut images =
         |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
     Ok(match &spec.kind {
-        _ if let Some(collate) = &output.collate => {
+        kind if let Some(collate) = &output.collate
+            && (ops.is_empty() || *kind != FieldKind::RgbImage) =>
+        {
             plan_collated(source, output, collate, &ops, setup)?
         }
         FieldKind::RgbImage => {
@@ -306,7 +320,15 @@ fn plan_image(
 ) -> Result<FieldPlan, LoadCause> {
     let name = || output.name.clone();
     let plan = |error| LoadCause::Plan { output: name(), error };
-    let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
+    let new = match &output.collate {
+        Some(_) if staged => {
+            let error = CollateError::Device;
+            return Err(LoadCause::Collate { output: name(), error });
+        }
+        Some(_) => ImagePlan::of_any_size,
+        None if staged => ImagePlan::on_device,
+        None => ImagePlan::new,
+    };
     let image =
         new(ops, input, setup.rule).and_then(|image| image.with_axes(axes)).map_err(plan)?;
     image.check_size(&setup.decode.limits).map_err(plan)?;
@@ -374,6 +396,24 @@ fn plan_collated(
     shape.append(&mut collated.shape);
     collated.shape = shape;
     within_limits(FieldPlan::Collated(collated), &source.fields()[field].name, setup)
+}
+
+/// Plans how images are collated that ops leave in differing sizes.
+fn plan_collation(
+    source: &dyn Source,
+    output: &OutputSpec,
+    collate: &Collate,
+    plan: &ImagePlan,
+    setup: &CompileContext,
+) -> Result<Collated, LoadCause> {
+    let refused = |error| LoadCause::Collate { output: output.name.clone(), error };
+    let collated = collate.plan_images(plan).map_err(refused)?;
+    let (bytes, max) = (collated.row_bytes() as u64, setup.decode.limits.max_row_bytes);
+    if bytes <= max {
+        return Ok(collated);
+    }
+    let (largest, is_known) = (plan.output_size(), source.image_stats(output.field).is_some());
+    Err(refused(CollateError::RowBytes { largest, is_known, bytes, max }))
 }
 
 /// Plans and compiles the lists of the dataset's components for an epoch.

@@ -308,7 +308,7 @@ impl Inspector {
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         let mut row = vec![];
-        memory::resize(&mut row, plan.host_bytes(), "a row")?;
+        memory::resize(&mut row, plan.drawn_bytes(&draws), "a row")?;
         kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
         let whole = opened.decode(size.full())?;
         if plan.staged().is_some() {
@@ -342,7 +342,6 @@ impl Inspector {
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
-        memory::resize(&mut row, plan.host_bytes(), "a row")?;
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
@@ -353,6 +352,7 @@ impl Inspector {
             draw(plan, &first, (key, size), &mut draws)?;
             plan.check_draws(&draws, self.stage.limits())?;
             let wanted = plan.needed_window(&draws);
+            memory::resize(&mut row, plan.drawn_bytes(&draws), "a row")?;
             let drawn = Instant::now();
             let decoded = opened.decode(wanted)?;
             let decoding = Instant::now();

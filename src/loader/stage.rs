@@ -474,6 +474,16 @@ impl LoaderStage {
         row.iter_mut().zip(sizes).for_each(|(to, size)| *to = size.to_ne_bytes());
     }
 
+    /// Writes the size of the image of output `k`, if its images differ in size.
+    fn write_image_size(
+        &self,
+        k: usize,
+        Size { height, width }: Size,
+        rows: &mut SampleRows<'_, '_>,
+    ) {
+        self.write_sizes(k, &[height.into(), width.into()], rows);
+    }
+
     /// Writes the outputs of an image. All outputs draw first, so that one decode serves them all.
     fn fill_images(
         &self,
@@ -527,12 +537,12 @@ impl LoaderStage {
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let (source, row) =
                 (DecodedPixels { view: decoded.view, top, left, whole: size }, rows.of(k));
-            let Some(DeviceOutput::Image(image)) = &self.outputs[k].device_output else {
-                kernel.try_run(scratch, source, draws, row)?;
-                continue;
-            };
-            kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()])?;
-            image.record(draws, row);
+            let output = &self.outputs[k];
+            output.run(kernel, scratch, (source, draws), row)?;
+            if let Some(DeviceOutput::Image(image)) = &output.device_output {
+                image.record(draws, row);
+            }
+            self.write_image_size(k, draws.output, rows);
         }
         let image = followed.and_then(|(image, targets)| {
             let index = kernels().position(|(k, _)| k == image)?;
@@ -544,8 +554,7 @@ impl LoaderStage {
         for (k, collated) in collated_images() {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
             collated.copy_image(&picture, rows.of(k));
-            let Size { height, width } = picture.size();
-            self.write_sizes(k, &[height.into(), width.into()], rows);
+            self.write_image_size(k, picture.size(), rows);
         }
         Ok(())
     }
@@ -606,10 +615,17 @@ impl LoaderStage {
         if let (Target::Mask { .. }, Some((_, kernel)), Some(value)) =
             (&plan.target, output.kernel(k, 0), value)
         {
-            return self.fill_mask(pictures, targets, (kernel, value), rows.of(k));
+            self.fill_mask(pictures, targets, (output, kernel, value), rows.of(k))?;
+            self.write_image_size(k, targets.image.output, rows);
+            return Ok(());
         }
         let bytes = targets.rows(plan, value, &mut pictures.scratch)?;
-        if let Some((_, collated)) = output.collated(k) {
+        let Some((_, collated)) = output.collated(k) else { return Ok(()) };
+        if collated.is_object_masks() {
+            let size = targets.image.output;
+            let sizes = collated.fill_masks(&targets.rows, size, rows.of(k))?;
+            self.write_sizes(k, &sizes, rows);
+        } else {
             let length = collated.fill(Value::Bytes(bytes), rows.of(k))?;
             self.write_sizes(k, &[length], rows);
         }
@@ -621,7 +637,7 @@ impl LoaderStage {
         &self,
         pictures: &mut ImageScratch,
         targets: &mut TargetScratch,
-        (kernel, value): (&Kernel, Value<'_>),
+        (output, kernel, value): (&OutputPlan, &Kernel, Value<'_>),
         row: &mut [u8],
     ) -> Result<(), SampleCause> {
         let ImageScratch { watch, decoder, scratch, .. } = pictures;
@@ -638,7 +654,7 @@ impl LoaderStage {
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         let pixels = DecodedPixels { view: decoded.view, top, left, whole: size };
-        Ok(kernel.try_run(scratch, pixels, mask, row)?)
+        output.run(kernel, scratch, (pixels, mask), row)
     }
 
     /// Reads the value of a target, and keeps it for the cache.

@@ -9,11 +9,10 @@ use super::work::FieldPlan;
 use crate::jit::KernelCache;
 use crate::plan::ImagePlan;
 use crate::source::{FieldKind, Source};
-use fuseloop_ops::{DType, Ops, Squeeze};
+use fuseloop_ops::{DType, Ops, Size, Squeeze};
 use std::sync::Arc;
 
-const COLLATED: &str =
-    "its image is collated as it is stored: give the image a list of ops, which ends with one size";
+const COLLATED: &str = "its image is collated as it is stored: give the image a list of ops";
 const LEFT_OUT: &str = "its image is left out of the batches: leave this field out as well";
 
 /// An image that has targets, planned once for all of them.
@@ -31,15 +30,25 @@ impl<'a> FollowedImage<'a> {
         setup: &CompileContext,
     ) -> Result<Vec<Self>, LoadCause> {
         let images = outputs.iter().zip(lists);
-        let images =
-            images.filter(|(output, _)| output.targets.is_some() && output.collate.is_none());
+        let images = images.filter(|(output, ops)| {
+            output.targets.is_some() && (output.collate.is_none() || !ops.is_empty())
+        });
         let planned = images.map(|(output, ops)| {
             let refused = |error| LoadCause::Plan { output: output.name.clone(), error };
             let input = image_input(source, output, setup)?;
-            let plan = ImagePlan::new(ops.clone(), input, setup.rule).map_err(refused)?;
+            let new = match output.collate {
+                Some(_) => ImagePlan::of_any_size,
+                None => ImagePlan::new,
+            };
+            let plan = new(ops.clone(), input, setup.rule).map_err(refused)?;
             Ok(Self { output, plan })
         });
         planned.collect()
+    }
+
+    /// Returns how a mask of the image is collated, which is `fill` outside, if the images differ in size.
+    pub(super) fn collate_of_mask(&self, fill: u8) -> Option<Collate> {
+        Some(self.output.collate.as_ref()?.of_mask(fill))
     }
 
     /// Returns the image among `images` that an output follows, if the output is a target. `outputs` are all outputs.
@@ -94,9 +103,20 @@ pub(super) fn plan_target(
         Target::Boxes(boxes) => *boxes = boxes.after(plan).map_err(refused)?,
         Target::KeyPoints(_) | Target::Column(_) => {}
     }
+    let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
+    let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
+    let name = &source.fields()[output.field].name;
+    if image.collate.is_some() && matches!(target, Target::InstanceMasks) {
+        let collate = output.collate.clone().unwrap_or_else(Collate::list);
+        let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
+        let Size { height, width } = plan.output_size();
+        let largest = [most, height as usize, width as usize];
+        let collated = collate.object_masks(largest).map_err(of_collate)?;
+        let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
+        return Ok((work, PlannedTarget { target, object_masks }));
+    }
     let (dtype, inner) = target.row(plan.output_size());
     let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
-    let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
     if collate.has_elements() {
         let reason =
             "the type of a target follows from its declaration: leave out `of` from its `collate`";
@@ -105,10 +125,8 @@ pub(super) fn plan_target(
     let collate = collate.of(dtype, &inner);
     let mut collated =
         collate.plan(&FieldKind::Bytes, output.read_mode, &ops).map_err(of_collate)?;
-    let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
     let most = collate.max_length().or(most).ok_or_else(|| refused(TargetsError::NoLongest))?;
     collated.shape.insert(0, most);
-    let name = &source.fields()[output.field].name;
     let work = within_limits(FieldPlan::Collated(collated), name, setup)?;
     Ok((work, PlannedTarget { target, object_masks }))
 }

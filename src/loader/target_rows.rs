@@ -42,7 +42,8 @@ pub(super) struct TargetScratch {
     pub(super) image: Draws,
     /// The draws of a mask.
     pub(super) mask: Draws,
-    rows: Vec<u8>,
+    /// The rows of the target that was written last.
+    pub(super) rows: Vec<u8>,
     /// The pixels of an object's mask.
     pixels: Vec<u8>,
 }
@@ -158,7 +159,7 @@ impl TargetScratch {
             return Err(TargetCause::Count { found, expected }.into());
         }
         kernel.plan().follow(image, mask);
-        let (whole, each) = (image.source, kernel.plan().host_bytes());
+        let (whole, each) = (image.source, kernel.plan().drawn_bytes(mask));
         memory::resize(pixels, whole.pixels() as usize, "the mask of an object")?;
         memory::resize(rows, each * image.objects.len(), "the masks of the objects")?;
         for (&row, out) in image.objects.rows().iter().zip(rows.chunks_exact_mut(each.max(1))) {

@@ -9,11 +9,11 @@ use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
-use crate::jit::Kernel;
+use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::batch_ops::{self, BatchStep};
 use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
-use crate::plan::{ArrayPlan, FunctionError, LabelPlan, RunOpsError};
+use crate::plan::{ArrayPlan, Draws, FunctionError, LabelPlan, RunOpsError};
 use crate::sample::Epoch;
 use crate::source::Value;
 use crate::source::npy::{self, NpyArray, NpyError};
@@ -111,6 +111,8 @@ pub(super) struct OutputPlan {
     pub(super) array: ArrayRequest,
     pub(super) title: String,
     pub(super) work: FieldPlan,
+    /// How the images are collated, if they have ops and differ in size.
+    pub(super) collation: Option<Collated>,
     /// The plans for the samples of some components of the dataset, instead of `work`.
     pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
@@ -157,7 +159,11 @@ impl OutputPlan {
             None => TensorRows::Even,
             Some(_) => TensorRows::Device { staged: self.staged_bytes() },
         };
-        let spec = TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape());
+        let shape = match &self.collation {
+            Some(collated) => collated.shape.clone(),
+            None => self.work.shape(),
+        };
+        let spec = TensorSpec::new(&*self.name, self.work.dtype(), shape);
         TensorSpec { rows, alias: self.alias.clone(), ..spec }
     }
 
@@ -196,6 +202,24 @@ impl OutputPlan {
                 }
             };
             done.map_err(|cause| FinishError { output: self.name.as_str().into(), cause })?;
+        }
+        Ok(())
+    }
+
+    /// Runs the kernel of an image for a sample, and pads the image if rows are padded to one size.
+    pub(super) fn run(
+        &self,
+        kernel: &Kernel,
+        scratch: &mut Scratch,
+        (source, draws): (DecodedPixels<'_>, &Draws),
+        row: &mut [u8],
+    ) -> Result<(), SampleCause> {
+        if let Some(collated) = &self.collation {
+            collated.check_fits(draws.output)?;
+        }
+        kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().drawn_bytes(draws)])?;
+        if let Some(collated) = &self.collation {
+            collated.pad_image(draws.output, row);
         }
         Ok(())
     }
@@ -332,7 +356,10 @@ fn array_size(len: usize, input: ImageType) -> Result<Size, DecodeError> {
 pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
     let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputPlan::tensor).collect();
     let sizes = outputs.iter().enumerate().map(|(k, output)| {
-        let FieldPlan::Collated(collated) = &output.work else { return None };
+        let collated = match &output.work {
+            FieldPlan::Collated(collated) => collated,
+            _ => output.collation.as_ref()?,
+        };
         let index = tensors.len();
         tensors.push(collated.size_tensor(&tensors[k]));
         tensors[k].rows = collated.rows(index);

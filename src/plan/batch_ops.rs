@@ -34,6 +34,16 @@ pub(crate) enum BatchStep<'a> {
     },
 }
 
+impl BatchStep<'_> {
+    /// Returns the name of the op.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Mix(mixer) => mixer.name,
+            Self::Host { op, .. } => op.name(),
+        }
+    }
+}
+
 /// Returns the ops on whole batches of a list, in order.
 pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
     ops.iter().enumerate().filter_map(|(op_index, op)| {

@@ -79,11 +79,11 @@ pub enum PlanError {
         error: OpError,
     },
     /// Samples of different sizes can't share a batch.
-    #[error("{samples} can't share a batch: add {cure} to the list")]
+    #[error("{samples} can't share a batch: add {cure}")]
     Varies {
         /// What the samples are, and their sizes.
         samples: String,
-        /// Ops that make one size of all.
+        /// Ops that make one size of all, and other cures.
         cure: &'static str,
     },
     /// Signals have one row.
@@ -227,12 +227,15 @@ pub enum SampleAxes {
 fn varies(ImagePlan { input, output, .. }: &ImagePlan) -> PlanError {
     let ImageType { height, width, .. } = output;
     let (samples, cure) = if *height == Dim::fixed(1) {
-        let cure = "RandomCrop or CenterCrop, with a size of one row such as (1, length),";
+        let cure =
+            "RandomCrop or CenterCrop, with a size of one row such as (1, length), to the list";
         (format!("signals of {width} elements"), cure)
     } else if input.is_levels {
-        (format!("images of {height} x {width} pixels"), "RandomResizedCrop, Resize or CenterCrop")
+        let cure =
+            "RandomResizedCrop, Resize or CenterCrop to the list, or pad the images with `collate`";
+        (format!("images of {height} x {width} pixels"), cure)
     } else {
-        let cure = "RandomCrop, CenterCrop, Resize or FixedPoints";
+        let cure = "RandomCrop, CenterCrop, Resize or FixedPoints to the list";
         (format!("arrays of {height} x {width} elements"), cure)
     };
     PlanError::Varies { samples, cure }
@@ -316,8 +319,16 @@ impl ImagePlan {
         Ok(plan)
     }
 
-    /// Plans outputs that need not share a size; they can't form a batch.
-    fn of_any_size(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+    /// Plans outputs that need not share a size: each is as large as its [draws](Draws::output) say.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlanError`].
+    pub(crate) fn of_any_size(
+        ops: Ops,
+        input: ImageType,
+        rule: NumberRule,
+    ) -> Result<Self, PlanError> {
         Self::split(ops, input, rule, false)
     }
 
@@ -480,20 +491,21 @@ impl ImagePlan {
         key
     }
 
-    /// Returns the rows and columns of the output.
-    ///
-    /// # Panics
-    ///
-    /// Never: [`new`](Self::new) refuses an output without a size.
+    /// Returns the rows and columns of the output; of the largest, if outputs differ in size.
     #[must_use]
     pub fn output_size(&self) -> Size {
-        self.output().size().expect("checked when the plan was made")
+        Size::new(self.output.height.max, self.output.width.max)
     }
 
-    /// Returns the number of elements along each axis of one sample.
+    /// Returns the number of elements along each axis of one sample; of the largest, if they differ in size.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
-        let Size { height, width } = self.output_size();
+        self.shape_of(self.output_size())
+    }
+
+    /// Returns the number of elements along each axis of a sample whose output has this size.
+    #[must_use]
+    pub fn shape_of(&self, Size { height, width }: Size) -> Vec<usize> {
         let (height, width) = (height as usize, width as usize);
         let channels = usize::from(self.output().channels);
         let mut shape = match (self.output().layout, &self.axes) {
@@ -526,11 +538,15 @@ impl ImagePlan {
         self.blocks.last().map_or(self.input.dtype, |block| block.dtype)
     }
 
-    /// Returns the bytes of one sample's output.
+    /// Returns the bytes of one sample's output; of the largest, if they differ in size.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
-        let elements = self.output_size().pixels() as usize * usize::from(self.output().channels);
-        elements * self.dtype().bytes()
+        self.bytes_of(self.output_size())
+    }
+
+    fn bytes_of(&self, size: Size) -> usize {
+        let pixel = usize::from(self.output().channels) * self.dtype().bytes();
+        (size.pixels() as usize).saturating_mul(pixel)
     }
 
     /// Returns how the planes of an image are processed; `None` if its channels are processed together.
@@ -602,6 +618,15 @@ impl ImagePlan {
         let bytes =
             |image: ImageType| Some(usize::from(image.channels) * image.size()?.pixels() as usize);
         self.staged().and_then(bytes).unwrap_or_else(|| self.sample_bytes())
+    }
+
+    /// Returns the bytes that the host writes for the sample of `draws`.
+    #[must_use]
+    pub fn drawn_bytes(&self, draws: &Draws) -> usize {
+        match self.staged() {
+            Some(_) => self.host_bytes(),
+            None => self.bytes_of(draws.output),
+        }
     }
 
     /// Returns how many parameters are drawn for a sample, over all ops.

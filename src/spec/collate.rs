@@ -13,6 +13,7 @@
 //! | `dtype`, `inner` | `"u8"`, `[]` | the type and item shape that bytes are read as: [`Collate::of`] |
 //! | `to` | the dataset's longest | most items of a sample |
 //! | `to_size` | the batch's largest | largest size of an image in pixels: a number, or `[height, width]` |
+//! | `to_multiple` | 1 | the pixels that the batch's largest size is rounded up to a multiple of |
 //! | `truncate` | false | whether larger samples are cut off |
 //! | `with` | 0 | the padding value |
 
@@ -39,6 +40,7 @@ const PARAMS: &[ParamInfo] = &[
     optional("inner", ParamKind::Ids, "the shape of an item: [4] for boxes"),
     optional("to", ParamKind::Whole, "most items of a sample"),
     optional("to_size", ParamKind::Size, "most pixels of an image"),
+    optional("to_multiple", ParamKind::Whole, "what padded sizes are rounded up to a multiple of"),
     optional("truncate", ParamKind::Bool, "whether what is larger is cut off"),
     optional("with", ParamKind::Number, "what is padded with"),
 ];
@@ -68,6 +70,9 @@ fn of_args(args: &OpArgs<'_>) -> Result<Collate, SpecError> {
     }
     if let Some(most) = args.if_given("to_size", OpArgs::size)? {
         collate = collate.to_size(most);
+    }
+    if let Some(pixels) = args.if_given("to_multiple", OpArgs::usize)? {
+        collate = collate.to_multiple(pixels);
     }
     if let Some(value) = args.if_given("with", OpArgs::float)? {
         collate = collate.with(value);

@@ -609,13 +609,6 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
         image(Collate::pad().of(DType::F32, &[])),
         "output image: `of` is for bytes; this field is image: its elements have a type"
     );
-    let ops =
-        pictures(&sizes).pipeline("image", ops![Resize::new((8, 8)).unwrap(), ToChannelsFirst]);
-    assert_eq!(
-        refused(ops.collate("image", Collate::pad())),
-        "output image: collate takes a field as it is stored: remove its ops, Resize, \
-         ToChannelsFirst"
-    );
 }
 
 /// A builder with a file's `[collate]` table applied, or the error.
@@ -651,4 +644,154 @@ fn a_pipeline_file_says_how_a_field_is_collated() {
     assert!(refused("[collate]\ntext = { dtype = 'u8' }").contains("as"));
     assert!(refused("[collate]\ntext = { as = 'pad', inner = [-1] }").contains("inner"));
     assert!(refused("[collate]\ntext = { as = 'pad', size = 3 }").contains("`size`"));
+}
+
+/// Returns an image with its rows in reverse order, in planes of f32.
+fn flipped_planes(pixels: &[u8], size: Size) -> Vec<f32> {
+    let (height, width) = (size.height as usize, size.width as usize);
+    let at =
+        |c: usize, y: usize, x: usize| f32::from(pixels[((height - 1 - y) * width + x) * 3 + c]);
+    let places = (0..3).flat_map(|c| (0..height).map(move |y| (c, y)));
+    places.flat_map(|(c, y)| (0..width).map(move |x| at(c, y, x))).collect()
+}
+
+/// Images are collated in the size, type and layout that their ops leave them in.
+#[test]
+fn images_of_ops_are_padded_or_listed() {
+    let ops =
+        || ops![RandomVerticalFlip::new(1.0).unwrap(), Convert::to(DType::F32), ToChannelsFirst];
+    let (_dir, path) = dataset::write(23, WriteMode::Raw, varied);
+    let most = (0..23).map(varied).fold(Size::new(0, 0), |most, size| {
+        Size::new(most.height.max(size.height), most.width.max(size.width))
+    });
+    let fixed = Size::new(most.height + 3, most.width + 1);
+    for (form, pad) in [
+        (Collate::pad(), Some((1, 0.0, None))),
+        (Collate::pad().to_multiple(16).with(-2.5), Some((16, -2.5, None))),
+        (Collate::pad().to_size(fixed), Some((1, 0.0, Some(fixed)))),
+        (Collate::list(), None),
+    ] {
+        for workers in [1, 4] {
+            let builder = Loader::open(&path).unwrap().batch_size(5).order(Order::Random);
+            let builder = builder.pipeline("image", ops()).collate("image", form.clone());
+            let loader = builder.workers(workers).drop_last(false).build().unwrap();
+            for batch in (0..2).flat_map(|epoch| loader.epoch(epoch).unwrap()) {
+                let batch = batch.unwrap();
+                let ids: Vec<u64> = batch.ids().iter().map(|id| id.0).collect();
+                let sizes = batch.tensor::<i64>("image.size").unwrap();
+                let want = ids.iter().map(|&id| varied(id));
+                let want = want.flat_map(|size| [i64::from(size.height), i64::from(size.width)]);
+                assert!(sizes.as_slice().iter().copied().eq(want));
+                let own = |&id: &u64| flipped_planes(&picture(id, varied(id)), varied(id));
+                let Some((multiple, pad, to)) = pad else {
+                    assert!(batch.list::<f32>("image").unwrap().eq(ids.iter().map(own)));
+                    continue;
+                };
+                let images = batch.tensor::<f32>("image").unwrap();
+                let side = |of: fn(Size) -> u32| {
+                    let largest = ids.iter().map(|&id| of(varied(id))).max().unwrap();
+                    to.map_or(largest.next_multiple_of(multiple), of) as usize
+                };
+                let (height, width) = (side(|size| size.height), side(|size| size.width));
+                assert_eq!(images.shape(), [batch.len(), 3, height, width]);
+                for (row, id) in ids.iter().enumerate() {
+                    let (size, own) = (varied(*id), own(id));
+                    for (at, &found) in images.row(row).unwrap().iter().enumerate() {
+                        let (c, y, x) = (at / (height * width), at / width % height, at % width);
+                        let inside = y < size.height as usize && x < size.width as usize;
+                        let index = (c * size.height as usize + y) * size.width as usize + x;
+                        assert_eq!(
+                            found,
+                            if inside { own[index] } else { pad },
+                            "{id} {c} {y} {x}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The list of torchvision's `multiscale`: the same pixels in all forms, for any number of workers.
+#[test]
+fn random_sizes_are_the_same_in_every_form() {
+    let sizes = RandomShortestSize::new([16, 20, 31]).unwrap().max_size(50).unwrap();
+    let flip = RandomHorizontalFlip::new(0.5).unwrap();
+    let ops = ops![sizes, flip, Normalize::imagenet(), ToChannelsFirst];
+    let loader = |form, workers| {
+        let builder = pictures(&[(40, 30), (10, 80), (33, 33), (64, 20), (21, 47), (8, 9)]);
+        let builder = builder.batch_size(4).seed(9).order(Order::Random).workers(workers);
+        builder.pipeline("image", ops.clone()).collate("image", form).build().unwrap()
+    };
+    let listed = |workers| {
+        let loader = loader(Collate::list(), workers);
+        let mut all = vec![];
+        for batch in (0..3).flat_map(|epoch| loader.epoch(epoch).unwrap()) {
+            let batch = batch.unwrap();
+            let sizes = batch.tensor::<i64>("image.size").unwrap();
+            for (row, image) in batch.list::<f32>("image").unwrap().enumerate() {
+                let size = sizes.row(row).unwrap();
+                assert!([16, 20, 31].contains(size.iter().min().unwrap()) || size.contains(&50));
+                all.push((size.to_vec(), image.to_vec()));
+            }
+        }
+        all
+    };
+    let one = listed(1);
+    assert_eq!(one.len(), 18);
+    assert!(one.iter().map(|(size, _)| size).collect::<std::collections::HashSet<_>>().len() > 6);
+    assert!(one == listed(3));
+    let loader = loader(Collate::pad(), 2);
+    let batches = (0..3).flat_map(|epoch| loader.epoch(epoch).unwrap());
+    let mut one = one.iter();
+    for batch in batches {
+        let batch = batch.unwrap();
+        let images = batch.tensor::<f32>("image").unwrap();
+        let [_, _, _, width] = *images.shape() else { panic!("{:?}", images.shape()) };
+        for (row, (size, image)) in (0..batch.len()).zip(&mut one) {
+            let plane = images.row(row).unwrap();
+            let line = size[1] as usize;
+            assert!(plane[..line] == image[..line] && plane[line..width].iter().all(|v| *v == 0.0));
+        }
+    }
+    // The inspector runs the same plan, and agrees with the ops one by one.
+    let mut inspector = loader.inspect("image", 1).unwrap().unwrap();
+    for sample in 0..6 {
+        let inspected = inspector.sample(sample).unwrap();
+        assert!(inspector.agrees(&inspected).unwrap());
+    }
+}
+
+#[test]
+fn what_ops_and_forms_can_not_be_together_is_told() {
+    let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap()];
+    let refused_with = |ops: Ops, form| {
+        let loader = pictures(&[(3, 5), (4, 2)]).pipeline("image", ops).collate("image", form);
+        refused(loader)
+    };
+    let room = Collate::pad().to_size(9);
+    assert_eq!(
+        refused_with(flip(), Collate::pad()),
+        "output image: the largest image may have 65535x65535 pixels (the source does not report the sizes of its images), which is a row of 12884508675 bytes; the limit is 1073741824: set the largest with `to_size((height, width))`, or raise `max_row_bytes` (LoaderBuilder::limits)"
+    );
+    assert_eq!(
+        refused_with(flip(), room.clone().truncate()),
+        "output image: `truncate` is for images without ops: add CenterCrop or FixedSizeCrop to the list"
+    );
+    assert_eq!(
+        refused_with(ops![MixUp::new(0.2).unwrap()], room.clone()),
+        "output image: MixUp works on batches of one size, but the images differ: remove it, or end the list with one size"
+    );
+    let multiple = "output image: `to_multiple` rounds up the size of the largest image of a batch: use it with `pad`, for images, and without `to_size`";
+    assert_eq!(refused_with(flip(), room.to_multiple(32)), multiple);
+    assert_eq!(refused_with(flip(), Collate::list().to_multiple(32)), multiple);
+    assert_eq!(
+        refused_with(flip(), Collate::pad().to_multiple(0)),
+        "output image: a multiple of 0 pixels, expected 1 to 65535"
+    );
+    let loader = pictures(&[(3, 5), (4, 2)]).pipeline("image", flip());
+    let loader = loader.batch_size(2).collate("image", Collate::pad().to_size((3, 5))).build();
+    let error = loader.unwrap().epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
+    let cause = "an image of 4x2, rows have room for 3x5: raise `to_size`, or use `truncate`";
+    assert!(error.contains(cause), "{error}");
 }

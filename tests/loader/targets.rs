@@ -612,3 +612,71 @@ fn a_pipeline_file_declares_the_same_targets() {
         assert!(error.contains(want) && error.contains("pipeline.toml:2"), "{error}");
     }
 }
+
+/// Image, mask and instance masks of one sample have one size, which differs from sample to sample.
+#[test]
+fn targets_follow_images_of_differing_sizes() {
+    let sizes = RandomShortestSize::new([20, 30, 44]).unwrap().max_size(60).unwrap();
+    let nearest = sizes.interpolation(Interpolation::Nearest);
+    let list = || {
+        ops![nearest.clone(), RandomHorizontalFlip::new(0.5).unwrap(), SanitizeBoundingBoxes::new()]
+    };
+    let declared = Targets::new()
+        .column("label", DType::I64)
+        .boxes("bbox", BoundingBoxes::new(BoxFormat::Xyxy).normalized())
+        .instance_masks("segmentation")
+        .mask("mask", 255);
+    for form in [Collate::pad().to_multiple(16).with(255.0), Collate::list()] {
+        let is_padded = form != Collate::list();
+        let loader = Scenes::new(30).loader().targets("image", declared.clone());
+        let loader = loader.without("points").pipeline("image", list()).collate("image", form);
+        let loader = loader.pipeline("mask", ops![Squeeze]).build().unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for batch in loader.epoch(0).unwrap() {
+            let batch = batch.unwrap();
+            let sizes = batch.tensor::<i64>("image.size").unwrap();
+            assert_eq!(sizes.as_slice(), batch.tensor::<i64>("mask.size").unwrap().as_slice());
+            let own = |name: &str, row: usize| {
+                if is_padded {
+                    return batch.tensor::<u8>(name).unwrap().row(row).unwrap().to_vec();
+                }
+                batch.list::<u8>(name).unwrap().nth(row).unwrap().to_vec()
+            };
+            let masks: Vec<&[u8]> = batch.list::<u8>("segmentation").unwrap().collect();
+            let counts = batch.tensor::<i64>("segmentation.size").unwrap();
+            let labels = batch.ragged::<i64>("label").unwrap();
+            let boxes = batch.ragged::<f32>("bbox").unwrap();
+            for row in 0..batch.len() {
+                let &[height, width] = sizes.row(row).unwrap() else { panic!("two sides") };
+                seen.insert((height, width));
+                let (image, mask, labels) =
+                    (own("image", row), own("mask", row), labels.row(row).unwrap());
+                let levels: Vec<u8> = image.chunks(3).map(|pixel| pixel[0]).collect();
+                assert!(levels == mask, "sample {row}");
+                assert_eq!(*counts.row(row).unwrap(), [labels.len() as i64, height, width]);
+                let (width, area) = (width as usize, (height * width) as usize);
+                assert_eq!(masks[row].len(), labels.len() * area);
+                let stride = if is_padded { batch.shape("mask").unwrap()[2] } else { width };
+                for (&label, (bounds, own)) in labels
+                    .iter()
+                    .zip(boxes.row(row).unwrap().chunks(4).zip(masks[row].chunks(area)))
+                {
+                    let is_own = |at: usize| {
+                        (levels[at / width * stride + at % width] == value(label as usize))
+                            == (own[at] == 1)
+                    };
+                    assert!((0..area).all(is_own), "object {label}");
+                    assert!(bounds.iter().all(|edge| (0.0..=1.0).contains(edge)), "{bounds:?}");
+                }
+            }
+        }
+        assert!(seen.len() > 10, "{seen:?}");
+    }
+    let loader = Scenes::new(3).loader().targets("image", declared).pipeline("image", list());
+    let loader = loader.without("points").collate("image", Collate::list());
+    let refused = loader.collate("segmentation", Collate::ragged()).build().err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "output segmentation: instance masks differ in size like their images: use `list`, or leave out `collate`"
+    );
+}

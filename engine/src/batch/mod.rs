@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use fuseloop_ops::DType;
 
 pub use self::pool::{Lease, SlotPool};
-pub use self::ragged::{Ragged, TensorRows, pack};
+pub use self::ragged::{ImagePadding, Ragged, TensorRows, pack};
 use self::shared_tensor::LeasedSlot;
 pub use self::shared_tensor::{SharedBytes, SharedTensor};
 pub(crate) use self::slot::FillingSlot;

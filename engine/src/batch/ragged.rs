@@ -5,6 +5,8 @@
 //! List     aaaa····  bb······  cccccc··       4, 2, 6      never readable
 //! Ragged   aaaabbcc  cccc····  ········       4, 2, 6    = offsets 0, 4, 6, 12
 //! Padded   aaaa00bb  0000cccc  cc······       4, 2, 6    = rows of 6, the largest of the batch
+//!
+//! axis 0   [H, W, C]: the sizes of H and W differ       axis 1   [C, H, W]: the same two
 //! ```
 //!
 //! While a batch is filled, all three layouts are the same: every sample has its own range, as long as
@@ -25,21 +27,27 @@ pub enum TensorRows {
     Even,
     /// The shape is that of the largest row; each row starts where it would if all rows had that size.
     List {
-        /// The index of the tensor that holds the size of each row along the first dimensions.
+        /// The index of the tensor that holds the size of each row along some adjacent dimensions.
         sizes: usize,
+        /// The first of these dimensions.
+        axis: usize,
     },
     /// The shape is that of the longest row; each row starts where the row before it ends.
     Ragged {
         /// The index of the tensor that holds the length of each row along the first dimension.
         sizes: usize,
     },
-    /// Images of u8 or u16. Every image is padded to the largest height and the largest width in the batch,
-    /// which are at most those of the shape; each row starts where the row before it ends.
+    /// Images. Every image is padded to the largest height and the largest width in the batch, rounded up, which
+    /// are at most those of the shape; each row starts where the row before it ends.
     Padded {
         /// The index of the tensor that holds the height and width of each image.
         sizes: usize,
-        /// The bytes of an element of the padding to the right of an image and below it: a u8 is the first.
-        pad: [u8; 2],
+        /// The dimension of the height; that of the width comes next.
+        axis: usize,
+        /// The number that the height and the width are rounded up to a multiple of.
+        multiple: usize,
+        /// The bytes of an element of the padding to the right of an image and below it, followed by zeros.
+        pad: [u8; 8],
     },
     /// The rows are on a device; the batch's host memory holds the data that they are computed from.
     Device {
@@ -55,24 +63,47 @@ impl TensorRows {
     pub const fn sizes(self) -> Option<usize> {
         match self {
             Self::Even | Self::Device { .. } => None,
-            Self::List { sizes } | Self::Ragged { sizes } | Self::Padded { sizes, .. } => {
+            Self::List { sizes, .. } | Self::Ragged { sizes } | Self::Padded { sizes, .. } => {
                 Some(sizes)
             }
+        }
+    }
+
+    /// Returns the first dimension whose size differs from row to row.
+    const fn axis(self) -> usize {
+        match self {
+            Self::Even | Self::Device { .. } | Self::Ragged { .. } => 0,
+            Self::List { axis, .. } | Self::Padded { axis, .. } => axis,
         }
     }
 }
 
 impl TensorSpec {
-    /// Returns the number of elements of a sample of these sizes along the first dimensions. The sizes
-    /// were written by a stage; they are clamped so that no sample exceeds its range.
-    fn elements(&self, sizes: &[i64]) -> usize {
-        let bounded = sizes.iter().zip(&self.shape).map(|(&found, &most)| bounded(found, most));
-        bounded.chain(self.shape.iter().skip(sizes.len()).copied()).product()
+    /// Returns the shape of a sample of these sizes along the dimensions that differ. The sizes were written by a
+    /// stage; they are clamped so that no sample exceeds its range.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn shape_of(&self, sizes: &[i64]) -> Vec<usize> {
+        let mut shape = self.shape.clone();
+        let sides = shape.iter_mut().skip(self.rows.axis());
+        sides.zip(sizes).for_each(|(side, &size)| *side = bounded(size, *side));
+        shape
     }
 
-    /// Returns the height and width of an image of these sizes, clamped to the shape.
-    fn bounded(&self, &[height, width]: &[i64; 2]) -> [usize; 2] {
-        [bounded(height, self.shape[0]), bounded(width, self.shape[1])]
+    /// Returns the number of elements of a sample of these sizes.
+    fn elements(&self, sizes: &[i64]) -> usize {
+        self.shape_of(sizes).iter().product()
+    }
+
+    /// Returns the height and width that the images of a batch are padded to.
+    fn padded<'a>(&self, multiple: usize, sizes: impl Iterator<Item = &'a [i64]>) -> [usize; 2] {
+        let axis = self.rows.axis();
+        let most = [self.shape[axis], self.shape[axis + 1]];
+        let largest = sizes.fold([0; 2], |largest, sizes| {
+            let shape = self.shape_of(sizes);
+            [0, 1].map(|side: usize| shape[axis + side].max(largest[side]))
+        });
+        [0, 1].map(|side: usize| largest[side].next_multiple_of(multiple.max(1)).min(most[side]))
     }
 }
 
@@ -87,11 +118,10 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
         let sized: usize = sizes.shape.iter().product();
         let most =
             if matches!(tensor.rows, TensorRows::Ragged { .. }) { 1 } else { tensor.shape.len() };
-        let is_fit = (1..=most).contains(&sized) && sized <= tensor.shape.len();
+        let is_fit =
+            (1..=most).contains(&sized) && tensor.rows.axis() + sized <= tensor.shape.len();
         let is_plain = sizes.rows == TensorRows::Even && sizes.shape.len() <= 1;
-        let is_picture = sized == 2 && tensor.shape.len() == 3;
-        let is_picture = is_picture && [u8::DTYPE, u16::DTYPE].contains(&tensor.dtype);
-        let is_fit = is_fit && (is_picture || !matches!(tensor.rows, TensorRows::Padded { .. }));
+        let is_fit = is_fit && (sized == 2 || !matches!(tensor.rows, TensorRows::Padded { .. }));
         is_fit && is_plain && sizes.dtype == i64::DTYPE
     };
     let mut tensors = tensors.iter();
@@ -110,12 +140,17 @@ pub fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
                 let lengths: Vec<usize> = numbers(rows, sizes).into_iter().map(bytes).collect();
                 move_together(rows.output(k), &lengths);
             }
-            TensorRows::Padded { sizes, pad } => {
+            TensorRows::Padded { sizes, axis, multiple, pad } => {
                 let sizes = numbers(rows, sizes);
-                let sizes: Vec<[usize; 2]> =
-                    sizes.as_chunks::<2>().0.iter().map(|sides| spec.bounded(sides)).collect();
+                let sizes = sizes.as_chunks::<2>().0;
+                let to = spec.padded(multiple, sizes.iter().map(<[i64; 2]>::as_slice));
+                let planes = spec.shape[..axis].iter().product();
+                let channels: usize = spec.shape[axis + 2..].iter().product();
                 let element = &pad[..spec.dtype.bytes()];
-                pad_together(rows.output(k), &sizes, spec.shape[2], element);
+                let padding = ImagePadding { planes, pixel: channels * element.len(), element };
+                let shapes = sizes.iter().map(|sizes| spec.shape_of(sizes));
+                let sizes: Vec<_> = shapes.map(|shape| [shape[axis], shape[axis + 1]]).collect();
+                padding.pad_together(rows.output(k), &sizes, to);
             }
             TensorRows::Even | TensorRows::List { .. } | TensorRows::Device { .. } => {}
         }
@@ -128,34 +163,59 @@ fn numbers(rows: &mut RowsMut<'_>, k: usize) -> Vec<i64> {
     numbers.iter().map(|&number| i64::from_ne_bytes(number)).collect()
 }
 
-/// Returns the largest height and the largest width.
-fn largest(sizes: impl Iterator<Item = [usize; 2]>) -> [usize; 2] {
-    sizes.fold([0; 2], |[height, width], [h, w]| [height.max(h), width.max(w)])
+/// How images are padded in place.
+#[derive(Clone, Copy, Debug)]
+pub struct ImagePadding<'a> {
+    /// The number of planes, each of which is padded.
+    pub planes: usize,
+    /// The bytes of a pixel of a plane.
+    pub pixel: usize,
+    /// The bytes of an element of the padding.
+    pub element: &'a [u8],
 }
 
-/// Pads image `i` of `bytes`, stored at the start of its range, to the largest size, and moves it to the
-/// end of image `i - 1`.
-fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, element: &[u8]) {
-    let pixel = channels * element.len();
-    let pad = |rest: &mut [u8]| match element {
-        [byte] => rest.fill(*byte),
-        _ => rest.chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(element)),
-    };
-    let sample_len = bytes.len() / sizes.len().max(1);
-    let [height, width] = largest(sizes.iter().copied());
-    let wide = width * pixel;
-    for (i, &[rows, columns]) in sizes.iter().enumerate() {
-        let (start, line) = (i * height * wide, columns * pixel);
-        // No range is smaller than the largest image, so the image stays in front of the next one.
-        bytes.copy_within(i * sample_len..i * sample_len + rows * line, start);
-        let picture = &mut bytes[start..start + height * wide];
-        // From the last row to the first: each row moves to where only rows were that have moved
-        // already.
-        for y in (0..rows).rev() {
-            picture.copy_within(y * line..(y + 1) * line, y * wide);
-            pad(&mut picture[y * wide + line..(y + 1) * wide]);
+impl ImagePadding<'_> {
+    /// Pads an image of size `[rows, columns]`, stored at the start of `image`, to size `to`, at the right and below.
+    /// `image` has the bytes of the padded image.
+    ///
+    /// # Panics
+    ///
+    /// If a side of the image is longer than in `to`, or `image` has another length.
+    pub fn pad(&self, image: &mut [u8], [rows, columns]: [usize; 2], to: [usize; 2]) {
+        let (line, wide) = (columns * self.pixel, to[1] * self.pixel);
+        assert!(rows <= to[0] && columns <= to[1], "{rows} x {columns} pixels in {to:?}");
+        assert_eq!(image.len(), self.planes * to[0] * wide, "bytes of a padded image");
+        // From the last row to the first: each row moves to where only rows were that have moved already.
+        for plane in (0..self.planes).rev() {
+            for y in (0..rows).rev() {
+                let (from, start) = ((plane * rows + y) * line, (plane * to[0] + y) * wide);
+                image.copy_within(from..from + line, start);
+                self.fill(&mut image[start + line..start + wide]);
+            }
+            self.fill(&mut image[(plane * to[0] + rows) * wide..(plane + 1) * to[0] * wide]);
         }
-        pad(&mut picture[rows * wide..]);
+    }
+
+    /// Pads image `i` of `bytes`, stored at the start of its range, to size `to`, and moves it to the end of image
+    /// `i - 1`.
+    fn pad_together(&self, bytes: &mut [u8], sizes: &[[usize; 2]], to: [usize; 2]) {
+        let sample_len = bytes.len() / sizes.len().max(1);
+        let padded = self.planes * to[0] * to[1] * self.pixel;
+        for (i, &[rows, columns]) in sizes.iter().enumerate() {
+            let (start, stored) = (i * padded, self.planes * rows * columns * self.pixel);
+            // No range is smaller than a padded image, so the image stays in front of the next one.
+            bytes.copy_within(i * sample_len..i * sample_len + stored, start);
+            self.pad(&mut bytes[start..start + padded], [rows, columns], to);
+        }
+    }
+
+    fn fill(&self, rest: &mut [u8]) {
+        match self.element {
+            [first, others @ ..] if others.iter().all(|byte| byte == first) => rest.fill(*first),
+            element => rest.chunks_exact_mut(element.len()).for_each(|to| {
+                to.copy_from_slice(element);
+            }),
+        }
     }
 }
 
@@ -181,7 +241,7 @@ impl HostBatch {
     ) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
         let sizes = match spec.rows {
-            TensorRows::List { sizes } | TensorRows::Ragged { sizes } => sizes,
+            TensorRows::List { sizes, .. } | TensorRows::Ragged { sizes } => sizes,
             TensorRows::Device { .. } => return Err(TensorError::uneven(spec)),
             TensorRows::Even | TensorRows::Padded { .. } => {
                 return Err(TensorError::Even { name: name.to_owned() });
@@ -234,10 +294,11 @@ impl HostBatch {
         let spec = &self.specs()[k];
         match spec.rows {
             TensorRows::Even => Some(spec.shape.clone()),
-            TensorRows::Padded { sizes, .. } => {
-                let sizes = self.slot().elements::<i64>(sizes).as_chunks::<2>().0;
-                let [height, width] = largest(sizes.iter().map(|sides| spec.bounded(sides)));
-                Some(vec![height, width, spec.shape[2]])
+            TensorRows::Padded { sizes, axis, multiple, .. } => {
+                let mut shape = spec.shape.clone();
+                let padded = spec.padded(multiple, self.sizes(sizes));
+                shape[axis..axis + 2].copy_from_slice(&padded);
+                Some(shape)
             }
             TensorRows::Ragged { .. } | TensorRows::List { .. } | TensorRows::Device { .. } => None,
         }
@@ -347,7 +408,7 @@ mod tests {
     }
 
     fn list(sizes: usize) -> TensorRows {
-        TensorRows::List { sizes }
+        TensorRows::List { sizes, axis: 0 }
     }
 
     fn ragged(sizes: usize) -> TensorRows {
@@ -376,7 +437,8 @@ mod tests {
             let picture = (0..h * w * channels).map(|k| (10 * i + k) as u8);
             bytes[i * sample_len..].iter_mut().zip(picture).for_each(|(to, value)| *to = value);
         }
-        pad_together(&mut bytes, &sizes, channels, &[7]);
+        let padding = ImagePadding { planes: 1, pixel: channels, element: &[7] };
+        padding.pad_together(&mut bytes, &sizes, [2, 3]);
         let want = [
             [0, 1, 2, 3, 4, 5, 7, 7, 7, 7, 7, 7],
             [10, 11, 7, 7, 7, 7, 12, 13, 7, 7, 7, 7],
@@ -384,15 +446,61 @@ mod tests {
             [30, 31, 32, 33, 7, 7, 34, 35, 36, 37, 7, 7],
         ];
         assert_eq!(bytes[..48], want.concat());
-        pad_together(&mut [], &[], 3, &[0]);
+        padding.pad_together(&mut [], &[], [0, 0]);
     }
 
     #[test]
     fn pictures_of_two_bytes_are_padded_with_whole_elements() {
         let sizes = [[1, 1], [1, 2]];
         let mut bytes: Vec<u8> = [[10, 11, 99, 99], [20, 21, 22, 23]].concat();
-        pad_together(&mut bytes, &sizes, 1, &[7, 8]);
+        let padding = ImagePadding { planes: 1, pixel: 2, element: &[7, 8] };
+        padding.pad_together(&mut bytes, &sizes, [1, 2]);
         assert_eq!(bytes, [10, 11, 7, 8, 20, 21, 22, 23]);
+    }
+
+    /// Every size of an image in every larger one, against a plain copy.
+    #[test]
+    fn each_plane_is_padded() {
+        let padding = ImagePadding { planes: 3, pixel: 1, element: &[0] };
+        for [h, w, rows, columns] in [[2, 3, 1, 2], [4, 4, 4, 2], [4, 4, 2, 4], [3, 5, 0, 0]] {
+            let stored: Vec<u8> = (1..=(3 * rows * columns) as u8).collect();
+            let mut image = vec![99; 3 * h * w];
+            image[..stored.len()].copy_from_slice(&stored);
+            padding.pad(&mut image, [rows, columns], [h, w]);
+            for (at, &found) in image.iter().enumerate() {
+                let (plane, y, x) = (at / (h * w), at / w % h, at % w);
+                let inside = y < rows && x < columns;
+                let index = (plane * rows + y) * columns + x;
+                assert_eq!(found, if inside { stored[index] } else { 0 }, "{plane} {y} {x}");
+            }
+        }
+    }
+
+    /// Images of planes are padded to a multiple, and their shape says so.
+    #[test]
+    fn a_padded_batch_has_one_shape() {
+        let padded = |sizes: usize| TensorRows::Padded { sizes, axis: 1, multiple: 4, pad: [9; 8] };
+        let image =
+            TensorSpec { rows: padded(1), ..TensorSpec::new("image", DType::U8, [2, 8, 8]) };
+        let specs = [image, TensorSpec::new("image.size", DType::I64, [2])];
+        let spec = BatchSpec::new(&specs, NonZeroUsize::new(2).unwrap()).unwrap();
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend((0..2).map(|id| SampleRef::once(SampleId(id))));
+        let mut rows = slot.rows_mut();
+        for (i, [height, width]) in [[1_i64, 3], [5, 2]].into_iter().enumerate() {
+            let bytes = (2 * height * width) as usize;
+            rows.output(0)[128 * i..][..bytes].fill(i as u8 + 1);
+            let sizes = [height.to_ne_bytes(), width.to_ne_bytes()].concat();
+            rows.output(1)[16 * i..][..16].copy_from_slice(&sizes);
+        }
+        pack(&mut rows, &specs);
+        let batch = HostBatch::new(slot, &pool, Epoch(0), 0);
+        assert_eq!(batch.shape("image").unwrap(), [2, 2, 8, 4]);
+        let image = batch.tensor::<u8>("image").unwrap();
+        let count = |value: u8| image.as_slice().iter().filter(|&&found| found == value).count();
+        assert_eq!([1, 2, 9].map(count), [6, 20, 102]);
+        assert_eq!(image.as_slice()[..8], [1, 1, 1, 9, 9, 9, 9, 9]);
     }
 
     #[test]

@@ -41,6 +41,21 @@ Ok(())
 }
 
 #[rustfmt::skip]
+fn loading_sizes() -> Result<(), BoxError> {
+let loader = Loader::open("coco.beton")?
+    .batch_size(16)
+    .pipeline("image", ops![
+        RandomShortestSize::new((480..=800).step_by(32))?.max_size(1333)?,
+        RandomHorizontalFlip::new(0.5)?,
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+    .collate("image", Collate::pad().to_multiple(32))        // f32 [16, 3, height, width]
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
 fn loading_arrays() -> Result<(), BoxError> {
 // Sentinel-2, u16 [13, 256, 256]: red, green and blue; a reflectance of 0.3 is white.
 let rgb = ops![
