@@ -642,11 +642,10 @@ fn targets_follow_images_of_differing_sizes() {
                 }
                 batch.list::<u8>(name).unwrap().nth(row).unwrap().to_vec()
             };
-            let masks: Vec<&[u8]> = batch.list::<u8>("segmentation").unwrap().collect();
             let counts = batch.tensor::<i64>("segmentation.size").unwrap();
             let labels = batch.ragged::<i64>("label").unwrap();
             let boxes = batch.ragged::<f32>("bbox").unwrap();
-            for row in 0..batch.len() {
+            for (row, masks) in batch.list::<u8>("segmentation").unwrap().enumerate() {
                 let &[height, width] = sizes.row(row).unwrap() else { panic!("two sides") };
                 seen.insert((height, width));
                 let (image, mask, labels) =
@@ -655,11 +654,10 @@ fn targets_follow_images_of_differing_sizes() {
                 assert!(levels == mask, "sample {row}");
                 assert_eq!(*counts.row(row).unwrap(), [labels.len() as i64, height, width]);
                 let (width, area) = (width as usize, (height * width) as usize);
-                assert_eq!(masks[row].len(), labels.len() * area);
+                assert_eq!(masks.len(), labels.len() * area);
                 let stride = if is_padded { batch.shape("mask").unwrap()[2] } else { width };
-                for (&label, (bounds, own)) in labels
-                    .iter()
-                    .zip(boxes.row(row).unwrap().chunks(4).zip(masks[row].chunks(area)))
+                for (&label, (bounds, own)) in
+                    labels.iter().zip(boxes.row(row).unwrap().chunks(4).zip(masks.chunks(area)))
                 {
                     let is_own = |at: usize| {
                         (levels[at / width * stride + at % width] == value(label as usize))
