@@ -56,6 +56,10 @@ seed() {
         printf '{"images":[{"id":1,"file_name":"1.jpg"}],"categories":[{"id":2,"name":"a"}],"annotations":[{"id":3,"image_id":1,"category_id":2,"bbox":[1,2,3,4],"segmentation":%s}]}' \
             '[[1,1,1,4,5,4,5,1]]' >"$corpus/polygon.json"
         ;;
+    voc)
+        printf '<annotation><object><name>a</name><truncated>0</truncated><bndbox>%s</bndbox></object></annotation>' \
+            '<xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax>' >"$corpus/object.xml"
+        ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"
         printf '{"path": "1.jpg", "x": [1]}\n{"path": "2.jpg", "x": null}\n' >"$corpus/table.jsonl"

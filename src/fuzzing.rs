@@ -14,6 +14,7 @@
 //! | [`folder`]     | a table of images; a saved listing     |                        |
 //! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
 //! | [`coco`]       | a file of COCO's annotations, and its masks |                   |
+//! | [`voc`]        | a file of Pascal VOC's annotations     |                        |
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -32,7 +33,7 @@ use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
     Annotated, Beton, BoxError, Buffer, CocoOptions, EncodedImage, FieldKind, FieldSpec, Folder,
     FolderOptions, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
-    TfRecords, Value, good_in_sequence, masked_crc32c,
+    TfRecords, Value, VocOptions, good_in_sequence, masked_crc32c,
 };
 use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Window};
@@ -435,7 +436,24 @@ pub fn coco(bytes: &[u8]) -> bool {
         return false;
     }
     let options = CocoOptions::default().limits(Limits::SMALL);
-    let Ok(source) = Annotated::coco(dir.path(), &path, &options) else { return false };
+    Annotated::coco(dir.path(), &path, &options).is_ok_and(|source| check_objects(&source))
+}
+
+/// A file in Pascal VOC's format, of any bytes, opens or is refused. Every value of one that opens has a row for each
+/// object.
+pub fn voc(bytes: &[u8]) -> bool {
+    let Ok(dir) = tempfile::tempdir() else { return false };
+    for (name, bytes) in [("1.jpg", &[][..]), ("1.xml", bytes)] {
+        if std::fs::write(dir.path().join(name), bytes).is_err() {
+            return false;
+        }
+    }
+    let options = VocOptions::default().limits(Limits::SMALL);
+    Annotated::voc(dir.path(), &options).is_ok_and(|source| check_objects(&source))
+}
+
+/// Checks that every value but the images has a row for each object; always returns true.
+fn check_objects(source: &Annotated) -> bool {
     let (mut buffer, mut objects) = (Buffer::default(), 0);
     for sample in (0..source.len()).map(SampleId) {
         let mut rows = vec![];
@@ -444,10 +462,11 @@ pub fn coco(bytes: &[u8]) -> bool {
             match source.value(sample, field, &mut buffer) {
                 Ok(Value::Bytes(bytes)) => {
                     assert!(longest >= Some(bytes.len() as u64), "{}", spec.name);
-                    if spec.name == "area" {
-                        rows.push(bytes.len() / 4);
-                    } else if spec.name == "category_id" {
-                        rows.push(bytes.len() / 8);
+                    match &*spec.name {
+                        "bbox" => rows.push(bytes.len() / 16),
+                        "area" => rows.push(bytes.len() / 4),
+                        "keypoints" => {}
+                        _ => rows.push(bytes.len() / 8),
                     }
                 }
                 Ok(Value::Json(text)) => {
@@ -586,6 +605,12 @@ mod tests {
     }
 
     #[test]
+    fn voc_holds() {
+        assert_refuses(voc);
+        assert_holds("voc", generate::voc(), None, voc);
+    }
+
+    #[test]
     fn jpeg_window_holds() {
         assert_refuses(jpeg_window);
         assert_holds("jpeg_window", generate::jpeg(), None, jpeg_window);
@@ -639,13 +664,14 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 10] = [
+        let generators: [(&str, InputGenerator); 11] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
             ("table", generate::table()),
             ("fixed_length", generate::fixed_length()),
             ("coco", generate::coco()),
+            ("voc", generate::voc()),
             ("jpeg", generate::jpeg()),
             ("png", generate::png()),
             ("spec", generate::spec()),

@@ -279,6 +279,37 @@ fn coco_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
+pub(super) fn voc() -> InputGenerator {
+    mutating(vec![], voc_file, 60)
+}
+
+/// Generates annotations of one image in Pascal VOC's format, with elements of all kinds.
+fn voc_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut text = String::new();
+    if u.ratio(1, 3)? {
+        text += "<?xml version=\"1.0\"?><!DOCTYPE annotation [<!ENTITY a \"b\">]><!-- VOC -->\n";
+    }
+    text += "<annotation verified=\"yes\"><size><width>9</width><height>7</height></size>\n";
+    for _ in 0..u.int_in_range(0..=5)? {
+        let name = u.choose(&["dog", "a &amp; b", "<![CDATA[<x>]]>", "&#x1f436;"])?;
+        let mut object = vec![format!("<name>{name}</name>")];
+        if u.arbitrary()? {
+            object.push(format!("<truncated>{}</truncated>", u.int_in_range(0..=1)?));
+            object.push("<part><name>head</name><bndbox/></part>".to_owned());
+        }
+        let mut sides = vec![];
+        for side in ["xmin", "ymin", "xmax", "ymax"] {
+            let value = f64::from(u.int_in_range(-40..=120)?) / 4.0;
+            sides.push(format!("<{side}>{value}</{side}>"));
+        }
+        let at = u.int_in_range(0..=object.len())?;
+        object.insert(at, format!("<bndbox>{}</bndbox>", sides.concat()));
+        let _ = writeln!(text, "<object>{}</object>", object.concat());
+    }
+    text += "</annotation>";
+    Ok(text.into_bytes())
+}
+
 pub(super) fn table() -> InputGenerator {
     mutating(vec![], table_file, 60)
 }

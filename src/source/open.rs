@@ -6,6 +6,7 @@
 //! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
 //! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
 //! | a folder in COCO's layout; its `instances_*.json` | an [`Annotated`]: images with objects |
+//! | a folder in the layout of Pascal VOC             | the same                            |
 //! | `.csv`, `.tsv`, `.jsonl`                         | a [`Folder`]: a table of paths      |
 //! | `.tar`: one, or by braces, `::` and `*`          | a [`Tar`], in any order             |
 //! | `.tar.gz`, `.tgz`, `.tar.zst`                    | a [`TarStream`], in sequence        |

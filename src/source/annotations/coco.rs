@@ -2,7 +2,7 @@
 
 use super::coco_json::{self, CocoImage, CocoJson, CocoObject};
 use super::error::AnnotationError;
-use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts};
+use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts, floats, ints};
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::{ClassNames, FieldKind};
@@ -75,19 +75,18 @@ pub(super) fn open(
             );
             AnnotationError::damaged(path, reason)
         })?;
-        labels.extend(label.to_le_bytes());
+        labels.push(*label);
     }
     let has_masks = all().any(|object| !object.segmentation.is_empty());
-    let rows = |row, bytes| (FieldKind::Bytes, Column::Rows { row, bytes });
     let image_ids = order.images.iter().map(|image| image.id).collect();
     let mut columns = vec![
         ("image", (FieldKind::RgbImage, Column::Image)),
         ("image_id", (FieldKind::Int, Column::Ints(image_ids))),
-        ("bbox", rows(16, le_bytes(all().flat_map(|object| object.bbox)))),
-        ("category_id", rows(8, labels)),
-        ("area", rows(4, le_bytes(all().map(|object| object.area)))),
-        ("iscrowd", rows(8, all().flat_map(|object| object.is_crowd.to_le_bytes()).collect())),
-        ("annotation_id", rows(8, all().flat_map(|object| object.id.to_le_bytes()).collect())),
+        ("bbox", floats(4, all().flat_map(|object| object.bbox))),
+        ("category_id", ints(labels)),
+        ("area", floats(1, all().map(|object| object.area))),
+        ("iscrowd", ints(all().map(|object| object.is_crowd))),
+        ("annotation_id", ints(all().map(|object| object.id))),
     ];
     if has_masks {
         let bytes = FileBytes::open(path).map_err(AnnotationError::io(path))?;
@@ -101,8 +100,7 @@ pub(super) fn open(
             Some(start) => &json.keypoints[start..start + count],
             None => &none[..],
         });
-        let bytes = le_bytes(keypoints.copied());
-        columns.push(("keypoints", rows(4 * count, bytes)));
+        columns.push(("keypoints", floats(count, keypoints.copied())));
     }
     let files = order.images.into_iter().map(|image| image.file_name).collect();
     Ok(Annotated::of(Parts {
@@ -116,10 +114,6 @@ pub(super) fn open(
         origins: vec![path.to_owned()],
         limits: options.limits,
     }))
-}
-
-fn le_bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
-    values.flat_map(f32::to_le_bytes).collect()
 }
 
 /// The categories of a file.

@@ -2,6 +2,7 @@
 
 use crate::error::{Cause, Details, ErrorKind};
 use crate::source::{Escaped, ReadCause};
+use crate::threads::ThreadsError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,9 @@ pub(crate) enum AnnotationError {
     /// The bytes of a sample's annotations are not what they were when the file was opened.
     #[error("{}: byte {at}: the file has changed since it was opened: open it again", Shown(path))]
     Changed { path: PathBuf, at: u64 },
+    /// The system starts no threads to read the files.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
 }
 
 impl AnnotationError {
@@ -69,6 +73,7 @@ impl Cause for AnnotationError {
             Self::Named { path, .. } => Details::of(ErrorKind::Parameter).path(path),
             Self::Read { path, cause } => cause.details().path(path),
             Self::Changed { path, at } => Details::of(ErrorKind::Damaged).path(path).offset(*at),
+            Self::Threads(error) => error.details(),
         }
     }
 }

@@ -6,11 +6,14 @@
 //! train/_annotations.coco.json               train/
 //! set/masks/                                 set/images/
 //! ```
+//!
+//! `voc.rs` has the folders of Pascal VOC.
 
 use super::Annotated;
 use super::coco::{self, CocoOptions};
 use super::error::AnnotationError;
 use super::mask_folder;
+use super::voc::{self, VocOptions};
 use crate::sample::Limits;
 use crate::source::FOLDER_FILE_NAME;
 use std::fs;
@@ -41,7 +44,7 @@ pub(in crate::source) fn is_file(path: &Path) -> bool {
 
 /// Returns whether a folder has files of annotations beside the images that they are of.
 pub(in crate::source) fn is_folder(dir: &Path) -> bool {
-    has_masks(dir) || !in_folder(dir).is_empty()
+    has_masks(dir) || !in_folder(dir).is_empty() || voc::is_folder(dir)
 }
 
 /// Returns whether a folder has images and a mask for each.
@@ -90,8 +93,11 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 
 /// Opens a dataset by the path of its folder or its file of annotations.
 pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, AnnotationError> {
-    if has_masks(path) && in_folder(path).is_empty() {
-        return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
+    if path.is_dir() && in_folder(path).is_empty() {
+        if has_masks(path) {
+            return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
+        }
+        return voc::open(path, &VocOptions::default().limits(*limits));
     }
     let file = if path.is_dir() { only(path)? } else { path.to_owned() };
     let options = CocoOptions::default().limits(*limits);

@@ -1,15 +1,12 @@
 //! Two folders with the same names: images, and a mask for each.
 
 use super::error::AnnotationError;
+use super::files::{IMAGES, list, stem};
 use super::{Annotated, Column, Parts};
 use crate::sample::Limits;
 use crate::source::{ClassNames, FieldKind};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
-
-/// Extensions of images.
-const IMAGES: [&str; 3] = ["jpg", "jpeg", "png"];
 
 /// Opens each image of a folder with the mask of the same name in another one.
 pub(super) fn open(
@@ -53,51 +50,4 @@ pub(super) fn open(
         origins: vec![],
         limits: *limits,
     }))
-}
-
-/// Returns a path without its extension.
-fn stem(file: &str) -> &str {
-    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
-}
-
-/// Lists the files with these extensions in a folder and the folders in it, by the bytes of their paths. Links to
-/// folders are not followed, and names that begin with a dot are left out.
-fn list(
-    root: &Path,
-    extensions: &[&str],
-    limits: &Limits,
-) -> Result<Vec<Box<str>>, AnnotationError> {
-    let mut dirs = vec![String::new()];
-    let mut files: Vec<Box<str>> = vec![];
-    while let Some(dir) = dirs.pop() {
-        let path = root.join(&dir);
-        for entry in fs::read_dir(&path).map_err(AnnotationError::io(&path))? {
-            let entry = entry.map_err(AnnotationError::io(&path))?;
-            let kind = entry.file_type().map_err(AnnotationError::io(&entry.path()))?;
-            let name = entry.file_name().into_string().map_err(|name| {
-                let reason = "the name is not UTF-8, as it must be in this format";
-                AnnotationError::named(&path.join(name), reason)
-            })?;
-            if name.starts_with('.') {
-                continue;
-            }
-            let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-            if kind.is_dir() {
-                dirs.push(name);
-                continue;
-            }
-            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-            let is_one =
-                |extension: &str| extensions.iter().any(|e| extension.eq_ignore_ascii_case(e));
-            if extension.is_some_and(is_one) {
-                files.push(name.into_boxed_str());
-            }
-            if files.len() as u64 > limits.max_samples {
-                let what = format!("more than {} images", limits.max_samples);
-                return Err(AnnotationError::limit(root, what, limits.max_samples));
-            }
-        }
-    }
-    files.sort_unstable();
-    Ok(files)
 }

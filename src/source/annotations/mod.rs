@@ -3,6 +3,7 @@
 //! ```text
 //! coco/annotations/instances_val2017.json ─▶ coco_json ─▶ coco ─▶ columns ─▶ Annotated: a Source
 //! coco/val2017/*.jpg  ◀──────────────────────────────────────────────────────┘
+//! VOC2012/Annotations/*.xml ─▶ voc_xml ─▶ voc ─▶ columns ─▶ Annotated
 //! images/**.jpg, masks/**.png ─▶ mask_folder ─▶ Annotated
 //! ```
 //!
@@ -12,14 +13,18 @@
 mod coco;
 mod coco_json;
 mod error;
+mod files;
 mod find;
 mod mask_folder;
 #[cfg(test)]
 mod tests;
+mod voc;
+mod voc_xml;
 
 pub use coco::CocoOptions;
 pub(super) use error::AnnotationError;
 pub(super) use find::{is_file, is_folder};
+pub use voc::VocOptions;
 
 use super::file::FileBytes;
 use super::folder::read_file;
@@ -58,6 +63,15 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// | `segmentation` | JSON | a list with COCO's value for each object, which [`ObjectMask`](crate::ObjectMask) reads; `null` without a mask. Only if an object has one |
 /// | `keypoints` | bytes | f32 `[N, K, 3]`: x, y and visibility; zeros for an object without. Only if an object has some |
 ///
+/// [Pascal VOC](Self::voc)'s fields are
+///
+/// | field | kind | value |
+/// |---|---|---|
+/// | `image` | image | the JPEG or PNG file; samples are in the order of the bytes of their paths |
+/// | `bbox` | bytes | f32 `[N, 4]`: the left, top, right and bottom edge in pixels |
+/// | `category_id` | bytes | i64 `[N]`: the class, from 0 in the order of the names |
+/// | `difficult`, `truncated` | bytes | i64 `[N]`: as stored, or 0 |
+///
 /// Bytes are little-endian. An image without objects has no rows. Boxes are not checked: an empty one is a box, too.
 ///
 /// ```
@@ -87,6 +101,7 @@ pub struct Annotated {
     columns: Vec<Column>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
+    /// The file of annotations of all images, one file for each, or none.
     origins: Vec<PathBuf>,
     limits: Limits,
     print: u64,
@@ -101,7 +116,7 @@ struct Parts {
     columns: Vec<(&'static str, (FieldKind, Column))>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
-    /// The files of annotations.
+    /// The file of annotations of all images, one file for each, or none.
     origins: Vec<PathBuf>,
     limits: Limits,
 }
@@ -128,6 +143,18 @@ struct Texts {
     ranges: Vec<Range<u64>>,
 }
 
+/// Returns a column with `each` numbers for each object.
+fn floats(each: usize, values: impl Iterator<Item = f32>) -> (FieldKind, Column) {
+    let bytes = values.flat_map(f32::to_le_bytes).collect();
+    (FieldKind::Bytes, Column::Rows { row: 4 * each, bytes })
+}
+
+/// Returns a column with one number for each object.
+fn ints(values: impl IntoIterator<Item = i64>) -> (FieldKind, Column) {
+    let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();
+    (FieldKind::Bytes, Column::Rows { row: 8, bytes })
+}
+
 impl Annotated {
     /// Opens images and their annotations in a JSON file of COCO's format. Paths in the file are relative to `images`.
     ///
@@ -145,6 +172,35 @@ impl Annotated {
     ) -> Result<Self, Error> {
         let images = |_: &str| Ok(images.as_ref().to_owned());
         Ok(coco::open(annotations.as_ref(), images, options)?)
+    }
+
+    /// Opens a folder in Pascal VOC's format: images in `JPEGImages`, and an XML file of the same name for each in
+    /// `Annotations`. The folders may also be `images` and `annotations`, or the files be beside each other in `root`, as
+    /// labelImg writes them. An image without an XML file is left out.
+    ///
+    /// ```
+    /// use fuseloop::SampleId;
+    /// use fuseloop::source::{Annotated, OwnedValue, Source, VocOptions};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = dir.path();
+    /// # std::fs::write(root.join("1.jpg"), [0xff, 0xd8])?;
+    /// # std::fs::write(root.join("1.xml"), "<annotation><object><name>dog</name><bndbox><xmin>48</xmin><ymin>240</ymin>
+    /// #   <xmax>195</xmax><ymax>371</ymax></bndbox></object></annotation>")?;
+    /// let voc = Annotated::voc(root, &VocOptions::default().class_names(["cat", "dog"]))?;
+    /// let record = voc.read(SampleId(0))?;
+    /// // The file has the pixels from 48 to 195, counted from 1: the edges are 47 and 195.
+    /// let edges = [47.0_f32, 239.0, 195.0, 371.0].map(f32::to_le_bytes).concat();
+    /// assert_eq!(record[1..3], [OwnedValue::Bytes(edges), OwnedValue::Bytes(1_i64.to_le_bytes().to_vec())]);
+    /// # Ok::<(), fuseloop::source::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file can't be read, is not of this format or exceeds the limits, an XML file has no image, or an
+    /// object's class is not one of those that `options` name. The error names the file, the object and the element.
+    pub fn voc(root: impl AsRef<Path>, options: &VocOptions) -> Result<Self, Error> {
+        Ok(voc::open(root.as_ref(), options)?)
     }
 
     /// Opens the images in a folder, and for each a PNG of the same name in another folder: `images/a/1.jpg` and
@@ -209,7 +265,8 @@ impl Annotated {
         }
     }
 
-    /// Returns the ids that the file of annotations has for the categories, by the number of their class.
+    /// Returns the ids that a COCO file has for the categories, by the number of their class. In other formats they are
+    /// these numbers.
     #[must_use]
     pub fn category_ids(&self) -> &[i64] {
         &self.category_ids
@@ -363,7 +420,8 @@ impl Source for Annotated {
                 &masked
             }
             Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
-                self.origins.first().unwrap_or(&image)
+                let own = self.origins.get(sample.0 as usize);
+                own.or(self.origins.first()).unwrap_or(&image)
             }
         };
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))

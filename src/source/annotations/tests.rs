@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod voc;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::source::Dataset;

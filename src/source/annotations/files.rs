@@ -1,0 +1,116 @@
+//! The files of a dataset that has a file of annotations or a mask for each image.
+
+use super::error::AnnotationError;
+use crate::sample::Limits;
+use crate::source::folder::read_file;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Extensions of images.
+pub(super) const IMAGES: [&str; 3] = ["jpg", "jpeg", "png"];
+
+/// Returns a path without its extension.
+pub(super) fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
+}
+
+/// Returns whether a name ends in one of these extensions, whatever their case.
+pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|found| extensions.iter().any(|one| found.eq_ignore_ascii_case(one)))
+}
+
+/// Returns whether a folder has a file with this extension, or one of the folders in it has one.
+pub(super) fn has_file(dir: &Path, extension: &str) -> bool {
+    let named = |dir: &Path| {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
+    };
+    let is_one = |(_, name): (PathBuf, String)| has_extension(&name, &[extension]);
+    named(dir).any(is_one) || named(dir).any(|(path, _)| path.is_dir() && named(&path).any(is_one))
+}
+
+/// Returns whether a folder has an image and a file with this extension of the same name.
+pub(super) fn has_pair(dir: &Path, extension: &str) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut others = names.filter(|name| has_extension(name, &[extension]));
+    others.any(|name| {
+        IMAGES.iter().any(|image| {
+            let is_file = |image: &str| dir.join(format!("{}.{image}", stem(&name))).is_file();
+            is_file(image) || is_file(&image.to_ascii_uppercase())
+        })
+    })
+}
+
+/// Lists the files with these extensions in a folder and the folders in it, by the bytes of their paths. Links to
+/// folders are not followed, and names that begin with a dot are left out.
+pub(super) fn list(
+    root: &Path,
+    extensions: &[&str],
+    limits: &Limits,
+) -> Result<Vec<Box<str>>, AnnotationError> {
+    let mut dirs = vec![String::new()];
+    let mut files: Vec<Box<str>> = vec![];
+    while let Some(dir) = dirs.pop() {
+        let path = root.join(&dir);
+        for entry in fs::read_dir(&path).map_err(AnnotationError::io(&path))? {
+            let entry = entry.map_err(AnnotationError::io(&path))?;
+            let kind = entry.file_type().map_err(AnnotationError::io(&entry.path()))?;
+            let name = entry.file_name().into_string().map_err(|name| {
+                let reason = "the name is not UTF-8, as it must be in this format";
+                AnnotationError::named(&path.join(name), reason)
+            })?;
+            if name.starts_with('.') {
+                continue;
+            }
+            let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+            if kind.is_dir() {
+                dirs.push(name);
+                continue;
+            }
+            if has_extension(&name, extensions) {
+                files.push(name.into_boxed_str());
+            }
+            if files.len() as u64 > limits.max_samples {
+                let what = format!("more than {} images", limits.max_samples);
+                return Err(AnnotationError::limit(root, what, limits.max_samples));
+            }
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Reads files of text, which together may have as many bytes as the tables of a dataset.
+pub(super) struct TextFiles<'a> {
+    limits: &'a Limits,
+    read: AtomicU64,
+}
+
+impl<'a> TextFiles<'a> {
+    pub(super) fn new(limits: &'a Limits) -> Self {
+        Self { limits, read: AtomicU64::new(0) }
+    }
+
+    /// Reads a file of UTF-8, without the byte order mark at its beginning.
+    pub(super) fn read(&self, path: &Path) -> Result<String, AnnotationError> {
+        let mut bytes = vec![];
+        let read = read_file(path, self.limits.max_sample_bytes, &mut bytes);
+        read.map_err(AnnotationError::io(path))?;
+        let (size, max) = (bytes.len() as u64, self.limits.max_table_bytes);
+        let all = self.read.fetch_add(size, Ordering::Relaxed).saturating_add(size);
+        if all > max {
+            let what = format!("the annotations up to here have {all} bytes");
+            return Err(AnnotationError::limit(path, what, max));
+        }
+        if bytes.starts_with("\u{feff}".as_bytes()) {
+            bytes.drain(..3);
+        }
+        String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            AnnotationError::damaged(path, format!("byte {at}: the text is not UTF-8: save it so"))
+        })
+    }
+}

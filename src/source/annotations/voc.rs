@@ -1,0 +1,233 @@
+//! Datasets in Pascal VOC's format: a folder of images, and an XML file with the objects of each.
+//!
+//! ```text
+//! VOC2012/JPEGImages/2007_000027.jpg     VOC2012/Annotations/2007_000027.xml    VOC2012/ImageSets/Main/train.txt
+//! set/images/1.png                       set/annotations/1.xml
+//! set/1.jpg                              set/1.xml
+//! ```
+
+use super::error::AnnotationError;
+use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
+use super::voc_xml::{self, VocObject};
+use super::{Annotated, Column, Parts, floats, ints};
+use crate::parallel;
+use crate::sample::Limits;
+use crate::source::FieldKind;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folders of images and of their annotations.
+const FOLDERS: [[&str; 2]; 2] = [["JPEGImages", "Annotations"], ["images", "annotations"]];
+
+/// The folder of the lists of images.
+const IMAGE_SETS: &str = "ImageSets/Main";
+
+/// The extension of a file of annotations.
+const XML: &str = "xml";
+
+/// Options for opening a dataset in Pascal VOC's format.
+#[derive(Clone, Debug, Default)]
+pub struct VocOptions {
+    image_set: Option<String>,
+    class_names: Option<Vec<String>>,
+    keep_coordinates: bool,
+    limits: Limits,
+}
+
+impl VocOptions {
+    /// Opens the images that a file in `ImageSets/Main` lists, in its order: `train` stands for `train.txt`. By default
+    /// all images that have annotations are opened, in the order of the bytes of their paths.
+    #[must_use]
+    pub fn image_set(mut self, name: impl Into<String>) -> Self {
+        self.image_set = Some(name.into());
+        self
+    }
+
+    /// Sets the names of the classes, in the order of their numbers. An object of another class is an error. By default
+    /// the classes are those of the objects that are opened, in the order of the bytes of their names: name them if two
+    /// splits may have different ones.
+    #[must_use]
+    pub fn class_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.class_names = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Delivers the numbers of a box as the file has them, if true, as torchvision does. By default 1 is subtracted from
+    /// `xmin` and `ymin`, as in Detectron2: the file has the first and the last pixel of a box, counted from 1.
+    #[must_use]
+    pub fn keep_coordinates(mut self, keep: bool) -> Self {
+        self.keep_coordinates = keep;
+        self
+    }
+
+    /// Sets the limits on the files and on their number.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// Returns whether a folder has images and annotations in this format.
+pub(super) fn is_folder(dir: &Path) -> bool {
+    let (images, annotations) = folders(dir);
+    if images == annotations { has_pair(dir, XML) } else { has_file(&annotations, XML) }
+}
+
+/// Returns the folders of the images and of the annotations of a dataset, which may be the same.
+fn folders(root: &Path) -> (PathBuf, PathBuf) {
+    let pairs = FOLDERS.map(|pair| pair.map(|name| root.join(name)));
+    let found = pairs.into_iter().find(|pair| pair.iter().all(|folder| folder.is_dir()));
+    found.map_or((root.to_owned(), root.to_owned()), |[images, annotations]| (images, annotations))
+}
+
+/// Opens the images and the objects of a folder.
+pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, AnnotationError> {
+    let limits = &options.limits;
+    let (images, annotations) = folders(root);
+    let texts = TextFiles::new(limits);
+    let samples = Samples::find(root, [&images, &annotations], options, &texts)?;
+    let read = |path: &PathBuf| {
+        let objects = voc_xml::parse(&texts.read(path)?);
+        objects.map_err(|reason| AnnotationError::damaged(path, reason))
+    };
+    let objects: Result<Vec<Vec<VocObject>>, _> =
+        parallel::map(&samples.annotations, read)?.into_iter().collect();
+    let objects = objects?;
+    let names = match &options.class_names {
+        Some(names) => names.clone(),
+        None => {
+            let mut names: Vec<String> =
+                objects.iter().flatten().map(|object| object.name.clone()).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        }
+    };
+    let numbers: BTreeMap<&str, i64> = names.iter().map(|name| &**name).zip(0..).collect();
+    if numbers.len() < names.len() {
+        let reason = "two classes have the same name: each needs one of its own";
+        return Err(AnnotationError::named(root, reason));
+    }
+    let (mut starts, mut labels) = (vec![0], vec![]);
+    for (path, objects) in samples.annotations.iter().zip(&objects) {
+        for (index, VocObject { name, .. }) in objects.iter().enumerate() {
+            labels.push(*numbers.get(&**name).ok_or_else(|| {
+                let object = index + 1;
+                let count = names.len();
+                let reason = format!(
+                    "object {object} ({name}): the class is not among the {count} that were named"
+                );
+                AnnotationError::damaged(path, reason)
+            })?);
+        }
+        starts.push(labels.len());
+    }
+    let first = if options.keep_coordinates { 0.0 } else { 1.0 };
+    let sides = |object: &VocObject| {
+        let [left, top, right, bottom] = object.bbox;
+        [left - first, top - first, right, bottom].map(|side| side as f32)
+    };
+    let all = || objects.iter().flatten();
+    Ok(Annotated::of(Parts {
+        name: root.to_owned(),
+        root: images,
+        files: samples.images,
+        starts,
+        columns: vec![
+            ("image", (FieldKind::RgbImage, Column::Image)),
+            ("bbox", floats(4, all().flat_map(sides))),
+            ("category_id", ints(labels)),
+            ("difficult", ints(all().map(|object| object.difficult))),
+            ("truncated", ints(all().map(|object| object.truncated))),
+        ],
+        category_ids: (0..).take(names.len()).collect(),
+        class_names: (0..).zip(names).collect(),
+        origins: samples.annotations,
+        limits: *limits,
+    }))
+}
+
+/// The files of the samples, in their order.
+struct Samples {
+    /// The images, by their paths in their folder.
+    images: Vec<Box<str>>,
+    annotations: Vec<PathBuf>,
+}
+
+impl Samples {
+    fn find(
+        root: &Path,
+        [images, annotations]: [&Path; 2],
+        options: &VocOptions,
+        texts: &TextFiles<'_>,
+    ) -> Result<Self, AnnotationError> {
+        let limits = &options.limits;
+        let found = list(annotations, &[XML], limits)?;
+        if found.is_empty() {
+            let reason = "no .xml file found: expected JPEGImages and Annotations, images and annotations, or both \
+                          kinds of files beside each other";
+            return Err(AnnotationError::damaged(annotations, reason));
+        }
+        let files = list(images, &IMAGES, limits)?;
+        let mut by_stem = BTreeMap::new();
+        for file in &files {
+            if let Some(other) = by_stem.insert(stem(file), file) {
+                let reason = format!("{other} and {file} have the same name: each needs its own");
+                return Err(AnnotationError::damaged(images, reason));
+            }
+        }
+        let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
+        let names: Vec<String> = match &options.image_set {
+            None => found.keys().map(|name| (*name).to_owned()).collect(),
+            Some(set) => listed(&root.join(IMAGE_SETS), set, limits, texts)?,
+        };
+        let mut samples = Self { images: vec![], annotations: vec![] };
+        for name in &names {
+            let Some(file) = found.get(&**name) else {
+                let reason = format!("{name}.xml is missing: the list of images has {name}");
+                return Err(AnnotationError::damaged(annotations, reason));
+            };
+            let path = annotations.join(file);
+            let Some(image) = by_stem.get(&**name) else {
+                let expected = images.join(name);
+                let reason =
+                    format!("the image is missing: expected {}.jpg or .png", expected.display());
+                return Err(AnnotationError::damaged(&path, reason));
+            };
+            samples.images.push((*image).clone());
+            samples.annotations.push(path);
+        }
+        Ok(samples)
+    }
+}
+
+/// Reads a list of images: a name in each line.
+fn listed(
+    folder: &Path,
+    set: &str,
+    limits: &Limits,
+    texts: &TextFiles<'_>,
+) -> Result<Vec<String>, AnnotationError> {
+    let path = folder.join(format!("{set}.txt"));
+    let mut names = vec![];
+    for (number, line) in (1..).zip(texts.read(&path)?.lines()) {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        if words.next().is_some() {
+            let reason = format!(
+                "line {number}: {line:?}, expected the name of one image: a list with a second column is of one class"
+            );
+            return Err(AnnotationError::damaged(&path, reason));
+        }
+        if names.len() as u64 == limits.max_samples {
+            let what = format!("more than {} images", limits.max_samples);
+            return Err(AnnotationError::limit(&path, what, limits.max_samples));
+        }
+        names.push(name.to_owned());
+    }
+    if names.is_empty() {
+        return Err(AnnotationError::damaged(&path, "no image is listed"));
+    }
+    Ok(names)
+}
