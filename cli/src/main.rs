@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
-/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and COCO's annotations.
+/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of COCO and Pascal VOC.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

@@ -393,6 +393,40 @@ fn annotations_of_coco_are_a_dataset_of_every_command() {
 }
 
 #[test]
+fn a_folder_of_voc_is_a_dataset_of_every_command() {
+    let dir = dataset();
+    let images = dir.path().join("voc/JPEGImages");
+    fs::create_dir_all(dir.path().join("voc/Annotations")).unwrap();
+    fs::rename(dir.path().join("photos/cat"), &images).unwrap();
+    let names = fs::read_dir(&images).unwrap().map(|file| file.unwrap().path());
+    for image in names.filter(|path| path.extension().is_some_and(|extension| extension == "jpg")) {
+        let object = "<object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>\
+            </object>";
+        let name = image.file_stem().unwrap().to_string_lossy().into_owned() + ".xml";
+        let xml = format!("<annotation>{object}{object}</annotation>");
+        fs::write(dir.path().join("voc/Annotations").join(name), xml).unwrap();
+    }
+    for (from, to) in [("voc", "a.beton"), ("a.beton", "a.tfrecord"), ("a.tfrecord", "b.beton")] {
+        stdout_of(dir.path(), &["convert", from, to]);
+    }
+    let samples = Dataset::open(dir.path().join("voc")).unwrap().source().unwrap().len();
+    for name in ["voc", "a.beton", "b.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        let objects = 2 * samples;
+        let classes = format!(
+            "1 class, {objects} objects\n  0    cat                      {objects} objects\n"
+        );
+        assert!(text.contains(&classes) && text.contains("  difficult        bytes"), "{text}");
+        assert!(stdout_of(dir.path(), &["verify", name]).contains("no damage found"));
+    }
+    fs::write(dir.path().join("voc/Annotations/9.xml"), "<annotation/>").unwrap();
+    let (code, message) = refused(dir.path(), &["info", "voc"]);
+    assert!(code == 1 && message.contains("9.xml: the image is missing"), "{message}");
+    let (code, message) = refused(dir.path(), &["write", "voc", "out.beton"]);
+    assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
+}
+
+#[test]
 fn files_of_mnist_are_a_dataset_of_every_command() {
     let dir = tempfile::tempdir().unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mnist_cifar/mnist");

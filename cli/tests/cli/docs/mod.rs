@@ -192,6 +192,13 @@ fn lay_out(dir: &Path) {
             "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}]}"#;
         fs::write(dir.join(format!("coco/annotations/instances_{split}.json")), json).unwrap();
     }
+    for folder in ["JPEGImages", "Annotations"] {
+        fs::create_dir_all(dir.join("voc").join(folder)).unwrap();
+    }
+    fs::write(dir.join("voc/JPEGImages/1.jpg"), jpeg(1)).unwrap();
+    let xml = "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax>\
+        </bndbox></object></annotation>";
+    fs::write(dir.join("voc/Annotations/1.xml"), xml).unwrap();
     let (_dir, beton) = dataset::write(100, WriteMode::Jpg, |_| Size::new(24, 32));
     for name in ["train.beton", "a.beton", "b.beton", "all.beton"] {
         fs::copy(&beton, dir.join(name)).unwrap();
