@@ -81,8 +81,11 @@ impl ImageReadMode {
         let out = room(out, image_bytes(size, channels)?)?;
         let rows = out.chunks_exact_mut((size.width as usize * channels).max(1));
         for (y, row) in (0..size.height).zip(rows) {
-            let pixels = rgb.row(y).as_chunks::<RGB>().0.iter().zip(row.chunks_exact_mut(channels));
-            for (x, (pixel, out)) in pixels.enumerate() {
+            let pixels = rgb.row(y).as_chunks::<RGB>().0;
+            if self == Self::Index && copy_index(pixels, row) {
+                continue;
+            }
+            for (x, (pixel, out)) in pixels.iter().zip(row.chunks_exact_mut(channels)).enumerate() {
                 if !self.read(*pixel, out) {
                     return Err(DecodeError::NoIndex { row: y, column: x as u32, pixel: *pixel });
                 }
@@ -90,6 +93,15 @@ impl ImageReadMode {
         }
         Ok(())
     }
+}
+
+/// Copies the first channel of pixels. Returns false if the channels of one differ; the loop has no branch for that.
+fn copy_index(pixels: &[[u8; RGB]], out: &mut [u8]) -> bool {
+    let differing = pixels.iter().zip(out).fold(0, |differing, (&[r, g, b], out)| {
+        *out = r;
+        differing | (r ^ g) | (r ^ b)
+    });
+    differing == 0
 }
 
 /// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.

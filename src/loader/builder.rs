@@ -406,8 +406,8 @@ impl LoaderBuilder {
     }
 
     /// Sets how samples that differ in size become a batch, for outputs of bytes and JSON without ops, and of
-    /// images, whose ops then need not end with one size. An additional tensor, `NAME.length` or `NAME.size`, holds the size of each sample;
-    /// see [`Collate`].
+    /// images, whose ops then need not end with one size. An additional tensor, `NAME.length` or `NAME.size`,
+    /// holds the size of each sample; see [`Collate`].
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, loader::Collate, ops::DType};

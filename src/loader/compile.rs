@@ -544,6 +544,7 @@ pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64
     let output = |output: &OutputPlan| {
         let OutputPlan { name, field, draws, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
+        let collated = collated.or(output.collation.as_ref());
         let ops = device::without_device_names(work.ops());
         let one =
             |(component, work): (&usize, &FieldPlan)| format!(" {component}: {:?}", work.ops());

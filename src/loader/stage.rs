@@ -2,6 +2,7 @@
 //! compiled loops.
 
 use super::cache::{CacheLookup, CachedSample, PendingEntry, SampleCache};
+use super::collate::Collated;
 use super::columns::Column;
 use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
 use super::compile_context::CompileContext;
@@ -351,6 +352,7 @@ impl LoaderStage {
                 text += end;
             }
             text.push_str(&output.work.explain());
+            text.extend(output.collation.as_ref().map(Collated::explain));
             for (component, work) in &output.by_component {
                 let _ = write!(
                     text,

@@ -641,6 +641,9 @@ fn a_pipeline_file_says_how_a_field_is_collated() {
         refused("[collate]\ntext = 'padded'"),
         "pipeline:2:8: collate: as is \"padded\", expected \"pad\", \"ragged\" or \"list\""
     );
+    let multiple = of_toml("[collate]\ntext = { as = 'pad', to_multiple = 32 }").unwrap().build();
+    let error = multiple.err().unwrap().to_string();
+    assert!(error.starts_with("output text: `to_multiple` rounds up the size"), "{error}");
     assert!(refused("[collate]\ntext = { dtype = 'u8' }").contains("as"));
     assert!(refused("[collate]\ntext = { as = 'pad', inner = [-1] }").contains("inner"));
     assert!(refused("[collate]\ntext = { as = 'pad', size = 3 }").contains("`size`"));
@@ -754,6 +757,9 @@ fn random_sizes_are_the_same_in_every_form() {
             assert!(plane[..line] == image[..line] && plane[line..width].iter().all(|v| *v == 0.0));
         }
     }
+    let explained = loader.explain();
+    let words = "padded to the largest of each batch, at most f32 [3, 50, 50]\n";
+    assert!(explained.contains(words), "{explained}");
     // The inspector runs the same plan, and agrees with the ops one by one.
     let mut inspector = loader.inspect("image", 1).unwrap().unwrap();
     for sample in 0..6 {

@@ -179,7 +179,7 @@ impl Parser {
             }
             Element::Side(side) => {
                 let value: f64 = self.number(element, text, "a number")?;
-                if !(value.abs() <= FARTHEST) {
+                if value.is_nan() || value.abs() > FARTHEST {
                     let what = format!("is {value}, the limit of a coordinate is {FARTHEST}");
                     return Err(self.wrong(element, &what));
                 }
