@@ -21,7 +21,7 @@ use crate::plan::ImagePlan;
 use crate::plan::batch_ops;
 use crate::source::{FieldKind, Value};
 use fuseloop_engine::batch::ImagePadding;
-use fuseloop_ops::author::{Layout, Window};
+use fuseloop_ops::author::{Layout, OpClass, Window};
 use fuseloop_ops::internals::ImageView;
 use fuseloop_ops::{DType, Ops, Size};
 use half::{bf16, f16};
@@ -173,7 +173,7 @@ impl Collate {
         if let Some(op) = batch_ops::steps(plan.ops()).next() {
             return Err(CollateError::OnBatches { op: op.name() });
         }
-        if plan.staged().is_some() {
+        if plan.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
             return Err(CollateError::Device);
         }
         if self.truncate {

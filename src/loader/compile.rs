@@ -321,10 +321,6 @@ fn plan_image(
     let name = || output.name.clone();
     let plan = |error| LoadCause::Plan { output: name(), error };
     let new = match &output.collate {
-        Some(_) if staged => {
-            let error = CollateError::Device;
-            return Err(LoadCause::Collate { output: name(), error });
-        }
         Some(_) => ImagePlan::of_any_size,
         None if staged => ImagePlan::on_device,
         None => ImagePlan::new,

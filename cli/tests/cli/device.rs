@@ -236,7 +236,10 @@ fn what_can_not_be_meant_is_refused() {
     let wild = builder(&path).pipeline("image", joined(&[&to("auto"), &ops![crop()]]));
     says(wild, "put it after the crop or resize");
     let padded = builder(&path).collate("image", Collate::pad());
-    says(padded.pipeline("image", to("auto")), "collate takes a field as it is stored");
+    says(
+        padded.pipeline("image", to("auto")),
+        "images of differing sizes are collated on the host",
+    );
 }
 
 #[test]
