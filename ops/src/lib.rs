@@ -48,6 +48,7 @@ mod convert_bounding_box_format;
 mod cut_mix;
 mod cutout;
 mod d4;
+pub mod detection;
 mod device;
 mod elastic_transform;
 mod element;
@@ -80,6 +81,7 @@ mod maths;
 mod memory;
 mod mix_up;
 mod mixing;
+mod mosaic;
 mod noise;
 mod normalize;
 mod number_or_range;
@@ -126,6 +128,7 @@ mod scale_jitter;
 mod select_channels;
 mod shape;
 mod signal;
+mod simple_copy_paste;
 mod solarize;
 mod solarize_add;
 mod squeeze;
@@ -187,6 +190,7 @@ pub use lighting::Lighting;
 pub use lut::Lut;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::Partner;
+pub use mosaic::Mosaic;
 pub use normalize::Normalize;
 pub use number_or_range::NumberOrRange;
 pub use one_hot::OneHot;
@@ -225,6 +229,7 @@ pub use scale_intensity_range::ScaleIntensityRange;
 pub use scale_jitter::ScaleJitter;
 pub use select_channels::SelectChannels;
 pub use shape::{DType, Size};
+pub use simple_copy_paste::SimpleCopyPaste;
 pub use solarize::RandomSolarize;
 pub use solarize_add::SolarizeAdd;
 pub use squeeze::Squeeze;
@@ -245,11 +250,11 @@ pub mod author {
     pub use crate::error::BoxError;
     pub use crate::geometry_step::GeometryStep;
     pub use crate::maths::{cos, exp, log, pow, sin};
-    pub use crate::mixing::RowMix;
+    pub use crate::mixing::{ImageMix, RowMix};
     pub use crate::op::{
         BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostBatchOp, HostOp,
-        ImageType, LabelOp, LevelTable, ObjectMotion, ObjectOp, Op, OpClass, PixelOp, RegionOp,
-        RowProducer, Statistic, TableOp, Type,
+        ImageType, LabelOp, LevelTable, MultiImageOp, ObjectMotion, ObjectOp, Op, OpClass, PixelOp,
+        RegionOp, RowProducer, Statistic, TableOp, Type,
     };
     pub use crate::op_name::op_name;
     pub use crate::rng::Rng;
@@ -392,6 +397,8 @@ static ENTRIES: &[registry::OpInfo] = &[
     TrivialAugmentWide::ENTRY,
     MixUp::ENTRY,
     CutMix::ENTRY,
+    Mosaic::ENTRY,
+    SimpleCopyPaste::ENTRY,
     Normalize::ENTRY,
     Levels::ENTRY,
     ScaleIntensityRange::ENTRY,

@@ -33,6 +33,9 @@ use crate::{DType, ParamError, Size, TypeError};
 /// Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
 /// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 ///
+/// An image with bounding boxes and other targets gets the objects of its partner after its own, each with its full
+/// weight, as in YOLO's training: `MixUp::new(32.0)?.per_sample().p(0.1)?`. A mask of the whole image can't be mixed.
+///
 /// ```
 /// # use fuseloop_ops::*;
 /// let list = ops![Normalize::imagenet(), ToChannelsFirst, MixUp::new(0.2)?];
@@ -129,6 +132,10 @@ impl Op for MixUp {
 impl BatchOp for MixUp {
     fn draw(&self, rng: &mut Rng, rows: usize, _size: Size) -> Vec<RowMix> {
         self.params.draw(rng, rows, |_, share| (share, None))
+    }
+
+    fn joins_objects(&self) -> bool {
+        true
     }
 }
 

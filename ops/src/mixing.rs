@@ -45,6 +45,28 @@ pub struct RowMix {
     pub window: Option<Window>,
 }
 
+/// How one image of a batch, with its objects, is made of several. Rows are counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageMix {
+    /// The image stays as it is.
+    Unchanged,
+    /// Objects of another row are pasted where their masks are.
+    Paste {
+        /// The other row.
+        partner: usize,
+        /// The indices of its objects, in ascending order.
+        objects: Vec<usize>,
+    },
+    /// Four rows are put together.
+    Mosaic {
+        /// The rows on the top left, top right, bottom left and bottom right.
+        rows: [usize; 4],
+        /// The row and the column of the pixels at which the image on the bottom right begins: at most the height
+        /// and the width.
+        center: [u32; 2],
+    },
+}
+
 /// The parameters that all ops on whole batches share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MixParams {
@@ -179,6 +201,10 @@ pub(crate) const PARAMS: &[ParamInfo] = &[
         "share of the batches, or of the samples",
     ),
 ];
+
+/// The parameter for the share of the samples that an op makes of several.
+pub(crate) const P: ParamInfo =
+    with_default("p", ParamKind::Number, ParamValue::Float(1.0), "share of the samples");
 
 /// Reads the choice of partners.
 pub(crate) fn read_partner(args: &OpArgs<'_>) -> Result<Partner, SpecError> {

@@ -16,9 +16,10 @@
 //! | mix      | AugMix                            | weights and chains      | separate loops, then sums         |
 //! | label    | one-hot                           |                         | precompiled loops over samples    |
 //! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
+//! | images   | mosaic, copy-paste                | parts, once a batch     | none: mixes finished batches      |
 //! | batch    | `Lambda::batch`                   |                         | none: changes finished batches    |
 
-use crate::author::{BoxError, Emit, GeometryStep, Objects, Pixels, Rng, RowMix};
+use crate::author::{BoxError, Emit, GeometryStep, ImageMix, Objects, Pixels, Rng, RowMix};
 use crate::shape::{Layout, MAX_CHANNELS, Window};
 use crate::{DType, Device, Ops, Size, TypeError};
 use std::fmt;
@@ -244,6 +245,8 @@ pub enum OpClass<'a> {
     Label(&'a dyn LabelOp),
     /// Mixes the samples of a finished batch.
     Batch(&'a dyn BatchOp),
+    /// Makes an image, with its objects, of several images of a finished batch.
+    MultiImage(&'a dyn MultiImageOp),
     /// Changes a finished batch in plain Rust.
     HostBatch(&'a dyn HostBatchOp),
     /// Changes or removes the objects of an image, such as bounding boxes, and no pixel.
@@ -710,6 +713,27 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
 
     /// Returns true if a row's share depends on the size of its image.
     fn needs_size(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a mixed image shows the objects of both images. The op is then allowed for images with bounding
+    /// boxes and other targets: a mixed row gets the objects of its partner after its own.
+    fn joins_objects(&self) -> bool {
+        false
+    }
+}
+
+/// An op that makes an image, with its objects, of several images of a finished batch. Only ops on batches may follow
+/// it. The images have targets, and one size.
+pub trait MultiImageOp: fmt::Debug + Send + Sync {
+    /// Draws how each row is made. `objects` has the number of objects of each row, and `size` is that of the images.
+    fn draw(&self, rng: &mut Rng, objects: &[usize], size: Size) -> Vec<ImageMix>;
+
+    /// Returns how many times as many objects an image may have after the op: 2 if it gets those of another one.
+    fn growth(&self) -> usize;
+
+    /// Returns true if the op needs the masks of the objects.
+    fn needs_instance_masks(&self) -> bool {
         false
     }
 }

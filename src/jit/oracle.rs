@@ -319,6 +319,7 @@ fn after(
         | OpClass::Label(_)
         | OpClass::Choice(_)
         | OpClass::Batch(_)
+        | OpClass::MultiImage(_)
         | OpClass::HostBatch(_)
         | OpClass::Objects(_) => {}
     }

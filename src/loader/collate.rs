@@ -303,7 +303,7 @@ fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
 }
 
 /// Copies a field's samples into the rows of a batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Collated {
     form: CollateForm,
     pub(super) dtype: DType,
@@ -317,7 +317,7 @@ pub(super) struct Collated {
     pub(super) item: usize,
     /// The bytes of one padding element.
     pad: Vec<u8>,
-    truncate: bool,
+    pub(super) truncate: bool,
     /// True if padded rows have `shape` in every batch, and false if they have the size of the batch's
     /// largest image.
     is_fixed: bool,
@@ -474,7 +474,7 @@ impl Collated {
     }
 
     /// Pads the bytes that the sample does not reach, if rows are padded here.
-    fn pad(&self, rest: &mut [u8]) {
+    pub(super) fn pad(&self, rest: &mut [u8]) {
         match self.pad.as_slice() {
             _ if !self.is_padded_here() => {}
             [first, others @ ..] if others.iter().all(|byte| byte == first) => rest.fill(*first),

@@ -11,6 +11,7 @@ use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
+use super::target_mixing::plan_target_mixers;
 use super::target_plan::{FollowedImage, plan_target};
 use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
@@ -111,6 +112,8 @@ pub(super) fn plan_outputs(
     let mixes = plan_mixes(&plans)?;
     check_labels(source, &plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    let mixers = plan_target_mixers(&plans)?;
+    plans.iter_mut().zip(mixers).for_each(|(work, mixer)| work.mix_targets = mixer);
     check_names(&plans)?;
     Ok(plans)
 }
@@ -152,7 +155,8 @@ fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadCaus
     plans.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
 }
 
-/// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be.
+/// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be, and so may an image
+/// with targets, which are its labels.
 fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCause> {
     let is_label = |work: &&OutputPlan| {
         let kind = &source.fields()[work.field].kind;
@@ -161,7 +165,9 @@ fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCau
             && matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
     };
     let labels: Vec<&OutputPlan> = plans.iter().filter(is_label).collect();
-    for image in plans.iter().filter(|work| matches!(work.work, FieldPlan::Image(_))) {
+    let is_labelled =
+        |work: &&OutputPlan| matches!(work.work, FieldPlan::Image(_)) && work.targets.is_none();
+    for image in plans.iter().filter(is_labelled) {
         let own = mixer_chain(image.work.ops());
         let are_mixed = labels.iter().any(|label| mixer_chain(label.work.ops()) == own);
         if !own.is_empty() && !labels.is_empty() && !are_mixed {
@@ -251,6 +257,7 @@ fn plan_output(
         collation,
         by_component,
         mix: None,
+        mix_targets: None,
         device_output,
         target,
         targets: output.targets.clone(),

@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// Refuses ops that are only allowed in the output's own list.
 pub(super) fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
     let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
-    let is_mixer = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
+    let is_mixer =
+        |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_));
     if matches!(main, FieldPlan::Collated(_)) {
         return Err("a collated output takes no ops".to_owned());
     }

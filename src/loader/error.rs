@@ -674,12 +674,40 @@ pub(super) struct FinishError {
     /// The output.
     pub(super) output: Box<str>,
     /// The reason.
-    pub(super) cause: RunOpsError,
+    pub(super) cause: FinishCause,
+}
+
+/// Why an op on batches did not run to the end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FinishCause {
+    /// An op in plain Rust returned an error, or there is no memory.
+    #[error(transparent)]
+    Ops(#[from] RunOpsError),
+    /// An image of several has more objects than its rows have room for.
+    #[error(
+        "a mixed image has {found} objects, the rows of its targets have room for {max}: raise `to` in their `collate`, or use `truncate`"
+    )]
+    Objects {
+        /// The number of objects.
+        found: usize,
+        /// The most that a row has room for.
+        max: usize,
+    },
+}
+
+impl From<NoMemory> for FinishCause {
+    fn from(error: NoMemory) -> Self {
+        Self::Ops(error.into())
+    }
 }
 
 impl Cause for FinishError {
     fn details(&self) -> Details<'_> {
-        self.cause.details().field(&self.output)
+        let details = match &self.cause {
+            FinishCause::Ops(error) => error.details(),
+            FinishCause::Objects { .. } => Details::of(ErrorKind::Damaged),
+        };
+        details.field(&self.output)
     }
 }
 

@@ -35,6 +35,7 @@ mod outputs;
 mod pipeline;
 mod stage;
 pub(crate) mod stats;
+mod target_mixing;
 mod target_plan;
 mod target_rows;
 mod targets;

@@ -876,7 +876,10 @@ impl Stage for LoaderStage {
         // Each rank mixes with its own shares; a single process mixes as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
-        for (k, output) in self.outputs.iter().enumerate() {
+        // Targets are mixed with their images, before functions of the user change them.
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.outputs.iter().enumerate().partition(|(_, output)| output.mix_targets.is_some());
+        for (k, output) in first.into_iter().chain(others) {
             output.finish_batch(k, (key, epoch), rows, &mut worker.spare)?;
         }
         pack(rows, &self.tensors);

@@ -7,7 +7,7 @@ use super::outputs::OutputSpec;
 use super::targets::{PlannedTarget, Target, TargetsError};
 use super::work::FieldPlan;
 use crate::jit::KernelCache;
-use crate::plan::ImagePlan;
+use crate::plan::{ImagePlan, batch_ops};
 use crate::source::{FieldKind, Source};
 use fuseloop_ops::{DType, Ops, Size, Squeeze};
 use std::sync::Arc;
@@ -105,6 +105,7 @@ pub(super) fn plan_target(
     }
     let of_collate = |error| LoadCause::Collate { output: output.name.clone(), error };
     let most = image.targets.as_ref().and_then(|targets| targets.most_objects(source));
+    let most = most.map(|most| most.saturating_mul(batch_ops::growth(plan.ops())));
     let name = &source.fields()[output.field].name;
     if image.collate.is_some() && matches!(target, Target::InstanceMasks) {
         let collate = output.collate.clone().unwrap_or_else(Collate::list);

@@ -2,15 +2,15 @@
 
 use super::array_images::{ArrayRequest, element_type};
 use super::collate::Collated;
-use super::error::{FinishError, SampleCause};
-use super::mixing::OutputMixer;
+use super::error::{FinishCause, FinishError, SampleCause};
+use super::mixing::{OutputMixer, TargetMixer};
 use super::outputs::DrawsOf;
 use super::targets::{PlannedTarget, TargetRequest};
 use crate::batch::{RowsMut, TensorRows, TensorSpec};
 use crate::decode::{DecodeError, Decoder, ImageReadMode, Opened};
 use crate::device::DeviceOutput;
 use crate::jit::{DecodedPixels, Kernel, Scratch};
-use crate::plan::batch_ops::{self, BatchStep};
+use crate::plan::batch_ops::{self, BatchStep, Mixer};
 use crate::plan::element_steps::StepScratch;
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, FunctionError, LabelPlan, RunOpsError};
@@ -117,6 +117,8 @@ pub(super) struct OutputPlan {
     pub(super) by_component: BTreeMap<usize, FieldPlan>,
     /// How finished batches are mixed, if the output is mixed.
     pub(super) mix: Option<OutputMixer>,
+    /// How the targets of the output are mixed with it, if it is an image that has them.
+    pub(super) mix_targets: Option<TargetMixer>,
     /// The device's share of the output, if the output is on a device.
     pub(super) device_output: Option<DeviceOutput>,
     /// How the rows are computed, if the output is a target of an image.
@@ -180,25 +182,27 @@ impl OutputPlan {
         spare: &mut Vec<u8>,
     ) -> Result<(), FinishError> {
         let ops = self.work.ops();
-        let (visits, bytes) = (rows.visits(), rows.output(k));
+        let (visits, count) = (rows.visits(), rows.len());
         if let (Some(mix), Some(on_device)) = (&self.mix, &self.device_output)
-            && mix.record(ops, on_device, key, (visits.len(), bytes))
+            && mix.record(ops, on_device, key, (count, rows.output(k)))
         {
             return Ok(());
         }
         for step in batch_ops::steps(ops) {
-            let done = match (step, &self.mix) {
-                (BatchStep::Mix(mixer), Some(mix)) => {
-                    mix.mix(mixer, key, (visits.len(), bytes), spare).map_err(RunOpsError::from)
-                }
-                (BatchStep::Mix(_), None) => Ok(()),
-                (BatchStep::Host { op, host_op, occurrence }, _) => {
+            let done: Result<(), FinishCause> = match step {
+                BatchStep::Mix(mixer) => self.mix_rows(mixer, (k, key), rows, spare),
+                BatchStep::MultiImage(mixer) => match &self.mix_targets {
+                    Some(targets) => targets.mix(mixer, key, rows, spare),
+                    None => Ok(()),
+                },
+                BatchStep::Host { op, host_op, occurrence } => {
                     let samples: Vec<u64> = visits.iter().map(|visit| visit.sample.0).collect();
                     let (shape, rng) = (self.work.shape(), &mut key.op(op.name(), occurrence));
                     let (epoch, dtype) = (epoch.index(), self.work.dtype());
                     let host = HostRows { samples: &samples, epoch, dtype, shape: &shape, rng };
-                    let done = host_op.apply(host, bytes);
-                    done.map_err(|error| FunctionError::of(op, epoch)(error).into())
+                    let done = host_op.apply(host, rows.output(k));
+                    let of_op = FunctionError::of(op, epoch);
+                    done.map_err(|error| RunOpsError::from(of_op(error)).into())
                 }
             };
             done.map_err(|cause| FinishError { output: self.name.as_str().into(), cause })?;
@@ -222,6 +226,23 @@ impl OutputPlan {
             collated.pad_image(draws.output, row);
         }
         Ok(())
+    }
+
+    /// Mixes the rows of a finished batch by one op, and joins the objects of those that are mixed.
+    fn mix_rows(
+        &self,
+        mixer: Mixer<'_>,
+        (k, key): (usize, BatchKey),
+        rows: &mut RowsMut<'_>,
+        spare: &mut Vec<u8>,
+    ) -> Result<(), FinishCause> {
+        let Some(mix) = &self.mix else { return Ok(()) };
+        let count = rows.len();
+        mix.mix(mixer, key, (count, rows.output(k)), spare)?;
+        match &self.mix_targets {
+            Some(targets) => targets.join(&mixer.draw(key, count, mix.size), rows, spare),
+            None => Ok(()),
+        }
     }
 
     /// Returns the bytes of a sample that the host writes.

@@ -5,7 +5,9 @@
 //! sample may follow.
 
 use super::PlanError;
-use fuseloop_ops::author::{BatchOp, HostBatchOp, Op, OpClass, RowMix};
+use fuseloop_ops::author::{
+    BatchOp, HostBatchOp, ImageMix, MultiImageOp, Op, OpClass, Rng, RowMix,
+};
 use fuseloop_ops::internals::BatchKey;
 use fuseloop_ops::{Ops, Size, TypeError};
 
@@ -20,11 +22,21 @@ pub struct Mixer<'a> {
     pub occurrence: usize,
 }
 
+/// An op that makes images of several, with the name and number that its draws depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MultiImageMixer<'a> {
+    pub(crate) op: &'a dyn MultiImageOp,
+    name: &'static str,
+    occurrence: usize,
+}
+
 /// An op on whole batches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BatchStep<'a> {
     /// It mixes the rows.
     Mix(Mixer<'a>),
+    /// It makes images, with their objects, of several.
+    MultiImage(MultiImageMixer<'a>),
     /// It changes them in plain Rust.
     Host {
         op: &'a dyn Op,
@@ -39,6 +51,7 @@ impl BatchStep<'_> {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Mix(mixer) => mixer.name,
+            Self::MultiImage(mixer) => mixer.name,
             Self::Host { op, .. } => op.name(),
         }
     }
@@ -55,6 +68,11 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
                 name: op.name(),
                 occurrence: occurrence(),
             })),
+            OpClass::MultiImage(multi_op) => Some(BatchStep::MultiImage(MultiImageMixer {
+                op: multi_op,
+                name: op.name(),
+                occurrence: occurrence(),
+            })),
             OpClass::HostBatch(host_op) => {
                 Some(BatchStep::Host { op: &**op, host_op, occurrence: occurrence() })
             }
@@ -67,8 +85,18 @@ pub(crate) fn steps(ops: &Ops) -> impl Iterator<Item = BatchStep<'_>> {
 pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
     steps(ops).filter_map(|step| match step {
         BatchStep::Mix(mixer) => Some(mixer),
-        BatchStep::Host { .. } => None,
+        BatchStep::MultiImage(_) | BatchStep::Host { .. } => None,
     })
+}
+
+/// Returns how many times as many objects an image may have after the ops on batches of its list.
+pub(crate) fn growth(ops: &Ops) -> usize {
+    let each = steps(ops).map(|step| match step {
+        BatchStep::Mix(mixer) if mixer.op.joins_objects() => 2,
+        BatchStep::MultiImage(mixer) => mixer.op.growth(),
+        BatchStep::Mix(_) | BatchStep::Host { .. } => 1,
+    });
+    each.fold(1, usize::saturating_mul)
 }
 
 impl Mixer<'_> {
@@ -77,6 +105,35 @@ impl Mixer<'_> {
         let mixed = self.op.draw(&mut key.op(self.name, self.occurrence), rows, size);
         check_partners(self.name, &mixed, rows);
         mixed
+    }
+}
+
+impl MultiImageMixer<'_> {
+    /// Draws for rows with `objects` objects each and images of `size`.
+    ///
+    /// # Panics
+    ///
+    /// If the op draws for another number of rows, or refers to a row, an object or a pixel that does not exist.
+    pub(crate) fn draw(&self, key: BatchKey, objects: &[usize], size: Size) -> Vec<ImageMix> {
+        let rng: &mut Rng = &mut key.op(self.name, self.occurrence);
+        let mixes = self.op.draw(rng, objects, size);
+        let exists = |mix: &ImageMix| match mix {
+            ImageMix::Unchanged => true,
+            ImageMix::Paste { partner, objects: chosen } => objects
+                .get(*partner)
+                .is_some_and(|count| chosen.iter().all(|object| object < count)),
+            ImageMix::Mosaic { rows, center: [y, x] } => {
+                let are_rows = rows.iter().all(|row| *row < objects.len());
+                are_rows && *y <= size.height && *x <= size.width
+            }
+        };
+        let is_valid = mixes.len() == objects.len() && mixes.iter().all(exists);
+        assert!(
+            is_valid,
+            "{} drew {mixes:?} for {objects:?} objects in images of {size}",
+            self.name
+        );
+        mixes
     }
 }
 
@@ -108,7 +165,7 @@ fn check_partners(name: &str, mixed: &[RowMix], rows: usize) {
 
 /// Returns true if an op works on whole batches.
 pub(crate) fn is_on_batches(op: &dyn Op) -> bool {
-    matches!(op.class(), OpClass::Batch(_) | OpClass::HostBatch(_))
+    matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_) | OpClass::HostBatch(_))
 }
 
 /// Refuses the op at `op_index` if it works on one sample and the op before it on batches, or if it changes
@@ -126,7 +183,7 @@ pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
     }
     match before.last().map(|before| before.class()) {
         _ if is_on_batches(own) => Ok(()),
-        Some(OpClass::Batch(_)) => refused(
+        Some(OpClass::Batch(_) | OpClass::MultiImage(_)) => refused(
             "one sample at a time (put it before the ops that mix samples)",
             "a mixed batch",
         ),

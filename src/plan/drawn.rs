@@ -133,6 +133,7 @@ impl Draws {
             | OpClass::Label(_)
             | OpClass::Choice(_)
             | OpClass::Batch(_)
+            | OpClass::MultiImage(_)
             | OpClass::HostBatch(_)
             | OpClass::Objects(_) => String::new(),
         }

@@ -313,6 +313,7 @@ impl Draws {
             | OpClass::Label(_)
             | OpClass::Choice(_)
             | OpClass::Batch(_)
+            | OpClass::MultiImage(_)
             | OpClass::HostBatch(_) => true,
         }
     }

@@ -38,8 +38,16 @@ const CONTAINER: &str =
     "is a container, which the ops of a mask that is a target can't be in: list the ops themselves";
 const COPIES: &str = "shows pixels of the image more than once, so no box or keypoint can follow: use \
     padding_mode = \"constant\", or leave it out";
-const BATCH: &str =
-    "mixes whole images, which masks, boxes and keypoints can't follow: leave it out";
+const BATCH: &str = "cuts other images into an image without their masks, boxes and keypoints: use Mosaic, SimpleCopyPaste \
+    or MixUp, or leave it out";
+const BLENDS: &str = "blends two images, and so would give a mask of class numbers values of no class: leave out the mask, \
+    or use Mosaic or SimpleCopyPaste";
+const NO_TARGETS: &str = "puts several images into one, which is for images with boxes, keypoints or masks: declare them with \
+    `LoaderBuilder::targets`, or leave it out";
+const NO_INSTANCES: &str =
+    "cuts objects out by their masks: declare them with `Targets::instance_masks`, or leave it out";
+const DEVICE: &str =
+    "mixes an image with targets, which is done on the host: leave ToDevice out of the list";
 const NO_BOXES: &str = "has no effect without bounding boxes: declare them with `LoaderBuilder::targets`, or leave it out";
 const NO_KEYPOINTS: &str =
     "has no effect without keypoints: declare them with `LoaderBuilder::targets`, or leave it out";
@@ -51,11 +59,16 @@ pub(crate) struct TargetKinds {
     pub(crate) any: bool,
     pub(crate) boxes: bool,
     pub(crate) keypoints: bool,
+    /// Masks of the objects.
+    pub(crate) instance_masks: bool,
+    /// Masks of the whole image.
+    pub(crate) masks: bool,
 }
 
 impl ImagePlan {
     /// Refuses ops that the targets of an image can't follow, and ops on targets that the image does not have.
     pub(crate) fn check_targets(&self, kinds: TargetKinds) -> Result<(), PlanError> {
+        let is_on_device = self.ops().iter().any(|op| matches!(op.class(), OpClass::Device(_)));
         let check = |leaf: &FlatOp| {
             let reason = match leaf.op.class() {
                 OpClass::Geometry(op) if op.needs_boxes() && !kinds.boxes => NO_BOXES,
@@ -69,7 +82,13 @@ impl ImagePlan {
                 OpClass::Objects(op) if !op.needs_boxes() && !kinds.keypoints => NO_KEYPOINTS,
                 OpClass::Host(_) if kinds.any && leaf.kind.host_size().is_some() => IN_RUST,
                 OpClass::Mix(_) if kinds.any && moves_chains(leaf) => MIXES,
-                OpClass::Batch(_) if kinds.any => BATCH,
+                OpClass::Batch(op) if kinds.any && !op.joins_objects() => BATCH,
+                OpClass::Batch(_) if kinds.masks => BLENDS,
+                OpClass::MultiImage(_) if !kinds.any => NO_TARGETS,
+                OpClass::MultiImage(op) if op.needs_instance_masks() && !kinds.instance_masks => {
+                    NO_INSTANCES
+                }
+                OpClass::Batch(_) | OpClass::MultiImage(_) if kinds.any && is_on_device => DEVICE,
                 _ => return Ok(()),
             };
             let (op_index, op) = (leaf.op_index, leaf.op.name());

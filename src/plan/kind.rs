@@ -226,7 +226,7 @@ impl OpKind {
             OpClass::View(to) => Self::View(to),
             OpClass::Layout(_) => Self::Layout,
             OpClass::Device(_) => Self::Device,
-            OpClass::Batch(_) | OpClass::HostBatch(_) => Self::Batch,
+            OpClass::Batch(_) | OpClass::MultiImage(_) | OpClass::HostBatch(_) => Self::Batch,
             OpClass::Label(_) | OpClass::Choice(_) | OpClass::Objects(_) => Self::Other,
         })
     }

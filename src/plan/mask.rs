@@ -27,7 +27,8 @@ fn check(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
         | OpClass::Shuffled(_)
         | OpClass::Table(_)
         | OpClass::Mix(_)
-        | OpClass::Batch(_) => NO_COLOR,
+        | OpClass::Batch(_)
+        | OpClass::MultiImage(_) => NO_COLOR,
         _ => return Ok(()),
     };
     Err(PlanError::Mask { op_index: *op_index, op: op.name(), reason })

@@ -15,6 +15,7 @@ mod errors;
 mod functions;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
+mod multi_image;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;
 mod numbers;

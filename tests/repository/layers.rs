@@ -120,6 +120,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "columns",
             "component_ops",
             "compile_context",
+            "target_mixing",
             "target_plan",
             "target_rows",
             "compile",

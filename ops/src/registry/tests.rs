@@ -140,6 +140,8 @@ fn every_constructor_has_the_defaults_of_its_entry() {
             TrivialAugmentWide::new(),
             MixUp::new(1.0).unwrap(),
             CutMix::new(1.0).unwrap(),
+            Mosaic::new(),
+            SimpleCopyPaste::new(),
         ],
         ops![
             Normalize::imagenet(),

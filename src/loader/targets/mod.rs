@@ -7,8 +7,9 @@
 //! ```
 //!
 //! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
-//! rows of a batch.
+//! rows of a batch; `batch_rows` changes these rows.
 
+mod batch_rows;
 mod plan;
 mod read;
 

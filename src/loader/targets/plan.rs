@@ -228,6 +228,8 @@ impl TargetRequest {
             any: !self.fields.is_empty(),
             boxes: has(|target| matches!(target, Target::Boxes(_))),
             keypoints: has(|target| matches!(target, Target::KeyPoints(_))),
+            instance_masks: has(|target| matches!(target, Target::InstanceMasks)),
+            masks: has(|target| matches!(target, Target::Mask { .. })),
         }
     }
 

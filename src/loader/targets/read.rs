@@ -159,19 +159,10 @@ impl BoundingBoxes {
 
     /// Writes the boxes of objects in an image of `size` to `out`.
     pub(in crate::loader) fn write(&self, objects: &Objects, size: Size, out: &mut Vec<u8>) {
-        let sides = [size.width, size.height].map(f64::from);
         for bounds in objects.boxes() {
-            let mut values = [0.0; 8];
-            let values = &mut values[..self.output.columns()];
-            let bounds = match *bounds {
-                BoundingBox::Edges([x1, y1, x2, y2]) if self.is_normalized => {
-                    let [width, height] = sides;
-                    BoundingBox::Edges([x1 / width, y1 / height, x2 / width, y2 / height])
-                }
-                bounds => bounds,
-            };
-            bounds.write(self.output, values);
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
+            let start = out.len();
+            out.resize(start + 4 * self.output.columns(), 0);
+            self.write_row(*bounds, size, &mut out[start..]);
         }
     }
 }
@@ -192,18 +183,13 @@ impl KeyPoints {
         if count != objects.len() {
             return Err(TargetCause::Count { found: count, expected: objects.len() });
         }
-        let shift = if self.is_continuous { 0.0 } else { 0.5 };
         for (row, object) in rows.chunks_exact(4 * columns * self.each).enumerate() {
             check(row, floats(object))?;
         }
         let points = rows.chunks_exact(4 * columns).map(|point| {
             let mut values = [0.0, 0.0, 2.0];
             values.iter_mut().zip(floats(point)).for_each(|(to, value)| *to = value);
-            let [x, y, visibility] = values;
-            if visibility == 0.0 {
-                return Keypoint::default();
-            }
-            Keypoint { at: [x, y].map(|place| f64::from(place) + shift), visibility }
+            self.point(values)
         });
         objects.set_keypoints(points, self.each, &self.flip_pairs);
         Ok(())
@@ -211,14 +197,32 @@ impl KeyPoints {
 
     /// Writes the keypoints of objects to `out`.
     pub(in crate::loader) fn write(&self, objects: &Objects, out: &mut Vec<u8>) {
-        let shift = if self.is_continuous { 0.0 } else { 0.5 };
-        for Keypoint { at, visibility } in objects.keypoints() {
-            let [x, y] =
-                if *visibility == 0.0 { [0.0; 2] } else { at.map(|place| (place - shift) as f32) };
-            let values = [x, y, *visibility];
-            let values = &values[..self.columns()];
+        for point in objects.keypoints() {
+            let values = &self.values(*point)[..self.columns()];
             values.iter().for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
         }
+    }
+
+    /// Returns the point that three stored numbers stand for.
+    pub(super) fn point(&self, [x, y, visibility]: [f32; 3]) -> Keypoint {
+        if visibility == 0.0 {
+            return Keypoint::default();
+        }
+        Keypoint { at: [x, y].map(|place| f64::from(place) + self.shift()), visibility }
+    }
+
+    /// Returns the three numbers that a point is stored as.
+    pub(super) fn values(&self, Keypoint { at, visibility }: Keypoint) -> [f32; 3] {
+        if visibility == 0.0 {
+            return [0.0; 3];
+        }
+        let [x, y] = at.map(|place| (place - self.shift()) as f32);
+        [x, y, visibility]
+    }
+
+    /// Returns what is added to a stored number to get a continuous coordinate.
+    fn shift(&self) -> f64 {
+        if self.is_continuous { 0.0 } else { 0.5 }
     }
 }
 

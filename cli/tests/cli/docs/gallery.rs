@@ -24,7 +24,7 @@ use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Batch, Loader, Spec};
 use jpeg_encoder::{ColorType, Encoder};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -187,6 +187,11 @@ const BOXES: [[f32; 4]; 4] = [
     [58.0, 6.0, 58.5, 20.0],
 ];
 
+/// The masks of the objects, as COCO's files have them: each fills its box.
+fn masks() -> Value {
+    BOXES.iter().map(|[x1, y1, x2, y2]| json!([[x1, y1, x2, y1, x2, y2, x1, y2]])).collect()
+}
+
 /// A keypoint of the object in each box.
 const POINTS: [[f32; 2]; 4] = [[25.0, 29.0], [49.0, 49.0], [-6.0, 60.0], [58.0, 13.0]];
 
@@ -198,6 +203,7 @@ fn dataset(path: &Path) {
         field("label", FieldKind::Int),
         field("bbox", FieldKind::Bytes),
         field("points", FieldKind::Bytes),
+        field("segmentation", FieldKind::Json),
     ];
     let bytes = |values: &[f32]| {
         FieldValue::Bytes(values.iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -206,7 +212,8 @@ fn dataset(path: &Path) {
         let pixels = pictures::draw_at(class, *number, SIDE, SIDE).pixels;
         let image = ImageInput::Rgb { pixels, width: SIDE, height: SIDE };
         let (boxes, points) = (bytes(BOXES.as_flattened()), bytes(POINTS.as_flattened()));
-        vec![FieldValue::Image(image), FieldValue::Int(class as i64), boxes, points]
+        let masks = FieldValue::Json(masks());
+        vec![FieldValue::Image(image), FieldValue::Int(class as i64), boxes, points, masks]
     });
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
@@ -293,15 +300,16 @@ impl Strip {
     }
 }
 
-/// The declaration of the boxes and keypoints, in a pipeline file.
+/// The declaration of the boxes, keypoints and masks, in a pipeline file.
 const DECLARED: &str = "[targets.image]
 bbox = \"boxes\"
 points = { as = \"keypoints\", each = 1, visibility = false }
+segmentation = \"instance_masks\"
 ";
 
-/// Returns true for an op that works on boxes or keypoints.
+/// Returns true for an op that works on boxes, keypoints or instance masks.
 fn has_targets(info: &OpInfo) -> bool {
-    info.class == TARGETS || info.name == "RandomIoUCrop"
+    info.class == TARGETS || ["RandomIoUCrop", "Mosaic", "SimpleCopyPaste"].contains(&info.name)
 }
 
 /// A loader of one batch, in the order of the file. `mix` is an op that the labels have, too, and `targets` the
@@ -376,7 +384,7 @@ fn picture(info: &OpInfo, entry: &str, data: &Path) -> Strip {
         }
         return strip;
     }
-    let mix = (info.class == MIXING).then_some(entry);
+    let mix = (info.class == MIXING && !has_targets(info)).then_some(entry);
     let targets = if has_targets(info) { DECLARED } else { "" };
     let loader = loader(data, "image", &list, mix, targets);
     let mut draws: Vec<(Vec<u8>, Size, [Vec<f32>; 2])> = (0..DRAWS)

@@ -9,6 +9,10 @@
 //! partner of the last row has been mixed already, so it was copied before. A batch needs memory for one
 //! additional row.
 
+mod targets;
+
+pub(super) use targets::{MixedImage, ObjectRows, TargetMixer};
+
 use crate::device::DeviceOutput;
 use crate::plan::batch_ops::{Mixer, draw_each};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
@@ -157,19 +161,35 @@ fn two_rows(bytes: &mut [u8], len: usize, own: usize, other: usize) -> (&mut [u8
 
 /// Copies a window of the partner, for any type and number of channels.
 fn paste(own: &mut [u8], partner: &[u8], image: ImageType, size: Size, window: Window) {
-    let (height, width) = (size.height as usize, size.width as usize);
-    let (element, pixels) = (image.dtype.bytes(), height * width);
-    let (plane, pixel) = match image.layout {
-        Layout::ChannelsLast | Layout::Plane => (own.len(), own.len() / pixels),
-        Layout::ChannelsFirst => (pixels * element, element),
-    };
-    let (first, count) = (window.left as usize * pixel, window.width as usize * pixel);
+    copy_window(own, partner, (image, size), window, [window.top, window.left]);
+}
+
+/// Copies to a window of `own` the pixels of `partner` from the row and column `from` on.
+fn copy_window(
+    own: &mut [u8],
+    partner: &[u8],
+    (image, size): (ImageType, Size),
+    window: Window,
+    [top, left]: [u32; 2],
+) {
+    let (plane, pixel) = plane_and_pixel(image, size, own.len());
+    let (line, count) = (size.width as usize * pixel, window.width as usize * pixel);
     let planes = own.chunks_exact_mut(plane).zip(partner.chunks_exact(plane));
     for (own, partner) in planes {
-        for y in window.top as usize..(window.top + window.height) as usize {
-            let at = y * width * pixel + first;
-            own[at..at + count].copy_from_slice(&partner[at..at + count]);
+        for y in 0..window.height {
+            let start = |top: u32, left: u32| (top + y) as usize * line + left as usize * pixel;
+            let (to, from) = (start(window.top, window.left), start(top, left));
+            own[to..to + count].copy_from_slice(&partner[from..from + count]);
         }
+    }
+}
+
+/// Returns the bytes of a plane, and those of a pixel in it, of a row of `len` bytes.
+fn plane_and_pixel(image: ImageType, size: Size, len: usize) -> (usize, usize) {
+    let (element, pixels) = (image.dtype.bytes(), size.pixels() as usize);
+    match image.layout {
+        Layout::ChannelsLast | Layout::Plane => (len, len / pixels),
+        Layout::ChannelsFirst => (pixels * element, element),
     }
 }
 

@@ -1,0 +1,221 @@
+//! Mosaic: puts four images of the batch, and their objects, into one.
+
+use crate::author::{ImageMix, MultiImageOp, Op, OpClass, Rng, Type};
+use crate::error::{probability, range_in};
+use crate::mixing;
+use crate::op::on_image;
+use crate::registry::{
+    Golden, MIXING, OpInfo, ParamKind, ParamValue, Recipes, built, with_default,
+};
+use crate::{ParamError, Size, TypeError};
+use std::ops::RangeInclusive;
+
+/// Puts parts of four images of the batch into one, with their objects: YOLO's augmentation.
+///
+#[cfg_attr(doc, doc = include_str!("../pictures/Mosaic.md"))]
+///
+/// Bochkovskiy et al., arXiv:2004.10934. The image itself is on the top left; the others are three other samples of the
+/// batch, without repetition. In a batch of fewer than four samples, the image itself takes their places.
+///
+/// ```text
+/// yc = trunc(H * U(center)),  xc = trunc(W * U(center))
+/// out[y, x] = image_0[y - yc + H, x - xc + W]   for y <  yc, x <  xc
+///             image_1[y - yc + H, x - xc]       for y <  yc, x >= xc
+///             image_2[y - yc,     x - xc + W]   for y >= yc, x <  xc
+///             image_3[y - yc,     x - xc]       for y >= yc, x >= xc
+/// ```
+///
+/// So the four images touch with their corners at the centre, and the output has their size. This is KerasCV's
+/// `Mosaic` with its default `offset`, and the middle of the canvas of Ultralytics' `Mosaic`: a canvas of twice the size,
+/// whose centre is `U(1/2, 3/2)` times the size, has that centre at `U(0, 1)` once a quarter of the canvas is cut off on
+/// each side. Use `center(0.0..=1.0)` for it. Ultralytics then warps the canvas before it is cut; put
+/// [`RandomAffine`](crate::RandomAffine) before this op to warp each of the images.
+///
+/// Boxes move with their images and are cut at the parts that are shown. An object whose box is empty then (narrower
+/// or lower than a hundredth of a pixel) is removed with all its rows; without boxes, an object whose mask has no pixel is. Masks are cut like images. A keypoint that is
+/// cut off becomes one that is not labelled (visibility 0); without a visibility it stays at its place outside.
+///
+/// | | |
+/// |--------|-----------------------------------------------------------------------------|
+/// | input  | image of any element type and layout, with targets                          |
+/// | output | as the input, with the objects of four samples                              |
+/// | random | for each sample: a coin, a centre and three other samples                   |
+/// | where  | last in its list: it mixes a finished batch                                 |
+/// | cost   | the batch is copied twice                                                   |
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![Letterbox::new(640)?, RandomHorizontalFlip::new(0.5)?, Mosaic::new()];
+/// # Ok::<(), ParamError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mosaic {
+    /// The least and the largest share of a side before the centre.
+    center: [f32; 2],
+    p: f64,
+}
+
+const NAME: &str = "Mosaic";
+
+impl Default for Mosaic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Mosaic {
+    /// Builds the op for every sample, with a centre in the middle half of each side.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { center: [0.25, 0.75], p: 1.0 }
+    }
+
+    /// Sets the range of the centre, as shares of the height and of the width.
+    ///
+    /// # Errors
+    ///
+    /// If the range is not in `0.0..=1.0`, or is empty.
+    pub fn center(self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        let range = (*range.start(), *range.end());
+        let center = range_in(NAME, "center", range, 0.0..=1.0, "0 <= low <= high <= 1")?;
+        Ok(Self { center, ..self })
+    }
+
+    /// Sets the share of the samples that become a mosaic. Default 1.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn p(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(NAME, p)?, ..self })
+    }
+}
+
+/// Draws up to three rows other than `own`, without repetition; `own` takes the places of those that are missing.
+fn others(rng: &mut Rng, rows: usize, own: usize) -> [usize; 3] {
+    let mut left: Vec<usize> = (0..rows).filter(|row| *row != own).collect();
+    [(); 3].map(|()| match left.len() {
+        0 => own,
+        // A batch never has more rows than a `u32` can count.
+        count => left.swap_remove(rng.below(count as u32) as usize),
+    })
+}
+
+impl Op for Mosaic {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(NAME, input, |image| image)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::MultiImage(self)
+    }
+}
+
+impl MultiImageOp for Mosaic {
+    fn draw(&self, rng: &mut Rng, objects: &[usize], size: Size) -> Vec<ImageMix> {
+        let one = |row| {
+            let applies = rng.coin(self.p);
+            let [low, high] = self.center;
+            let mut place = |side: u32| (side as f32 * rng.uniform(low, high)) as u32;
+            let center = [place(size.height), place(size.width)];
+            let [right, below, opposite] = others(rng, objects.len(), row);
+            let rows = [row, right, below, opposite];
+            if applies { ImageMix::Mosaic { rows, center } } else { ImageMix::Unchanged }
+        };
+        (0..objects.len()).map(one).collect()
+    }
+
+    fn growth(&self) -> usize {
+        4
+    }
+}
+
+impl Mosaic {
+    pub(crate) const ENTRY: OpInfo = OpInfo {
+        name: NAME,
+        class: MIXING,
+        summary: "puts parts of four images of a batch into one, with their objects",
+        params: &[
+            with_default(
+                "center",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.25, 0.75]),
+                "where the four images meet, as a share of each side",
+            ),
+            mixing::P,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Mosaic::new().center(args.range("center")?)?.p(args.float("p")?)?)),
+        recipes: Recipes::None("it mixes a whole batch: tests/loader/multi_image.rs"),
+        golden: Golden::None(
+            "its pixels are compared with the formula in tests/loader/multi_image.rs",
+        ),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::BatchKey;
+
+    fn drawn(op: Mosaic, rows: usize) -> Vec<ImageMix> {
+        let mut rng = BatchKey::new(5, 0, 1).op(NAME, 0);
+        op.draw(&mut rng, &vec![0; rows], Size::new(40, 100))
+    }
+
+    #[test]
+    fn the_three_others_are_other_samples() {
+        for rows in 1..9 {
+            for (own, mix) in drawn(Mosaic::new(), rows).into_iter().enumerate() {
+                let ImageMix::Mosaic { rows: four, .. } = mix else { panic!("{mix:?}") };
+                assert_eq!(four[0], own);
+                let mut others: Vec<usize> = four.into_iter().filter(|row| *row != own).collect();
+                others.sort_unstable();
+                others.dedup();
+                assert_eq!(others.len(), (rows - 1).min(3), "{four:?} of {rows}");
+            }
+        }
+        assert!(drawn(Mosaic::new(), 0).is_empty());
+    }
+
+    #[test]
+    fn centres_are_in_their_range() {
+        let centers = |op: Mosaic| {
+            let mixed = drawn(op, 2000).into_iter().map(|mix| match mix {
+                ImageMix::Mosaic { center, .. } => center,
+                other => panic!("{other:?}"),
+            });
+            mixed.collect::<Vec<_>>()
+        };
+        let found = centers(Mosaic::new());
+        assert!(found.iter().all(|[y, x]| (10..30).contains(y) && (25..75).contains(x)));
+        assert!(found.iter().any(|[y, x]| *y == 10 && *x > 50));
+        let found = centers(Mosaic::new().center(0.0..=1.0).unwrap());
+        assert!(found.iter().any(|[y, _]| *y == 0) && found.iter().any(|[y, _]| *y == 39));
+        assert!(centers(Mosaic::new().center(1.0..=1.0).unwrap()).iter().all(|c| *c == [40, 100]));
+    }
+
+    #[test]
+    fn a_share_p_of_the_samples_is_mixed_and_the_others_draw_the_same() {
+        let (all, half) = (drawn(Mosaic::new(), 400), drawn(Mosaic::new().p(0.5).unwrap(), 400));
+        let pairs = all.iter().zip(&half);
+        let same = pairs.filter(|(all, half)| all == half).count();
+        assert!((160..240).contains(&same), "{same}");
+        assert!(half.iter().filter(|mix| **mix == ImageMix::Unchanged).count() == 400 - same);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for range in [-0.1..=0.5, 0.5..=1.1, 0.6..=0.4, f64::NAN..=1.0] {
+            let error = Mosaic::new().center(range).unwrap_err().to_string();
+            assert!(error.starts_with("Mosaic: center is "), "{error}");
+        }
+        assert!(Mosaic::new().p(1.5).is_err());
+        let label = Type::Tensor { dtype: crate::DType::I64, shape: vec![] };
+        assert!(Mosaic::new().output(&label).is_err());
+    }
+}

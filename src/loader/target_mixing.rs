@@ -1,0 +1,89 @@
+//! Plans how the targets of images are mixed when a batch is finished.
+
+use super::error::LoadCause;
+use super::mixing::{MixedImage, ObjectRows, TargetMixer};
+use super::targets::{Target, TargetRequest, TargetsError};
+use super::work::{FieldPlan, OutputPlan, tensors};
+use crate::plan::batch_ops::{self, BatchStep};
+
+const LEFT_OUT: &str = "an op of its image puts the objects of several images into one, for which it needs their boxes \
+    and their masks in the batch: don't leave this field out (`without`), or don't declare it";
+const ROOM: &str = "an op of its image mixes samples, and all its boxes, keypoints, columns and instance masks must have room \
+    for the same number of objects: give them the same `to` and `truncate` in their `collate`";
+const DEVICE: &str =
+    "an op of its image mixes samples, which is done on the host: leave ToDevice out of its list";
+
+/// Returns for each output how the targets of its batches are mixed; `None` if there are none, or they are not.
+///
+/// # Errors
+///
+/// If a target that the ops need is left out of the batches, is on a device, or has less room than another one.
+pub(super) fn plan_target_mixers(
+    plans: &[OutputPlan],
+) -> Result<Vec<Option<TargetMixer>>, LoadCause> {
+    let (_, lengths) = tensors(plans);
+    let one = |(index, output): (usize, &OutputPlan)| match (&output.targets, &output.work) {
+        (Some(request), FieldPlan::Image(_)) if mixes(output) => {
+            plan_mixer((index, output), request, plans, &lengths)
+        }
+        _ => Ok(None),
+    };
+    plans.iter().enumerate().map(one).collect()
+}
+
+fn mixes(output: &OutputPlan) -> bool {
+    let is_mixer = |step| matches!(step, BatchStep::Mix(_) | BatchStep::MultiImage(_));
+    batch_ops::steps(output.work.ops()).any(is_mixer)
+}
+
+/// Plans the mixing of the targets that follow the image of output `index`.
+fn plan_mixer(
+    (index, output): (usize, &OutputPlan),
+    request: &TargetRequest,
+    plans: &[OutputPlan],
+    lengths: &[Option<usize>],
+) -> Result<Option<TargetMixer>, LoadCause> {
+    let FieldPlan::Image(kernel) = &output.work else { return Ok(None) };
+    let needs_objects =
+        batch_ops::steps(output.work.ops()).any(|step| matches!(step, BatchStep::MultiImage(_)));
+    let mut mixer = TargetMixer {
+        size: kernel.plan().output_size(),
+        images: vec![MixedImage { output: index, image: kernel.plan().output() }],
+        objects: vec![],
+    };
+    for (field, declared) in &request.fields {
+        let own = plans.iter().enumerate().find_map(|(member, plan)| {
+            (plan.field == *field).then_some((member, plan, plan.target.as_ref()?))
+        });
+        let Some((member, plan, planned)) = own else {
+            if needs_objects && matches!(declared, Target::Boxes(_) | Target::InstanceMasks) {
+                return Err(refused(&output.name, LEFT_OUT));
+            }
+            continue;
+        };
+        if plan.device_output.is_some() {
+            return Err(refused(&plan.name, DEVICE));
+        }
+        match (&plan.work, lengths[member]) {
+            (FieldPlan::Image(mask), _) => {
+                mixer.images.push(MixedImage { output: member, image: mask.plan().output() });
+            }
+            (FieldPlan::Collated(collated), Some(lengths)) => {
+                let (target, collated) = (planned.target.clone(), collated.clone());
+                mixer.objects.push(ObjectRows { output: member, lengths, target, collated });
+            }
+            _ => {}
+        }
+    }
+    let room = |rows: &ObjectRows| (rows.collated.shape[0], rows.collated.truncate);
+    if let [first, others @ ..] = &mixer.objects[..]
+        && let Some(other) = others.iter().find(|other| room(other) != room(first))
+    {
+        return Err(refused(&plans[other.output].name, ROOM));
+    }
+    Ok(Some(mixer))
+}
+
+fn refused(output: &str, reason: &'static str) -> LoadCause {
+    LoadCause::Targets { field: output.to_owned(), error: TargetsError::Own { reason } }
+}
