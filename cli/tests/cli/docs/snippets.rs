@@ -297,3 +297,25 @@ let loader = loader
     .collate("category_id", Collate::pad().to(100).with(-1.0));
 Ok(())
 }
+
+#[rustfmt::skip]
+fn targets_mixed() -> Result<(), BoxError> {
+let list = ops![
+    RandomResizedCrop::new(640)?,
+    RandomHorizontalFlip::new(0.5)?,
+    SanitizeBoundingBoxes::new(),
+    Normalize::imagenet(),
+    ToChannelsFirst,
+    SimpleCopyPaste::new().p(0.5)?,                          // needs instance masks
+    Mosaic::new().p(0.5)?,
+    MixUp::new(32.0)?.per_sample().p(0.1)?,                  // YOLO's
+];
+Ok(())
+}
+
+#[rustfmt::skip]
+fn targets_presets() -> Result<(), BoxError> {
+let mut list = detection::lsj(1024)?;
+list.extend(ops![Normalize::imagenet(), ToChannelsFirst, SimpleCopyPaste::new()]);
+Ok(())
+}
