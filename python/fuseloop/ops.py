@@ -59,6 +59,7 @@ __all__ = [
     "Lighting",
     "Lut",
     "MixUp",
+    "Mosaic",
     "Normalize",
     "OneHot",
     "Pad",
@@ -106,6 +107,7 @@ __all__ = [
     "ScaleIntensityRange",
     "ScaleJitter",
     "SelectChannels",
+    "SimpleCopyPaste",
     "SolarizeAdd",
     "Squeeze",
     "TimeMasking",
@@ -1729,6 +1731,43 @@ class CutMix(Op):
         p: float = 1.0,
     ) -> None:
         super().__init__(alpha=alpha, partner=partner, per_sample=per_sample, p=p)
+
+
+class Mosaic(Op):
+    """Puts parts of four images of a batch into one, with their objects.
+
+    Args:
+        center: Where the four images meet, as a share of each side. Expected: (low, high).
+        p: Share of the samples.
+
+    >>> Mosaic()
+    Mosaic()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("center", "p")
+    name = "Mosaic"
+
+    def __init__(self, center: Pair = (0.25, 0.75), p: float = 1.0) -> None:
+        super().__init__(center=center, p=p)
+
+
+class SimpleCopyPaste(Op):
+    """Pastes objects of another image of the batch, cut out by their masks.
+
+    Args:
+        p: Share of the samples.
+
+    >>> SimpleCopyPaste()
+    SimpleCopyPaste()
+    """
+
+    __slots__ = ()
+    __match_args__ = ("p",)
+    name = "SimpleCopyPaste"
+
+    def __init__(self, p: float = 1.0) -> None:
+        super().__init__(p=p)
 
 
 class Normalize(Op):

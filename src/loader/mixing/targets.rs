@@ -496,7 +496,7 @@ impl ObjectRows {
                 boxes.write_row(bounds, size, to);
             }
             (Target::KeyPoints(points), Placement::Covered(_), NewPixels::Pasted { alpha, .. }) => {
-                hide(points, (from, to), alpha, size)
+                hide(points, (from, to), alpha, size);
             }
             (Target::KeyPoints(points), Placement::Moved(part), _) => {
                 points.change_row(from, to, |point| match point.visibility {
