@@ -50,7 +50,8 @@ pub struct RowMix {
 pub enum ImageMix {
     /// The image stays as it is.
     Unchanged,
-    /// Objects of another row are pasted where their masks are.
+    /// Objects of another row are pasted where their masks are, which the op must
+    /// [need](crate::author::MultiImageOp::needs_instance_masks).
     Paste {
         /// The other row.
         partner: usize,

@@ -119,6 +119,7 @@ impl MultiImageMixer<'_> {
         let mixes = self.op.draw(rng, objects, size);
         let exists = |mix: &ImageMix| match mix {
             ImageMix::Unchanged => true,
+            ImageMix::Paste { .. } if !self.op.needs_instance_masks() => false,
             ImageMix::Paste { partner, objects: chosen } => objects
                 .get(*partner)
                 .is_some_and(|count| chosen.iter().all(|object| object < count)),
