@@ -108,9 +108,8 @@ fn rows(batch: &fuseloop::Batch, k: usize, sizes: usize) -> PyResult<Vec<(usize,
     let found = batch.tensor::<i64>(&sizes.name);
     let found = found.map_err(|error| PyBufferError::new_err(error.to_string()))?;
     let whole = spec.shape.iter().product::<usize>() * spec.dtype.bytes();
-    let rows = (0..batch.len()).map(|i| {
-        (i * whole, spec.shape_of(found.row(i).unwrap_or_default()))
-    });
+    let rows =
+        (0..batch.len()).map(|i| (i * whole, spec.shape_of(found.row(i).unwrap_or_default())));
     Ok(rows.collect())
 }
 
