@@ -2,6 +2,7 @@
 
 use super::DecodeError;
 use super::buffer::{image_bytes, room};
+use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
 use fuseloop_ops::{DType, Size};
 
@@ -82,7 +83,7 @@ impl ImageReadMode {
         let rows = out.chunks_exact_mut((size.width as usize * channels).max(1));
         for (y, row) in (0..size.height).zip(rows) {
             let pixels = rgb.row(y).as_chunks::<RGB>().0;
-            if self == Self::Index && copy_index(pixels, row) {
+            if self == Self::Index && for_cpu(CopyIndex { pixels, out: row }) {
                 continue;
             }
             for (x, (pixel, out)) in pixels.iter().zip(row.chunks_exact_mut(channels)).enumerate() {
@@ -95,13 +96,25 @@ impl ImageReadMode {
     }
 }
 
-/// Copies the first channel of pixels. Returns false if the channels of one differ; the loop has no branch for that.
-fn copy_index(pixels: &[[u8; RGB]], out: &mut [u8]) -> bool {
-    let differing = pixels.iter().zip(out).fold(0, |differing, (&[r, g, b], out)| {
-        *out = r;
-        differing | (r ^ g) | (r ^ b)
-    });
-    differing == 0
+/// Copies the first channel of pixels. The result is false if the channels of one differ; the loop has no branch for
+/// that, so it is compiled to vectors.
+struct CopyIndex<'a> {
+    pixels: &'a [[u8; RGB]],
+    out: &'a mut [u8],
+}
+
+impl CpuWork for CopyIndex<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let pairs = self.pixels.iter().zip(self.out);
+        let differing = pairs.fold(0, |differing, (&[r, g, b], out)| {
+            *out = r;
+            differing | (r ^ g) | (r ^ b)
+        });
+        differing == 0
+    }
 }
 
 /// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.
@@ -133,5 +146,25 @@ mod tests {
         assert_eq!(out, [7, 0]);
         let refused = ImageReadMode::Index.convert(&view(&[7, 7, 7, 7, 7, 8]), &mut out);
         assert_eq!(refused, Err(DecodeError::NoIndex { row: 0, column: 1, pixel: [7, 7, 8] }));
+    }
+
+    /// Rows longer than vectors: whichever byte differs, its pixel is named.
+    #[test]
+    fn no_differing_byte_of_a_long_row_is_missed() {
+        let mut pixels: Vec<u8> = (0..71).flat_map(|x| [x; RGB]).collect();
+        let mut out = vec![];
+        let mut read = |pixels: &[u8]| {
+            let view = ImageView::packed(pixels, Size::new(1, 71)).unwrap();
+            ImageReadMode::Index.convert(&view, &mut out).map(|()| out.clone())
+        };
+        assert_eq!(read(&pixels), Ok((0..71).collect()));
+        for at in 0..pixels.len() {
+            pixels[at] ^= 1;
+            let x = at / RGB;
+            let pixel = pixels[x * RGB..][..RGB].try_into().unwrap();
+            let refused = DecodeError::NoIndex { row: 0, column: x as u32, pixel };
+            assert_eq!(read(&pixels), Err(refused));
+            pixels[at] ^= 1;
+        }
     }
 }
