@@ -85,6 +85,7 @@ mod check_ops;
 mod decode;
 pub mod device;
 mod error;
+mod exif;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -11,9 +11,10 @@
 //! |     7 | `stored[H-1-x, W-1-y]` | transposed, turned    |
 //! |     8 | `stored[x, W-1-y]`     | turned left by 90     |
 //!
-//! `H` and `W` are the stored size. As in Pillow, an EXIF segment whose damage hides the tag counts as 1, and so
-//! does a tag that is not one SHORT or LONG: the damage does not affect the pixels.
+//! `H` and `W` are the stored size. As in Pillow, an EXIF segment without a readable tag counts as 1: the damage does
+//! not affect the pixels.
 
+use crate::exif;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::ImageView;
@@ -35,7 +36,7 @@ impl Orientation {
 
     /// Reads the TIFF part of an EXIF segment.
     pub(super) fn of_exif(tiff: &[u8]) -> Self {
-        tag_value(tiff).map_or(Self::UPRIGHT, Self::of_value)
+        exif::orientation(tiff).map_or(Self::UPRIGHT, Self::of_value)
     }
 
     fn of_value(value: u32) -> Self {
@@ -90,92 +91,9 @@ impl Orientation {
     }
 }
 
-/// The tag of the orientation.
-const TAG: u16 = 274;
-/// The bytes of an entry of an image file directory: tag, type, count and value (TIFF 6.0, section 2).
-const ENTRY: usize = 12;
-
-/// Returns the value of the orientation's tag in the first image file directory of `tiff`. Where the tag is
-/// repeated, the last one counts.
-fn tag_value(tiff: &[u8]) -> Option<u32> {
-    let is_little = match tiff.get(..4)? {
-        b"II*\0" => true,
-        b"MM\0*" => false,
-        _ => return None,
-    };
-    let u16_at = |bytes: &[u8], at: usize| {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    };
-    let u32_at = |bytes: &[u8], at: usize| {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    };
-    let directory = tiff.get(u32_at(tiff, 4)? as usize..)?;
-    let count = usize::from(u16_at(directory, 0)?);
-    let mut entries = directory[2..].chunks_exact(ENTRY).take(count);
-    let entry = entries.rfind(|entry| u16_at(entry, 0) == Some(TAG))?;
-    match (u16_at(entry, 2)?, u32_at(entry, 4)?) {
-        (3, 1) => u16_at(entry, 8).map(u32::from),
-        (4, 1) => u32_at(entry, 8),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A TIFF header and a directory of `entries`, each of them tag, type, count and the value's four bytes.
-    fn tiff(is_little: bool, entries: &[(u16, u16, u32, [u8; 4])]) -> Vec<u8> {
-        let short = |n: u16| if is_little { n.to_le_bytes() } else { n.to_be_bytes() };
-        let long = |n: u32| if is_little { n.to_le_bytes() } else { n.to_be_bytes() };
-        let mut bytes = if is_little { b"II*\0".to_vec() } else { b"MM\0*".to_vec() };
-        bytes.extend(long(8));
-        bytes.extend(short(entries.len() as u16));
-        for (tag, kind, count, value) in entries {
-            bytes.extend(short(*tag));
-            bytes.extend(short(*kind));
-            bytes.extend(long(*count));
-            bytes.extend(value);
-        }
-        bytes
-    }
-
-    #[test]
-    fn the_tag_is_read_in_both_byte_orders() {
-        let make = (0x010f, 2, 9, [0, 1, 0, 0]);
-        let files = [
-            (tiff(true, &[make, (TAG, 3, 1, [6, 0, 0, 0])]), 6),
-            (tiff(false, &[make, (TAG, 3, 1, [0, 6, 0, 0])]), 6),
-            (tiff(true, &[(TAG, 4, 1, [8, 0, 0, 0])]), 8),
-            (tiff(false, &[(TAG, 4, 1, [0, 0, 0, 8])]), 8),
-            (tiff(true, &[(TAG, 3, 1, [6, 0, 0, 0]), (TAG, 3, 1, [3, 0, 0, 0])]), 3),
-        ];
-        for (bytes, expected) in &files {
-            assert_eq!(tag_value(bytes), Some(*expected), "{bytes:?}");
-        }
-    }
-
-    #[test]
-    fn a_segment_that_ends_early_or_has_another_type_has_no_value() {
-        let whole = tiff(true, &[(TAG, 3, 1, [6, 0, 0, 0])]);
-        for end in 0..whole.len() {
-            assert_eq!(tag_value(&whole[..end]), None, "cut at {end}");
-        }
-        // An entry for each type but SHORT and LONG, and several values.
-        for kind in [0, 1, 2, 5, 6, 7, 9, 0xffff] {
-            assert_eq!(
-                tag_value(&tiff(true, &[(TAG, kind, 1, [6, 0, 0, 0])])),
-                None,
-                "type {kind}"
-            );
-        }
-        assert_eq!(tag_value(&tiff(true, &[(TAG, 3, 2, [6, 0, 6, 0])])), None);
-        let mut beyond = whole;
-        beyond[4..8].fill(0xff);
-        assert_eq!(tag_value(&beyond), None, "the directory begins after the end");
-    }
 
     /// 2 rows of 3 pixels, identified by their red: 0 1 2 / 3 4 5.
     const STORED: [u8; 18] = [0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0, 0, 5, 0, 0];

@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 15] = [
-    "sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode", "order",
-    "plan", "jit", "batch", "device", "run", "loader",
+const LAYERS: [&str; 16] = [
+    "sample", "panicked", "threads", "error", "cancel", "parallel", "exif", "source", "decode",
+    "order", "plan", "jit", "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.

@@ -111,7 +111,7 @@ pub(super) fn open(
         columns,
         class_names: classes.names,
         category_ids: classes.ids,
-        origins: vec![path.to_owned()],
+        origins: vec![Some(path.to_owned())],
         limits: options.limits,
     }))
 }

@@ -101,8 +101,8 @@ pub struct Annotated {
     columns: Vec<Column>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
-    /// The file of annotations of all images, one file for each, or none.
-    origins: Vec<PathBuf>,
+    /// The file of annotations of all images, the one of each image that has one, or none.
+    origins: Vec<Option<PathBuf>>,
     limits: Limits,
     print: u64,
 }
@@ -116,8 +116,8 @@ struct Parts {
     columns: Vec<(&'static str, (FieldKind, Column))>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
-    /// The file of annotations of all images, one file for each, or none.
-    origins: Vec<PathBuf>,
+    /// The file of annotations of all images, the one of each image that has one, or none.
+    origins: Vec<Option<PathBuf>>,
     limits: Limits,
 }
 
@@ -387,7 +387,7 @@ impl Source for Annotated {
             }
             _ => vec![],
         });
-        Box::new(self.origins.iter().cloned().chain(images).chain(masks))
+        Box::new(self.origins.iter().flatten().cloned().chain(images).chain(masks))
     }
 
     fn longest(&self, field: usize) -> Option<u64> {
@@ -421,7 +421,7 @@ impl Source for Annotated {
             }
             Column::Ints(_) | Column::Rows { .. } | Column::Json(_) => {
                 let own = self.origins.get(sample.0 as usize);
-                own.or(self.origins.first()).unwrap_or(&image)
+                own.or(self.origins.first()).and_then(Option::as_ref).unwrap_or(&image)
             }
         };
         Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.into())))

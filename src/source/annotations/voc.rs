@@ -143,7 +143,7 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         ],
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect(),
-        origins: samples.annotations,
+        origins: samples.annotations.into_iter().map(Some).collect(),
         limits: *limits,
     }))
 }
