@@ -14,6 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _fuseloop
@@ -635,15 +636,17 @@ class Loader:
         return batch.numpy(copy=True) if self._copy else batch
 
     def _log_damage(self, batch: Batch | None = None) -> None:
-        """Logs the damaged samples that no earlier batch had."""
+        """Logs the damaged samples of a batch, or all that are left, by their index. Each is logged once."""
         if not self._may_skip or (batch is not None and not len(batch.skipped) and not len(batch.replaced)):
             return
         try:
             found, _, _ = self._inner.quarantine()
         except FuseloopError:  # the loader was closed, and its epoch goes on
             return
-        for sample, epoch, error in found:
-            if sample not in self._logged:
+        # The loader has read ahead of this batch, and lists samples as its threads found them.
+        own = None if batch is None else {*batch.skipped.tolist(), *batch.replaced.tolist()}
+        for sample, epoch, error in sorted(found, key=itemgetter(0)):
+            if sample not in self._logged and (own is None or sample in own):
                 self._logged.add(sample)
                 _logger.warning("epoch %d: sample %d is damaged: %s", epoch, sample, error)
 
