@@ -15,6 +15,7 @@
 //! | [`fixed_length`] | an idx file, also packed; a batch of CIFAR |                  |
 //! | [`coco`]       | a file of COCO's annotations, and its masks |                   |
 //! | [`voc`]        | a file of Pascal VOC's annotations     |                        |
+//! | [`yolo`]       | YOLO's labels of an image and, after a NUL, `data.yaml` |        |
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -33,7 +34,7 @@ use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
     Annotated, Beton, BoxError, Buffer, CocoOptions, EncodedImage, FieldKind, FieldSpec, Folder,
     FolderOptions, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream, TfOptions,
-    TfRecords, Value, VocOptions, good_in_sequence, masked_crc32c,
+    TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
 use crate::spec::Spec;
 use fuseloop_ops::author::{Dim, ImageType, Window};
@@ -452,6 +453,23 @@ pub fn voc(bytes: &[u8]) -> bool {
     Annotated::voc(dir.path(), &options).is_ok_and(|source| check_objects(&source))
 }
 
+/// Labels of an image in YOLO's format and a description of the dataset, of any bytes, open or are refused. Every value
+/// of those that open has a row for each object, and their masks are drawn or refused.
+pub fn yolo(bytes: &[u8]) -> bool {
+    /// A white pixel.
+    const PNG: &[u8] = include_bytes!("fuzzing/pixel.png");
+    let Ok(dir) = tempfile::tempdir() else { return false };
+    let split = bytes.iter().position(|&byte| byte == 0);
+    let (labels, data) = split.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
+    for (name, bytes) in [("1.png", PNG), ("1.txt", labels), ("data.yaml", data)] {
+        if std::fs::write(dir.path().join(name), bytes).is_err() {
+            return false;
+        }
+    }
+    let options = YoloOptions::default().limits(Limits::SMALL);
+    Annotated::yolo(dir.path(), &options).is_ok_and(|source| check_objects(&source))
+}
+
 /// Checks that every value but the images has a row for each object; always returns true.
 fn check_objects(source: &Annotated) -> bool {
     let (mut buffer, mut objects) = (Buffer::default(), 0);
@@ -611,6 +629,12 @@ mod tests {
     }
 
     #[test]
+    fn yolo_holds() {
+        assert_refuses(yolo);
+        assert_holds("yolo", generate::yolo(), None, yolo);
+    }
+
+    #[test]
     fn jpeg_window_holds() {
         assert_refuses(jpeg_window);
         assert_holds("jpeg_window", generate::jpeg(), None, jpeg_window);
@@ -664,7 +688,7 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 11] = [
+        let generators: [(&str, InputGenerator); 12] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
@@ -672,6 +696,7 @@ mod tests {
             ("fixed_length", generate::fixed_length()),
             ("coco", generate::coco()),
             ("voc", generate::voc()),
+            ("yolo", generate::yolo()),
             ("jpeg", generate::jpeg()),
             ("png", generate::png()),
             ("spec", generate::spec()),

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
   fuseloop convert mnist/ mnist.beton                             # the training split of MNIST's files
   fuseloop convert coco/annotations/instances_train2017.json train.beton    # boxes, classes, masks and keypoints
   fuseloop convert voc/ train.beton                               # a folder of Pascal VOC
+  fuseloop convert coco128/images/train2017 train.beton           # a folder in YOLO's format
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
 

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
   fuseloop info mnist/        # the files of MNIST or CIFAR: their training split
   fuseloop info coco/annotations/instances_val2017.json
   fuseloop info voc/
+  fuseloop info coco128/images/train2017                     # YOLO's format
   fuseloop info 'train-{000..255}.tar'
   fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # what ToDevice finds on this machine")]

@@ -39,7 +39,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
-/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of COCO and Pascal VOC.
+/// folders, tar and TFRecord shards, the files of MNIST and CIFAR, and the annotations of COCO,
+/// Pascal VOC and YOLO.
 #[derive(Parser)]
 #[command(
     name = "fuseloop",

@@ -310,6 +310,43 @@ fn voc_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
+pub(super) fn yolo() -> InputGenerator {
+    mutating(vec![], yolo_files, 60)
+}
+
+/// Generates the labels of an image in YOLO's format, and after a NUL the description of the dataset.
+fn yolo_files(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let points = *u.choose(&[0, 0, 2])?;
+    let mut text = String::new();
+    for _ in 0..u.int_in_range(0..=5)? {
+        let count = match points {
+            0 => *u.choose(&[4, 4, 6, 8])?,
+            points => 4 + 3 * points,
+        };
+        let _ = write!(text, "{}", u.int_in_range(0..=1)?);
+        for at in 0..count {
+            let value = f64::from(u.int_in_range(0..=64)?) / 64.0;
+            let _ = if points > 0 && at >= 4 && (at - 4) % 3 == 2 {
+                write!(text, " {}", u.int_in_range(0..=2)?)
+            } else {
+                write!(text, " {value}")
+            };
+        }
+        text.push('\n');
+    }
+    text.push('\0');
+    if points > 0 {
+        let _ = writeln!(text, "kpt_shape: [{points}, 3]");
+    }
+    text += *u.choose(&[
+        "names: [cat, 'traffic light']\nnc: 2\n",
+        "names:\n  0: cat\n  1: \"dog: small\"\n",
+        "train: &a {x: [1, 2]}\nval: *a\nnames:\n- cat\n- dog # the second\n",
+        "download: |\n  names: x\n",
+    ])?;
+    Ok(text.into_bytes())
+}
+
 pub(super) fn table() -> InputGenerator {
     mutating(vec![], table_file, 60)
 }

@@ -51,7 +51,7 @@ mod value;
 mod wrapper_laws;
 
 pub use crate::error::BoxError;
-pub use annotations::{Annotated, CocoOptions, VocOptions};
+pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};

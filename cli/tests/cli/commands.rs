@@ -427,6 +427,39 @@ fn a_folder_of_voc_is_a_dataset_of_every_command() {
 }
 
 #[test]
+fn a_folder_of_yolo_is_a_dataset_of_every_command() {
+    let dir = dataset();
+    let images = dir.path().join("yolo/images/train");
+    let labels = dir.path().join("yolo/labels/train");
+    fs::create_dir_all(images.parent().unwrap()).unwrap();
+    fs::create_dir_all(&labels).unwrap();
+    fs::rename(dir.path().join("photos/cat"), &images).unwrap();
+    fs::write(dir.path().join("yolo/data.yaml"), "names:\n  0: dog\n  1: cat\n").unwrap();
+    let names = fs::read_dir(&images).unwrap().map(|file| file.unwrap().path());
+    for image in names.filter(|path| path.extension().is_some_and(|extension| extension == "jpg")) {
+        let name = image.file_stem().unwrap().to_string_lossy().into_owned() + ".txt";
+        fs::write(labels.join(name), "1 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n").unwrap();
+    }
+    let root = "yolo/images/train";
+    for (from, to) in [(root, "a.beton"), ("a.beton", "a.tfrecord"), ("a.tfrecord", "b.beton")] {
+        stdout_of(dir.path(), &["convert", from, to]);
+    }
+    for name in [root, "yolo", "a.beton", "b.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains("2 classes, ") && text.contains("  1    cat  "), "{text}");
+        assert!(text.contains("  segmentation     json"), "{text}");
+        assert!(stdout_of(dir.path(), &["verify", name]).contains("no damage found"));
+    }
+    fs::write(labels.join("9.txt"), "1 0.5").unwrap();
+    fs::copy(fs::read_dir(&images).unwrap().next().unwrap().unwrap().path(), images.join("9.jpg"))
+        .unwrap();
+    let (code, message) = refused(dir.path(), &["info", root]);
+    assert!(code == 1 && message.contains("9.txt: line 1: 2 numbers, expected"), "{message}");
+    let (code, message) = refused(dir.path(), &["write", root, "out.beton"]);
+    assert!(code == 1 && message.contains("images with annotated objects"), "{message}");
+}
+
+#[test]
 fn files_of_mnist_are_a_dataset_of_every_command() {
     let dir = tempfile::tempdir().unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/mnist_cifar/mnist");

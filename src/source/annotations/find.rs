@@ -7,13 +7,14 @@
 //! set/masks/                                 set/images/
 //! ```
 //!
-//! `voc.rs` has the folders of Pascal VOC.
+//! `voc.rs` has the folders of Pascal VOC, and `yolo.rs` those of YOLO.
 
 use super::Annotated;
 use super::coco::{self, CocoOptions};
 use super::error::AnnotationError;
 use super::mask_folder;
 use super::voc::{self, VocOptions};
+use super::yolo::{self, YoloOptions};
 use crate::sample::Limits;
 use crate::source::FOLDER_FILE_NAME;
 use std::fs;
@@ -44,7 +45,7 @@ pub(in crate::source) fn is_file(path: &Path) -> bool {
 
 /// Returns whether a folder has files of annotations beside the images that they are of.
 pub(in crate::source) fn is_folder(dir: &Path) -> bool {
-    has_masks(dir) || !in_folder(dir).is_empty() || voc::is_folder(dir)
+    has_masks(dir) || !in_folder(dir).is_empty() || voc::is_folder(dir) || yolo::is_folder(dir)
 }
 
 /// Returns whether a folder has images and a mask for each.
@@ -96,6 +97,9 @@ pub(super) fn open(path: &Path, limits: &Limits) -> Result<Annotated, Annotation
     if path.is_dir() && in_folder(path).is_empty() {
         if has_masks(path) {
             return mask_folder::open(path, &path.join(IMAGES), &path.join(MASKS), limits);
+        }
+        if !voc::is_folder(path) && yolo::is_folder(path) {
+            return yolo::open(path, &YoloOptions::default().limits(*limits));
         }
         return voc::open(path, &VocOptions::default().limits(*limits));
     }

@@ -4,27 +4,34 @@
 //! coco/annotations/instances_val2017.json ─▶ coco_json ─▶ coco ─▶ columns ─▶ Annotated: a Source
 //! coco/val2017/*.jpg  ◀──────────────────────────────────────────────────────┘
 //! VOC2012/Annotations/*.xml ─▶ voc_xml ─▶ voc ─▶ columns ─▶ Annotated
+//! coco128/data.yaml, labels/**.txt ─▶ yolo_data, yolo_text ─▶ yolo ─▶ columns ─▶ Annotated
 //! images/**.jpg, masks/**.png ─▶ mask_folder ─▶ Annotated
 //! ```
 //!
-//! Opening a dataset reads its annotations, and no image. Columns are held as the bytes that their values have, so
-//! that a value is borrowed. Masks are read from the file when they are asked for.
+//! Opening a dataset reads its annotations, and no image but for the sizes that YOLO's fractions need. Columns are held
+//! as the bytes that their values have, so that a value is borrowed. Masks are read from the file when they are asked
+//! for.
 
 mod coco;
 mod coco_json;
 mod error;
 mod files;
 mod find;
+mod image_size;
 mod mask_folder;
 #[cfg(test)]
 mod tests;
 mod voc;
 mod voc_xml;
+mod yolo;
+mod yolo_data;
+mod yolo_text;
 
 pub use coco::CocoOptions;
 pub(super) use error::AnnotationError;
 pub(super) use find::{is_file, is_folder};
 pub use voc::VocOptions;
+pub use yolo::YoloOptions;
 
 use super::file::FileBytes;
 use super::folder::read_file;
@@ -71,6 +78,16 @@ const FARTHEST: f64 = (1 << 20) as f64;
 /// | `bbox` | bytes | f32 `[N, 4]`: the left, top, right and bottom edge in pixels |
 /// | `category_id` | bytes | i64 `[N]`: the class, from 0 in the order of the names |
 /// | `difficult`, `truncated` | bytes | i64 `[N]`: as stored, or 0 |
+///
+/// [YOLO](Self::yolo)'s fields are
+///
+/// | field | kind | value |
+/// |---|---|---|
+/// | `image` | image | the JPEG or PNG file; samples are in the order of the bytes of their paths |
+/// | `bbox` | bytes | f32 `[N, 4]`: the left, top, right and bottom edge in pixels |
+/// | `category_id` | bytes | i64 `[N]`: the class |
+/// | `segmentation` | JSON | a list with a polygon in pixels for each object, which [`ObjectMask`](crate::ObjectMask) reads; `null` for a box. Only if an object has one |
+/// | `keypoints` | bytes | f32 `[N, K, 3]`: x and y in pixels, and visibility. Only if the dataset has some |
 ///
 /// Bytes are little-endian. An image without objects has no rows. Boxes are not checked: an empty one is a box, too.
 ///
@@ -201,6 +218,43 @@ impl Annotated {
     /// object's class is not one of those that `options` name. The error names the file, the object and the element.
     pub fn voc(root: impl AsRef<Path>, options: &VocOptions) -> Result<Self, Error> {
         Ok(voc::open(root.as_ref(), options)?)
+    }
+
+    /// Opens a folder in YOLO's format, as Ultralytics and Roboflow write it: images in `images`, and a text file of the
+    /// same name for each in `labels`. `root` has these two folders, or is a folder of images below `images`
+    /// (`coco128/images/train2017`), or the files are beside each other in it. An image without a text file has no
+    /// objects.
+    ///
+    /// A line is a box, `class cx cy w h`, or a class and the points of a polygon. Where `data.yaml` has a `kpt_shape`,
+    /// the keypoints follow the box. A line of five numbers is a box even if others are polygons. Numbers are fractions
+    /// of the image's size, which is read from its header, so that opening a dataset reads the beginning of each image.
+    ///
+    /// ```
+    /// use fuseloop::SampleId;
+    /// use fuseloop::source::{Annotated, OwnedValue, Source, YoloOptions};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = dir.path();
+    /// # for folder in ["images", "labels"] { std::fs::create_dir(root.join(folder))?; }
+    /// # let mut png = png::Encoder::new(std::fs::File::create(root.join("images/1.png"))?, 20, 10);
+    /// # png.set_color(png::ColorType::Rgb);
+    /// # png.write_header()?.write_image_data(&[0; 600])?;
+    /// # std::fs::write(root.join("labels/1.txt"), "1 0.5 0.5 0.5 0.8")?;
+    /// let yolo = Annotated::yolo(root, &YoloOptions::default().class_names(["cat", "dog"]))?;
+    /// let record = yolo.read(SampleId(0))?;
+    /// // The file has `1 0.5 0.5 0.5 0.8`, and the image is 20 pixels wide and 10 high.
+    /// let edges = [5.0_f32, 1.0, 15.0, 9.0].map(f32::to_le_bytes).concat();
+    /// assert_eq!(record[1..3], [OwnedValue::Bytes(edges), OwnedValue::Bytes(1_i64.to_le_bytes().to_vec())]);
+    /// # Ok::<(), fuseloop::source::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file can't be read, is not of this format or exceeds the limits, no image has a text file, the size
+    /// of an image is not in its header, or an image with objects has an EXIF orientation that `options` do not allow.
+    /// The error names the file and the line. A folder of several splits is refused: each is opened by its own path.
+    pub fn yolo(root: impl AsRef<Path>, options: &YoloOptions) -> Result<Self, Error> {
+        Ok(yolo::open(root.as_ref(), options)?)
     }
 
     /// Opens the images in a folder, and for each a PNG of the same name in another folder: `images/a/1.jpg` and

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod voc;
+mod yolo;
 
 use super::*;
 use crate::error::ErrorKind;

@@ -199,6 +199,12 @@ fn lay_out(dir: &Path) {
     let xml = "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax>\
         </bndbox></object></annotation>";
     fs::write(dir.join("voc/Annotations/1.xml"), xml).unwrap();
+    for folder in ["images", "labels"] {
+        fs::create_dir_all(dir.join("coco128").join(folder).join("train2017")).unwrap();
+    }
+    fs::write(dir.join("coco128/images/train2017/1.jpg"), jpeg(1)).unwrap();
+    fs::write(dir.join("coco128/labels/train2017/1.txt"), "0 0.5 0.5 0.25 0.5\n").unwrap();
+    fs::write(dir.join("coco128/data.yaml"), "names: [cat]\n").unwrap();
     let (_dir, beton) = dataset::write(100, WriteMode::Jpg, |_| Size::new(24, 32));
     for name in ["train.beton", "a.beton", "b.beton", "all.beton"] {
         fs::copy(&beton, dir.join(name)).unwrap();
