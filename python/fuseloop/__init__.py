@@ -67,7 +67,7 @@ __all__ = [
     *errors.__all__,
 ]
 
-_LAZY = ("ffcv", "jax", "ray", "sources", "torch", "write")
+_LAZY = ("detection", "ffcv", "jax", "ray", "sources", "torch", "write")
 
 
 def __getattr__(name: str):

@@ -94,3 +94,24 @@ def test_declarations_that_do_not_fit_are_errors(scenes: Any) -> None:
         fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"image": {"bbox": fl.Target.boxes("ltrb")}})
     with pytest.raises(fl.errors.FuseloopError, match="without bounding boxes"):
         fl.Loader(scenes, 4, image=[ops.RandomIoUCrop(), ops.CenterCrop(20)])
+
+
+def test_lists_of_torchvisions_references(scenes: Any) -> None:
+    detection = fl.detection
+    names = ["ScaleJitter", "FixedSizeCrop", "RandomHorizontalFlip", "SanitizeBoundingBoxes"]
+    assert [op.name for op in detection.lsj()] == names
+    shortest = detection.multiscale()[0]
+    assert repr(shortest) == "RandomShortestSize((480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800), max_size=1333)"
+    targets = {name: TARGETS[name] for name in ("bbox", "label")}
+    others = {"points": None, "masks": None}
+    lists = [(detection.ssd((32, 48)), (32, 48)), (detection.ssd(40), (40, 40)), (detection.lsj(64), (64, 64))]
+    for image, size in lists:
+        loader = fl.Loader(scenes, 6, image=image, targets={"image": targets}, ops=others)
+        for batch in loader:
+            assert batch["image"].shape[1:] == (*size, 3)
+            boxes = np.asarray(batch["bbox"].values)
+            assert (boxes >= 0).all() and (boxes[:, 2:] <= size[::-1]).all()
+    collate = {"image": fl.Collate.pad(to_multiple=32)}
+    image = detection.multiscale()
+    loader = fl.Loader(scenes, 2, image=image, targets={"image": targets}, collate=collate, ops=others)
+    assert min(next(iter(loader))["image"].shape[1:3]) >= 480
