@@ -7,6 +7,7 @@
 |-----------------|-------------------------|---------------------------------------------------|
 | names.json      | this script             | names, and the key and extension of each          |
 | tiny-0.tar, -1  | webdataset.ShardWriter  | jpg, cls, json, npy, txt: five samples             |
+| objects.tar     | webdataset.ShardWriter  | jpg, bbox.npy, category_id.npy, segmentation.json: objects |
 | gnu.tar         | tarfile, GNU_FORMAT     | long names, a sparse-free member of no bytes       |
 | pax.tar         | tarfile, PAX_FORMAT     | long names, names beyond ASCII, global headers     |
 | ustar.tar       | tarfile, USTAR_FORMAT   | a prefix, links, folders, a FIFO                   |
@@ -84,6 +85,22 @@ def tiny():
         packed.write(zstd(plain.read(), "--no-check", "-1"))
 
 
+def objects():
+    with webdataset.ShardWriter(path("objects-%d.tar"), verbose=0, mtime=0) as writer:
+        for number, count in enumerate([2, 0, 3]):
+            boxes = np.arange(4 * count, dtype="<f4").reshape(count, 4) / 3 + number
+            writer.write(
+                {
+                    "__key__": f"{number}",
+                    "jpg": jpeg(number),
+                    "bbox.npy": boxes,
+                    "category_id.npy": np.arange(count, dtype="<i8") * 5 - 1,
+                    "segmentation.json": [[[1, 1, 1, 4, 5, 4.5]], None, None][:count],
+                }
+            )
+    os.replace(path("objects-0.tar"), path("objects.tar"))
+
+
 def add(archive, name, data=b"", **more):
     info = tarfile.TarInfo(name)
     info.size = len(data)
@@ -122,7 +139,7 @@ def archives():
 def value(ext, data):
     if ext == "jpg":
         return None
-    found = basichandlers(ext, data)
+    found = basichandlers(ext.rsplit(".")[-1], data)
     if isinstance(found, np.ndarray):
         return {"dtype": found.dtype.str, "shape": found.shape, "values": found.ravel().tolist()}
     return found
@@ -143,6 +160,7 @@ if __name__ == "__main__":
     os.makedirs(FOLDER, exist_ok=True)
     names()
     tiny()
+    objects()
     archives()
-    for shard in ["tiny-0.tar", "tiny-1.tar", "gnu.tar", "pax.tar", "ustar.tar"]:
+    for shard in ["tiny-0.tar", "tiny-1.tar", "objects.tar", "gnu.tar", "pax.tar", "ustar.tar"]:
         samples(shard)

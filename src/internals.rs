@@ -200,6 +200,7 @@ pub mod source {
     pub use crate::source::generate::GenerateCause;
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
+    pub use crate::source::object_fields::{ObjectField, ObjectFields};
     pub use crate::source::open::{is_annotated, is_fixed_length, open_dataset, saved_listing};
 
     /// Reading ahead of remote objects.
@@ -419,7 +420,7 @@ pub mod write {
 
     /// Writes class names beside a `.beton` file.
     pub fn name_classes(out: &Path, names: &ClassNames) -> Result<(), Error> {
-        Ok(crate::write::name_classes(out, Some(names))?)
+        Ok(crate::write::name_classes(out, Some(names.clone()))?)
     }
 }
 

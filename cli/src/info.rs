@@ -7,11 +7,11 @@ use super::problem::Problem;
 use fuseloop::SampleId;
 use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
+use fuseloop::internals::source::{Escaped, ObjectFields};
 use fuseloop::internals::source::{is_annotated, is_fixed_length};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
@@ -96,9 +96,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     };
     let text = match (dataset, args.json) {
         (Dataset::Beton(beton), false) => {
-            in_words(&beton) + &class_words(&counted_classes(&*beton)?)
+            in_words(&beton)
+                + &object_words(&objects(&*beton)?)
+                + &class_words(&counted_classes(&*beton)?)
         }
-        (Dataset::Beton(beton), true) => with_classes(as_json(&beton), &counted_classes(&*beton)?),
+        (Dataset::Beton(beton), true) => {
+            let json = with_objects(as_json(&beton), &objects(&*beton)?);
+            with_classes(json, &counted_classes(&*beton)?)
+        }
         (Dataset::Folder(folder), false) => {
             folder_words(&folder) + &class_words(&counted_classes(&*folder)?)
         }
@@ -107,21 +112,61 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             with_classes(json, &counted_classes(&*folder)?)
         }
         (Dataset::Source(source), false) => {
-            source_words(&*source) + &class_words(&classes_of(file, &*source)?)
+            source_words(&*source)
+                + &object_words(&objects(&*source)?)
+                + &class_words(&classes_of(file, &*source)?)
         }
         (Dataset::Source(source), true) => {
             let json = any_json(&source.name(), Some(source.len()), source.fields());
+            let json = with_objects(json, &objects(&*source)?);
             with_classes(json, &classes_of(file, &*source)?)
         }
         (Dataset::Stream(stream), false) => {
-            stream_words(&stream) + &class_words(&uncounted(stream.class_names())?)
+            let objects = described(stream.object_fields())?;
+            stream_words(&stream)
+                + &object_words(&objects)
+                + &class_words(&uncounted(stream.class_names())?)
         }
         (Dataset::Stream(stream), true) => {
             let json = any_json(&stream.name(), stream.known_len(), stream.fields());
+            let json = with_objects(json, &described(stream.object_fields())?);
             with_classes(json, &uncounted(stream.class_names())?)
         }
     };
     say(&text)
+}
+
+/// Returns the names of a dataset's fields of objects, with a description of each.
+fn objects(source: &dyn Source) -> Result<Vec<(String, String)>, Problem> {
+    described(source.object_fields())
+}
+
+fn described(
+    fields: Result<Option<ObjectFields>, BoxError>,
+) -> Result<Vec<(String, String)>, Problem> {
+    let fields = fields.map_err(Problem::Beside)?.unwrap_or_default();
+    Ok(fields.iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect())
+}
+
+/// Describes the fields of objects.
+fn object_words(fields: &[(String, String)]) -> String {
+    let line = |(name, what): &(String, String)| format!("  {}: {what}\n", Escaped(name));
+    let lines: String = fields.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("objects\n{lines}") }
+}
+
+/// Adds the fields of objects to the JSON of a dataset.
+fn with_objects(mut json: Value, fields: &[(String, String)]) -> Value {
+    if !fields.is_empty() {
+        json["objects"] = fields
+            .iter()
+            .cloned()
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .map(|(name, what)| (name, Value::from(what)))
+            .collect();
+    }
+    json
 }
 
 /// A class with a name: its number, its name and, if the dataset has labels in a table, how many samples
@@ -141,7 +186,7 @@ const MOST_CLASSES: usize = 12;
 
 /// Returns the named classes of a dataset that is read only for its names.
 fn uncounted(names: Result<Option<ClassNames>, BoxError>) -> Result<Vec<NamedClass>, Problem> {
-    let names = names.map_err(Problem::ClassNames)?.unwrap_or_default();
+    let names = names.map_err(Problem::Beside)?.unwrap_or_default();
     let class = |(number, name): (i64, &str)| NamedClass {
         number,
         name: name.to_owned(),

@@ -58,9 +58,9 @@ pub(super) enum Problem {
     Jpeg { path: PathBuf, error: jpeg_encoder::EncodingError },
     #[error("{}: pictures are not saved as .{extension}; available: .png, .jpg, .jpeg", .path.display())]
     PictureExtension { path: PathBuf, extension: String },
-    /// The class names of a dataset can't be read.
+    /// What is stored beside a dataset, such as its class names, can't be read.
     #[error("{0}")]
-    ClassNames(fuseloop::source::BoxError),
+    Beside(fuseloop::source::BoxError),
     #[error("cannot start the threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("a drawn image: {0}")]

@@ -9,7 +9,7 @@ use super::stream::StreamEnd;
 use super::tar::TarError;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord::error::TfRecordError;
-use super::{BoxError, ClassFileError, LocationError, ReadCause, SourceError};
+use super::{BesideFileError, BoxError, LocationError, ReadCause, SourceError};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::threads::ThreadsError;
 use std::io;
@@ -42,7 +42,7 @@ fn of(error: BoxError, kind: ErrorKind) -> Error {
         .or_else(typed::<FixedLengthError>)
         .or_else(typed::<AnnotationError>)
         .or_else(typed::<LocationError>)
-        .or_else(typed::<ClassFileError>)
+        .or_else(typed::<BesideFileError>)
         .or_else(typed::<StreamEnd>)
         .or_else(typed::<ThreadsError>)
         .or_else(typed::<io::Error>);

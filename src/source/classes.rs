@@ -21,30 +21,29 @@
 //! `folder` is the class's folder, if it is not called by the class's name; a class may have no name. A
 //! `classes.json` that does not begin like this belongs to another program and is ignored.
 
+use super::beside::{BesideFile, BesideFileError};
 use super::{BoxError, Escaped, Location};
-use crate::error::{Cause, Details, ErrorKind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(any(test, feature = "write"))]
+use std::path::PathBuf;
 
 /// The name of the file in a folder of images.
 pub(crate) const FOLDER_FILE_NAME: &str = "classes.json";
 
-/// The suffix of the file's name, after the name of the dataset that it is stored beside.
-const BESIDE: &str = ".classes.json";
+const FILE: BesideFile = BesideFile {
+    suffix: ".classes.json",
+    begin: BEGIN,
+    // A million names of 64 bytes.
+    most_bytes: 1 << 26,
+    content: "class names",
+};
 
 /// The bytes that every such file begins with.
 const BEGIN: &str = r#"{"fuseloop":"classes","#;
 
 const VERSION: u64 = 1;
-
-/// The most bytes of such a file: a million names of 64 bytes.
-const MOST_BYTES: u64 = 1 << 26;
-
-/// The most runs of digits in a shard's name that are tried as its number.
-const MOST_RUNS: usize = 4;
 
 /// The names of a dataset's classes, by the class numbers of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,15 +123,8 @@ impl ClassTable {
     /// # Errors
     ///
     /// Fails if the file can't be read or is damaged.
-    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ClassFileError> {
-        let read = || match text_of_ours(path)? {
-            None => Ok(None),
-            Some(text) => {
-                let table = Self::parse(&text);
-                table.map(Some).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))
-            }
-        };
-        read().map_err(|error| ClassFileError { path: path.to_owned(), error })
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, BesideFileError> {
+        FILE.read(path, Self::parse)
     }
 
     fn parse(text: &[u8]) -> Result<Self, String> {
@@ -193,59 +185,17 @@ impl ClassTable {
     }
 }
 
-/// Why a file of class names could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {error}; repair it, or delete it to use no class names", Escaped(&path.to_string_lossy()))]
-pub struct ClassFileError {
-    path: PathBuf,
-    /// The system's error; `InvalidData` is a damaged file.
-    error: io::Error,
-}
-
-impl Cause for ClassFileError {
-    fn details(&self) -> Details<'_> {
-        let details = match self.error.kind() {
-            io::ErrorKind::InvalidData => Details::of(ErrorKind::Format),
-            kind => Details::of_io(kind),
-        };
-        details.path(&self.path)
-    }
-}
-
 /// Returns whether there is a file of class names in our own format at this path.
 #[cfg(feature = "write")]
 pub(crate) fn is_class_file(path: &Path) -> bool {
-    matches!(text_of_ours(path), Ok(Some(_)))
-}
-
-/// Reads the bytes of a file of class names; `None` if there is none at this path.
-fn text_of_ours(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::metadata(path) {
-        // Opening a pipe would wait for its other end.
-        Ok(found) if !found.is_file() => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => found?,
-    };
-    let mut file = File::open(path)?;
-    let mut text = Vec::new();
-    (&mut file).take(BEGIN.len() as u64).read_to_end(&mut text)?;
-    if text != BEGIN.as_bytes() {
-        return Ok(None);
-    }
-    file.take(MOST_BYTES).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        let reason = format!("more than {MOST_BYTES} bytes of class names");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-    }
-    Ok(Some(text))
+    FILE.is_at(path)
 }
 
 /// Returns the path of the class names of the dataset at this path: `x.beton.classes.json`. The path of
 /// shards is their template, with a number in braces: `x-{000}.tar`.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(BESIDE);
-    name.into()
+#[cfg(any(test, feature = "write"))]
+pub(crate) fn classes_beside(path: &Path) -> PathBuf {
+    FILE.path(path)
 }
 
 /// Reads the class names that are stored beside a dataset of a single file.
@@ -255,11 +205,10 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
 /// Fails if the file of the names is damaged.
 pub(super) fn names_beside_file(path: Option<&Path>) -> Result<Option<ClassNames>, BoxError> {
     let Some(path) = path else { return Ok(None) };
-    Ok(ClassTable::read(&beside(path))?.map(|table| table.names()))
+    Ok(ClassTable::read(&FILE.path(path))?.map(|table| table.names()))
 }
 
-/// Reads the class names that are stored beside shards, all of which must have the same template. Remote
-/// shards have none.
+/// Reads the class names that are stored beside shards; see [`BesideFile::of_shards`].
 ///
 /// # Errors
 ///
@@ -271,71 +220,14 @@ pub(super) fn names_beside_file(path: Option<&Path>) -> Result<Option<ClassNames
 pub(super) fn names_beside_shards<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> Result<Option<ClassNames>, BoxError> {
-    let paths = shards.map(|shard| match shard {
-        Location::Path(path) => Some(path.as_path()),
-        Location::Url(_) => None,
-    });
-    let Some(paths) = paths.collect::<Option<Vec<&Path>>>() else { return Ok(None) };
-    let Some((first, others)) = paths.split_first() else { return Ok(None) };
-    for template in templates(first) {
-        let Some(table) = ClassTable::read(&beside(&template))? else { continue };
-        let is_of_all = others.iter().all(|other| templates(other).contains(&template));
-        return Ok(is_of_all.then(|| table.names()));
-    }
-    Ok(None)
-}
-
-/// Returns the templates that may have named a shard of this path: the path itself; the path with a
-/// number in braces, `x-{000}.tar`; and with a number and a count, `x-{000}-of-{N}.tar`. For a
-/// compressed shard, the templates without `.gz` or `.zst` are returned too.
-fn templates(shard: &Path) -> Vec<PathBuf> {
-    let Some(name) = shard.file_name().and_then(|name| name.to_str()) else { return vec![] };
-    let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
-    let names = [Some(name), plain].into_iter().flatten();
-    let all = names.flat_map(|name| {
-        let runs = digits(name);
-        let mut found = vec![name.to_owned()];
-        for (index, &(start, end)) in runs.iter().enumerate() {
-            for zeros in widths(&name[start..end]) {
-                found.push(format!("{}{{{zeros}}}{}", &name[..start], &name[end..]));
-                for &(of, last) in &runs[index + 1..] {
-                    let between = &name[end..of];
-                    found.push(format!(
-                        "{}{{{zeros}}}{between}{{N}}{}",
-                        &name[..start],
-                        &name[last..]
-                    ));
-                }
-            }
-        }
-        found
-    });
-    all.map(|name| shard.with_file_name(name)).collect()
-}
-
-/// Returns the start and the end of the last runs of digits in a name, at most [`MOST_RUNS`] of them.
-fn digits(name: &str) -> Vec<(usize, usize)> {
-    let mut runs: Vec<(usize, usize)> = vec![];
-    for (at, _) in name.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
-        match runs.last_mut() {
-            Some((_, end)) if *end == at => *end = at + 1,
-            _ => runs.push((at, at + 1)),
-        }
-    }
-    runs.split_off(runs.len().saturating_sub(MOST_RUNS))
-}
-
-/// Returns the runs of zeros that a template may have for this number: as many zeros as the number has
-/// digits, or fewer if it does not begin with a zero.
-fn widths(number: &str) -> impl Iterator<Item = String> {
-    let most = number.len();
-    let least = if number.starts_with('0') { most } else { 1 };
-    (least..=most).rev().map(|width| "0".repeat(width))
+    let table = FILE.of_shards(shards, ClassTable::parse)?;
+    Ok(table.map(|table| table.names()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn class(number: i64, name: Option<&str>, folder: Option<&str>) -> ClassEntry {
         ClassEntry { number, name: name.map(str::to_owned), folder: folder.map(str::to_owned) }
@@ -397,7 +289,7 @@ mod tests {
             "c-{00}-v2.tar",
             "d-{00000}-of-{N}.tfrecord",
         ] {
-            let path = beside(&dir.path().join(template));
+            let path = classes_beside(&dir.path().join(template));
             fs::write(path, ClassTable::of(&names).to_bytes()).unwrap();
         }
         let found = |shards: &[&str]| {

@@ -12,6 +12,7 @@
 //! 3. Otherwise `label` is the only int field whose name, or the end of its name after the last `/` or
 //!    `.`, is `label`, `cls` or `class`. If there is none and the dataset has images, it is the only int
 //!    field that is not named like another number (`id`, `index`, `count`, `height`, ...).
+//! 4. A tar's rows of objects `NAME.npy`, JSON `NAME.json` and number `NAME.id` are `NAME`.
 //!
 //! If two fields qualify, neither has the common name. The stored name can always be used as well.
 
@@ -37,8 +38,9 @@ impl dyn Source {
         stored.or_else(|| common(fields, name))
     }
 
-    /// Returns the name of a field's output: `image` for the only image, `label` for the label,
-    /// otherwise the name that the field is stored under.
+    /// Returns the name of a field's output: `image` for the only image, `label` for the label, the name
+    /// without the extension for rows of objects in a tar, otherwise the name that the field is stored
+    /// under.
     ///
     /// # Panics
     ///
@@ -46,7 +48,8 @@ impl dyn Source {
     #[must_use]
     pub fn field_name(&self, field: usize) -> &str {
         let fields = self.fields();
-        let common = [IMAGE, LABEL].into_iter().find(|name| common(fields, name) == Some(field));
+        let names = [IMAGE, LABEL].into_iter().chain(without_extension(&fields[field]));
+        let common = names.into_iter().find(|name| common(fields, name) == Some(field));
         common.unwrap_or(&fields[field].name)
     }
 }
@@ -67,8 +70,19 @@ fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
             let is_free = |field: &FieldSpec| is_int(field) && !OTHER_INTS.contains(&last(field));
             if has_images { only(fields, is_free) } else { None }
         }
-        _ => None,
+        _ => only(fields, |field| without_extension(field) == Some(name)),
     }
+}
+
+/// Returns the name of a tar's field without the extension that says its kind.
+fn without_extension(field: &FieldSpec) -> Option<&str> {
+    let extension = match field.kind {
+        FieldKind::Bytes => ".npy",
+        FieldKind::Json => ".json",
+        FieldKind::Int => ".id",
+        _ => return None,
+    };
+    field.name.strip_suffix(extension).filter(|name| !name.is_empty())
 }
 
 fn is_int(field: &FieldSpec) -> bool {

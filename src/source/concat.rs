@@ -8,8 +8,8 @@
 
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, Record, RunPlan,
-    SampleLocation, Source, Upcoming, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Record,
+    RunPlan, SampleLocation, Source, Upcoming, Value,
 };
 use crate::error::Error;
 use crate::sample::SampleId;
@@ -159,6 +159,17 @@ impl Source for Concat {
             };
         }
         Ok(names)
+    }
+
+    /// Returns what all components say.
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        let fields = self.parts[0].object_fields()?;
+        for part in &self.parts[1..] {
+            if part.object_fields()? != fields {
+                return Ok(None);
+            }
+        }
+        Ok(fields)
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

@@ -54,6 +54,11 @@ impl NdType {
     /// Bytes from 0 to 255.
     pub(crate) const BYTE: Self =
         Self { kind: NdKind::UInt, item_size: 1, order: ByteOrder::Single };
+    /// Little-endian floats of 32 bits.
+    pub(crate) const F32: Self =
+        Self { kind: NdKind::Float, item_size: 4, order: ByteOrder::Little };
+    /// Little-endian signed integers of 64 bits.
+    pub(crate) const I64: Self = Self { kind: NdKind::Int, item_size: 8, order: ByteOrder::Little };
 
     /// Returns the type with elements of `item_size` bytes; `order` does not matter for a single byte.
     ///

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod atomic_file;
+mod beside;
 pub(crate) mod beton;
 mod boxed;
 mod classes;
@@ -29,6 +30,7 @@ mod index_file;
 pub(crate) mod index_shards;
 mod location;
 pub(crate) mod npy;
+pub(crate) mod object_fields;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
 pub(crate) mod private;
@@ -52,14 +54,15 @@ mod wrapper_laws;
 
 pub use crate::error::BoxError;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
+pub(crate) use beside::BesideFileError;
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;
 pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
 pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
-pub(crate) use classes::{ClassEntry, beside, is_class_file};
-pub(crate) use classes::{ClassFileError, ClassTable, FOLDER_FILE_NAME};
+pub(crate) use classes::{ClassEntry, classes_beside, is_class_file};
+pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
 pub use concat::Concat;
@@ -79,6 +82,11 @@ pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
+#[cfg(feature = "write")]
+pub(crate) use npy::is_npy;
+pub(crate) use object_fields::{ObjectField, ObjectFields};
+#[cfg(feature = "write")]
+pub(crate) use object_fields::{is_object_file, objects_beside, rows_shape};
 pub use open::Dataset;
 pub(crate) use open::open_in_memory;
 pub use sample_location::SampleLocation;

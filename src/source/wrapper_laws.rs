@@ -34,6 +34,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("component", ONE),
             ("image_stats", UNKNOWN),
             ("class_names", UNKNOWN),
+            ("object_fields", UNKNOWN),
             ("longest", UNKNOWN),
             ("is_cheap_to_read_again", "making a record again calls the function"),
             ("locate", "records of a function lie in no file"),
@@ -68,6 +69,7 @@ const ITEM: &[(&str, &str)] = &[
     ("component", "the stream labels its items"),
     ("image_stats", "the stream answers"),
     ("class_names", "the stream answers"),
+    ("object_fields", "the stream answers"),
     ("longest", "the stream answers"),
     ("is_cheap_to_read_again", "the stream answers"),
     ("locality_group", "the stream answers"),
@@ -161,6 +163,10 @@ impl Source for Probe {
         })
     }
 
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        Ok(Some([("note", ObjectField::Classes)].into_iter().collect()))
+    }
+
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
         Some(sample.0 / 2)
     }
@@ -191,6 +197,7 @@ fn answers(
     all.insert("longest", each(&mut |field| format!("{:?}", source.longest(field))));
     all.insert("is_cheap_to_read_again", source.is_cheap_to_read_again().to_string());
     all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
+    all.insert("object_fields", format!("{:?}", source.object_fields().ok()));
     all.insert("locality_group", format!("{:?}", source.locality_group(sample)));
     buffer.forget();
     all.insert(
@@ -292,7 +299,7 @@ fn every_stream_answers_as_what_it_plays() {
         ("concat", Stream::concat([stream()]).unwrap(), &[]),
         ("interleave", interleave(), &[]),
         ("mix", Stream::mix([(stream(), 1.0)], MixEnd::First).unwrap(), &["len"]),
-        ("zip", Stream::zip([stream()]).unwrap(), &["components", "component"]),
+        ("zip", Stream::zip([stream()]).unwrap(), &["components", "component", "object_fields"]),
         ("cache_in_memory", stream().cache_in_memory(1 << 20), &[]),
         ("cache_file", stream().cache_file(dir.path().join("cache"), 1 << 20), &[]),
     ];

@@ -9,13 +9,15 @@
 //!
 //! Applying this to its own output produces the same bytes.
 
+use super::beside::Beside;
+use super::step::unwatched;
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutCause, RecutOptions, Samples, WriteCause,
-    WriteOptions, WriteReport, name_classes, write_samples,
+    FieldValue, ImageInput, ImageOptions, RecutCause, RecutOptions, Samples, WriteOptions,
+    WriteReport, write_samples,
 };
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError, Source};
+use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
 use std::fs;
 use std::path::Path;
 
@@ -61,10 +63,9 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         limits: options.limits,
         ..WriteOptions::default()
     };
-    let unread = |error: BoxError| WriteCause::Classes(error.into());
-    let names = Source::class_names(&beton).map_err(unread)?;
+    let beside = Beside::of(&beton)?;
     let report = write_samples(&StoredSamples(&beton), beton.fields(), out, &options)?;
-    name_classes(out, names.as_ref())?;
+    beside.put(out, &unwatched)?;
     Ok(report)
 }
 

@@ -42,9 +42,9 @@ pub enum WriteCause {
     /// The folder or table is no dataset.
     #[error(transparent)]
     List(#[from] ListError),
-    /// The file of class names can't be read.
+    /// A file beside the source, such as that of its class names, can't be read.
     #[error(transparent)]
-    Classes(Error),
+    Beside(Error),
     /// The file can't be created, or can't be renamed to its path.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -86,7 +86,7 @@ impl Cause for WriteCause {
             Self::Options { field, .. } => Details::of(ErrorKind::Parameter).field(field),
             Self::NoSuchImageField { name } => Details::of(ErrorKind::Field).field(name),
             Self::List(error) => error.details(),
-            Self::Classes(error) => error.details(),
+            Self::Beside(error) => error.details(),
             Self::Target(error) => error.details(),
             Self::Threads(error) => error.details(),
             Self::Sample { sample, path, cause } => {

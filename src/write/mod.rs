@@ -29,9 +29,9 @@
 //! ```
 
 pub(crate) mod atomic_file;
+mod beside;
 mod beton;
 mod cancel;
-mod classes;
 pub(crate) mod convert;
 pub(crate) mod copy_folder;
 #[cfg(test)]
@@ -77,8 +77,9 @@ pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
-use crate::source::{ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, beside};
+use crate::source::{ClassNames, FieldKind, FieldSpec, ImageList, Labelled};
 use atomic_file::AtomicFile;
+use beside::Beside;
 pub(crate) use error::WriteCause;
 
 use copy_folder::RecutCause;
@@ -139,9 +140,8 @@ fn write_samples(
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-pub(crate) fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteCause> {
-    let table = names.map(ClassTable::of);
-    classes::put(&beside(out), table.as_ref(), &unwatched)
+pub(crate) fn name_classes(out: &Path, classes: Option<ClassNames>) -> Result<(), WriteCause> {
+    Beside { classes, ..Beside::default() }.put(out, &unwatched)
 }
 
 /// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little
@@ -207,8 +207,8 @@ pub fn write_folder(
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
-    name_classes(out.as_ref(), list.class_names.as_ref())?;
-    let ImageList { classes, ignored, links, .. } = list;
+    let ImageList { classes, class_names, ignored, links, .. } = list;
+    name_classes(out.as_ref(), class_names)?;
     Ok(FolderReport { written, classes, ignored, links })
 }
 

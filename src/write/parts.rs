@@ -6,22 +6,21 @@
 //! subset   a.beton, samples        -> one file: the given samples, in the given order
 //! ```
 //!
-//! Values are copied byte for byte, without decoding. Class names are copied too; files whose class
-//! names contradict each other are refused. The new file has the first one's fields and the largest page
-//! size of all. User-defined fields are refused when the file is opened, because their rows may point to
+//! Values are copied byte for byte, without decoding. Class names are copied too, and
+//! what the fields of objects are; files whose class names contradict each other are refused. The new
+//! file has the first one's fields and the largest page size of all. User-defined fields are refused when the file is opened, because their rows may point to
 //! offsets that have moved.
 
 use super::atomic_file::check_replaceable;
+use super::beside::Beside;
 use super::beton::stored_values;
 use super::convert::ConvertCause;
 use super::shards::Template;
 use super::step::{StepObserver, unwatched};
-use super::{
-    FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, name_classes, write_jobs,
-};
-use crate::error::{BoxError, Error};
+use super::{FieldValue, FileRequest, WriteOptions, WriteReport, write_jobs};
+use crate::error::Error;
 use crate::sample::{Limits, SampleId};
-use crate::source::{Beton, ClassNames, FieldSpec, Source};
+use crate::source::{Beton, FieldSpec};
 use crate::write::value::WriteSampleError;
 use std::fs;
 use std::ops::Range;
@@ -43,34 +42,33 @@ pub fn concat_beton(
     options: &WriteOptions,
 ) -> Result<WriteReport, Error> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-    let names = names_of_all(&paths, &options.limits)?;
+    let beside = beside_all(&paths, &options.limits)?;
     let report = concat(&paths, out.as_ref(), options, &unwatched)?;
-    name_classes(out.as_ref(), names.as_ref())?;
+    beside.put(out.as_ref(), &unwatched)?;
     Ok(report)
 }
 
-/// Merges the class names of all files; returns `None` if one file has none.
-fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertCause> {
-    let mut all: Option<ClassNames> = None;
+/// Merges what is known of all files: the class names, if all have some, and what the fields of objects
+/// are, if all say the same.
+fn beside_all(paths: &[&Path], limits: &Limits) -> Result<Beside, ConvertCause> {
+    let mut all: Option<Beside> = None;
     for path in paths {
-        let Some(names) = names_of(&Beton::open_file(path, &(*limits).into())?)? else {
-            return Ok(None);
+        let more = Beside::of(&Beton::open_file(path, &(*limits).into())?)?;
+        let Some(before) = all else {
+            all = Some(more);
+            continue;
         };
-        let both = all.unwrap_or_default().merged(names);
+        let classes = before.classes.zip(more.classes).map(|(names, more)| names.merged(more));
         let differ = "a class has another name in a file before it: the same number does not mean \
                       the same class";
-        all = Some(both.ok_or_else(|| ConvertCause::Pick {
-            path: path.to_path_buf(),
-            reason: differ.to_owned(),
-        })?);
+        if let Some(None) = classes {
+            let (path, reason) = (path.to_path_buf(), differ.to_owned());
+            return Err(ConvertCause::Pick { path, reason });
+        }
+        let objects = before.objects.filter(|objects| more.objects.as_ref() == Some(objects));
+        all = Some(Beside { classes: classes.flatten(), objects });
     }
-    Ok(all)
-}
-
-/// Returns the class names of a file.
-fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertCause> {
-    let names = Source::class_names(file);
-    names.map_err(|error: BoxError| WriteCause::Classes(error.into()).into())
+    Ok(all.unwrap_or_default())
 }
 
 /// Does the work of [`concat_beton`]; each step is shown to `watch`.
@@ -127,9 +125,9 @@ fn subset(
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
-    let names = names_of(&file)?;
+    let beside = Beside::of(&file)?;
     let report = write_picked(picked, count, file.fields(), page, out, options, &unwatched)?;
-    name_classes(out, names.as_ref())?;
+    beside.put(out, &unwatched)?;
     Ok(report)
 }
 
@@ -184,13 +182,13 @@ fn write_parts(
         }
     }
     let page_size = Some(file.header().page_size);
-    let names = names_of(&file)?;
+    let beside = Beside::of(&file)?;
     let write = |(part, out): (Range<u64>, PathBuf)| {
         let count = part.end - part.start;
         let picked = part.map(|sample| (&file, SampleId(sample)));
         let fields = file.fields();
         let report = write_picked(picked, count, fields, page_size, &out, options, &unwatched)?;
-        name_classes(&out, names.as_ref())?;
+        beside.put(&out, &unwatched)?;
         Ok((out, report))
     };
     parts.into_iter().zip(outs).map(write).collect()
@@ -320,6 +318,7 @@ pub(super) const PARTS: Limits = Limits {
 mod tests {
     use super::*;
     use crate::recut::Tile;
+    use crate::source::Source;
     use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
     use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
 

@@ -7,4 +7,6 @@ mod common;
 mod convert_kill;
 mod kill;
 #[cfg(all(feature = "tables", feature = "tar"))]
+mod objects;
+#[cfg(all(feature = "tables", feature = "tar"))]
 mod writer;

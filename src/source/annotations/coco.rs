@@ -6,6 +6,7 @@ use super::{Annotated, Column, MOST_OBJECTS, Parts, Texts, floats, ints};
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::{ClassNames, FieldKind};
+use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -103,7 +104,7 @@ pub(super) fn open(
         columns.push(("keypoints", floats(count, keypoints.copied())));
     }
     let files = order.images.into_iter().map(|image| image.file_name).collect();
-    Ok(Annotated::of(Parts {
+    let parts = Parts {
         name: path.to_owned(),
         root,
         files,
@@ -113,7 +114,8 @@ pub(super) fn open(
         category_ids: classes.ids,
         origins: vec![Some(path.to_owned())],
         limits: options.limits,
-    }))
+    };
+    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xywh))
 }
 
 /// The categories of a file.

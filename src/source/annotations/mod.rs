@@ -37,10 +37,12 @@ use super::file::FileBytes;
 use super::folder::read_file;
 use super::{
     BoxError, Buffer, ClassNames, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint,
-    ImageMode, OwnedValue, ReadCause, Record, SampleLocation, Source, Value,
+    ImageMode, NdType, ObjectField, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation,
+    Source, Value,
 };
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
+use fuseloop_ops::BoxFormat;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -118,6 +120,8 @@ pub struct Annotated {
     columns: Vec<Column>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
+    /// The format of the field `bbox`, if there is one.
+    boxes: Option<BoxFormat>,
     /// The file of annotations of all images, the one of each image that has one, or none.
     origins: Vec<Option<PathBuf>>,
     limits: Limits,
@@ -313,10 +317,30 @@ impl Annotated {
             columns,
             class_names: parts.class_names,
             category_ids: parts.category_ids,
+            boxes: None,
             origins: parts.origins,
             limits: parts.limits,
             print: print.value(),
         }
+    }
+
+    /// Sets the format of the boxes in the field `bbox`.
+    fn with_boxes(self, format: BoxFormat) -> Self {
+        Self { boxes: Some(format), ..self }
+    }
+
+    /// Returns what a field of objects is; `None` for other fields.
+    fn object_field(&self, name: &str, column: &Column) -> Option<ObjectField> {
+        Some(match (name, column) {
+            ("image_id", Column::Ints(_)) => ObjectField::ImageId,
+            (_, Column::Json(_)) => ObjectField::Segmentation,
+            ("bbox", Column::Rows { .. }) => ObjectField::Boxes(self.boxes?),
+            ("category_id", Column::Rows { .. }) => ObjectField::Classes,
+            ("keypoints", Column::Rows { row, .. }) => ObjectField::Keypoints(*row as u64 / 12),
+            (_, Column::Rows { row: 4, .. }) => ObjectField::Column(NdType::F32),
+            (_, Column::Rows { .. }) => ObjectField::Column(NdType::I64),
+            _ => return None,
+        })
     }
 
     /// Returns the ids that a COCO file has for the categories, by the number of their class. In other formats they are
@@ -461,6 +485,13 @@ impl Source for Annotated {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         Ok(Some(&self.class_names).filter(|names| names.iter().len() > 0).cloned())
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
+            Some((&*spec.name, self.object_field(&spec.name, column)?))
+        });
+        Ok(self.boxes.map(|_| fields.collect()))
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {

@@ -13,6 +13,7 @@ use super::{Annotated, Column, Parts, floats, ints};
 use crate::parallel;
 use crate::sample::Limits;
 use crate::source::FieldKind;
+use fuseloop_ops::BoxFormat;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +130,7 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         [left - first, top - first, right, bottom].map(|side| side as f32)
     };
     let all = || objects.iter().flatten();
-    Ok(Annotated::of(Parts {
+    let parts = Parts {
         name: root.to_owned(),
         root: images,
         files: samples.images,
@@ -145,7 +146,8 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         class_names: (0..).zip(names).collect(),
         origins: samples.annotations.into_iter().map(Some).collect(),
         limits: *limits,
-    }))
+    };
+    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
 }
 
 /// The files of the samples, in their order.

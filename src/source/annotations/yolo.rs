@@ -16,6 +16,7 @@ use crate::parallel;
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::{ClassNames, FieldKind};
+use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -172,7 +173,7 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
     }
     let columns = columns(root, &objects, shape);
     let names = names.unwrap_or_default();
-    Ok(Annotated::of(Parts {
+    let parts = Parts {
         name: root.to_owned(),
         root: images,
         files,
@@ -182,7 +183,8 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
         class_names: (0..).zip(names).collect::<ClassNames>(),
         origins,
         limits: *limits,
-    }))
+    };
+    Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
 }
 
 /// The objects of an image, and its width and height.
@@ -208,8 +210,8 @@ fn label_files(
     }
     let found = list(labels, &[TXT], limits)?;
     let found: BTreeMap<&str, &str> = found.iter().map(|file| (stem(file), &**file)).collect();
-    let path = |file: &Box<str>| found.get(stem(file)).map(|text| labels.join(text));
-    let paths: Vec<Option<PathBuf>> = files.iter().map(path).collect();
+    let path = |file: &str| found.get(stem(file)).map(|text| labels.join(text));
+    let paths: Vec<Option<PathBuf>> = files.iter().map(|file| path(file)).collect();
     if paths.iter().all(Option::is_none) {
         let expected = labels.join(format!("{}.txt", stem(&files[0])));
         let reason = format!(

@@ -17,7 +17,8 @@ use crate::source::file::{FileBytes, ReadAt};
 use crate::source::shards::Shard;
 use crate::source::{
     BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, Location, OwnedValue, ReadCause, Record, SampleLocation, Source, Value, classes,
+    ImageStats, Location, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation, Source,
+    Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -600,6 +601,10 @@ impl Source for Beton {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         classes::names_beside_file(self.path.as_deref())
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        Ok(ObjectFields::beside_file(self.path.as_deref(), &self.fields)?)
     }
 
     /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample

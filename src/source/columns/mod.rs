@@ -6,6 +6,7 @@
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
 //! | npy                              | `NdArray` | the elements; dtype and shape are the first sample's    |
+//! | npy of rows, see [`ArrayRows`]   | `Bytes`   | as many rows as each sample has                         |
 //! | npz                              | `NdArray` | its only array, or the one named by `ext:name`; needs the feature `tables` |
 //! | others: txt, bin, pkl, pth, …    | `Bytes`   | as they are. Nothing is ever unpickled                  |
 //!
@@ -16,6 +17,7 @@ mod array;
 mod image;
 mod number;
 
+use super::npy::{self, NpyArray};
 use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
 use crate::sample::Limits;
 use array::Array;
@@ -59,6 +61,41 @@ pub(super) struct FieldRequest {
     /// Each extension with the name of the array to read, if the file is an archive of several arrays.
     pub(super) exts: Vec<(String, Option<String>)>,
     pub(super) how: As,
+    /// Set if the arrays have as many rows as a sample has objects.
+    pub(super) rows: Option<ArrayRows>,
+}
+
+/// Arrays of one type whose first axis differs between samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ArrayRows {
+    pub(super) dtype: NdType,
+    /// The shape without the first axis.
+    pub(super) row: Vec<u64>,
+    /// True if values are the elements alone, false if they are the whole `.npy` file, which says its
+    /// type.
+    pub(super) is_bare: bool,
+}
+
+impl ArrayRows {
+    /// Returns the rows of two arrays that differ in nothing but the first axis.
+    pub(super) fn of_two(one: &[u8], other: &[u8]) -> Option<Self> {
+        let [one, other] = [npy::parse(one).ok()?, npy::parse(other).ok()?];
+        let (first, row) = one.shape.split_first()?;
+        let (second, other_row) = other.shape.split_first()?;
+        let is_one_type = one.dtype == other.dtype && row == other_row;
+        let rows = Self { dtype: one.dtype, row: row.to_vec(), is_bare: false };
+        (is_one_type && first != second).then_some(rows)
+    }
+
+    /// Returns the value of a `.npy` file.
+    fn value<'a>(&self, file: &'a [u8]) -> Result<&'a [u8], ColumnError> {
+        let NpyArray { dtype, shape, elements } = npy::parse(file).map_err(ColumnError::Array)?;
+        if dtype != self.dtype || shape.split_first().is_none_or(|(_, row)| *row != self.row) {
+            let (expected, row) = (self.dtype, self.row.clone());
+            return Err(ColumnError::Rows { found: shape, dtype, expected, row });
+        }
+        Ok(if self.is_bare { elements } else { file })
+    }
 }
 
 /// A field whose kind is known.
@@ -105,8 +142,24 @@ pub(super) enum ColumnError {
     /// The bytes are not an array, or not one that a tensor can hold.
     #[error("{0}")]
     Array(Cow<'static, str>),
+    /// The rows have another dtype or shape than the field.
+    #[error(
+        "an array of shape {found:?} and dtype {dtype}, expected {expected} and {row:?} for each object"
+    )]
+    Rows {
+        /// The dimensions of the array.
+        found: Vec<u64>,
+        /// The type of the array's elements.
+        dtype: NdType,
+        /// The type of the field.
+        expected: NdType,
+        /// The shape of a row.
+        row: Vec<u64>,
+    },
     /// The array has another dtype or shape than the field.
-    #[error("an array of shape {found:?} and dtype {dtype}, expected {expected:?}")]
+    #[error(
+        "an array of shape {found:?} and dtype {dtype}, expected {expected:?}: declare a field whose arrays differ as bytes"
+    )]
     Shape {
         /// The dimensions of the array.
         found: Vec<u64>,
@@ -121,7 +174,7 @@ impl FieldRequest {
     /// Returns the field of an extension that was not declared.
     fn of_extension(ext: &str) -> Self {
         let exts = vec![(ext.to_owned(), None)];
-        Self { name: ext.to_owned(), exts, how: As::of_extension(ext) }
+        Self { name: ext.to_owned(), exts, how: As::of_extension(ext), rows: None }
     }
 
     /// Returns the fields of a sample with these extensions, if none were declared. If exactly one of
@@ -143,7 +196,7 @@ impl FieldRequest {
             Some((ext, inside)) => (ext.to_lowercase(), Some(inside.to_owned())),
             None => (text.trim().to_lowercase(), None),
         };
-        Self { name: name.to_owned(), exts: exts.split(';').map(ext).collect(), how }
+        Self { name: name.to_owned(), exts: exts.split(';').map(ext).collect(), how, rows: None }
     }
 
     /// Returns the extensions, as they were declared.
@@ -157,7 +210,7 @@ impl FieldRequest {
 
     /// Returns whether the kind of the field is known without a sample's bytes.
     pub(super) fn is_plain(&self) -> bool {
-        self.how != As::NdArray
+        self.how != As::NdArray || self.rows.is_some()
     }
 
     /// Returns the column, given the bytes of the first sample's member for it.
@@ -174,6 +227,7 @@ impl FieldRequest {
             As::Float => FieldKind::Float,
             As::Bytes => FieldKind::Bytes,
             As::Json => FieldKind::Json,
+            As::NdArray if self.rows.is_some() => FieldKind::Bytes,
             As::NdArray => {
                 let Array { dtype, shape, .. } = Array::parse(first, inside, max_bytes)?;
                 FieldKind::NdArray { dtype, shape }
@@ -190,6 +244,9 @@ impl FieldColumn {
         ext: usize,
         bytes: &'a [u8],
     ) -> Result<ColumnValue<'a>, ColumnError> {
+        if let Some(rows) = &self.wanted.rows {
+            return Ok(ColumnValue::Borrowed(Value::Bytes(rows.value(bytes)?)));
+        }
         Ok(ColumnValue::Borrowed(match self.wanted.how {
             As::Image => {
                 let mode = image::mode(bytes).ok_or(ColumnError::Picture)?;
@@ -251,7 +308,7 @@ mod tests {
     use super::*;
 
     fn column(how: As) -> FieldColumn {
-        let wanted = FieldRequest { name: "x".into(), exts: vec![("x".into(), None)], how };
+        let wanted = FieldRequest::declared("x", "x", how);
         wanted.column(None, b"", &Limits::SMALL).unwrap()
     }
 

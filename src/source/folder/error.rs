@@ -2,7 +2,7 @@
 
 use super::links::LinkCounts;
 use crate::error::{Cause, Details, ErrorKind};
-use crate::source::{ClassFileError, Escaped, LocationError};
+use crate::source::{BesideFileError, Escaped, LocationError};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub enum ListError {
     },
     /// A `classes.json` can't be read or is damaged.
     #[error(transparent)]
-    ClassFile(#[from] ClassFileError),
+    ClassFile(#[from] BesideFileError),
     /// A `classes.json` lacks a class that has samples.
     #[error("{reason}")]
     Classes {

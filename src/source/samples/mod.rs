@@ -11,7 +11,8 @@ pub use item::Item;
 
 use super::file::LengthCheck;
 use super::{
-    BoxError, ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value,
+    BoxError, ClassNames, FieldKind, FieldSpec, ImageStats, ObjectFields, OwnedValue,
+    SampleLocation, Value,
 };
 use crate::sample::{Epoch, SampleId};
 use std::ops::Range;
@@ -167,6 +168,13 @@ pub trait Source: Send + Sync + 'static {
     ///
     /// Fails if the file that holds the names is damaged.
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(None)
+    }
+
+    /// Reads what the fields of annotated objects are; `None` if it is not known. For conversions, and
+    /// read on request only.
+    #[doc(hidden)]
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
         Ok(None)
     }
 

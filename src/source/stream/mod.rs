@@ -63,7 +63,7 @@ pub(crate) use stream_source::{StreamEnd, StreamSource};
 
 pub use super::samples::Item;
 
-use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
+use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
 use std::path::PathBuf;
@@ -216,6 +216,13 @@ pub trait Streamed: Send + Sync + 'static {
         if let [one] = self.components() { one.class_names() } else { Ok(None) }
     }
 
+    /// What the fields of objects are; see [`Source`]. By default, what the only entry of
+    /// [`components`](Self::components) says.
+    #[doc(hidden)]
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        if let [one] = self.components() { one.object_fields() } else { Ok(None) }
+    }
+
     /// The stream's name in error messages: by default, the name of the first of its
     /// [`components`](Self::components).
     fn name(&self) -> String {
@@ -283,6 +290,10 @@ impl Streamed for Stream {
         self.0.class_names()
     }
 
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.0.object_fields()
+    }
+
     fn name(&self) -> String {
         self.0.name()
     }
@@ -326,6 +337,10 @@ impl Streamed for WholeSource {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         self.0.class_names()
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.0.object_fields()
     }
 
     fn name(&self) -> String {

@@ -15,7 +15,8 @@ use crate::cancel::CancelFlag;
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, SampleLocation, Source,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, Record, SampleLocation,
+    Source,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -232,6 +233,10 @@ impl Source for SequentialSource {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         self.stream.class_names()
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.stream.object_fields()
     }
 
     fn fingerprint(&self) -> u64 {

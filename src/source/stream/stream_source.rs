@@ -24,8 +24,8 @@ use super::{Item, Pass, SharedError, Stream, Streamed};
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source,
-    Value,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, Record, RunPlan,
+    SampleLocation, Source, Value,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -292,6 +292,10 @@ impl Source for StreamSource {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         self.stream.class_names()
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.stream.object_fields()
     }
 
     fn fingerprint(&self) -> u64 {

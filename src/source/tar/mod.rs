@@ -40,8 +40,8 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
-    classes, index_file,
+    BoxError, Buffer, ClassNames, FieldSpec, ObjectFields, Record, RunPlan, SampleLocation, Source,
+    Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -216,6 +216,11 @@ impl Source for Tar {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         classes::names_beside_shards(self.shards.locations())
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        let objects = ObjectFields::beside_shards(self.shards.locations())?;
+        Ok(objects.and_then(|objects| objects.among(&self.plan.fields)))
     }
 
     /// The index of the shard.

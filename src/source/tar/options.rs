@@ -1,7 +1,10 @@
 //! Options for opening tar shards: the fields of their samples, and limits.
 
+use super::TarError;
 use crate::sample::Limits;
-use crate::source::columns::{As, FieldRequest};
+use crate::source::ObjectFields;
+use crate::source::columns::{ArrayRows, As, FieldRequest};
+use crate::source::shards::Shards;
 
 /// The fields of the samples of tar shards, and the limits on what the shards may ask for.
 ///
@@ -33,12 +36,35 @@ impl TarOptions {
         &self.limits
     }
 
-    /// The declared fields, or those of a first sample with these extensions.
-    pub(super) fn wanted<'a>(&self, first: impl Iterator<Item = &'a str>) -> Vec<FieldRequest> {
-        if self.fields.is_empty() {
-            return FieldRequest::of_sample(first);
+    /// The declared fields, or those of a first sample with these extensions. What the fields of objects
+    /// are is read beside the shards.
+    ///
+    /// # Errors
+    ///
+    /// If the file beside the shards is damaged.
+    pub(super) fn wanted<'a>(
+        &self,
+        first: impl Iterator<Item = &'a str>,
+        shards: &Shards,
+    ) -> Result<Vec<FieldRequest>, TarError> {
+        if !self.fields.is_empty() {
+            return Ok(self.fields.clone());
         }
-        self.fields.clone()
+        let mut all = FieldRequest::of_sample(first);
+        if all.iter().any(|wanted| wanted.how == As::NdArray) {
+            let objects = ObjectFields::beside_shards(shards.locations());
+            let objects = objects.map_err(|error| TarError::Open(error.into()))?;
+            for wanted in all.iter_mut().filter(|wanted| wanted.how == As::NdArray) {
+                let row = objects.as_ref().and_then(|objects| objects.get(&wanted.name)?.row());
+                wanted.rows = row.map(|(dtype, row)| ArrayRows { dtype, row, is_bare: true });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns whether fields are declared.
+    pub(super) fn asks(&self) -> bool {
+        !self.fields.is_empty()
     }
 
     /// Returns a name that two declared fields share.

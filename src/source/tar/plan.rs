@@ -7,13 +7,14 @@
 use super::{TarError, TarOptions, error::MemberLocation};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::columns::{As, FieldColumn, FieldRequest};
+use crate::source::columns::{ArrayRows, FieldColumn, FieldRequest};
 use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
 use crate::source::{
     Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file,
 };
 use crate::threads::ThreadsError;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -192,7 +193,7 @@ fn columns(
     let exts = first.into_iter().flat_map(|index| {
         index.members(0).iter().map(|part| index.names()[usize::from(part.name)].as_str())
     });
-    let column = |wanted: FieldRequest| {
+    let column = |mut wanted: FieldRequest| {
         let name = wanted.name.clone();
         let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
             return Err(refused(&name, format!("no sample has {}", Escaped(&wanted.text()))));
@@ -200,8 +201,7 @@ fn columns(
         let inside = wanted.exts[ext].1.clone();
         let limits = options.limits_of();
         // Only arrays need their first bytes here. The others are not read: any sample may be damaged.
-        let size =
-            if wanted.how == As::NdArray { part.len.min(limits.max_sample_bytes) } else { 0 };
+        let size = if wanted.is_plain() { 0 } else { part.len.min(limits.max_sample_bytes) };
         let shard = &shards.all()[shard];
         let bytes = shard.bytes.copy(part.offset, size);
         let failed = |message: String| {
@@ -209,9 +209,40 @@ fn columns(
             refused(&name, format!("{location}: {message}"))
         };
         let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+        if !options.asks() && !wanted.is_plain() {
+            wanted.rows = rows(shards, indexes, (&wanted.exts[ext].0, &bytes), limits);
+        }
         wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| failed(error.to_string()))
     };
-    options.wanted(exts).into_iter().map(column).collect()
+    options.wanted(exts, shards)?.into_iter().map(column).collect()
+}
+
+/// The most members of other lengths that are read to find out whether arrays differ in their first axis.
+const MOST_COMPARED: usize = 8;
+
+/// Returns the rows of an extension's arrays, if they differ between samples in the first axis. `first` is
+/// the first sample's. Arrays whose files have one length have one shape, and nothing more is read.
+fn rows(
+    shards: &Shards,
+    indexes: &[ShardIndex],
+    (ext, first): (&str, &[u8]),
+    limits: &Limits,
+) -> Option<ArrayRows> {
+    let mut others: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+    for (shard, index) in indexes.iter().enumerate() {
+        let Some(number) = index.name(ext) else { continue };
+        let parts = (0..index.len()).flat_map(|sample| index.members(sample));
+        for part in parts.filter(|part| part.name == number && part.len != first.len() as u64) {
+            if others.len() < MOST_COMPARED && part.len <= limits.max_sample_bytes {
+                others.entry(part.len).or_insert((shard, part.offset));
+            }
+        }
+    }
+    others.iter().find_map(|(&len, &(shard, offset))| {
+        // A damaged member is an error when its sample is read.
+        let other = shards.all()[shard].bytes.copy(offset, len).ok()?;
+        ArrayRows::of_two(first, &other)
+    })
 }
 
 /// Returns the first member that can hold a field: its shard, the member, and the index of its

@@ -199,7 +199,8 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, Ta
         let column = wanted.column(inside.as_deref(), bytes, limits);
         column.map_err(|error| refused(&name, format!("{location}: the first sample: {error}")))
     };
-    options.wanted(met.parts.iter().map(|part| part.ext.as_str())).into_iter().map(column).collect()
+    let exts = met.parts.iter().map(|part| part.ext.as_str());
+    options.wanted(exts, shards)?.into_iter().map(column).collect()
 }
 
 /// The largest member of a compressed shard, in bytes.

@@ -14,7 +14,7 @@ use super::{TarError, TarOptions};
 use crate::error::Error;
 use crate::source::shards::{Shards, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
-use crate::source::{BoxError, ClassNames, FieldSpec, classes};
+use crate::source::{BoxError, ClassNames, FieldSpec, ObjectFields, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,6 +124,12 @@ impl Streamed for TarStream {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         classes::names_beside_shards(self.inner.shards.iter().map(|shard| &shard.location))
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        let locations = self.inner.shards.iter().map(|shard| &shard.location);
+        let objects = ObjectFields::beside_shards(locations)?;
+        Ok(objects.and_then(|objects| objects.among(&self.inner.fields)))
     }
 
     fn name(&self) -> String {

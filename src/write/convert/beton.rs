@@ -48,7 +48,7 @@ impl DatasetConversion<'_> {
             } else {
                 self.write_parts(&parts, journal)?;
             }
-            self.name_classes(&self.dst)?;
+            self.beside.put(&self.dst, &self.watch)?;
             journal.done()?;
         }
         delete(&parts)?;

@@ -9,10 +9,9 @@
 //! these numbers, or the folders' names, differ from the source's.
 
 use super::{ConvertCause, DatasetConversion};
-use crate::source::{ClassEntry, ClassNames, ClassTable, FOLDER_FILE_NAME, beside};
-use crate::write::classes::put;
+use crate::source::{ClassEntry, ClassNames, ClassTable, FOLDER_FILE_NAME};
+use crate::write::beside::put_classes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// The maximum length of a folder's name in bytes.
 const MOST: usize = 200;
@@ -85,12 +84,6 @@ fn is_folder_name(name: &str) -> bool {
 }
 
 impl DatasetConversion<'_> {
-    /// Writes the class names beside a dataset whose format can't store them.
-    pub(super) fn name_classes(&self, dataset: &Path) -> Result<(), ConvertCause> {
-        let table = self.names.as_ref().map(ClassTable::of);
-        Ok(put(&beside(dataset), table.as_ref(), &self.watch)?)
-    }
-
     /// Writes `classes.json` into a folder where the classes `present` have samples, if the file is
     /// needed. Returns the notes for readers of the folder.
     pub(super) fn name_folders(
@@ -99,7 +92,7 @@ impl DatasetConversion<'_> {
         present: &BTreeSet<i64>,
     ) -> Result<Vec<String>, ConvertCause> {
         let table = folders.table(present);
-        put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
+        put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
         let note = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
                     torchvision's ImageFolder numbers the folders by the order of their names";
         Ok(table.iter().map(|_| note.to_owned()).collect())
@@ -107,8 +100,8 @@ impl DatasetConversion<'_> {
 
     /// Writes `classes.json` beside a folder's table, which has only class numbers.
     pub(super) fn name_table(&self) -> Result<(), ConvertCause> {
-        let table = self.names.as_ref().map(ClassTable::of);
-        Ok(put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
+        let table = self.beside.table();
+        Ok(put_classes(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
     }
 }
 

@@ -47,7 +47,7 @@ struct WrittenSample {
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
     pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
-        let shape = Shape::new(&self.fields, self.names.as_ref())?;
+        let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
         let taken = || first_in(&self.dst);
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }

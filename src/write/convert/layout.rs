@@ -2,11 +2,11 @@
 
 use super::{ImageFiles, OutputFormat};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, FieldSpec, Record, Source};
+use crate::source::{BoxError, FieldKind, FieldSpec, ObjectFields, Record, Source};
 use crate::write::Reencoded;
 use crate::write::shards::{
     Columns, END, Member, ShardFieldError, check_fields, encode_record, extension, file_bytes,
-    frame, member_header, padding, safe_key,
+    frame, member_header, padding, rows_file, safe_key,
 };
 use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
@@ -45,11 +45,26 @@ impl EncodedSample {
 }
 
 impl ShardLayout {
-    pub(super) fn new(form: OutputFormat, fields: &[FieldSpec]) -> Result<Self, ShardFieldError> {
+    pub(super) fn new(
+        form: OutputFormat,
+        fields: &[FieldSpec],
+        objects: Option<&ObjectFields>,
+    ) -> Result<Self, ShardFieldError> {
         if form == OutputFormat::Tar {
-            return Columns::new(fields).map(Self::Tar);
+            return Columns::new(fields, objects).map(Self::Tar);
         }
         check_fields(fields).map(|()| Self::TfRecord)
+    }
+
+    /// Returns what the fields of objects are, under the names that a reader of the shards finds.
+    pub(super) fn objects(
+        &self,
+        fields: &[FieldSpec],
+        objects: Option<&ObjectFields>,
+    ) -> Option<ObjectFields> {
+        let Self::Tar(columns) = self else { return objects.cloned() };
+        let names = fields.iter().map(|field| &*field.name);
+        objects?.renamed(names.zip(columns.names.iter().map(|name| &**name)))
     }
 
     /// Reads a sample and encodes it.
@@ -132,9 +147,13 @@ fn members(
     fields: &[FieldSpec],
     columns: &Columns,
 ) -> Result<Vec<Member>, WriteSampleError> {
-    let values = record.into_iter().zip(fields).zip(&columns.0);
-    let member = |((value, field), name): ((_, _), &String)| {
-        let bytes = file_bytes(value, field)?;
+    let columns = columns.names.iter().zip(&columns.rows);
+    let values = record.into_iter().zip(fields).zip(columns);
+    let member = |((value, field), (name, row)): ((_, _), (&String, &Option<_>))| {
+        let mut bytes = file_bytes(value, field)?;
+        if let Some(row) = row {
+            bytes = rows_file(bytes, row, field)?;
+        }
         let is_picture = field.kind == FieldKind::RgbImage;
         let ending = if is_picture { extension(&bytes) } else { "" };
         Ok(Member { extension: format!("{name}{ending}"), bytes })

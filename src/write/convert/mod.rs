@@ -38,13 +38,14 @@ pub use error::ConvertCause;
 pub use report::ConvertReport;
 
 use super::WriteCause;
+use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::cancel::CancelFlag;
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::order::Ranks;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
@@ -211,8 +212,8 @@ struct DatasetConversion<'a> {
     form: OutputFormat,
     /// The source's fields, with their names in the output.
     fields: Vec<FieldSpec>,
-    /// The source's class names.
-    names: Option<ClassNames>,
+    /// The source's class names, and what the fields of objects are, under their names in the output.
+    beside: Beside,
 }
 
 impl<'a> DatasetConversion<'a> {
@@ -223,26 +224,20 @@ impl<'a> DatasetConversion<'a> {
         watch: StepObserver<'a>,
         form: OutputFormat,
     ) -> Result<Self, ConvertCause> {
-        let fields = renamed(source.fields(), form, &options.rename)?;
+        let Beside { classes, objects } = Beside::of(source)?;
+        let objects = objects.unwrap_or_default();
+        let fields = renamed((source.fields(), &objects), form, &options.rename)?;
+        let names = source.fields().iter().zip(&fields).map(|(old, new)| (&*old.name, &*new.name));
+        let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
-        Ok(Self {
-            source,
-            dst: dst.components().collect(),
-            options,
-            watch,
-            form,
-            fields,
-            names: None,
-        })
+        Ok(Self { source, dst: dst.components().collect(), options, watch, form, fields, beside })
     }
 
-    fn run(mut self) -> Result<ConvertReport, ConvertCause> {
+    fn run(self) -> Result<ConvertReport, ConvertCause> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
-        let unread = |error: BoxError| WriteCause::Classes(error.into());
-        self.names = self.source.class_names().map_err(unread)?;
         let print = self.conversion_id(form)?;
         let report = match form {
             OutputFormat::Beton => self.beton(&print),
@@ -363,9 +358,13 @@ impl<'a> DatasetConversion<'a> {
             print.text(&format!("{:?}", field.kind));
         }
         // The class names determine the names of a folder's class directories.
-        for (number, name) in self.names.iter().flat_map(ClassNames::iter) {
+        for (number, name) in self.beside.classes.iter().flat_map(ClassNames::iter) {
             print.number(number.cast_unsigned());
             print.text(name);
+        }
+        // What the fields of objects are determines how they are stored.
+        if let Some(objects) = &self.beside.objects {
+            print.text(&objects.to_json(""));
         }
         let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let mut options = format!(

@@ -43,7 +43,7 @@ impl Shape {
     ) -> Result<Self, ShardFieldError> {
         let image = |field: &FieldSpec| field.kind == FieldKind::RgbImage;
         let first = fields.iter().position(image).ok_or(ShardFieldError::NoImage)?;
-        let extensions = Columns::new(fields)?;
+        let extensions = Columns::new(fields, None)?;
         let label = fields.iter().position(|field| field.kind == FieldKind::Int);
         if let (2, Some(label)) = (fields.len(), label) {
             return Ok(Self::Classes { label, folders: ClassFolders::new(names) });
@@ -134,7 +134,7 @@ fn table_leaves(
     stem: &str,
 ) -> Result<(Vec<OutputFile>, String), WriteSampleError> {
     let (mut leaves, mut line) = (Vec::new(), Map::new());
-    let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.0);
+    let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.names);
     for (((value, field), column), name) in rows {
         let bytes = file_bytes(value, field)?;
         let wrong = |message: &str| {

@@ -3,6 +3,7 @@
 //! | field name                                 | name in the output                                |
 //! |--------------------------------------------|---------------------------------------------------|
 //! | listed in `ConvertOptions::rename`         | the name given there                              |
+//! | that of objects, from a tar: `bbox.npy`    | outside of a tar without the extension: `bbox`    |
 //! | any, if all names fit the destination      | unchanged                                         |
 //! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
 //! | else one that fits                         | unchanged                                         |
@@ -13,7 +14,7 @@
 //! character; a feature of TFRecord can have any name. No two fields may have the same name.
 
 use super::{ConvertCause, OutputFormat};
-use crate::source::FieldSpec;
+use crate::source::{FieldSpec, ObjectFields};
 use crate::write::shards::is_file_name;
 
 /// Field names of TensorFlow's image datasets.
@@ -29,20 +30,22 @@ const BETON: usize = 16;
 /// If a requested name does not fit, a name that must change can't be shortened, or two names would be
 /// the same.
 pub(super) fn renamed(
-    fields: &[FieldSpec],
+    (fields, objects): (&[FieldSpec], &ObjectFields),
     form: OutputFormat,
     asked: &[(String, String)],
 ) -> Result<Vec<FieldSpec>, ConvertCause> {
     check_asked(fields, form, asked)?;
     let asked_for = |field: &FieldSpec| asked.iter().find(|(from, _)| *from == field.name);
-    let name = |field: &FieldSpec| asked_for(field).map_or(&field.name, |(_, to)| to).clone();
+    let own = |field: &FieldSpec| plain(field, form, objects).to_owned();
+    let name =
+        |field: &FieldSpec| asked_for(field).map_or_else(|| own(field), |(_, to)| to.clone());
     let all_fit = fields.iter().all(|field| fits(form, &name(field)));
     let mut new: Vec<FieldSpec> = Vec::with_capacity(fields.len());
     for field in fields {
         let name = match asked_for(field) {
             Some((_, name)) => name.clone(),
-            None if all_fit => field.name.clone(),
-            None => fitting(&field.name, form)?,
+            None if all_fit => own(field),
+            None => fitting(&own(field), form)?,
         };
         if let Some(index) = new.iter().position(|other| other.name == name) {
             let (first, second) = (&fields[index].name, &field.name);
@@ -54,6 +57,16 @@ pub(super) fn renamed(
         new.push(FieldSpec { name, kind: field.kind.clone() });
     }
     Ok(new)
+}
+
+/// Returns the name of a field without the extension that tar shards give to the fields of objects.
+fn plain<'a>(field: &'a FieldSpec, form: OutputFormat, objects: &ObjectFields) -> &'a str {
+    let name = &field.name;
+    if form == OutputFormat::Tar || objects.get(name).is_none() {
+        return name;
+    }
+    let plain = [".npy", ".json", ".id"].iter().find_map(|end| name.strip_suffix(end));
+    plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 
 /// Returns the fields with another name than in the source: from, to.
@@ -137,7 +150,8 @@ mod tests {
         let fields: Vec<FieldSpec> = names.iter().map(field).collect();
         let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
         let asked: Vec<(String, String)> = asked.iter().map(owned).collect();
-        let renamed = renamed(&fields, form, &asked).map_err(|error| error.to_string())?;
+        let none = ObjectFields::default();
+        let renamed = renamed((&fields, &none), form, &asked).map_err(|error| error.to_string())?;
         Ok(renamed.into_iter().map(|field| field.name).collect())
     }
 

@@ -9,7 +9,10 @@
 //! | JSON         | the text up to the NUL that FFCV stores                                      |
 //! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, then the elements    |
 
-use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
+use super::column::ObjectRow;
+use crate::source::{
+    FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue, is_npy, rows_shape,
+};
 use crate::write::value::WriteSampleError;
 
 /// One file of a sample.
@@ -61,6 +64,25 @@ pub(in crate::write) fn word(value: &OwnedValue) -> &'static str {
         OwnedValue::Json(_) => "json",
         OwnedValue::Custom(_) => "custom",
     }
+}
+
+/// Returns the rows of objects as NumPy saves them.
+///
+/// # Errors
+///
+/// If the bytes are not whole rows.
+pub(in crate::write) fn rows_file(
+    bytes: Vec<u8>,
+    (dtype, row): &ObjectRow,
+    field: &FieldSpec,
+) -> Result<Vec<u8>, WriteSampleError> {
+    if is_npy(&bytes) {
+        return Ok(bytes);
+    }
+    let shape = rows_shape(*dtype, row, bytes.len()).map_err(|reason| {
+        WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
+    })?;
+    Ok(npy(*dtype, &shape, &bytes))
 }
 
 /// Removes FFCV's final NUL from JSON text.

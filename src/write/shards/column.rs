@@ -10,13 +10,15 @@
 //! | bytes `b`                          | `b.bin`           | unchanged                             |
 //! | JSON `meta`                        | `meta.json`       | the text                              |
 //! | an array or tensor `depth`         | `depth.npy`       | NumPy's file                          |
+//! | boxes, and other rows of objects   | `bbox.npy`        | NumPy's file, `[objects, 4]`          |
+//! | the image's number `image_id`      | `image_id.id`     | decimal; never `cls`                  |
 //! | user-defined                       | refused           |                                       |
 //!
 //! A field whose name ends with an extension of its kind keeps the name: fields read from WebDataset's
 //! shards (`jpg`, `cls`, `caption.txt`, `npy`) are written under the same names. WebDataset's own
 //! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
-use crate::source::{FieldKind, FieldSpec};
+use crate::source::{FieldKind, FieldSpec, NdType, ObjectField, ObjectFields};
 use std::collections::HashMap;
 
 /// Extensions that a bytes field keeps.
@@ -75,24 +77,45 @@ pub enum ShardFieldError {
     NoImage,
 }
 
-/// The member names of every sample, in the order of the fields. Those of images lack the final `jpg` or
-/// `png`, which differs between samples: `""` or `"seg."`.
+/// The members of every sample, in the order of the fields.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::write) struct Columns(pub(in crate::write) Vec<String>);
+pub(in crate::write) struct Columns {
+    /// The names. Those of images lack the final `jpg` or `png`, which differs between samples: `""` or
+    /// `"seg."`.
+    pub(in crate::write) names: Vec<String>,
+    /// The type and the shape of an object's numbers, if the field has rows of objects.
+    pub(in crate::write) rows: Vec<Option<ObjectRow>>,
+}
+
+/// The type and the shape of the numbers of an object.
+pub(in crate::write) type ObjectRow = (NdType, Vec<u64>);
 
 impl Columns {
     /// # Errors
     ///
     /// See [`ShardFieldError`].
-    pub(in crate::write) fn new(fields: &[FieldSpec]) -> Result<Self, ShardFieldError> {
+    pub(in crate::write) fn new(
+        fields: &[FieldSpec],
+        objects: Option<&ObjectFields>,
+    ) -> Result<Self, ShardFieldError> {
         let first_image = fields.iter().position(|field| field.kind == FieldKind::RgbImage);
-        let label = label(fields);
+        let object = |field: &FieldSpec| objects?.get(&field.name);
+        let is_image_id = |field: &FieldSpec| object(field) == Some(ObjectField::ImageId);
+        let label = label(fields).filter(|&index| !is_image_id(&fields[index]));
+        let rows: Vec<Option<ObjectRow>> =
+            fields.iter().map(|field| object(field)?.row()).collect();
         let mut names = Vec::with_capacity(fields.len());
         let mut taken = HashMap::new();
         for (index, field) in fields.iter().enumerate() {
             let name = match &field.kind {
                 FieldKind::RgbImage => image(&clean(field)?, Some(index) == first_image, fields),
                 FieldKind::Int if Some(index) == label => "cls".to_owned(),
+                FieldKind::Int if is_image_id(field) => {
+                    with_extension(&clean(field)?, &["id"], "id")
+                }
+                FieldKind::Bytes if rows[index].is_some() => {
+                    with_extension(&clean(field)?, &["npy"], "npy")
+                }
                 kind => other(&clean(field)?, kind)
                     .ok_or_else(|| ShardFieldError::Custom { field: field.name.clone() })?,
             };
@@ -109,7 +132,7 @@ impl Columns {
             }
             names.push(name);
         }
-        Ok(Self(names))
+        Ok(Self { names, rows })
     }
 }
 
@@ -172,9 +195,13 @@ fn other(name: &str, kind: &FieldKind) -> Option<String> {
         FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => (&["npy"], "npy"),
         FieldKind::RgbImage | FieldKind::Custom { .. } => return None,
     };
+    Some(with_extension(name, known, extension))
+}
+
+/// Returns a name that ends with one of the known extensions.
+fn with_extension(name: &str, known: &[&str], extension: &str) -> String {
     let last = name.rsplit('.').next().unwrap_or(name);
-    let is_known = known.contains(&last);
-    Some(if is_known { name.to_owned() } else { format!("{name}.{extension}") })
+    if known.contains(&last) { name.to_owned() } else { format!("{name}.{extension}") }
 }
 
 #[cfg(test)]
@@ -190,7 +217,7 @@ mod tests {
     }
 
     fn names(fields: &[FieldSpec]) -> Vec<String> {
-        Columns::new(fields).unwrap().0
+        Columns::new(fields, None).unwrap().names
     }
 
     #[test]
@@ -230,7 +257,7 @@ mod tests {
     #[test]
     fn what_cannot_be_named_is_refused() {
         use FieldKind::{Bytes, Int};
-        let message = |fields: &[FieldSpec]| Columns::new(fields).unwrap_err().to_string();
+        let message = |fields: &[FieldSpec]| Columns::new(fields, None).unwrap_err().to_string();
         let error = message(&[field("A", Bytes), field("a", Bytes)]);
         assert_eq!(error, r#"fields "A" and "a" would both be called "a.bin""#);
         let custom = field("c", FieldKind::Custom { row_size: 8, align: 8 });

@@ -21,7 +21,7 @@ mod tar;
 pub use column::ShardFieldError;
 pub use name::TemplateError;
 
-pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file};
+pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file, rows_file};
 pub(super) use column::{Columns, is_file_name};
 pub(super) use example::{check_fields, encode_record};
 pub(super) use key::{last_part, safe_key};

@@ -36,7 +36,7 @@ pub use stats::PageStats;
 use super::{Beton, read::ValueLocation};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ReadCause, Record, RunPlan,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, ObjectFields, ReadCause, Record, RunPlan,
     SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
@@ -186,6 +186,10 @@ impl Source for PagedBeton {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         self.beton.class_names()
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        self.beton.object_fields()
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

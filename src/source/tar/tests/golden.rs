@@ -2,6 +2,7 @@
 //! them: see `scripts/webdataset_goldens.py`.
 
 use super::*;
+use crate::source::npy;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,35 @@ fn check(value: &OwnedValue, part: &serde_json::Value) {
             assert_eq!(floats.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// Arrays whose first axis differs between samples are bytes: the files.
+#[test]
+fn objects_are_read_as_webdataset_reads_them() {
+    let bytes = fs::read(golden("objects.tar")).unwrap();
+    let tar = Tar::from_bytes(&bytes, &small()).unwrap();
+    let names: Vec<&str> = tar.fields().iter().map(|field| &*field.name).collect();
+    assert_eq!(names, ["bbox.npy", "category_id.npy", "jpg", "segmentation.json"]);
+    let rows = fs::read_to_string(golden("objects.tar.json")).unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+    assert_eq!(tar.len(), rows.len() as u64);
+    for (sample, row) in (0..).zip(&rows) {
+        let record = tar.read(SampleId(sample)).unwrap();
+        for (name, value) in names.iter().zip(&record) {
+            let part = &row["parts"][name];
+            let OwnedValue::Bytes(file) = value else {
+                check(value, part);
+                continue;
+            };
+            assert_eq!(hex(file), part["hex"]);
+            let array = npy::parse(file).unwrap();
+            let (shape, dtype) = (serde_json::json!(array.shape), array.dtype.to_string());
+            assert_eq!(
+                (&shape, dtype.as_str()),
+                (&part["value"]["shape"], part["value"]["dtype"].as_str().unwrap())
+            );
+        }
     }
 }
 

@@ -1,0 +1,183 @@
+//! Small JSON files beside a dataset, for what its format can't store.
+//!
+//! | dataset                 | its file, with the suffix `.classes.json`                    |
+//! |-------------------------|--------------------------------------------------------------|
+//! | `x.beton`, `x.tar`      | `x.beton.classes.json`                                       |
+//! | shards `x-{000}.tar`    | `x-{000}.tar.classes.json`: the braces are in the name       |
+//! | remote                  | none                                                         |
+//!
+//! A file that does not begin like one of ours belongs to another program and is ignored.
+
+use super::{Escaped, Location};
+use crate::error::{Cause, Details, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The most runs of digits in a shard's name that are tried as its number.
+const MOST_RUNS: usize = 4;
+
+/// A kind of files.
+pub(super) struct BesideFile {
+    /// What follows the name of the dataset in the file's name.
+    pub(super) suffix: &'static str,
+    /// The bytes that every such file begins with.
+    pub(super) begin: &'static str,
+    pub(super) most_bytes: u64,
+    /// What is in the file, for errors.
+    pub(super) content: &'static str,
+}
+
+/// Why a file beside a dataset could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}; repair it, or delete it to use no {content}", Escaped(&path.to_string_lossy()))]
+pub struct BesideFileError {
+    path: PathBuf,
+    /// The system's error; `InvalidData` is a damaged file.
+    error: io::Error,
+    content: &'static str,
+}
+
+impl Cause for BesideFileError {
+    fn details(&self) -> Details<'_> {
+        let details = match self.error.kind() {
+            io::ErrorKind::InvalidData => Details::of(ErrorKind::Format),
+            kind => Details::of_io(kind),
+        };
+        details.path(&self.path)
+    }
+}
+
+impl BesideFile {
+    /// Reads and parses a file; `None` if there is none of ours at this path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read or is damaged.
+    pub(super) fn read<T>(
+        &self,
+        path: &Path,
+        parse: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, BesideFileError> {
+        let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
+        let parsed = self.text(path).and_then(|text| match text {
+            None => Ok(None),
+            Some(text) => parse(&text).map(Some).map_err(invalid),
+        });
+        let content = self.content;
+        parsed.map_err(|error| BesideFileError { path: path.to_owned(), error, content })
+    }
+
+    /// Returns the path of a dataset's file. The path of shards is their template, with a number in
+    /// braces: `x-{000}.tar`.
+    pub(super) fn path(&self, dataset: &Path) -> PathBuf {
+        let mut name = dataset.as_os_str().to_owned();
+        name.push(self.suffix);
+        name.into()
+    }
+
+    /// Reads the file that is stored beside shards, all of which must have the same template. Remote
+    /// shards have none.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`read`](Self::read) does.
+    #[cfg_attr(
+        not(any(feature = "tar", feature = "tfrecord")),
+        allow(dead_code, reason = "no format that this build reads has shards")
+    )]
+    pub(super) fn of_shards<'a, T>(
+        &self,
+        shards: impl Iterator<Item = &'a Location>,
+        parse: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, BesideFileError> {
+        let paths = shards.map(|shard| match shard {
+            Location::Path(path) => Some(path.as_path()),
+            Location::Url(_) => None,
+        });
+        let Some(paths) = paths.collect::<Option<Vec<&Path>>>() else { return Ok(None) };
+        let Some((first, others)) = paths.split_first() else { return Ok(None) };
+        for template in templates(first) {
+            let Some(found) = self.read(&self.path(&template), &parse)? else { continue };
+            let is_of_all = others.iter().all(|other| templates(other).contains(&template));
+            return Ok(is_of_all.then_some(found));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether there is a file of ours at this path.
+    #[cfg(feature = "write")]
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        matches!(self.text(path), Ok(Some(_)))
+    }
+
+    /// Reads the bytes of a file; `None` if there is none of ours at this path.
+    fn text(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        match fs::metadata(path) {
+            // Opening a pipe would wait for its other end.
+            Ok(found) if !found.is_file() => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        let mut file = File::open(path)?;
+        let mut text = Vec::new();
+        (&mut file).take(self.begin.len() as u64).read_to_end(&mut text)?;
+        if text != self.begin.as_bytes() {
+            return Ok(None);
+        }
+        file.take(self.most_bytes).read_to_end(&mut text)?;
+        if text.len() as u64 > self.most_bytes {
+            let reason = format!("more than {} bytes of {}", self.most_bytes, self.content);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        Ok(Some(text))
+    }
+}
+
+/// Returns the templates that may have named a shard of this path: the path itself; the path with a
+/// number in braces, `x-{000}.tar`; and with a number and a count, `x-{000}-of-{N}.tar`. For a
+/// compressed shard, the templates without `.gz` or `.zst` are returned too.
+fn templates(shard: &Path) -> Vec<PathBuf> {
+    let Some(name) = shard.file_name().and_then(|name| name.to_str()) else { return vec![] };
+    let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    let names = [Some(name), plain].into_iter().flatten();
+    let all = names.flat_map(|name| {
+        let runs = digits(name);
+        let mut found = vec![name.to_owned()];
+        for (index, &(start, end)) in runs.iter().enumerate() {
+            for zeros in widths(&name[start..end]) {
+                found.push(format!("{}{{{zeros}}}{}", &name[..start], &name[end..]));
+                for &(of, last) in &runs[index + 1..] {
+                    let between = &name[end..of];
+                    found.push(format!(
+                        "{}{{{zeros}}}{between}{{N}}{}",
+                        &name[..start],
+                        &name[last..]
+                    ));
+                }
+            }
+        }
+        found
+    });
+    all.map(|name| shard.with_file_name(name)).collect()
+}
+
+/// Returns the start and the end of the last runs of digits in a name, at most [`MOST_RUNS`] of them.
+fn digits(name: &str) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = vec![];
+    for (at, _) in name.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
+        match runs.last_mut() {
+            Some((_, end)) if *end == at => *end = at + 1,
+            _ => runs.push((at, at + 1)),
+        }
+    }
+    runs.split_off(runs.len().saturating_sub(MOST_RUNS))
+}
+
+/// Returns the runs of zeros that a template may have for this number: as many zeros as the number has
+/// digits, or fewer if it does not begin with a zero.
+fn widths(number: &str) -> impl Iterator<Item = String> {
+    let most = number.len();
+    let least = if number.starts_with('0') { most } else { 1 };
+    (least..=most).rev().map(|width| "0".repeat(width))
+}

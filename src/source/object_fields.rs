@@ -1,0 +1,264 @@
+//! What the fields of annotated objects are: boxes and their format, classes, keypoints, masks.
+//!
+//! A field of bytes does not say what its numbers are. The dataset that they are from knows it, and
+//! `convert` stores it beside the data: in `x.beton.objects.json`, or in a feature of each TFRecord example.
+//!
+//! ```text
+//! {"fuseloop":"objects","version":1,"fields":[
+//! {"as":"image_id","name":"image_id"},
+//! {"as":"boxes","format":"xywh","name":"bbox"},
+//! {"as":"classes","name":"category_id"},
+//! {"as":"column","dtype":"<f4","name":"area"},
+//! {"as":"segmentation","name":"segmentation"},
+//! {"as":"keypoints","each":17,"name":"keypoints"}
+//! ]}
+//! ```
+//!
+//! | `as`           | kind  | a sample                                              |
+//! |----------------|-------|-------------------------------------------------------|
+//! | `boxes`        | bytes | f32, the numbers of a box for each object, in pixels  |
+//! | `classes`      | bytes | i64, the class of each object                         |
+//! | `column`       | bytes | a number of `dtype` for each object                   |
+//! | `keypoints`    | bytes | f32 `[objects, each, 3]`: x, y and visibility         |
+//! | `segmentation` | JSON  | a list with COCO's value for each object              |
+//! | `image_id`     | int   | the number of the image                               |
+
+use super::beside::{BesideFile, BesideFileError};
+use super::{FieldKind, FieldSpec, Location, NdType};
+use fuseloop_ops::BoxFormat;
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+const FILE: BesideFile = BesideFile {
+    suffix: ".objects.json",
+    begin: r#"{"fuseloop":"objects","#,
+    most_bytes: 1 << 20,
+    content: "description of objects",
+};
+
+const VERSION: u64 = 1;
+
+/// The most keypoints of an object, as in the declaration of targets.
+const MOST_KEYPOINTS: u64 = 1024;
+
+/// What the fields of a dataset's objects are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectFields(Vec<(String, ObjectField)>);
+
+/// What a field of objects is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectField {
+    /// Bounding boxes in pixels.
+    Boxes(BoxFormat),
+    /// The numbers of the objects' classes.
+    Classes,
+    /// Other numbers, one for each object.
+    Column(NdType),
+    /// As many keypoints for each object.
+    Keypoints(u64),
+    /// The masks of the objects.
+    Segmentation,
+    /// The number of the image, which is no object's.
+    ImageId,
+}
+
+impl ObjectField {
+    /// Returns the type and the shape of an object's numbers; `None` for fields that are not bytes.
+    pub(crate) fn row(self) -> Option<(NdType, Vec<u64>)> {
+        match self {
+            Self::Boxes(format) => Some((NdType::F32, vec![format.columns() as u64])),
+            Self::Classes => Some((NdType::I64, vec![])),
+            Self::Column(dtype) => Some((dtype, vec![])),
+            Self::Keypoints(each) => Some((NdType::F32, vec![each, 3])),
+            Self::Segmentation | Self::ImageId => None,
+        }
+    }
+
+    fn fits(self, kind: &FieldKind) -> bool {
+        match self {
+            Self::Segmentation => *kind == FieldKind::Json,
+            Self::ImageId => *kind == FieldKind::Int,
+            _ => *kind == FieldKind::Bytes,
+        }
+    }
+
+    fn to_json(self, name: &str) -> Value {
+        match self {
+            Self::Boxes(format) => json!({"name": name, "as": "boxes", "format": format.name()}),
+            Self::Classes => json!({"name": name, "as": "classes"}),
+            Self::Column(dtype) => {
+                json!({"name": name, "as": "column", "dtype": dtype.to_string()})
+            }
+            Self::Keypoints(each) => json!({"name": name, "as": "keypoints", "each": each}),
+            Self::Segmentation => json!({"name": name, "as": "segmentation"}),
+            Self::ImageId => json!({"name": name, "as": "image_id"}),
+        }
+    }
+
+    fn of_json(value: &Value) -> Option<Self> {
+        let text = |key: &str| value.get(key)?.as_str();
+        Some(match text("as")? {
+            "boxes" => Self::Boxes(BoxFormat::from_name(text("format")?)?),
+            "classes" => Self::Classes,
+            "column" => Self::Column(text("dtype")?.parse().ok()?),
+            "keypoints" => {
+                let each = value.get("each")?.as_u64()?;
+                Self::Keypoints(Some(each).filter(|each| (1..=MOST_KEYPOINTS).contains(each))?)
+            }
+            "segmentation" => Self::Segmentation,
+            "image_id" => Self::ImageId,
+            _ => return None,
+        })
+    }
+}
+
+/// Describes the field for people.
+impl fmt::Display for ObjectField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boxes(format) => write!(f, "boxes, {}, in pixels", format.name()),
+            Self::Classes => f.write_str("classes"),
+            Self::Column(dtype) => write!(f, "a number per object, {dtype}"),
+            Self::Keypoints(1) => f.write_str("1 keypoint per object"),
+            Self::Keypoints(each) => write!(f, "{each} keypoints per object"),
+            Self::Segmentation => f.write_str("a mask per object"),
+            Self::ImageId => f.write_str("the number of the image"),
+        }
+    }
+}
+
+impl ObjectFields {
+    /// Returns the names of the fields and what each is, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, ObjectField)> {
+        self.0.iter().map(|(name, field)| (&**name, *field))
+    }
+
+    /// Returns what the field of this name is.
+    pub(crate) fn get(&self, name: &str) -> Option<ObjectField> {
+        self.iter().find(|(other, _)| *other == name).map(|(_, field)| field)
+    }
+
+    /// Returns the only boxes, with the name of their field.
+    pub(crate) fn boxes(&self) -> Option<(&str, BoxFormat)> {
+        let mut boxes = self.iter().filter_map(|(name, field)| match field {
+            ObjectField::Boxes(format) => Some((name, format)),
+            _ => None,
+        });
+        boxes.next().filter(|_| boxes.next().is_none())
+    }
+
+    /// Returns those of the fields that a dataset has; `None` if there are none.
+    pub(crate) fn among(mut self, fields: &[FieldSpec]) -> Option<Self> {
+        let is_among = |(name, field): &(String, ObjectField)| {
+            fields.iter().any(|spec| spec.name == *name && field.fits(&spec.kind))
+        };
+        self.0.retain(is_among);
+        Some(self).filter(|fields| !fields.0.is_empty())
+    }
+
+    /// Returns the same fields under other names.
+    pub(crate) fn renamed<'a>(
+        &self,
+        names: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Option<Self> {
+        let renamed = names.filter_map(|(from, to)| Some((to.to_owned(), self.get(from)?)));
+        let fields: Self = renamed.collect();
+        Some(fields).filter(|fields| !fields.0.is_empty())
+    }
+
+    /// Returns the JSON text of the fields: a line for each, or all in one line.
+    pub(crate) fn to_json(&self, between: &str) -> String {
+        let fields = self.iter().map(|(name, field)| field.to_json(name).to_string());
+        let fields = fields.collect::<Vec<_>>().join(&format!(",{between}"));
+        format!(
+            "{}\"version\":{VERSION},\"fields\":[{between}{fields}{between}]}}{between}",
+            FILE.begin
+        )
+    }
+
+    /// Parses the JSON text of fields.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is of another form or version; the error says why.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if value["version"] != VERSION {
+            let found = &value["version"];
+            return Err(format!("objects of version {found}, this release reads {VERSION}"));
+        }
+        let mut fields: Vec<(String, ObjectField)> = vec![];
+        for value in value["fields"].as_array().ok_or("the list of fields is missing")? {
+            let name = value.get("name").and_then(Value::as_str);
+            let Some((name, field)) = name.zip(ObjectField::of_json(value)) else {
+                return Err(format!("{value} is no field of objects that this release knows"));
+            };
+            if fields.iter().any(|(other, _)| other == name) {
+                return Err(format!("field {name:?} is listed twice"));
+            }
+            fields.push((name.to_owned(), field));
+        }
+        Ok(Self(fields))
+    }
+
+    /// Reads what is stored beside a dataset of a single file, for its fields.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read or is damaged.
+    pub(super) fn beside_file(
+        path: Option<&Path>,
+        fields: &[FieldSpec],
+    ) -> Result<Option<Self>, BesideFileError> {
+        let Some(path) = path else { return Ok(None) };
+        let found = FILE.read(&FILE.path(path), Self::parse)?;
+        Ok(found.and_then(|found| found.among(fields)))
+    }
+
+    /// Reads what is stored beside shards.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read or is damaged.
+    #[cfg(feature = "tar")]
+    pub(super) fn beside_shards<'a>(
+        shards: impl Iterator<Item = &'a Location>,
+    ) -> Result<Option<Self>, BesideFileError> {
+        FILE.of_shards(shards, Self::parse)
+    }
+}
+
+impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
+    fn from_iter<I: IntoIterator<Item = (S, ObjectField)>>(fields: I) -> Self {
+        Self(fields.into_iter().map(|(name, field)| (name.into(), field)).collect())
+    }
+}
+
+/// Returns the shape of `bytes` bytes of rows, each of this type and shape.
+///
+/// # Errors
+///
+/// If the bytes are not whole rows; the error says so.
+#[cfg(feature = "write")]
+pub(crate) fn rows_shape(dtype: NdType, row: &[u64], bytes: usize) -> Result<Vec<u64>, String> {
+    let bytes = bytes as u64;
+    // An object has at most some thousand numbers.
+    let size = row.iter().product::<u64>() * dtype.item_size();
+    if bytes % size != 0 {
+        return Err(format!("{bytes} bytes are not whole objects of {size} bytes"));
+    }
+    Ok([&[bytes / size], row].concat())
+}
+
+/// Returns the path of the file beside the dataset at this path.
+#[cfg(feature = "write")]
+pub(crate) fn objects_beside(dataset: &Path) -> PathBuf {
+    FILE.path(dataset)
+}
+
+/// Returns whether there is a file of ours at this path.
+#[cfg(feature = "write")]
+pub(crate) fn is_object_file(path: &Path) -> bool {
+    FILE.is_at(path)
+}

@@ -1,0 +1,77 @@
+//! What is stored beside a dataset because its format can't hold it: the names of classes
+//! (`source/classes.rs`), and what the fields of objects are (`source/object_fields.rs`).
+
+use super::WriteCause;
+use super::atomic_file::{AtomicFile, TargetError};
+use super::step::ObserveStep;
+use crate::error::BoxError;
+use crate::source::{
+    ClassNames, ClassTable, ObjectFields, Source, classes_beside, is_class_file, is_object_file,
+    objects_beside,
+};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+/// What is known of a dataset and not stored in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Beside {
+    pub(super) classes: Option<ClassNames>,
+    pub(super) objects: Option<ObjectFields>,
+}
+
+impl Beside {
+    /// Reads what a source knows.
+    ///
+    /// # Errors
+    ///
+    /// If a file beside the source is damaged.
+    pub(super) fn of(source: &dyn Source) -> Result<Self, WriteCause> {
+        let unread = |error: BoxError| WriteCause::Beside(error.into());
+        let classes = source.class_names().map_err(unread)?;
+        Ok(Self { classes, objects: source.object_fields().map_err(unread)? })
+    }
+
+    /// Writes the files beside a dataset that was just written, and deletes those of the dataset that it
+    /// replaced. The path of shards is their template.
+    pub(super) fn put(&self, dataset: &Path, watch: &impl ObserveStep) -> Result<(), WriteCause> {
+        put_classes(&classes_beside(dataset), self.table().as_ref(), watch)?;
+        let path = objects_beside(dataset);
+        let text = self.objects.as_ref().map(|objects| objects.to_json("\n").into_bytes());
+        put(&path, text.as_deref(), is_object_file, watch)
+    }
+
+    /// Returns the table of the classes, without folders.
+    pub(super) fn table(&self) -> Option<ClassTable> {
+        self.classes.as_ref().map(ClassTable::of)
+    }
+}
+
+/// Writes a table of classes to `path`, complete or not at all. Without a table, deletes a file of class
+/// names at `path`, because it belongs to the dataset that was replaced. A file of another program
+/// stays.
+pub(super) fn put_classes(
+    path: &Path,
+    table: Option<&ClassTable>,
+    watch: &impl ObserveStep,
+) -> Result<(), WriteCause> {
+    put(path, table.map(ClassTable::to_bytes).as_deref(), is_class_file, watch)
+}
+
+fn put(
+    path: &Path,
+    text: Option<&[u8]>,
+    is_ours: impl Fn(&Path) -> bool,
+    watch: &impl ObserveStep,
+) -> Result<(), WriteCause> {
+    let Some(text) = text else {
+        if is_ours(path) {
+            fs::remove_file(path).map_err(TargetError::io("delete it", path))?;
+        }
+        return Ok(());
+    };
+    let target = AtomicFile::create(path)?;
+    let at_target = |source| WriteCause::Write { path: target.partial_path().to_owned(), source };
+    target.file(watch).write_all(text).map_err(at_target)?;
+    Ok(target.commit(watch)?)
+}
