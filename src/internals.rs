@@ -451,7 +451,7 @@ pub mod spec {
 }
 
 pub mod verify {
-    use crate::verify::DamageKind;
+    use crate::verify::{DamageKind, DegenerateKind};
 
     pub use crate::verify::layout::{Finding, LayoutReport, layout};
 
@@ -460,6 +460,16 @@ pub mod verify {
     }
 
     impl DamageKindExt for DamageKind {
+        fn word(self) -> &'static str {
+            self.word()
+        }
+    }
+
+    pub trait DegenerateKindExt {
+        fn word(self) -> &'static str;
+    }
+
+    impl DegenerateKindExt for DegenerateKind {
         fn word(self) -> &'static str {
             self.word()
         }

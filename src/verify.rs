@@ -6,6 +6,7 @@
 //! | image         | its header agrees with its cell, and all of its pixels can be decoded    |
 //! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
 //! | bytes, arrays | nothing more: there is no checksum, so any bytes are valid               |
+//! | objects       | boxes, classes, keypoints and masks of an image belong together; degenerate ones are listed |
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
@@ -15,17 +16,19 @@
 
 mod json;
 pub(crate) mod layout;
+mod objects;
 mod report;
 mod value;
 
-pub use report::{DamageKind, DamagedValue, VerifyReport};
+pub use report::{DamageKind, DamagedValue, DegenerateKind, DegenerateObject, VerifyReport};
 
 use crate::cancel::CancelFlag;
 use crate::error::{Cause, Details, Error, ErrorKind};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::Source;
+use crate::source::{BoxError, Source};
 use crate::threads::{self, ThreadsError};
+use objects::ObjectChecker;
 use rayon::prelude::*;
 use report::{IntactSamples, Tally};
 use std::num::NonZeroUsize;
@@ -60,6 +63,9 @@ enum VerifyError {
         /// The number of samples.
         samples: u64,
     },
+    /// The dataset can't say what its fields of objects are.
+    #[error("{0}")]
+    ObjectFields(BoxError),
     /// Another thread has cancelled the check.
     #[error("the check was cancelled")]
     Cancelled,
@@ -70,6 +76,7 @@ impl Cause for VerifyError {
         match self {
             Self::Threads(error) => error.details(),
             Self::Memory { .. } => Details::of(ErrorKind::Memory),
+            Self::ObjectFields(_) => Details::of(ErrorKind::Format),
             Self::Cancelled => Details::of(ErrorKind::Cancelled),
         }
     }
@@ -97,8 +104,8 @@ impl Cause for VerifyError {
 ///
 /// # Errors
 ///
-/// If too many threads are asked for, the system starts none, there is no memory for a bit for each sample, or
-/// the check is cancelled. Damage is not an error: it is in the report.
+/// If too many threads are asked for, the system starts none, there is no memory for a bit for each sample, the file
+/// that describes the fields of objects is damaged, or the check is cancelled. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
     options: &VerifyOptions,
@@ -114,6 +121,7 @@ fn check(
 ) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
+    let objects = ObjectChecker::new(source)?;
     let groups = samples.div_ceil(GROUP);
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
@@ -132,8 +140,8 @@ fn check(
         tally
     };
     let tally = pool.install(|| {
-        let tallies =
-            (0..groups).into_par_iter().map_init(|| Checker::new(source, options.limits), check);
+        let checker = || Checker::new(source, objects.as_ref(), options.limits);
+        let tallies = (0..groups).into_par_iter().map_init(checker, check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });
     if options.cancel.is_cancelled() {

@@ -6,9 +6,11 @@ use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
-use fuseloop::internals::verify::{DamageKindExt as _, Finding, LayoutReport, layout};
+use fuseloop::internals::verify::{
+    DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
+};
 use fuseloop::source::{Beton, Dataset};
-use fuseloop::verify::{DamagedValue, VerifyOptions, VerifyReport, verify};
+use fuseloop::verify::{DamagedValue, DegenerateObject, VerifyOptions, VerifyReport, verify};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,7 +25,8 @@ const LISTED: usize = 50;
 /// Check every value of a dataset: read all of it, decode every picture whole.
 ///
 /// Prints how many values are damaged in which way, and lists them with sample, field and position in
-/// the file. The exit code is 1 if anything is damaged. What does no harm, such as room that is not
+/// the file. The exit code is 1 if anything is damaged. Objects that train nothing, such as empty boxes, are listed
+/// as notes. What does no harm, such as room that is not
 /// used, is noted. Of all formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that
 /// were changed in place can't be told from others.
 #[derive(clap::Args)]
@@ -167,6 +170,7 @@ fn in_words(args: &Args, checked: &Checked) -> String {
         text.push_str("no damage found\n");
     }
     add_damage(&mut text, values);
+    add_degenerate(&mut text, values);
     if let Some(tables) = tables {
         add_tables(&mut text, tables);
     }
@@ -190,6 +194,21 @@ fn add_damage(text: &mut String, report: &VerifyReport) {
         let _ = writeln!(text, "  {}", Escaped(&damaged.to_string()));
     }
     let more = report.damaged_values().saturating_sub(LISTED as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  and {} more (`--json` lists up to 1,000)", count(more));
+    }
+}
+
+/// Adds the objects that train nothing; adds nothing if there are none.
+fn add_degenerate(text: &mut String, report: &VerifyReport) {
+    let all: u64 = report.degenerate.values().sum();
+    for (kind, found) in &report.degenerate {
+        let _ = writeln!(text, "note: {kind}: {}", count(*found));
+    }
+    for object in report.first_degenerate.iter().take(LISTED) {
+        let _ = writeln!(text, "  {}", Escaped(&object.to_string()));
+    }
+    let more = all.saturating_sub(LISTED as u64);
     if more > 0 {
         let _ = writeln!(text, "  and {} more (`--json` lists up to 1,000)", count(more));
     }
@@ -247,6 +266,23 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
             "error": damaged.error.to_string(),
         })
     };
+    let degenerate: serde_json::Map<String, Value> = values
+        .degenerate
+        .iter()
+        .map(|(kind, found)| (kind.word().to_owned(), json!(found)))
+        .collect();
+    let object = |object: &DegenerateObject| {
+        json!({
+            "sample": object.sample.0,
+            "field": object.field,
+            "file": object.location.as_ref().and_then(|location| location.file.as_deref()),
+            "key": object.location.as_ref().and_then(|location| location.key.as_deref()),
+            "object": object.object,
+            "annotation": object.annotation,
+            "kind": object.kind.word(),
+            "text": object.text,
+        })
+    };
     json!({
         "file": args.file.to_string_lossy(),
         "is_whole": checked.is_whole(),
@@ -261,6 +297,8 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
         "damaged_values": values.damaged_values(),
         "troubles": troubles,
         "damaged": values.first.iter().map(damaged).collect::<Vec<_>>(),
+        "degenerate": degenerate,
+        "degenerate_objects": values.first_degenerate.iter().map(object).collect::<Vec<_>>(),
         "tables": tables.as_ref().map(tables_json),
     })
 }

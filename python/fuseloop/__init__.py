@@ -8,7 +8,7 @@
 """
 
 from . import errors, ops
-from ._checks import ClassInfo, DamagedValue, DatasetInfo, FieldInfo, VerifyReport
+from ._checks import ClassInfo, DamagedValue, DatasetInfo, DegenerateObject, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
 from ._preview import DrawnOp, Inspected, Sheet
 from .errors import *  # noqa: F403
@@ -42,6 +42,7 @@ __all__ = [
     "DamagedValue",
     "Dataset",
     "DatasetInfo",
+    "DegenerateObject",
     "DrawnOp",
     "Epoch",
     "FieldInfo",

@@ -12,7 +12,7 @@ from ._fuseloop import Dataset
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ClassInfo", "DamagedValue", "DatasetInfo", "FieldInfo", "VerifyReport"]
+__all__ = ["ClassInfo", "DamagedValue", "DatasetInfo", "DegenerateObject", "FieldInfo", "VerifyReport"]
 
 # The most classes and damaged values that are listed in words.
 _MOST_CLASSES = 12
@@ -103,6 +103,26 @@ class DamagedValue:
         return self.text
 
 
+@dataclasses.dataclass(frozen=True)
+class DegenerateObject:
+    """An object of an image that a loader delivers, although it trains nothing: its index in its sample, the id that a
+    file of annotations has for it, and why it is degenerate. Its text is one line."""
+
+    sample: int
+    field: str
+    object: int
+    annotation: int | None
+    kind: str
+    """A word, such as ``"empty_box"``."""
+    path: str | None
+    key: str | None
+    """The name of the sample in its file."""
+    text: str = dataclasses.field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class VerifyReport:
     """What :meth:`fuseloop.Dataset.verify` found. Its text is that of ``fuseloop verify``.
@@ -129,6 +149,10 @@ class VerifyReport:
     """The number of damaged values of each kind."""
     damaged: tuple[DamagedValue, ...]
     """The first thousand damaged values."""
+    degenerate_kinds: Mapping[str, int]
+    """The number of degenerate objects of each kind, such as boxes without an area. They are no damage."""
+    degenerate: tuple[DegenerateObject, ...]
+    """The first thousand degenerate objects."""
     tables: Mapping[str, tuple[int, int, str]] | None
     """Where the tables of a ``.beton`` file contradict each other: how often, about how many bytes, and where first.
     Only ``"overlapping"`` and ``"outside"`` are damage. None for other formats."""
@@ -155,6 +179,11 @@ class VerifyReport:
             lines += [f"  {value}" for value in self.damaged[:_MOST_DAMAGED]]
             if self.damaged_values > _MOST_DAMAGED:
                 lines.append(f"  and {self.damaged_values - _MOST_DAMAGED:,} more")
+        lines += [f"note: {self._kinds[kind]}: {count:,}" for kind, count in self.degenerate_kinds.items()]
+        lines += [f"  {one}" for one in self.degenerate[:_MOST_DAMAGED]]
+        more = sum(self.degenerate_kinds.values()) - _MOST_DAMAGED
+        if more > 0:
+            lines.append(f"  and {more:,} more")
         for name, (count, size, first) in (self.tables or {}).items():
             lines.append(f"{_TABLE_WORDS[name]}: {count:,}, {_size(size)}, the first {first}")
         return "\n".join(lines)
@@ -191,11 +220,13 @@ def verify(
     threads = None if threads is None else _whole("threads", threads, 1)
     with _Shown(progress) as shown:
         found = _fuseloop.verify(dataset, limit, threads, shown)
-    kinds = found.pop("kinds")
+    kinds, degenerate = found.pop("kinds"), found.pop("degenerate_kinds")
     return VerifyReport(
         kinds={word: count for word, _, count in kinds},
         damaged=tuple(DamagedValue(**value) for value in found.pop("damaged")),
-        _kinds={word: words for word, words, _ in kinds},
+        degenerate_kinds={word: count for word, _, count in degenerate},
+        degenerate=tuple(DegenerateObject(**one) for one in found.pop("degenerate")),
+        _kinds={word: words for word, words, _ in [*kinds, *degenerate]},
         **found,
     )
 

@@ -7,11 +7,15 @@ use crate::task::Task;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Allocation, FieldStats, OpenError, SourceError};
 use fuseloop::internals::source::is_fixed_length;
-use fuseloop::internals::verify::{DamageKindExt as _, Finding, LayoutReport, layout};
+use fuseloop::internals::verify::{
+    DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
+};
 use fuseloop::sample::UNKNOWN;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{self, Beton, Buffer, ClassNames, Source, Value};
-use fuseloop::verify::{DamagedValue, VerifyOptions, VerifyReport, verify as check};
+use fuseloop::verify::{
+    DamagedValue, DegenerateObject, VerifyOptions, VerifyReport, verify as check,
+};
 use fuseloop::{CancelFlag, Error, SampleId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -197,6 +201,14 @@ fn report_dict<'py>(
         damaged.append(value_dict(py, value)?)?;
     }
     dict.set_item("damaged", damaged)?;
+    let kinds = report.degenerate.iter();
+    let kinds = kinds.map(|(kind, count)| (kind.word(), kind.to_string(), *count));
+    dict.set_item("degenerate_kinds", kinds.collect::<Vec<_>>())?;
+    let degenerate = PyList::empty(py);
+    for object in &report.first_degenerate {
+        degenerate.append(object_dict(py, object)?)?;
+    }
+    dict.set_item("degenerate", degenerate)?;
     let tables = tables.map(|tables| tables_dict(py, tables)).transpose()?;
     dict.set_item("tables", tables)?;
     let good: Vec<i64> = report.good().map(|sample| sample.0.cast_signed()).collect();
@@ -215,6 +227,20 @@ fn value_dict<'py>(py: Python<'py>, value: &DamagedValue) -> PyResult<Bound<'py,
     dict.set_item("offset", value.offset)?;
     dict.set_item("error", &value.error)?;
     dict.set_item("text", value.to_string())?;
+    Ok(dict)
+}
+
+fn object_dict<'py>(py: Python<'py>, object: &DegenerateObject) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let location = object.location.as_ref();
+    dict.set_item("sample", object.sample.0)?;
+    dict.set_item("field", &object.field)?;
+    dict.set_item("object", object.object)?;
+    dict.set_item("annotation", object.annotation)?;
+    dict.set_item("kind", object.kind.word())?;
+    dict.set_item("path", location.and_then(|location| location.file.as_deref()))?;
+    dict.set_item("key", location.and_then(|location| location.key.as_deref()))?;
+    dict.set_item("text", object.to_string())?;
     Ok(dict)
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,24 @@ print(dataset[3]["n"], dataset.verify(limit=4, progress=None).is_whole)
     seconds, rest = ran.stdout.strip().split("\n")
     assert float(seconds) < 0.3, "100 ms, and some for a machine that is busy"
     assert rest == "3 True"
+
+
+def test_degenerate_objects_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(picture(0, 30, 20)))
+    annotations = [
+        {"id": 7, "image_id": 1, "category_id": 1, "bbox": [1, 2, 0, 5]},
+        {"id": 8, "image_id": 1, "category_id": 1, "bbox": [1, 2, 5, 5]},
+    ]
+    content = {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 1, "name": "bee"}],
+        "annotations": annotations,
+    }
+    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    report = sources.open(tmp_path / "annotations.json").verify(progress=None)
+    assert report.is_whole
+    assert report.degenerate_kinds == {"empty_box": 1}
+    (found,) = report.degenerate
+    assert (found.sample, found.field, found.object, found.annotation) == (0, "bbox", 0, 7)
+    assert "note: boxes without an area: 1" in str(report)
+    assert str(found) in str(report)

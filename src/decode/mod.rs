@@ -25,6 +25,7 @@ mod buffer;
 mod error;
 mod jpeg;
 mod object_mask;
+pub(crate) mod object_rows;
 mod orientation;
 mod png;
 mod raw;

@@ -10,7 +10,7 @@
 //! The axes of an array of three or more are only guessed where there is little doubt: [`guessed`].
 
 use crate::plan::SampleAxes;
-use crate::source::{FieldKind, NdType};
+use crate::source::FieldKind;
 use fuseloop_ops::DType;
 use fuseloop_ops::author::{Dim, ImageType, Layout};
 use fuseloop_ops::internals::{MAX_CHANNELS, is_loaded};
@@ -132,21 +132,6 @@ impl ArrayRequest {
         let longest = longest.map_or(MOST_LENGTH, |bytes| bytes / unit).clamp(1, MOST_LENGTH);
         Some(images(dtype, shape, self.axes.as_deref(), longest as u32))
     }
-}
-
-/// Returns the type of NumPy's elements; `None` if no op takes them.
-pub(super) fn element_type(dtype: NdType) -> Option<DType> {
-    Some(match dtype.to_string().as_str() {
-        "|u1" | "|b1" => DType::U8,
-        "<u2" => DType::U16,
-        "<i2" => DType::I16,
-        "<i4" => DType::I32,
-        "<i8" => DType::I64,
-        "<f2" => DType::F16,
-        "<f4" => DType::F32,
-        "<f8" => DType::F64,
-        _ => return None,
-    })
 }
 
 /// The limit on a length. Columns and sums of their levels fit in `i32`.

@@ -1,6 +1,6 @@
 //! Plans and compiles the outputs of an epoch, on the device that was chosen for them.
 
-use super::array_images::{ArrayImages, ArrayRequest, AxesError, element_type};
+use super::array_images::{ArrayImages, ArrayRequest, AxesError};
 use super::collate::{Collate, CollateError, Collated};
 use super::compile_context::{
     CompileContext, compile_image, image_input, image_type, within_limits,
@@ -474,7 +474,7 @@ fn plan_copy(
     let work = match kind {
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-            let known = element_type(*dtype);
+            let known = dtype.element_type();
             if known.is_none() {
                 shape.push(dtype.item_size() as usize);
             }

@@ -1,9 +1,10 @@
 //! The targets of one sample: read before the image draws, and written after it.
 
 use super::error::SampleCause;
-use super::targets::{PlannedTarget, Target, TargetCause, rows_of, write_column};
+use super::targets::{PlannedTarget, Target, TargetCause, write_column};
 use super::work::OutputPlan;
 use crate::decode::ObjectMask;
+use crate::decode::object_rows::{ObjectRowsError, rows_of};
 use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::plan::Draws;
 use crate::source::Value;
@@ -156,7 +157,7 @@ impl TargetScratch {
         let masks = masks_of(bytes)?;
         if masks.len() != *stored {
             let (found, expected) = (masks.len(), *stored);
-            return Err(TargetCause::Count { found, expected }.into());
+            return Err(TargetCause::from(ObjectRowsError::Count { found, expected }).into());
         }
         kernel.plan().follow(image, mask);
         let (whole, each) = (image.source, kernel.plan().drawn_bytes(mask));

@@ -1,6 +1,6 @@
 //! The outputs of an epoch as data: what each output is, and what workers need to write its rows.
 
-use super::array_images::{ArrayRequest, element_type};
+use super::array_images::ArrayRequest;
 use super::collate::Collated;
 use super::error::{FinishCause, FinishError, SampleCause};
 use super::mixing::{OutputMixer, TargetMixer};
@@ -328,7 +328,7 @@ fn elements_of(bytes: &[u8], input: ImageType) -> Result<&[u8], DecodeError> {
     }
     let refused = |reason: NpyError| DecodeError::Npy { reason: reason.into() };
     let NpyArray { dtype, shape, elements } = npy::parse(bytes).map_err(refused)?;
-    if element_type(dtype) != Some(input.dtype) || !is_shape_of(&shape, input) {
+    if dtype.element_type() != Some(input.dtype) || !is_shape_of(&shape, input) {
         let wanted = Type::Image(input);
         let reason = format!("a .npy file of shape {shape:?} and dtype {dtype}, expected {wanted}");
         return Err(DecodeError::Npy { reason });

@@ -12,6 +12,7 @@
 //! structures are refused: no tensor holds them.
 
 use crate::error::{Cause, Details, Error, ErrorKind};
+use fuseloop_ops::DType;
 use std::fmt;
 use std::str::FromStr;
 
@@ -74,6 +75,21 @@ impl NdType {
         let order = if item_size == 1 { ByteOrder::Single } else { order };
         let ordered = item_size == 1 || order != ByteOrder::Single;
         (sizes.contains(&item_size) && ordered).then_some(Self { kind, item_size, order })
+    }
+
+    /// Returns the type of such elements in tensors; `None` if no op takes them.
+    pub(crate) fn element_type(self) -> Option<DType> {
+        Some(match self.to_string().as_str() {
+            "|u1" | "|b1" => DType::U8,
+            "<u2" => DType::U16,
+            "<i2" => DType::I16,
+            "<i4" => DType::I32,
+            "<i8" => DType::I64,
+            "<f2" => DType::F16,
+            "<f4" => DType::F32,
+            "<f8" => DType::F64,
+            _ => return None,
+        })
     }
 
     /// Returns the size of an element in bytes.

@@ -1,6 +1,7 @@
 //! The result of a check: counts, the first damaged values, and which samples are intact.
 
-use crate::decode::DecodeError;
+use crate::decode::object_rows::ObjectRowsError;
+use crate::decode::{DecodeError, ObjectMaskError};
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadCause, SampleLocation};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub enum DamageKind {
     OverLimit,
     /// Text that is not JSON.
     Json,
+    /// The rows of an image's objects do not belong together, or a box, a class or a mask is impossible.
+    Objects,
     /// The dataset's own reader returned an error.
     Source,
     /// Reading or decoding panicked.
@@ -48,6 +51,7 @@ impl DamageKind {
             Self::PictureUnsupported => "picture_unsupported",
             Self::OverLimit => "over_limit",
             Self::Json => "json",
+            Self::Objects => "objects",
             Self::Source => "source",
             Self::Panicked => "panicked",
         }
@@ -67,6 +71,7 @@ impl fmt::Display for DamageKind {
             Self::PictureUnsupported => "images of a kind that is not supported",
             Self::OverLimit => "values over the limits",
             Self::Json => "texts that are not JSON",
+            Self::Objects => "objects of images that a loader refuses",
             Self::Source => "values that the source could not give",
             Self::Panicked => "values that caused a panic (a bug: please report it)",
         })
@@ -74,7 +79,7 @@ impl fmt::Display for DamageKind {
 }
 
 /// The error of one damaged value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum ValueError {
     /// The value can't be read from its file.
     #[error(transparent)]
@@ -91,6 +96,28 @@ pub(super) enum ValueError {
         at: usize,
         /// The number of bytes of the value.
         len: usize,
+    },
+    /// The rows of the objects can't be read.
+    #[error(transparent)]
+    Objects(#[from] ObjectRowsError),
+    /// The class of an object is not one of the dataset's.
+    #[error("object {object} has class {class}, which the names of the classes do not list")]
+    Class {
+        /// The index of the object.
+        object: usize,
+        /// The class.
+        class: i64,
+    },
+    /// The masks of the objects can't be read.
+    #[error("the masks of the objects: {0}")]
+    ObjectMasks(#[from] ObjectMaskError),
+    /// The mask of an object is not one of its image.
+    #[error("the mask of object {object}: {error}")]
+    ObjectMask {
+        /// The index of the object.
+        object: usize,
+        /// The reason.
+        error: ObjectMaskError,
     },
     /// The dataset's own reader returned this error.
     #[error("{0}")]
@@ -115,6 +142,10 @@ impl ValueError {
             Self::Read(kind) => of_read(kind),
             Self::Picture(error) => of_decode(error),
             Self::Json { .. } => DamageKind::Json,
+            Self::Objects(_)
+            | Self::Class { .. }
+            | Self::ObjectMasks(_)
+            | Self::ObjectMask { .. } => DamageKind::Objects,
             Self::Source(_) => DamageKind::Source,
             Self::Panicked(_) => DamageKind::Panicked,
         }
@@ -204,6 +235,79 @@ impl fmt::Display for DamagedValue {
     }
 }
 
+/// Why an object trains nothing, or something wrong. A loader delivers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum DegenerateKind {
+    /// A side of the box is 0.
+    EmptyBox,
+    /// The box reaches out of its image by more than a pixel.
+    BoxOutside,
+    /// A keypoint that is labelled lies outside of its image.
+    KeypointOutside,
+    /// The mask has no pixel.
+    EmptyMask,
+}
+
+impl DegenerateKind {
+    /// Returns a word for machines: `empty_box`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::EmptyBox => "empty_box",
+            Self::BoxOutside => "box_outside",
+            Self::KeypointOutside => "keypoint_outside",
+            Self::EmptyMask => "empty_mask",
+        }
+    }
+}
+
+/// Describes such objects for people: `boxes without an area`.
+impl fmt::Display for DegenerateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyBox => "boxes without an area",
+            Self::BoxOutside => "boxes that reach out of their image",
+            Self::KeypointOutside => "labelled keypoints outside of their image",
+            Self::EmptyMask => "masks without a pixel",
+        })
+    }
+}
+
+/// An object that a loader delivers, although it trains nothing, or something wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DegenerateObject {
+    /// The sample of the object.
+    pub sample: SampleId,
+    /// The name of the field.
+    pub field: String,
+    /// The index of the object in its sample.
+    pub object: usize,
+    /// The id that a file of annotations has for the object.
+    pub annotation: Option<i64>,
+    /// Where the sample is stored, as far as the source knows.
+    pub location: Option<SampleLocation>,
+    /// Why it is degenerate.
+    pub kind: DegenerateKind,
+    /// The same in words, with the numbers.
+    pub text: String,
+}
+
+/// Writes `sample 3: 000000000009.jpg (bbox): object 2, annotation 771: the box [..] (xywh) has no area`.
+impl fmt::Display for DegenerateObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sample, field, object, annotation, location, text, .. } = self;
+        write!(f, "sample {sample}")?;
+        if let Some(location) = location.as_ref().filter(|l| l.file.is_some() || l.key.is_some()) {
+            write!(f, ": {location}")?;
+        }
+        write!(f, " ({}): object {object}", Escaped(field))?;
+        if let Some(annotation) = annotation {
+            write!(f, ", annotation {annotation}")?;
+        }
+        write!(f, ": {text}")
+    }
+}
+
 /// The findings in a range of the dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -214,9 +318,18 @@ pub(super) struct Tally {
     pub(super) damaged_samples: u64,
     troubles: BTreeMap<DamageKind, u64>,
     first: Vec<DamagedValue>,
+    degenerate: BTreeMap<DegenerateKind, u64>,
+    first_degenerate: Vec<DegenerateObject>,
 }
 
 impl Tally {
+    pub(super) fn degenerate(&mut self, found: DegenerateObject) {
+        *self.degenerate.entry(found.kind).or_default() += 1;
+        if self.first_degenerate.len() < VerifyReport::MAX_LISTED {
+            self.first_degenerate.push(found);
+        }
+    }
+
     pub(super) fn damaged(&mut self, damaged: DamagedValue) {
         *self.troubles.entry(damaged.kind).or_default() += 1;
         if self.first.len() < VerifyReport::MAX_LISTED {
@@ -231,12 +344,20 @@ impl Tally {
         self.pixels += next.pixels;
         self.bytes += next.bytes;
         self.damaged_samples += next.damaged_samples;
-        for (trouble, count) in next.troubles {
-            *self.troubles.entry(trouble).or_default() += count;
-        }
+        add(&mut self.troubles, next.troubles);
+        add(&mut self.degenerate, next.degenerate);
         let room = VerifyReport::MAX_LISTED - self.first.len();
         self.first.extend(next.first.into_iter().take(room));
+        let room = VerifyReport::MAX_LISTED - self.first_degenerate.len();
+        self.first_degenerate.extend(next.first_degenerate.into_iter().take(room));
         self
+    }
+}
+
+/// Adds counts to those of the same keys.
+fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
+    for (key, count) in more {
+        *counts.entry(key).or_default() += count;
     }
 }
 
@@ -293,6 +414,10 @@ pub struct VerifyReport {
     pub troubles: BTreeMap<DamageKind, u64>,
     /// The first thousand damaged values, by sample and field.
     pub first: Vec<DamagedValue>,
+    /// How many objects there are of each degenerate kind. They are no damage.
+    pub degenerate: BTreeMap<DegenerateKind, u64>,
+    /// The first thousand degenerate objects, by sample.
+    pub first_degenerate: Vec<DegenerateObject>,
     good: IntactSamples,
 }
 
@@ -301,8 +426,21 @@ impl VerifyReport {
     pub(super) const MAX_LISTED: usize = 1000;
 
     pub(super) fn new(samples: u64, tally: Tally, good: IntactSamples) -> Self {
-        let Tally { values, pictures, pixels, bytes, damaged_samples, troubles, first } = tally;
-        Self { samples, values, pictures, pixels, bytes, damaged_samples, troubles, first, good }
+        let Tally { values, pictures, pixels, bytes, damaged_samples, .. } = tally;
+        let Tally { troubles, first, degenerate, first_degenerate, .. } = tally;
+        Self {
+            samples,
+            values,
+            pictures,
+            pixels,
+            bytes,
+            damaged_samples,
+            troubles,
+            first,
+            degenerate,
+            first_degenerate,
+            good,
+        }
     }
 
     /// Returns whether no damage was found.

@@ -1,16 +1,19 @@
 //! Checks one sample: reads each of its values, and decodes whole images.
 
 use super::json;
-use super::report::{DamagedValue, Tally, ValueError};
+use super::objects::ObjectChecker;
+use super::report::{DamagedValue, DegenerateObject, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder};
 use crate::panicked::message;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
+use fuseloop_ops::Size;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The state of one checking thread.
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
+    objects: Option<&'s ObjectChecker>,
     limits: Limits,
     scratch: CheckScratch,
 }
@@ -25,25 +28,33 @@ struct CheckScratch {
 #[derive(Default)]
 struct IntactValue {
     bytes: u64,
-    pixels: Option<u64>,
+    /// The size of an image.
+    image: Option<Size>,
 }
 
 impl<'s> Checker<'s> {
-    pub(super) fn new(source: &'s dyn Source, limits: Limits) -> Self {
-        Self { source, limits, scratch: CheckScratch::new(limits) }
+    pub(super) fn new(
+        source: &'s dyn Source,
+        objects: Option<&'s ObjectChecker>,
+        limits: Limits,
+    ) -> Self {
+        Self { source, objects, limits, scratch: CheckScratch::new(limits) }
     }
 
     /// Checks all values of a sample and counts them; returns false if one is damaged.
     pub(super) fn sample(&mut self, sample: SampleId, tally: &mut Tally) -> bool {
         self.scratch.buffer.forget();
-        let mut is_good = true;
-        for (field, spec) in self.source.fields().iter().enumerate() {
+        let (mut is_good, mut size) = (true, None);
+        for field in 0..self.source.fields().len() {
             tally.values += 1;
             let error = match self.value(sample, field) {
                 Ok(whole) => {
                     tally.bytes += whole.bytes;
-                    tally.pictures += u64::from(whole.pixels.is_some());
-                    tally.pixels += whole.pixels.unwrap_or(0);
+                    tally.pictures += u64::from(whole.image.is_some());
+                    tally.pixels += whole.image.map_or(0, Size::pixels);
+                    if self.objects.is_some_and(|objects| objects.image() == field) {
+                        size = whole.image;
+                    }
                     continue;
                 }
                 Err(error) => error,
@@ -51,18 +62,47 @@ impl<'s> Checker<'s> {
             is_good = false;
             // A source of records returns one error for the whole record.
             let is_last = matches!(error, ValueError::Source(_));
-            let location = self.source.locate(sample, field);
-            let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
-            let offset = error.offset().or_else(stored);
-            let field = spec.name.clone();
-            let (kind, error) = (error.damage_kind(), error.to_string());
-            tally.damaged(DamagedValue { sample, field, location, offset, kind, error });
+            tally.damaged(self.damaged(sample, field, &error));
             if is_last {
                 break;
             }
         }
+        // Only whole values are compared with each other.
+        if let (Some(objects), Some(size), true) = (self.objects, size, is_good) {
+            match self.objects(objects, sample, size) {
+                Ok(degenerate) => degenerate.into_iter().for_each(|found| tally.degenerate(found)),
+                Err((field, error)) => {
+                    is_good = false;
+                    tally.damaged(self.damaged(sample, field, &error));
+                }
+            }
+        }
         tally.damaged_samples += u64::from(!is_good);
         is_good
+    }
+
+    fn damaged(&self, sample: SampleId, field: usize, error: &ValueError) -> DamagedValue {
+        let location = self.source.locate(sample, field);
+        let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
+        let offset = error.offset().or_else(stored);
+        let field = self.source.fields()[field].name.clone();
+        let (kind, error) = (error.damage_kind(), error.to_string());
+        DamagedValue { sample, field, location, offset, kind, error }
+    }
+
+    /// Checks the objects of an image of `size`. A panic becomes the error of the image.
+    fn objects(
+        &mut self,
+        objects: &ObjectChecker,
+        sample: SampleId,
+        size: Size,
+    ) -> Result<Vec<DegenerateObject>, (usize, ValueError)> {
+        let (source, buffer) = (self.source, &mut self.scratch.buffer);
+        let check = AssertUnwindSafe(|| objects.check(source, (sample, size), buffer));
+        catch_unwind(check).unwrap_or_else(|panic| {
+            self.scratch = CheckScratch::new(self.limits);
+            Err((objects.image(), ValueError::Panicked(message(&*panic))))
+        })
     }
 
     /// Checks a value. A panic, in the decoder or in a user's source, becomes this value's error and
@@ -92,7 +132,7 @@ impl CheckScratch {
     ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(ValueError::of_source)?;
-        let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, pixels: None };
+        let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, image: None };
         match value {
             Value::Image(image) => decode(&mut self.decoder, &image),
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
@@ -106,5 +146,5 @@ fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<IntactValue
     let mut opened = decoder.open(image)?;
     let size = opened.size();
     opened.decode(size.full())?;
-    Ok(IntactValue { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
+    Ok(IntactValue { bytes: image.bytes.len() as u64, image: Some(size) })
 }

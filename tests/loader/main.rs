@@ -35,4 +35,6 @@ mod targets;
 #[cfg(feature = "write")]
 mod verify;
 #[cfg(feature = "write")]
+mod verify_objects;
+#[cfg(feature = "write")]
 mod views;

@@ -14,7 +14,7 @@ mod plan;
 mod read;
 
 pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
-pub(super) use read::{TargetCause, rows_of, write_column};
+pub(super) use read::{TargetCause, write_column};
 
 use fuseloop_ops::{BoxFormat, ClampingMode, DType};
 
