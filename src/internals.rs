@@ -53,6 +53,7 @@ pub mod loader {
 
     pub use crate::loader::error::{LoadCause, LoadSampleError, SampleCause};
     pub use crate::loader::inspect::{Inspected, Inspector, Phases};
+    pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;
 
     pub trait LoaderExt {
@@ -127,11 +128,17 @@ pub mod loader {
 
     pub trait LoaderBuilderExt {
         fn is_stream(&self) -> bool;
+        #[must_use]
+        fn annotation_targets(self) -> Self;
     }
 
     impl LoaderBuilderExt for LoaderBuilder {
         fn is_stream(&self) -> bool {
             self.is_stream()
+        }
+
+        fn annotation_targets(self) -> Self {
+            self.annotation_targets()
         }
     }
 
@@ -168,6 +175,7 @@ pub mod plan {
 pub mod preview {
     pub use crate::preview::canvas::Canvas;
     pub use crate::preview::error::PreviewCause;
+    pub use crate::preview::targets::over as draw_targets;
 
     /// Encoders of packed RGB pixels.
     pub mod encode {

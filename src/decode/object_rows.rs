@@ -132,7 +132,7 @@ pub(crate) fn keypoints(
 }
 
 /// Returns the f32 numbers of rows.
-fn floats(rows: &[u8]) -> impl Iterator<Item = f32> + '_ {
+pub(crate) fn floats(rows: &[u8]) -> impl Iterator<Item = f32> + '_ {
     rows.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
 }
 

@@ -12,7 +12,7 @@ use super::error::LoadCause;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
-use super::targets::Targets;
+use super::targets::{MASK, Targets};
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::PageLocker;
@@ -490,6 +490,17 @@ impl LoaderBuilder {
     pub fn targets(mut self, image: &str, targets: Targets) -> Self {
         self.wanted.targets.push((image.to_owned(), targets));
         self
+    }
+
+    /// Declares the targets of a dataset that is opened from its annotations, for looking at them: those of the objects
+    /// are left out of the batches. The ops of a mask are those of its image.
+    pub(crate) fn annotation_targets(mut self) -> Self {
+        let Some(targets) = Targets::of_annotations(&*self.source) else { return self };
+        let is_target = |name: &str| targets.names().any(|target| target == name);
+        self.wanted.pipelines.retain(|(name, _)| !is_target(name));
+        let objects = targets.names().filter(|name| *name != MASK);
+        self.wanted.without.extend(objects.map(str::to_owned));
+        self.targets("image", targets)
     }
 
     /// Sets what the images of a field are read as: RGB by default, or for example gray, with one channel.

@@ -4,7 +4,9 @@
 //! be reproduced, bit for bit, without the samples before it.
 
 use super::Loader;
+use super::classes;
 use super::error::{LoadCause, LoadSampleError, SampleCause};
+use super::inspected_targets::{InspectedTargets, TargetPlans, TargetReader};
 use super::outputs::listed;
 use super::stage::LoaderStage;
 use super::targets::TargetCause;
@@ -46,6 +48,7 @@ pub struct Inspector {
     output: usize,
     field: usize,
     mode: ImageReadMode,
+    targets: Option<Arc<TargetPlans>>,
     epoch: Epoch,
     decoder: Decoder,
     scratch: Scratch,
@@ -124,17 +127,23 @@ impl Phases {
 }
 
 impl Loader {
-    /// Returns an inspector of the image output `field` (a field's output, a view or a branch) in epoch
+    /// Returns an inspector of the image output `name` (a field's output, a view or a branch) in epoch
     /// `epoch`; `None` if there is no such image output.
     ///
     /// # Errors
     ///
     /// See [`epoch`](Self::epoch).
-    pub(crate) fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
+    pub(crate) fn inspect(&self, name: &str, epoch: u32) -> Result<Option<Inspector>, Error> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
+        let Some((output, field, kernel)) = stage.image(name) else { return Ok(None) };
         let mode = stage.read_mode(output);
+        let targets = stage.targets_of(output).map(|group| {
+            let (source, names) = (&*self.source, classes::names(&*self.source)?);
+            let plans = TargetPlans::new(source, name, group, kernel.plan(), names)?;
+            Ok::<_, LoadCause>(Arc::new(plans))
+        });
+        let targets = targets.transpose()?;
         let pass = if self.stream.is_some() {
             self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
         } else {
@@ -148,6 +157,7 @@ impl Loader {
             output,
             field,
             mode,
+            targets,
             epoch,
             scratch: Scratch::default(),
             buffer: Buffer::default(),
@@ -224,6 +234,32 @@ impl Inspector {
         let plan = inspected.kernel.plan();
         let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws);
         steps.map_err(|error| self.error(inspected.sample.0, error.into()))
+    }
+
+    /// Returns where the targets of an inspected sample are before its ops and after each; `None` if none are declared
+    /// for the output.
+    ///
+    /// # Errors
+    ///
+    /// If a target is damaged, or the system has no memory for the masks.
+    pub fn targets(
+        &mut self,
+        inspected: &Inspected,
+    ) -> Result<Option<InspectedTargets>, LoadSampleError> {
+        let Some(plans) = self.targets.clone() else { return Ok(None) };
+        let source = Arc::clone(&self.source);
+        let (sample, plan) = (inspected.sample, inspected.kernel.plan());
+        let reader = TargetReader {
+            source: &*source,
+            sample,
+            buffer: &mut self.buffer,
+            decoder: &mut self.decoder,
+        };
+        let found = plans.read(reader, plan, &inspected.draws).map_err(|(field, cause)| {
+            let name = source.fields()[field].name.as_str();
+            LoadSampleError::of(&*source, sample, (name, field), cause)
+        });
+        found.map(Some)
     }
 
     /// Returns true if the row of an inspected sample is the one that its ops give, evaluated one by one.

@@ -29,6 +29,7 @@ mod device;
 mod epoch;
 pub(crate) mod error;
 pub(crate) mod inspect;
+pub(crate) mod inspected_targets;
 mod mixing;
 mod open;
 mod outputs;

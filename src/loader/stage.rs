@@ -308,12 +308,17 @@ impl LoaderStage {
         buffer: &mut Buffer,
     ) -> Result<Objects, SampleCause> {
         let mut targets = TargetScratch::default();
-        if let Some(group) = self.targets.iter().find(|group| group.image == k) {
+        if let Some(group) = self.targets_of(k) {
             for member in group.read_first() {
                 member.read(source.value(sample, member.field, buffer)?, &mut targets)?;
             }
         }
         Ok(targets.objects)
+    }
+
+    /// Returns the targets that follow output `k`, an image, if any were declared.
+    pub(super) fn targets_of(&self, k: usize) -> Option<&TargetGroup> {
+        self.targets.iter().find(|group| group.image == k)
     }
 
     /// Returns the image that output `k` follows: its output and its field; `None` if the output follows none.

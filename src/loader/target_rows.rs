@@ -27,7 +27,7 @@ pub(super) struct TargetGroup {
 #[derive(Clone, Debug)]
 pub(super) struct TargetMember {
     pub(super) field: usize,
-    target: Target,
+    pub(super) target: Target,
     /// The index of its output, unless it is left out of the batches.
     pub(super) output: Option<usize>,
 }
@@ -180,7 +180,7 @@ impl TargetScratch {
 }
 
 /// Returns the bytes of a value whose kind was checked when the loader was built.
-fn bytes_of(value: Value<'_>) -> &[u8] {
+pub(super) fn bytes_of(value: Value<'_>) -> &[u8] {
     match value {
         Value::Json(text) => text.strip_suffix(&[0]).unwrap_or(text),
         Value::Bytes(bytes) => bytes,
@@ -188,6 +188,6 @@ fn bytes_of(value: Value<'_>) -> &[u8] {
     }
 }
 
-fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, TargetCause> {
+pub(super) fn masks_of(bytes: &[u8]) -> Result<Vec<Option<ObjectMask>>, TargetCause> {
     ObjectMask::parse_list(bytes).map_err(|error| TargetCause::Masks { error })
 }

@@ -13,6 +13,7 @@ use fuseloop_ops::internals::memory;
 use fuseloop_ops::internals::{MAX_CHANNELS, Mixture, SampleKey, geometry_step, to_u8};
 use fuseloop_ops::{HostSample, Size};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Most steps of all chains of a mixture.
 const MAX_MIX_STEPS: u64 = 1024;
@@ -64,6 +65,36 @@ impl ImagePlan {
     /// Like [`draw`](Self::draw), for a sample that has the objects which are in `draws`: they are moved to where
     /// they are in the output.
     pub(crate) fn draw_around_objects(&self, key: SampleKey, source: Size, draws: &mut Draws) {
+        self.draw_each(key, source, draws, |_, _| ());
+    }
+
+    /// Returns the size of the image and the objects after each flat op, for a sample that has these objects when
+    /// nothing has run.
+    pub(crate) fn objects_after_ops(
+        &self,
+        key: SampleKey,
+        source: Size,
+        objects: Objects,
+    ) -> Vec<(Size, Arc<Objects>)> {
+        let mut last = Arc::new(objects.clone());
+        let (mut draws, mut after) = (Draws { objects, ..Draws::default() }, vec![]);
+        self.draw_each(key, source, &mut draws, |size, objects| {
+            if *last != *objects {
+                last = Arc::new(objects.clone());
+            }
+            after.push((size, Arc::clone(&last)));
+        });
+        after
+    }
+
+    /// Draws for a sample that has the objects which are in `draws`. `each` is called after each flat op.
+    fn draw_each(
+        &self,
+        key: SampleKey,
+        source: Size,
+        draws: &mut Draws,
+        each: impl FnMut(Size, &Objects),
+    ) {
         draws.restart(key, source, self.param_count());
         for choice in self.choices() {
             let outcome = match choice.op.class() {
@@ -76,15 +107,23 @@ impl ImagePlan {
             assert!(outcome < outcomes, "{name} drew outcome {outcome}, but has {outcomes}");
             draws.outcomes.push(outcome);
         }
-        self.draw_ops(0, &mut { source }, draws);
+        self.draw_ops(0, &mut { source }, draws, each);
     }
 
     /// Draws for the flat ops from index `first` on; `size` is the size of the image that the first of them gets.
-    pub(super) fn draw_ops(&self, first: usize, size: &mut Size, draws: &mut Draws) {
+    /// `each` is called after each of them with the size of the image and the objects.
+    pub(super) fn draw_ops(
+        &self,
+        first: usize,
+        size: &mut Size,
+        draws: &mut Draws,
+        mut each: impl FnMut(Size, &Objects),
+    ) {
         for (index, leaf) in self.flat_ops().iter().enumerate().skip(first) {
             let runs = allowed(&leaf.guards, &draws.outcomes);
             let active = runs && draws.draw_op(draws.key, index, leaf, size);
             draws.active.push(active);
+            each(*size, &draws.objects);
         }
         draws.output = *size;
         self.blocks().iter().for_each(|block| multiply_matrices(block, self.flat_ops(), draws));

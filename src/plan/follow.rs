@@ -176,7 +176,12 @@ impl ImagePlan {
                 draws.geometry.push((own, nearest(step, *fill)));
             }
         }
-        self.draw_ops(flat_ops.len(), &mut size, draws);
+        self.draw_ops(flat_ops.len(), &mut size, draws, |_, _| ());
+    }
+
+    /// Returns the flat ops of the image's plan that the first flat ops of this plan of a mask follow, in order.
+    pub(crate) fn followed_ops(&self) -> &[usize] {
+        self.followed.as_ref().map_or(&[], |followed| &followed.flat_ops)
     }
 }
 

@@ -45,10 +45,32 @@ impl Canvas {
         &self.pixels
     }
 
+    /// Returns the pixels, packed, as red, green, blue.
+    pub(super) fn into_rgb(self) -> Vec<u8> {
+        self.pixels
+    }
+
     /// Fills a square of `side` pixels.
     pub fn square(&mut self, top: u32, left: u32, side: u32, colour: Colour) {
         let row = colour.repeat(side as usize);
         (top..top + side).for_each(|y| self.row(y, left, &row));
+    }
+
+    /// Fills a rectangle: rows `top..bottom` and columns `left..right`, which may reach beyond the canvas.
+    pub(super) fn rectangle(&mut self, [left, top, right, bottom]: [i64; 4], colour: Colour) {
+        let inside = |at: i64, side: u32| at.clamp(0, side.into()) as u32;
+        let [left, right] = [left, right].map(|x| inside(x, self.size.width));
+        let row = colour.repeat(right.saturating_sub(left) as usize);
+        let [top, bottom] = [top, bottom].map(|y| inside(y, self.size.height));
+        (top..bottom).for_each(|y| self.row(y, left, &row));
+    }
+
+    /// Mixes a pixel with a colour, in equal parts.
+    pub(super) fn tint(&mut self, y: u32, x: u32, colour: Colour) {
+        let at = 3 * (y as usize * self.size.width as usize + x as usize);
+        for (level, own) in self.pixels[at..at + 3].iter_mut().zip(colour) {
+            *level = level.midpoint(own);
+        }
     }
 
     /// Draws an image with its upper left corner at `top` and `left`. Images of one or two channels are drawn in
@@ -101,6 +123,11 @@ impl Canvas {
         let len = pixels.len().min((width - left as usize) * 3);
         self.pixels[at..at + len].copy_from_slice(&pixels[..len]);
     }
+}
+
+/// Returns the width of a line of `letters` letters.
+pub(super) fn text_width(letters: usize) -> u32 {
+    letters as u32 * ADVANCE
 }
 
 /// Breaks text into lines of at most `width` pixels: between words, or inside a word that is longer.

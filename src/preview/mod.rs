@@ -18,7 +18,8 @@
 //!
 //! Values after `Normalize` are shown as the levels that they had before, by the inverse of the normalization. Other
 //! values are stretched: the smallest is black and the largest is white. One channel of them is drawn in the colours
-//! of a map, which fills the cell, and an array of a few long rows as waveforms.
+//! of a map, which fills the cell, and an array of a few long rows as waveforms. Where the output has
+//! [targets](crate::LoaderBuilder::targets), they are drawn over the images.
 //! `fuseloop preview` draws the same sheets.
 
 pub(crate) mod canvas;
@@ -26,6 +27,7 @@ pub(crate) mod encode;
 pub(crate) mod error;
 pub(crate) mod font;
 mod plot;
+pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;
 use crate::error::Error;
@@ -33,6 +35,7 @@ use crate::jit::{EvaluatedStep, ShownLevels};
 use crate::loader::Loader;
 use crate::loader::error::LoadCause;
 use crate::loader::inspect::{Inspected, Inspector};
+use crate::loader::inspected_targets::InspectedTargets;
 use crate::plan::{DrawnOp, OpOutcome};
 use canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use error::PreviewCause;
@@ -144,7 +147,8 @@ impl fmt::Debug for Sheet {
 impl Loader {
     /// Draws what the ops make of some samples: each sample is a row, with the stored image, then what each epoch
     /// makes of it, and what was drawn. The images are those of the batches, bit for bit, but computed op by op,
-    /// which takes some milliseconds each.
+    /// which takes some milliseconds each. The targets of an output are drawn over its images: boxes with the names
+    /// of their classes, keypoints and masks.
     ///
     /// # Errors
     ///
@@ -181,10 +185,14 @@ impl Loader {
                 if let Some(&band) = bands.iter().find(|band| **band >= channels) {
                     return Err(PreviewCause::Band { band, channels }.into());
                 }
+                let targets = inspector.targets(&opened);
+                let targets = targets.map_err(|error| LoadCause::sample(sample, error))?;
+                let targets = targets.as_ref();
                 if rows.len() == index {
-                    rows.push(vec![self.stored(sample, &opened, bands)?]);
+                    rows.push(vec![self.stored(sample, &opened, bands)?.with(targets, 0)?]);
                 }
-                rows[index].extend(cells((*each_op, bands), &inspector, sample, &opened, epoch)?);
+                let shown = (&opened, targets);
+                rows[index].extend(cells((*each_op, bands), &inspector, sample, shown, epoch)?);
             }
         }
         check_cells(rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0))?;
@@ -228,18 +236,29 @@ struct Cell {
     captions: Vec<String>,
 }
 
+impl Cell {
+    /// Returns the cell with the targets drawn over it, as they are before the ops (step 0), or after so many of them.
+    fn with(self, targets: Option<&InspectedTargets>, step: usize) -> Result<Self, NoMemory> {
+        let step = targets.and_then(|targets| Some((targets, targets.steps().get(step)?)));
+        let picture = ImageView::packed_channels(&self.pixels, self.size, self.channels);
+        let (Some((targets, step)), Some(picture)) = (step, picture) else { return Ok(self) };
+        let pixels = targets::over(picture, targets, step)?.into_rgb();
+        Ok(Self { pixels, channels: 3, ..self })
+    }
+}
+
 /// Returns the cells of one epoch.
 fn cells(
     (each_op, bands): (bool, &[usize]),
     inspector: &Inspector,
     sample: u64,
-    opened: &Inspected,
+    (opened, targets): (&Inspected, Option<&InspectedTargets>),
     epoch: u32,
 ) -> Result<Vec<Cell>, Error> {
     let steps = inspector.steps(opened).map_err(|error| LoadCause::sample(sample, error))?;
     if each_op {
         let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
-        let cells = steps.map(|step| after(step, bands, vec![step.drawn.to_string()]));
+        let cells = steps.map(|step| after(step, bands, targets, vec![step.drawn.to_string()]));
         return Ok(cells.collect::<Result<_, _>>()?);
     }
     let mut captions = vec![format!("epoch {epoch}")];
@@ -249,14 +268,20 @@ fn cells(
         steps.iter().map(|step| &step.drawn).filter(says_something).map(DrawnOp::to_string),
     );
     Ok(vec![match steps.last() {
-        Some(last) => after(last, bands, captions)?,
-        None => cell(opened.shown(bands)?, opened.draws.source, captions)?,
+        Some(last) => after(last, bands, targets, captions)?,
+        None => cell(opened.shown(bands)?, opened.draws.source, captions)?.with(targets, 0)?,
     }])
 }
 
 /// Returns the cell of the image after an op.
-fn after(step: &EvaluatedStep, bands: &[usize], captions: Vec<String>) -> Result<Cell, NoMemory> {
-    cell(step.shown(bands)?, step.picture.size(), captions)
+fn after(
+    step: &EvaluatedStep,
+    bands: &[usize],
+    targets: Option<&InspectedTargets>,
+    captions: Vec<String>,
+) -> Result<Cell, NoMemory> {
+    let cell = cell(step.shown(bands)?, step.picture.size(), captions)?;
+    cell.with(targets, step.drawn.flat_op + 1)
 }
 
 /// Creates a cell with the image, or its plot, at display size, because a sheet has many cells.

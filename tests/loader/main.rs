@@ -24,6 +24,8 @@ mod order_chance;
 #[cfg(feature = "write")]
 mod preview;
 #[cfg(feature = "write")]
+mod preview_targets;
+#[cfg(feature = "write")]
 mod read_modes;
 #[cfg(feature = "write")]
 mod rows;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The side of a cell in pixels.
-const CELL: u32 = 224;
+pub(super) const CELL: u32 = 224;
 /// The distance of two cells in pixels.
 const STEP: u32 = 236;
 /// The margin of the sheet in pixels.
@@ -26,7 +26,7 @@ fn builder(path: &Path) -> LoaderBuilder {
 }
 
 /// The pixels of the cell in the first row and this column.
-fn cell(sheet: &Sheet, column: u32) -> Vec<u8> {
+pub(super) fn cell(sheet: &Sheet, column: u32) -> Vec<u8> {
     let row = |y: u32| {
         let at = 3 * ((MARGIN + y) * sheet.width() + MARGIN + column * STEP) as usize;
         &sheet.rgb()[at..at + 3 * CELL as usize]

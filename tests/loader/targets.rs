@@ -5,7 +5,9 @@ use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{BoundingBoxes, Cache, Collate, KeyPoints, Targets};
 use fuseloop::ops::author::Rng;
 use fuseloop::ops::internals::SampleKey;
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{
+    BoxError, ClassNames, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
+};
 use fuseloop::{Batch, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
 use std::sync::Arc;
@@ -13,17 +15,17 @@ use std::sync::Arc;
 /// Drawn scenes: up to four rectangles in the quarters of an image, each with a keypoint at its middle pixel.
 pub(super) struct Scenes {
     fields: Vec<FieldSpec>,
-    scenes: Vec<Scene>,
+    pub(super) scenes: Vec<Scene>,
 }
 
 #[derive(Clone)]
-struct Scene {
-    size: Size,
+pub(super) struct Scene {
+    pub(super) size: Size,
     pixels: Vec<u8>,
     /// Left, top, right, bottom in whole pixels.
-    boxes: Vec<[u32; 4]>,
+    pub(super) boxes: Vec<[u32; 4]>,
     /// What is stored instead of the boxes, the masks of the objects, and a mask of the image's size.
-    bbox: Option<Vec<u8>>,
+    pub(super) bbox: Option<Vec<u8>>,
     masks: Option<&'static str>,
     mask: Option<Size>,
 }
@@ -101,7 +103,7 @@ pub(super) fn value(index: usize) -> u8 {
     40 * (index as u8 + 1)
 }
 
-fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
+pub(super) fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
 }
 
@@ -146,6 +148,11 @@ impl Source for Scenes {
             OwnedValue::Json(scene.segmentation().into_bytes()),
             OwnedValue::Int(sample.0 as i64),
         ])
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        let names = [(0, "cat"), (1, "dog"), (2, "a very long name of a class")];
+        Ok(Some(names.map(|(number, name)| (number, name.to_owned())).into_iter().collect()))
     }
 
     fn longest(&self, field: usize) -> Option<u64> {

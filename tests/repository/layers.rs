@@ -132,6 +132,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "mod",
             "builder",
             "open",
+            "inspected_targets",
             "inspect",
             "stats",
         ],

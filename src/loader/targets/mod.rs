@@ -7,12 +7,14 @@
 //! ```
 //!
 //! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
-//! rows of a batch; `batch_rows` changes these rows.
+//! rows of a batch; `batch_rows` changes these rows. `annotations` declares those of COCO and Pascal VOC.
 
+mod annotations;
 mod batch_rows;
 mod plan;
 mod read;
 
+pub(super) use annotations::MASK;
 pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
 pub(super) use read::{TargetCause, write_column};
 
@@ -139,6 +141,16 @@ impl BoundingBoxes {
         self.is_normalized = true;
         self
     }
+
+    /// Returns the format of stored boxes, and that of boxes in a batch.
+    pub(super) fn formats(&self) -> [BoxFormat; 2] {
+        [self.stored, self.output]
+    }
+
+    /// Returns whether the boxes of a batch are divided by the size of the image.
+    pub(super) fn is_normalized(&self) -> bool {
+        self.is_normalized
+    }
 }
 
 impl From<BoxFormat> for BoundingBoxes {
@@ -198,8 +210,13 @@ impl KeyPoints {
         self
     }
 
+    /// Returns how many keypoints an object has.
+    pub(super) fn each(&self) -> usize {
+        self.each
+    }
+
     /// Returns how many numbers a point has.
-    fn columns(&self) -> usize {
+    pub(super) fn columns(&self) -> usize {
         if self.has_visibility { 3 } else { 2 }
     }
 }
