@@ -15,13 +15,16 @@ use std::path::PathBuf;
 ///
 /// Each sample is a row: the stored picture, then what several epochs make of it, or with
 /// --each-op the picture after every op of one epoch. Values after Normalize are shown as the
-/// levels they were.
+/// levels they were. Boxes with the names of their classes, keypoints and masks are drawn over the
+/// pictures: those that a pipeline file declares, or without one those of a dataset of annotations.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop preview train.beton --out sheet.png
   fuseloop preview train.beton --workload W3 -n 8 -m 6 --seed 42
   fuseloop preview train.beton --pipeline imagenet.toml --each-op --epoch 5
-  fuseloop preview satellite.beton --pipeline bands.toml --bands 7,3,2")]
+  fuseloop preview satellite.beton --pipeline bands.toml --bands 7,3,2
+  fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3      boxes and masks of COCO
+  fuseloop preview coco.beton --pipeline detection.toml --each-op")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
@@ -52,7 +55,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
-    let setup = args.pipeline.setup()?;
+    let setup = args.pipeline.setup()?.with_annotations();
     let loader = setup.builder(&args.file)?.build()?;
     let field = image_field(&loader, &args.file, args.field.as_deref())?;
     let epochs = if args.each_op { 1 } else { args.draws };

@@ -9,14 +9,15 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::internals::jit::{EvaluatedStep, evaluate, unsupported};
+use fuseloop::internals::jit::{EvaluatedStep, ShownLevels, evaluate, unsupported};
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::internals::loader::{Inspected, Inspector};
+use fuseloop::internals::loader::{Inspected, InspectedTargets, Inspector};
 use fuseloop::internals::plan::ImagePlan;
+use fuseloop::internals::preview::draw_targets;
 use fuseloop::internals::source::Escaped;
 use fuseloop::ops::Size;
 use fuseloop::ops::author::Type;
-use fuseloop::ops::internals::memory;
+use fuseloop::ops::internals::{ImageView, memory};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +25,15 @@ use std::path::{Path, PathBuf};
 /// Make one sample of one epoch again, bit for bit, and show what every op did to it.
 ///
 /// A sample depends on the seed, the epoch and its index in the file alone: not on the batch it
-/// came in, nor on the order, nor on the number of workers.
+/// came in, nor on the order, nor on the number of workers. The boxes and keypoints of its objects
+/// are printed before and after the ops: those that a pipeline file declares, or without one those of
+/// a dataset of annotations.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234 --out replayed
-  fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed")]
+  fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed
+  fuseloop replay coco/annotations/instances_val2017.json --sample 3 --out objects")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
@@ -42,7 +46,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 0)]
     epoch: u32,
     /// Save the picture after every op as PNG, and the output as .npy, in this folder; it is made
-    /// if it is not there.
+    /// if it is not there. Boxes, keypoints and masks are drawn over a copy of each picture,
+    /// NAME_targets.png, and targets.json has the objects.
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Overwrite files that are there.
@@ -56,10 +61,11 @@ struct Replayed {
     name: String,
     inspected: Inspected,
     steps: Vec<EvaluatedStep>,
+    targets: Option<InspectedTargets>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?;
+    let setup = args.pipeline.setup()?.with_annotations();
     let loader = setup.builder(&args.file)?.build()?;
     let (seed, file) = (setup.seed, args.file.display().to_string());
     let mut text = String::new();
@@ -71,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         args.epoch,
         args.sample
     );
-    let mut files = vec![];
+    let (mut files, mut targets) = (vec![], vec![]);
     for field in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&field, args.epoch)? else { continue };
         let replayed = replay(&loader, &mut inspector, &field, args.sample)?;
@@ -79,8 +85,13 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         let plan = plan.plan();
         let _ = writeln!(text, "field {}:", Escaped(&field));
         describe(&mut text, plan, &replayed);
+        targets.extend(replayed.targets.as_ref().map(|targets| json_file(&replayed.name, targets)));
         files.extend(all_files(plan, replayed)?);
     }
+    if let [(name, _)] = &mut targets[..] {
+        *name = TARGETS.to_owned();
+    }
+    files.append(&mut targets);
     for label in loader.labels(args.sample) {
         let _ = writeln!(text, "stored {label}");
     }
@@ -100,9 +111,10 @@ fn replay(
     sample: u64,
 ) -> Result<Replayed, Problem> {
     let inspected = inspector.sample(sample)?;
+    let targets = inspector.targets(&inspected)?;
     let steps = inspector.steps(&inspected)?;
     let index = loader.source().field_index(field).unwrap_or(0);
-    Ok(Replayed { name: plain_name(index, field), inspected, steps })
+    Ok(Replayed { name: plain_name(index, field), inspected, steps, targets })
 }
 
 /// Adds what was drawn, op by op.
@@ -118,6 +130,11 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
         let line = format!("  {:<24} {}", step.drawn.name, step.drawn.words);
         let _ = writeln!(text, "{}", line.trim_end());
     }
+    let lines = replayed.targets.iter().flat_map(InspectedTargets::describe);
+    for (line, number) in lines.zip(0..) {
+        let indent = if number == 0 { "  " } else { "    " };
+        let _ = writeln!(text, "{indent}{line}");
+    }
     let agree = *row == evaluate(plan, &replayed.inspected.picture(), draws);
     let agree = match (agree, unsupported()) {
         (true, None) => "compiled and evaluated are the same bits".to_owned(),
@@ -125,6 +142,15 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
         (false, _) => "compiled and evaluated DIFFER: this is a bug, please report it".to_owned(),
     };
     let _ = writeln!(text, "  output: {}; {agree}", Type::Image(plan.output()));
+}
+
+/// The name of the file with the objects of the only image that has targets.
+const TARGETS: &str = "targets.json";
+
+/// Returns the file with the objects of an image.
+fn json_file(name: &str, targets: &InspectedTargets) -> (String, Content) {
+    let text = format!("{:#}\n", targets.to_json());
+    (format!("{name}_{TARGETS}"), Content::Bytes(text.into_bytes()))
 }
 
 /// The content of a file to write.
@@ -135,16 +161,23 @@ enum Content {
 
 /// Returns the files of a field: the image after each op, and the output.
 fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Content)>, Problem> {
-    let Replayed { name, inspected, steps } = replayed;
-    let size = inspected.draws.source;
-    let decoded = Content::Picture(inspected.shown(&[])?.pixels, size);
-    let mut files = vec![(format!("{name}_00_decoded.png"), decoded)];
+    let Replayed { name, inspected, steps, targets } = replayed;
+    let mut files = vec![];
+    let mut add = |stem: String, shown: ShownLevels, size: Size, step: usize| {
+        let step = targets.as_ref().and_then(|targets| Some((targets, targets.steps().get(step)?)));
+        let view = ImageView::packed_channels(&shown.pixels, size, shown.channels);
+        if let (Some((targets, step)), Some(view)) = (step, view) {
+            let drawn = draw_targets(view, targets, step)?;
+            let content = Content::Picture(drawn.rgb().to_vec(), size);
+            files.push((format!("{stem}_targets.png"), content));
+        }
+        files.push((format!("{stem}.png"), Content::Picture(shown.pixels, size)));
+        Ok::<_, Problem>(())
+    };
+    add(format!("{name}_00_decoded"), inspected.shown(&[])?, inspected.draws.source, 0)?;
     for (step, number) in steps.iter().zip(1..) {
-        let content = Content::Picture(step.shown(&[])?.pixels, step.picture.size());
-        files.push((
-            format!("{name}_{number:02}_{}.png", plain_name(number, step.drawn.name)),
-            content,
-        ));
+        let stem = format!("{name}_{number:02}_{}", plain_name(number, step.drawn.name));
+        add(stem, step.shown(&[])?, step.picture.size(), step.drawn.flat_op + 1)?;
     }
     let mut output = npy::header(plan.dtype(), &plan.shape_of(inspected.draws.output));
     memory::reserve(&mut output, inspected.row.len(), "an output")?;

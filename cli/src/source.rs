@@ -4,7 +4,7 @@ use super::folder::InFolder;
 use super::print::note;
 use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
-use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::{Escaped, is_annotated};
 use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
@@ -104,6 +104,8 @@ pub(super) struct Setup {
     device: Option<Device>,
     /// The rank whose share is loaded, if there are several.
     ranks: Option<Ranks>,
+    /// Whether a workload also moves the boxes, keypoints and masks of annotations.
+    moves_annotations: bool,
     folder: InFolder,
 }
 
@@ -138,6 +140,7 @@ impl Pipeline {
             // numbers.
             device: Some(Device::Cpu),
             ranks: None,
+            moves_annotations: false,
             folder: self.folder,
         })
     }
@@ -147,6 +150,12 @@ impl Setup {
     /// Returns the setup with the options for a device.
     pub(super) fn on(self, on: &OnDevice) -> Self {
         Self { device: on.device, ..self }
+    }
+
+    /// Returns the setup in which a workload also moves the boxes, keypoints and masks of a dataset that is opened from
+    /// its annotations. A pipeline file declares its own.
+    pub(super) fn with_annotations(self) -> Self {
+        Self { moves_annotations: true, ..self }
     }
 
     /// Returns the setup with the options for a rank.
@@ -169,6 +178,10 @@ impl Setup {
                     Some(device) => on_device(ops, device),
                 };
                 let builder = with_ops(path, self.opened(path)?, &ops.into())?;
+                let builder = match self.moves_annotations && is_annotated(path) {
+                    true => builder.annotation_targets(),
+                    false => builder,
+                };
                 // A stream has only its own order.
                 if builder.is_stream() { builder } else { builder.order(Order::Random) }
             }

@@ -14,4 +14,5 @@ mod docs;
 mod files;
 mod process_limits;
 mod sources;
+mod targets;
 mod threads;

@@ -13,7 +13,7 @@
 mod font;
 #[path = "../../../src/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of its own sizes")]
-mod pictures;
+pub(super) mod pictures;
 
 use crate::command::stdout_of;
 use font::LETTER;
@@ -220,9 +220,9 @@ fn dataset(path: &Path) {
 }
 
 /// A canvas of RGB pixels.
-struct Strip {
-    size: Size,
-    pixels: Vec<u8>,
+pub(super) struct Strip {
+    pub(super) size: Size,
+    pub(super) pixels: Vec<u8>,
 }
 
 impl Strip {
@@ -292,7 +292,7 @@ impl Strip {
         }
     }
 
-    fn jpeg(&self) -> Vec<u8> {
+    pub(super) fn jpeg(&self) -> Vec<u8> {
         let mut jpeg = vec![];
         let (width, height) = (self.size.width as u16, self.size.height as u16);
         Encoder::new(&mut jpeg, 70).encode(&self.pixels, width, height, ColorType::Rgb).unwrap();
@@ -451,7 +451,7 @@ fn page(name: &str) -> String {
     panic!("ops/src has no type {name}");
 }
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -525,7 +525,7 @@ fn decoded(path: &Path, size: Size) -> Vec<u8> {
 
 /// Checks that a JPEG shows the same as a picture. Another build of the C library may round the drawing
 /// differently.
-fn assert_current(stored: &Path, picture: &Strip) {
+pub(super) fn assert_current(stored: &Path, picture: &Strip) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("now.jpg");
     fs::write(&path, picture.jpeg()).unwrap();

@@ -11,6 +11,7 @@
 
 mod gallery;
 mod ops;
+mod scene;
 mod snippets;
 
 use crate::dataset;
@@ -218,6 +219,9 @@ fn lay_out(dir: &Path) {
     for name in ["imagenet.toml", "examples/pipelines/imagenet.toml"] {
         fs::write(dir.join(name), &pipelines).unwrap();
     }
+    let detection = "[targets.image]\nbbox = { as = 'boxes', format = 'xywh' }\ncategory_id = 'column'\n\
+        [fields]\nimage = ['RandomIoUCrop', { op = 'Resize', size = [300, 300] }, 'SanitizeBoundingBoxes']\n";
+    fs::write(dir.join("detection.toml"), detection).unwrap();
 }
 
 /// Runs a line of shell in a folder; returns its output if it failed.
