@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,13 @@ class Inspected:
     """True if the compiled code gives the same pixels as the definition of each op. False is a defect of Fuseloop."""
     not_compiled: str | None
     """Why the ops are not compiled on this machine, if they are not."""
+    objects: tuple[str, ...]
+    """The objects of the sample before and after the ops, in words: nothing if none are declared for the output."""
+    targets: dict[str, Any] | None
+    """The same as data, if targets are declared for the output. ``targets["before"]`` and ``targets["after"]`` each
+    have the ``size`` of the image, ``[height, width]``, and its ``objects``. An object has its ``box`` and ``format``,
+    ``class`` and ``name``, and ``keypoints``, as far as they are declared: the numbers that are stored, or those of a
+    batch. One that an op removes has ``removed_by``, and one after the ops ``before``, the index that it had."""
     image: np.ndarray = dataclasses.field(repr=False)
     """The stored image, ``uint8`` and ``[height, width, 3]``."""
 
@@ -132,6 +140,7 @@ class Inspected:
             f"columns {left}..{left + width}"
         )
         lines += [f"  {op.name:<24} {op.words}".rstrip() for op in self.ops]
+        lines += [f"  {line}" if number == 0 else f"    {line}" for number, line in enumerate(self.objects)]
         lines.append(f"  output: {self.output}")
         if not self.agrees:
             lines.append("  compiled and evaluated pixels differ: this is a defect of Fuseloop, please report it")
@@ -146,4 +155,14 @@ def inspected(core: _fuseloop.Loader, sample: int, epoch: int, output: str | Non
     found = _fuseloop.inspect(core, sample, epoch, output, lists)
     image = np.frombuffer(bytearray(found.pop("image")), dtype=np.uint8).reshape(*found["size"], -1)
     ops = tuple(DrawnOp(*op) for op in found.pop("ops"))
-    return Inspected(sample=sample, epoch=epoch, ops=ops, labels=tuple(found.pop("labels")), image=image, **found)
+    targets = found.pop("targets")
+    return Inspected(
+        sample=sample,
+        epoch=epoch,
+        ops=ops,
+        labels=tuple(found.pop("labels")),
+        objects=tuple(found.pop("objects")),
+        targets=None if targets is None else json.loads(targets),
+        image=image,
+        **found,
+    )

@@ -796,6 +796,9 @@ class Loader:
     ) -> Sheet:
         """Draws what the ops make of some samples, with what was drawn under each picture. A notebook shows the sheet.
 
+        The targets of the output are drawn over the pictures: boxes with the names of their classes, keypoints and
+        masks.
+
         Args:
             n: The number of samples, spread over those of the loader.
             epochs: The number of epochs of each sample, one picture each.
@@ -811,6 +814,8 @@ class Loader:
 
     def inspect(self, sample: int, epoch: int = 0, *, field: str | None = None) -> Inspected:
         """Tells what is drawn for a sample in an epoch: the words of ``fuseloop replay``, and the stored image.
+
+        Objects are listed before and after the ops, in words and as data.
 
         Args:
             sample: The number of the sample in the dataset.

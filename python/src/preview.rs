@@ -80,6 +80,8 @@ struct Found {
     description: String,
     /// True if compiled and evaluated pixels are the same.
     agrees: bool,
+    /// The objects before and after the ops, in lines of words and as JSON, if the output has targets.
+    targets: Option<(Vec<String>, String)>,
 }
 
 /// Returns what was drawn for a sample, and the stored image.
@@ -105,6 +107,9 @@ pub(crate) fn inspect<'py>(
     dict.set_item("labels", found.labels)?;
     dict.set_item("output", found.description)?;
     dict.set_item("agrees", found.agrees)?;
+    let (objects, targets) = found.targets.unzip();
+    dict.set_item("objects", objects.unwrap_or_default())?;
+    dict.set_item("targets", targets)?;
     dict.set_item("not_compiled", unsupported().map(|reason| reason.to_string()))?;
     dict.set_item("image", PyBytes::new(py, pixels))?;
     Ok(dict)
@@ -125,8 +130,10 @@ fn found(
     let plan = inspected.kernel.plan();
     let ops = inspected.draws.describe(plan);
     let agrees = inspector.agrees(&inspected).map_err(failed)?;
+    let targets = inspector.targets(&inspected).map_err(failed)?;
+    let targets = targets.map(|targets| (targets.describe(), targets.to_json().to_string()));
     let (labels, description) = (loader.labels(sample), Type::Image(plan.output()).to_string());
-    Ok(Found { output, ops, labels, description, agrees, inspected })
+    Ok(Found { output, ops, labels, description, agrees, targets, inspected })
 }
 
 fn outcome(outcome: OpOutcome) -> &'static str {

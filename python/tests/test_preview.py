@@ -143,6 +143,8 @@ def test_inspect_says_what_was_drawn(photos: Path) -> None:
     assert top + height <= 48
     assert left + width <= 68
     assert found.agrees
+    assert found.targets is None
+    assert found.objects == ()
     assert found.labels == ("label 0",)
     assert found.output == "a f32 image [32, 32, 3]"
     assert f"decoded rows {top}..{top + height}, columns {left}..{left + width}" in str(found)

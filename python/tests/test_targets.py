@@ -89,6 +89,34 @@ def test_objects_are_removed_with_all_their_rows(scenes: Any) -> None:
         assert (boxes[row, count:] == -1).all()
 
 
+def test_objects_are_inspected_and_drawn(scenes: Any) -> None:
+    image = [ops.RandomIoUCrop(), ops.Resize((32, 48)), ops.SanitizeBoundingBoxes(min_size=4.0)]
+    targets = {**TARGETS, "bbox": fl.Target.boxes("XYXY", to="CXCYWH")}
+    loader = fl.Loader(scenes, 4, image=image, targets={"image": targets}, seed=3)
+    removed = 0
+    for sample in range(12):
+        found, batch = loader.inspect(sample), loader.get([sample])
+        assert found.targets is not None
+        before, after = found.targets["before"], found.targets["after"]
+        assert (before["size"], after["size"]) == ([40, 60], [32, 48])
+        boxes = np.array([object["box"] for object in after["objects"]], np.float32).reshape(-1, 4)
+        np.testing.assert_array_equal(boxes, batch["bbox"].row(0))
+        points = np.array([object["keypoints"] for object in after["objects"]], np.float32).reshape(-1, 1, 3)
+        np.testing.assert_array_equal(points, batch["points"].row(0))
+        rows = [object["before"] for object in after["objects"]]
+        assert rows == [object["class"] for object in after["objects"]] == batch["label"].row(0).tolist()
+        gone = [row for row, object in enumerate(before["objects"]) if "removed_by" in object]
+        assert sorted(rows + gone) == list(range(sample % 4))
+        assert found.objects[0] == f"objects: {sample % 4} stored, {len(rows)} after the ops"
+        assert f"  {found.objects[0]}\n" in str(found)
+        removed += len(gone)
+    assert removed > 0
+    sheet = loader.preview(4, each_op=True).array()[20:244, 20:]
+    colored = (sheet.max(axis=-1).astype(int) - sheet.min(axis=-1)) > 100
+    assert not colored[:, :224].any(), "the first sample has no objects"
+    assert (loader.preview(4).array().max(axis=-1) == 255).any()
+
+
 def test_declarations_that_do_not_fit_are_errors(scenes: Any) -> None:
     with pytest.raises(fl.errors.FuseloopError, match="format"):
         fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"image": {"bbox": fl.Target.boxes("ltrb")}})
