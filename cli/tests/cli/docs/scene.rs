@@ -20,8 +20,10 @@ const SIZE: Size = Size::new(240, 320);
 /// The limit on the size of the file in bytes.
 const MOST: usize = 60_000;
 
-/// The objects: the class, the middle, the radius, the number of corners, and the colour.
-const OBJECTS: [(i64, [f64; 2], f64, u32, [u8; 3]); 3] = [
+/// An object: its class, its middle, its radius, the number of its corners, and its colour.
+type Object = (i64, [f64; 2], f64, u32, [u8; 3]);
+
+const OBJECTS: [Object; 3] = [
     (0, [80.0, 90.0], 46.0, 40, [236, 236, 226]),
     (0, [172.0, 60.0], 26.0, 40, [250, 210, 90]),
     (1, [248.0, 128.0], 40.0, 4, [90, 160, 90]),
