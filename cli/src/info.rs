@@ -158,13 +158,7 @@ fn object_words(fields: &[(String, String)]) -> String {
 /// Adds the fields of objects to the JSON of a dataset.
 fn with_objects(mut json: Value, fields: &[(String, String)]) -> Value {
     if !fields.is_empty() {
-        json["objects"] = fields
-            .iter()
-            .cloned()
-            .collect::<BTreeMap<_, _>>()
-            .into_iter()
-            .map(|(name, what)| (name, Value::from(what)))
-            .collect();
+        json["objects"] = fields.iter().cloned().collect();
     }
     json
 }

@@ -23,13 +23,20 @@ mod file;
 mod fixed_length;
 pub(crate) mod folder;
 pub(crate) mod generate;
+#[cfg(feature = "tfrecord")]
+mod image_header;
 mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
 mod location;
+mod mask_runs;
 pub(crate) mod npy;
+#[cfg_attr(
+    not(all(feature = "tar", feature = "write")),
+    allow(dead_code, reason = "half of it is for what writes datasets")
+)]
 pub(crate) mod object_fields;
 pub(crate) mod open;
 #[cfg(any(feature = "cuda", feature = "remote"))]
@@ -82,11 +89,10 @@ pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
 pub(crate) use location::{Location, LocationError};
-#[cfg(feature = "write")]
-pub(crate) use npy::is_npy;
+pub(crate) use mask_runs::column_runs;
 pub(crate) use object_fields::{ObjectField, ObjectFields};
 #[cfg(feature = "write")]
-pub(crate) use object_fields::{is_object_file, objects_beside, rows_shape};
+pub(crate) use object_fields::{is_object_file, objects_beside, rows_of};
 pub use open::Dataset;
 pub(crate) use open::open_in_memory;
 pub use sample_location::SampleLocation;
@@ -102,5 +108,7 @@ pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
     not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),
     allow(unused_imports, reason = "for what writes such files, and for the fuzz checks")
 )]
-pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
+pub(crate) use tfrecord::{
+    detection, example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c,
+};
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};

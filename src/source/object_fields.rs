@@ -23,12 +23,18 @@
 //! | `segmentation` | JSON  | a list with COCO's value for each object              |
 //! | `image_id`     | int   | the number of the image                               |
 
+#[cfg(feature = "tar")]
+use super::Location;
 use super::beside::{BesideFile, BesideFileError};
-use super::{FieldKind, FieldSpec, Location, NdType};
+#[cfg(feature = "write")]
+use super::npy;
+use super::{FieldKind, FieldSpec, NdType};
 use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "write")]
+use std::path::PathBuf;
 
 const FILE: BesideFile = BesideFile {
     suffix: ".objects.json",
@@ -235,20 +241,35 @@ impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
     }
 }
 
-/// Returns the shape of `bytes` bytes of rows, each of this type and shape.
+/// Returns the rows of this type and shape in stored bytes, which may be a `.npy` file, and their number.
 ///
 /// # Errors
 ///
-/// If the bytes are not whole rows; the error says so.
+/// If the bytes are not whole rows, or the file has another type or shape; the error says so.
 #[cfg(feature = "write")]
-pub(crate) fn rows_shape(dtype: NdType, row: &[u64], bytes: usize) -> Result<Vec<u64>, String> {
-    let bytes = bytes as u64;
+pub(crate) fn rows_of<'a>(
+    bytes: &'a [u8],
+    dtype: NdType,
+    row: &[u64],
+) -> Result<(&'a [u8], u64), String> {
+    let mut elements = bytes;
+    if npy::is_npy(bytes) {
+        let array = npy::parse(bytes)?;
+        if array.dtype != dtype || array.shape.split_first().is_none_or(|(_, inner)| inner != row) {
+            let (shape, found) = (array.shape, array.dtype);
+            return Err(format!(
+                "a .npy file of shape {shape:?} and dtype {found}, expected {dtype} and {row:?} for each object"
+            ));
+        }
+        elements = array.elements;
+    }
     // An object has at most some thousand numbers.
     let size = row.iter().product::<u64>() * dtype.item_size();
-    if bytes % size != 0 {
-        return Err(format!("{bytes} bytes are not whole objects of {size} bytes"));
+    let found = elements.len() as u64;
+    if found % size != 0 {
+        return Err(format!("{found} bytes are not whole objects of {size} bytes"));
     }
-    Ok([&[bytes / size], row].concat())
+    Ok((elements, found / size))
 }
 
 /// Returns the path of the file beside the dataset at this path.

@@ -106,7 +106,7 @@ fn objects_are_the_same_after_any_chain_of_conversions() {
         assert_eq!(fields["keypoints"], "3 keypoints per object");
         assert_eq!(fields.len(), 8);
         let mut source: std::sync::Arc<dyn Source> = std::sync::Arc::new(first);
-        for name in ["a.beton", "a.tar", "b.tar", "b.beton"] {
+        for name in ["a.beton", "a.tar", "b.tar", "a.tfrecord", "b.beton", "c.tar", "b.tfrecord"] {
             source = converted(&*source, &dir.path().join(name));
             assert_eq!(values(&*source), expected, "{name}");
             assert_eq!(described(&*source), fields, "{name}");
@@ -315,4 +315,38 @@ fn the_file_beside_a_dataset_goes_with_it() {
     assert!(!at("e.beton.objects.json").exists());
     let both = format!("{}::{}", at("d-1.beton").display(), at("c.beton").display());
     assert_eq!(described(&*open(both)), described(&first));
+}
+
+/// FFCV's `BytesField` and `JSONField` read these: little-endian rows, and a text with a final NUL.
+#[test]
+fn a_beton_has_bytes_and_json() {
+    use fuseloop::internals::source::FieldKindExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let source = converted(&coco(dir.path(), MIXED), &dir.path().join("a.beton"));
+    let types = source.fields().iter().map(|field| (&*field.name, field.kind.type_id()));
+    let (bytes, json) = (3, 5);
+    let expected = [
+        ("image", 2),
+        ("image_id", 1),
+        ("bbox", bytes),
+        ("category_id", bytes),
+        ("area", bytes),
+        ("iscrowd", bytes),
+        ("annotation_id", bytes),
+        ("segmentation", json),
+        ("keypoints", bytes),
+    ];
+    assert_eq!(types.collect::<Vec<_>>(), expected);
+    let values = values(&*source);
+    let value = |name: &str, sample| values[&(name.to_owned(), sample)].clone();
+    let floats = |values: &[f32]| {
+        OwnedValue::Bytes(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    };
+    assert_eq!(value("bbox", 2), floats(&[0.1, 1.7, 10.0 / 3.0, (5.3 + 2.0 / 7.0_f64) as f32]));
+    assert_eq!(value("bbox", 1), OwnedValue::Bytes(vec![]));
+    assert_eq!(value("keypoints", 2), floats(&[1.0, 2.0, 2.0, 0.0, 0.0, 0.0, 3.5, 4.25, 1.0]));
+    let classes: Vec<u8> = [0_i64, 1, 0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(value("category_id", 3), OwnedValue::Bytes(classes));
+    assert_eq!(value("image_id", 3), OwnedValue::Int(35));
+    assert_eq!(value("segmentation", 2), OwnedValue::Json(b"[null]\0".to_vec()));
 }

@@ -365,6 +365,16 @@ fn annotations_of_coco_are_a_dataset_of_every_command() {
         let text = stdout_of(dir.path(), &["info", name]);
         assert!(text.contains(classes) && text.contains("segmentation     json"), "{text}");
     }
+    for name in [file, "a.beton", "a.tfrecord", "b.beton"] {
+        let objects = "objects\n  image_id: the number of the image\n  bbox: boxes, xywh, in pixels\n  category_id: classes\n";
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains(objects), "{text}");
+        let text = stdout_of(dir.path(), &["info", name, "--json"]);
+        let json: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["objects"]["bbox"], "boxes, xywh, in pixels");
+    }
+    let text = stdout_of(dir.path(), &["info", "a.tar"]);
+    assert!(text.contains("  bbox.npy: boxes, xywh, in pixels\n"), "{text}");
     let json: Value =
         serde_json::from_str(&stdout_of(dir.path(), &["info", file, "--json"])).unwrap();
     assert_eq!(

@@ -6,6 +6,7 @@
 
 use super::ObjectMaskError;
 use super::raster::Raster;
+use crate::source::column_runs;
 use fuseloop_ops::Size;
 
 /// The bits of a number in one character.
@@ -44,20 +45,7 @@ impl Runs {
         if size.pixels() > u64::from(u32::MAX) {
             return Err(ObjectMaskError::TooLarge { size });
         }
-        let (mut counts, mut count, mut is_inside) = (vec![], 0, false);
-        for column in 0..size.width as usize {
-            // A mask without rows has no pixels in any column.
-            let from_top = pixels.get(column..).unwrap_or_default();
-            for &pixel in from_top.iter().step_by(size.width as usize) {
-                if (pixel != 0) != is_inside {
-                    counts.push(count);
-                    (count, is_inside) = (0, !is_inside);
-                }
-                count += 1;
-            }
-        }
-        counts.push(count);
-        Ok(Self { size, counts })
+        Ok(Self { size, counts: column_runs(pixels, size) })
     }
 
     pub(super) fn check_size(&self, expected: Size) -> Result<(), ObjectMaskError> {

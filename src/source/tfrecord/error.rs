@@ -128,6 +128,56 @@ pub(crate) enum TfRecordCause {
         /// The array type in the first record.
         wanted: String,
     },
+    /// An image has more objects than the limit.
+    #[error(
+        "feature {} has {found} values, one for each object, and the limit is {max}",
+        Escaped(feature)
+    )]
+    Objects {
+        /// The name of the feature.
+        feature: String,
+        /// The number of values.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A coordinate that is no share of the image's size.
+    #[error(
+        "feature {}: object {index} has the coordinate {found}, expected 0 to 1, divided by the size of the image",
+        Escaped(feature)
+    )]
+    Share {
+        /// The name of the feature.
+        feature: String,
+        /// The index of the object.
+        index: usize,
+        /// The value.
+        found: String,
+    },
+    /// The mask of an object is damaged, or of another size than its image.
+    #[error("feature image/object/mask: object {index}: {reason}")]
+    Mask {
+        /// The index of the object.
+        index: usize,
+        /// The reason.
+        reason: String,
+    },
+    /// The width or the height of an image is none.
+    #[error("feature {} is {found}, expected the number of pixels", Escaped(feature))]
+    Side {
+        /// The name of the feature.
+        feature: String,
+        /// The value.
+        found: i64,
+    },
+    /// The boxes can't be read because the size of the image is not known.
+    #[error(
+        "it has boxes but no image/width and image/height, and the size of its image can't be read: {reason}"
+    )]
+    NoSize {
+        /// The reason.
+        reason: String,
+    },
     /// A feature list has another number of steps.
     #[error("feature list {} has {found} steps, expected {wanted}", Escaped(feature))]
     Steps {

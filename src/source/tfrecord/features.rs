@@ -11,7 +11,8 @@
 //! | a list with a number of steps | each step as above    | NdArray `[steps]` or `[steps, len]`      |
 //! | a list of any length    | each step as above          | Bytes: the steps one after another       |
 //!
-//! If no features are requested, the first record determines the fields. A marked feature (`marks.rs`)
+//! If no features are requested, the first record determines the fields. The objects of TensorFlow's
+//! detection datasets become the fields that targets read: `detection.rs`. A marked feature (`marks.rs`)
 //! becomes the field that it was written from, with its type and shape. Of the others, a single value
 //! becomes an `Image` if it begins like a JPEG or PNG file, else `Bytes`, `Int` or `Float`; several
 //! numbers become `Ints` or `Floats`; a list of numbers becomes a list of any length. Features without
@@ -20,12 +21,13 @@
 //! of the requests.
 
 use super::TfRecordCause;
+use super::detection::{self, Detected, Objects};
 use super::example::{self, Example, Kind};
 use super::marks::{self, NamedFeatures};
 use crate::sample::Limits;
 use crate::source::dtype::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
-use crate::source::{OwnedImage, OwnedValue, Record};
+use crate::source::{ObjectFields, OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;
 
 /// The type that a feature is read as; see [`TfOptions`].
@@ -58,7 +60,9 @@ pub enum Feature {
 
 /// Lists the features to read and their types, like `features` of `tf.io.parse_example`. Without any,
 /// the features of the first record are read; a file that [`convert`](crate::write::convert()) wrote
-/// then has the fields that it was written from, with their types and shapes.
+/// then has the fields that it was written from, with their types and shapes, and one of TensorFlow's detection
+/// models the fields `bbox` (f32 `[N, 4]`: left, top, right and bottom edge in pixels), `category_id`, and others that
+/// targets read.
 ///
 /// ```no_run
 /// use fuseloop::source::{Feature, TfOptions, TfRecords};
@@ -92,6 +96,8 @@ enum FeatureLookup {
     Steps(u64),
     /// A feature list of any length.
     RaggedSteps,
+    /// Features of objects.
+    Detected(Detected),
 }
 
 impl TfOptions {
@@ -139,6 +145,8 @@ impl TfOptions {
 pub(super) struct FeatureColumns {
     wanted: Vec<FeatureRequest>,
     pub(super) fields: Vec<FieldSpec>,
+    /// What the fields of objects are, if the first record says so.
+    pub(super) objects: Option<ObjectFields>,
 }
 
 impl FeatureColumns {
@@ -151,7 +159,7 @@ impl FeatureColumns {
             }
         }
         let fields = wanted.iter().map(field).collect::<Result<_, _>>()?;
-        Ok(Self { wanted, fields })
+        Ok(Self { wanted, fields, objects: None })
     }
 
     /// The features of a record.
@@ -166,7 +174,16 @@ impl FeatureColumns {
         let none = NamedFeatures::new();
         let features = example.context.as_ref().map_or(&none, |context| &context.feature);
         let beside = beside(features);
-        for (name, found) in features.iter().filter(|(name, _)| !beside.contains(*name)) {
+        let objects = FirstObjects::of(features);
+        for &field in &objects.detected {
+            all.push(wanted(
+                &field.name().to_owned(),
+                Feature::Bytes,
+                FeatureLookup::Detected(field),
+            ));
+        }
+        let is_field = |name: &String| !beside.contains(name) && objects.leaves(name);
+        for (name, found) in features.iter().filter(|(name, _)| is_field(name)) {
             let written = match marks::marked(name, features) {
                 // The exact value of a float may be stored in `NAME/float64`: `as_written` looks for it.
                 None if guess(found) == Some(Feature::Float) => Some(FieldKind::Float),
@@ -174,6 +191,8 @@ impl FeatureColumns {
             };
             // A marked feature is read by its field kind, so the requested type is not used.
             let feature = guess(found).or(written.as_ref().map(|_| Feature::Bytes));
+            let is_objects = !objects.detected.is_empty() && name.starts_with(detection::OBJECT);
+            let feature = if is_objects { ragged(found) } else { feature };
             let found = feature.map(|feature| wanted(name, feature, FeatureLookup::Feature));
             all.extend(found.map(|found| FeatureRequest { written, ..found }));
         }
@@ -191,16 +210,26 @@ impl FeatureColumns {
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         put_in_order(&mut all, features.get(marks::ORDER));
-        Self::asked(&TfOptions { wanted: all, ..TfOptions::default() })
+        let columns = Self::asked(&TfOptions { wanted: all, ..TfOptions::default() })?;
+        let objects = objects.fields.and_then(|objects| objects.among(&columns.fields));
+        Ok(Self { objects, ..columns })
     }
 
     /// Reads the values of a record.
-    pub(super) fn record(&self, mut example: Example) -> Result<Record, TfRecordCause> {
+    pub(super) fn record(
+        &self,
+        mut example: Example,
+        limits: &Limits,
+    ) -> Result<Record, TfRecordCause> {
+        let mut detected = self.detected(&example, limits)?.into_iter();
         let value = |FeatureRequest { name, feature, lookup, written }: &FeatureRequest| {
             let missing = || TfRecordCause::Missing { feature: name.clone() };
             if let Some(kind) = written {
                 let features = example.context.as_mut().map(|context| &mut context.feature);
                 return as_written(name, kind, features.ok_or_else(missing)?);
+            }
+            if let FeatureLookup::Detected(_) = lookup {
+                return detected.next().ok_or_else(missing);
             }
             if *lookup == FeatureLookup::Feature {
                 let context = example.context.as_mut();
@@ -211,6 +240,72 @@ impl FeatureColumns {
             steps(name, *feature, *lookup, &lists.ok_or_else(missing)?)
         };
         self.wanted.iter().map(value).collect()
+    }
+}
+
+impl FeatureColumns {
+    /// Returns the values of the fields that are made of features of objects, in order.
+    fn detected(
+        &self,
+        example: &Example,
+        limits: &Limits,
+    ) -> Result<Vec<OwnedValue>, TfRecordCause> {
+        let fields = self.wanted.iter().filter_map(|wanted| match wanted.lookup {
+            FeatureLookup::Detected(field) => Some(field),
+            _ => None,
+        });
+        let fields: Vec<Detected> = fields.collect();
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        let none = NamedFeatures::new();
+        let features = example.context.as_ref().map_or(&none, |context| &context.feature);
+        let objects = Objects::of(features, limits)?;
+        fields.into_iter().map(|field| objects.value(field)).collect()
+    }
+}
+
+/// What the first record says of objects.
+struct FirstObjects<'a> {
+    fields: Option<ObjectFields>,
+    /// The fields that are made of TensorFlow's features.
+    detected: Vec<Detected>,
+    /// All fields, if the file was written by `convert`. Its other features are for other readers.
+    listed: Option<&'a [Vec<u8>]>,
+}
+
+impl<'a> FirstObjects<'a> {
+    fn of(features: &'a NamedFeatures) -> Self {
+        let mark = features.get(marks::OBJECTS).and_then(marks::one_value);
+        let fields = mark.and_then(|text| ObjectFields::parse(text).ok());
+        let listed = order_of(features.get(marks::ORDER)).filter(|_| fields.is_some());
+        if listed.is_some() {
+            return Self { fields, detected: vec![], listed };
+        }
+        let mut detected = Detected::of(features);
+        // A feature that has the name of such a field is that field.
+        if detected.iter().any(|field| features.contains_key(field.name())) {
+            detected.clear();
+        }
+        let said = detected.iter().map(|field| (field.name(), field.field())).collect();
+        Self { fields: Some(said), detected, listed: None }
+    }
+
+    /// Returns true if a feature is still a field of its own.
+    fn leaves(&self, name: &str) -> bool {
+        match self.listed {
+            Some(listed) => listed.iter().any(|other| other == name.as_bytes()),
+            None => self.detected.is_empty() || !detection::is_used(name),
+        }
+    }
+}
+
+/// Returns the type of a list with as many numbers as there are objects.
+fn ragged(found: &example::ExampleFeature) -> Option<Feature> {
+    match found.kind.as_ref()? {
+        Kind::Bytes(_) => None,
+        Kind::Ints(_) => Some(Feature::RaggedInts),
+        Kind::Floats(_) => Some(Feature::RaggedFloats),
     }
 }
 
@@ -231,6 +326,9 @@ fn beside(features: &NamedFeatures) -> BTreeSet<String> {
     }
     if order_of(features.get(marks::ORDER)).is_some() {
         names.insert(marks::ORDER.to_owned());
+    }
+    if features.get(marks::OBJECTS).and_then(marks::one_value).is_some() {
+        names.insert(marks::OBJECTS.to_owned());
     }
     names
 }
@@ -316,6 +414,9 @@ fn field(
 ) -> Result<FieldSpec, BoxError> {
     if let Some(kind) = written {
         return Ok(FieldSpec { name: name.clone(), kind: kind.clone() });
+    }
+    if let FeatureLookup::Detected(detected) = lookup {
+        return Ok(FieldSpec { name: name.clone(), kind: detected.kind() });
     }
     let array = |kind, item_size, shape: Vec<u64>| {
         let dtype = NdType::new(kind, item_size, ByteOrder::Little);

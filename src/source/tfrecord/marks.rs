@@ -10,6 +10,7 @@
 //! | image that begins otherwise        | its bytes                 | `NAME/dtype`: `image`               |
 //! | float               | rounded to 32 bits                       | `NAME/float64`: its 8 bytes, if rounding changed it |
 //! | fields that are not in the order of their names |              | `fuseloop/fields`: all names in order |
+//! | fields of objects   |                                          | `fuseloop/objects`: what each is, see `source/object_fields.rs`; `fuseloop/fields` then lists all fields, and other features are none |
 //!
 //! | dtype                                | list          |
 //! |--------------------------------------|---------------|
@@ -31,6 +32,9 @@ pub(crate) type NamedFeatures = BTreeMap<String, ExampleFeature>;
 
 /// The feature that lists the names of all fields, if they are not in the order of their names.
 pub(crate) const ORDER: &str = "fuseloop/fields";
+
+/// The feature that says what the fields of objects are.
+pub(crate) const OBJECTS: &str = "fuseloop/objects";
 
 /// Returns the name `NAME/dtype`.
 pub(crate) fn dtype_name(name: &str) -> String {

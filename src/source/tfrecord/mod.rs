@@ -6,6 +6,11 @@
 //! record: frame (both CRCs) ─▶ Example (protobuf) ─▶ features ─▶ fields
 //! ```
 
+#[cfg_attr(
+    not(feature = "write"),
+    allow(dead_code, reason = "half of it is for what writes such files")
+)]
+pub(crate) mod detection;
 pub(super) mod error;
 pub(crate) mod example;
 mod features;
@@ -32,7 +37,7 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, ObjectFields, Record, RunPlan,
     SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
@@ -149,7 +154,7 @@ impl TfRecords {
         let (shard, record, data) = located.clone();
         let example = example_at(&self.shards, located, &self.limits, buffer)?;
         let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
-        Ok(self.features.record(example).map_err(at)?)
+        Ok(self.features.record(example, &self.limits).map_err(at)?)
     }
 }
 
@@ -256,6 +261,10 @@ impl Source for TfRecords {
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         classes::names_beside_shards(self.shards.locations())
+    }
+
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        Ok(self.features.objects.clone())
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

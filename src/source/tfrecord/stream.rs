@@ -17,7 +17,8 @@ use crate::sample::{Limits, SampleId};
 use crate::source::shards::{Shard, ShardIndex, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{
-    BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
+    BoxError, ClassNames, FieldSpec, Fingerprint, Location, ObjectFields, Record, SampleLocation,
+    Source, classes,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -164,6 +165,10 @@ impl Streamed for TfRecordStream {
         classes::names_beside_shards(self.shards.iter())
     }
 
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        Ok(self.features.objects.clone())
+    }
+
     fn name(&self) -> String {
         name_of(self.shards.iter())
     }
@@ -246,7 +251,7 @@ impl Items for TfPass {
                 let location = &stream.shards[shard];
                 let error = |cause| TfRecordError { file: location.to_string(), record, at, cause };
                 let at = Arc::new(record_location(location, record));
-                let item = held(&stream.features, Arc::clone(&at), data, error);
+                let item = held(stream, Arc::clone(&at), data, error);
                 Ok(Some(item.unwrap_or_else(|error| damaged(stream, error, at))))
             }
         })
@@ -275,13 +280,13 @@ impl Items for TfPass {
 
 /// Decodes a record into an item.
 fn held(
-    features: &FeatureColumns,
+    stream: &TfRecordStream,
     location: Arc<SampleLocation>,
     data: Data<'_>,
     error: impl Fn(TfRecordCause) -> TfRecordError + Copy,
 ) -> Result<Item, TfRecordError> {
     let example = parse(data?).map_err(error)?;
-    let record = features.record(example).map_err(error)?;
+    let record = stream.features.record(example, &stream.limits).map_err(error)?;
     Ok(Item::Held { record: Arc::new(record), location })
 }
 

@@ -2,10 +2,11 @@
 
 use super::{ImageFiles, OutputFormat};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, FieldSpec, ObjectFields, Record, Source};
+use crate::source::{BoxError, FieldKind, FieldSpec, Record, Source};
 use crate::write::Reencoded;
+use crate::write::beside::Beside;
 use crate::write::shards::{
-    Columns, END, Member, ShardFieldError, check_fields, encode_record, extension, file_bytes,
+    Columns, END, ExampleLayout, Member, ShardFieldError, encode_record, extension, file_bytes,
     frame, member_header, padding, rows_file, safe_key,
 };
 use crate::write::value::WriteSampleError;
@@ -14,7 +15,7 @@ use std::collections::HashSet;
 /// How samples are laid out in shards.
 pub(super) enum ShardLayout {
     Tar(Columns),
-    TfRecord,
+    TfRecord(ExampleLayout),
 }
 
 /// An encoded sample.
@@ -48,23 +49,25 @@ impl ShardLayout {
     pub(super) fn new(
         form: OutputFormat,
         fields: &[FieldSpec],
-        objects: Option<&ObjectFields>,
+        beside: &Beside,
     ) -> Result<Self, ShardFieldError> {
         if form == OutputFormat::Tar {
-            return Columns::new(fields, objects).map(Self::Tar);
+            return Columns::new(fields, beside.objects.as_ref()).map(Self::Tar);
         }
-        check_fields(fields).map(|()| Self::TfRecord)
+        ExampleLayout::new(fields, beside).map(Self::TfRecord)
     }
 
-    /// Returns what the fields of objects are, under the names that a reader of the shards finds.
-    pub(super) fn objects(
-        &self,
-        fields: &[FieldSpec],
-        objects: Option<&ObjectFields>,
-    ) -> Option<ObjectFields> {
-        let Self::Tar(columns) = self else { return objects.cloned() };
-        let names = fields.iter().map(|field| &*field.name);
-        objects?.renamed(names.zip(columns.names.iter().map(|name| &**name)))
+    /// Returns what is written beside the shards: of a tar, with the names of its members. An example
+    /// itself says what the fields of objects are.
+    pub(super) fn beside(&self, fields: &[FieldSpec], beside: &Beside) -> Beside {
+        let objects = match self {
+            Self::Tar(columns) => beside.objects.as_ref().and_then(|objects| {
+                let names = fields.iter().map(|field| &*field.name);
+                objects.renamed(names.zip(columns.names.iter().map(|name| &**name)))
+            }),
+            Self::TfRecord(_) => None,
+        };
+        Beside { objects, ..beside.clone() }
     }
 
     /// Reads a sample and encodes it.
@@ -82,10 +85,11 @@ impl ShardLayout {
                 let members = members(record, fields, columns)?;
                 Ok(EncodedSample { key: safe_key(key.as_deref(), id), members, reencoded })
             }
-            Self::TfRecord => {
+            Self::TfRecord(layout) => {
                 let mut record = read(source, id)?;
                 let reencoded = pictures.to_files(&mut record, fields, id)?;
-                let example = encode_record(record, fields)?;
+                let others = layout.others(&record, fields, |image| pictures.size(image))?;
+                let example = encode_record(record, fields, others)?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
                 Ok(EncodedSample { key: String::new(), members: vec![record], reencoded })
             }
@@ -116,7 +120,7 @@ impl ShardLayout {
     pub(super) fn end(&self) -> &'static [u8] {
         match self {
             Self::Tar(_) => &END,
-            Self::TfRecord => &[],
+            Self::TfRecord(_) => &[],
         }
     }
 }
@@ -152,7 +156,7 @@ fn members(
     let member = |((value, field), (name, row)): ((_, _), (&String, &Option<_>))| {
         let mut bytes = file_bytes(value, field)?;
         if let Some(row) = row {
-            bytes = rows_file(bytes, row, field)?;
+            bytes = rows_file(&bytes, row, field)?;
         }
         let is_picture = field.kind == FieldKind::RgbImage;
         let ending = if is_picture { extension(&bytes) } else { "" };

@@ -14,10 +14,11 @@ use crate::source::{FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
 use crate::write::image::{self, InputPosition};
 use crate::write::mode::ImageOptions;
-use crate::write::pixels::PixelReader;
+use crate::write::pixels::{PixelReader, PixelsError};
 use crate::write::shards::png_file;
 use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
+use fuseloop_ops::Size;
 use std::sync::{Mutex, PoisonError};
 
 /// Converts images to files, for several threads.
@@ -97,14 +98,27 @@ impl<'a> ImageFiles<'a> {
         image: OwnedImage,
         position: InputPosition,
     ) -> Result<StoredImage, ImageError> {
+        self.with_decoder(|pixels| {
+            image::store(to_input(image), self.options, position, &Limits::DEFAULT, pixels)
+        })
+    }
+
+    /// Reads the size in the header of a JPEG or PNG.
+    pub(super) fn size(&self, image: &OwnedImage) -> Result<Size, PixelsError> {
+        self.with_decoder(|pixels| pixels.size(&image.bytes))
+    }
+
+    fn with_decoder<T, E>(
+        &self,
+        work: impl FnOnce(&mut PixelReader) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pixels = idle.pop().unwrap_or_else(|| PixelReader::new(Limits::DEFAULT));
         drop(idle);
-        // After a panic the decoder is not returned to the pool, because its state is unknown.
-        let stored =
-            image::store(to_input(image), self.options, position, &Limits::DEFAULT, &mut pixels)?;
+        // After an error or a panic the decoder is not returned to the pool, because its state is unknown.
+        let done = work(&mut pixels)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pixels);
-        Ok(stored)
+        Ok(done)
     }
 }
 

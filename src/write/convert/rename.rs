@@ -4,6 +4,7 @@
 //! |--------------------------------------------|---------------------------------------------------|
 //! | listed in `ConvertOptions::rename`         | the name given there                              |
 //! | that of objects, from a tar: `bbox.npy`    | outside of a tar without the extension: `bbox`    |
+//! | the only image, with boxes                 | `image/encoded` in a TFRecord, and back to `image` |
 //! | any, if all names fit the destination      | unchanged                                         |
 //! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
 //! | else one that fits                         | unchanged                                         |
@@ -15,7 +16,7 @@
 
 use super::{ConvertCause, OutputFormat};
 use crate::source::{FieldSpec, ObjectFields};
-use crate::write::shards::is_file_name;
+use crate::write::shards::{detection_image, is_file_name};
 
 /// Field names of TensorFlow's image datasets.
 const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
@@ -36,7 +37,7 @@ pub(super) fn renamed(
 ) -> Result<Vec<FieldSpec>, ConvertCause> {
     check_asked(fields, form, asked)?;
     let asked_for = |field: &FieldSpec| asked.iter().find(|(from, _)| *from == field.name);
-    let own = |field: &FieldSpec| plain(field, form, objects).to_owned();
+    let own = |field: &FieldSpec| plain(field, (fields, objects), form).to_owned();
     let name =
         |field: &FieldSpec| asked_for(field).map_or_else(|| own(field), |(_, to)| to.clone());
     let all_fit = fields.iter().all(|field| fits(form, &name(field)));
@@ -59,9 +60,24 @@ pub(super) fn renamed(
     Ok(new)
 }
 
-/// Returns the name of a field without the extension that tar shards give to the fields of objects.
-fn plain<'a>(field: &'a FieldSpec, form: OutputFormat, objects: &ObjectFields) -> &'a str {
+/// Returns the name of a field in a dataset of objects: that of TensorFlow's detection datasets for the only
+/// image of a TFRecord, and outside of a tar without the extension that a field of objects has there.
+fn plain<'a>(
+    field: &'a FieldSpec,
+    (fields, objects): (&[FieldSpec], &ObjectFields),
+    form: OutputFormat,
+) -> &'a str {
     let name = &field.name;
+    let image = detection_image(fields).filter(|_| objects.boxes().is_some());
+    if image.is_some_and(|image| fields[image] == *field) {
+        let free = |name| !fields.iter().any(|field| field.name == name);
+        return match form {
+            OutputFormat::TfRecord if free(WELL_KNOWN[0].0) => WELL_KNOWN[0].0,
+            OutputFormat::TfRecord => name,
+            _ if *name == WELL_KNOWN[0].0 && free(WELL_KNOWN[0].1) => WELL_KNOWN[0].1,
+            _ => name,
+        };
+    }
     if form == OutputFormat::Tar || objects.get(name).is_none() {
         return name;
     }

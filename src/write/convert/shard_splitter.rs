@@ -20,7 +20,6 @@ use super::{
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::AtomicFile;
-use crate::write::beside::Beside;
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::report::CountedList;
@@ -148,7 +147,7 @@ impl DatasetConversion<'_> {
         print: &ConversionId,
     ) -> Result<ConvertReport, ConvertCause> {
         let template = Template::parse(&self.dst)?;
-        let layout = ShardLayout::new(form, &self.fields, self.beside.objects.as_ref())?;
+        let layout = ShardLayout::new(form, &self.fields, &self.beside)?;
         let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
         let own = self.shards_of_rank(plan.count);
         let taken = || match self.options.ranks {
@@ -202,9 +201,7 @@ impl DatasetConversion<'_> {
         cutter.finish_all(end)?;
         let journal = cutter.journal;
         if self.options.ranks.is_none_or(|ranks| ranks.rank() == 0) {
-            let objects = layout.objects(&self.fields, self.beside.objects.as_ref());
-            let classes = self.beside.classes.clone();
-            Beside { classes, objects }.put(&template.named(), &self.watch)?;
+            layout.beside(&self.fields, &self.beside).put(&template.named(), &self.watch)?;
         }
         if self.options.overwrite && self.options.ranks.is_none() {
             let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();

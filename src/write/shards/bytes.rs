@@ -10,10 +10,9 @@
 //! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, then the elements    |
 
 use super::column::ObjectRow;
-use crate::source::{
-    FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue, is_npy, rows_shape,
-};
+use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue, rows_of};
 use crate::write::value::WriteSampleError;
+use fuseloop_ops::Size;
 
 /// One file of a sample.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,17 +71,14 @@ pub(in crate::write) fn word(value: &OwnedValue) -> &'static str {
 ///
 /// If the bytes are not whole rows.
 pub(in crate::write) fn rows_file(
-    bytes: Vec<u8>,
+    bytes: &[u8],
     (dtype, row): &ObjectRow,
     field: &FieldSpec,
 ) -> Result<Vec<u8>, WriteSampleError> {
-    if is_npy(&bytes) {
-        return Ok(bytes);
-    }
-    let shape = rows_shape(*dtype, row, bytes.len()).map_err(|reason| {
+    let (elements, count) = rows_of(bytes, *dtype, row).map_err(|reason| {
         WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
     })?;
-    Ok(npy(*dtype, &shape, &bytes))
+    Ok(npy(*dtype, &[&[count], &row[..]].concat(), elements))
 }
 
 /// Removes FFCV's final NUL from JSON text.
@@ -111,12 +107,25 @@ fn picture(image: OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
 ///
 /// If there are no pixels, or their number does not match the image's size.
 pub(in crate::write) fn png_file(image: &OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
+    png(Size::new(image.height, image.width), png::ColorType::Rgb, &image.bytes)
+}
+
+/// Encodes gray pixels as a PNG.
+///
+/// # Errors
+///
+/// If there are no pixels, or their number does not match the size.
+pub(super) fn gray_png(size: Size, pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
+    png(size, png::ColorType::Grayscale, pixels)
+}
+
+fn png(size: Size, color: png::ColorType, pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, image.width, image.height);
-    encoder.set_color(png::ColorType::Rgb);
+    let mut encoder = png::Encoder::new(&mut bytes, size.width, size.height);
+    encoder.set_color(color);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header()?;
-    writer.write_image_data(&image.bytes)?;
+    writer.write_image_data(pixels)?;
     writer.finish()?;
     Ok(bytes)
 }

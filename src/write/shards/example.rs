@@ -9,6 +9,7 @@
 //! | bytes, JSON                          | `bytes_list`; JSON without FFCV's final NUL         |
 //! | array, tensor                        | a list that holds every bit, else their bytes       |
 //! | user-defined                         | refused                                             |
+//! | boxes, and other fields of objects   | also TensorFlow's: `detection.rs`                   |
 //!
 //! Types, shapes, the exact value of 64-bit floats and the order of fields are stored in additional
 //! features, by the convention of `source/tfrecord/marks.rs`: each field reads back the same, to the
@@ -16,11 +17,16 @@
 
 use super::bytes::{file_bytes, word};
 use super::column::ShardFieldError;
+use super::detection::Detection;
 use crate::source::example::{
     BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
 };
-use crate::source::{FieldKind, FieldSpec, OwnedValue, Record, looks_like_a_picture, marks};
+use crate::source::marks::{self, NamedFeatures};
+use crate::source::{FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, looks_like_a_picture};
+use crate::write::beside::Beside;
+use crate::write::pixels::PixelsError;
 use crate::write::value::WriteSampleError;
+use fuseloop_ops::Size;
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,9 +35,12 @@ use std::collections::{BTreeMap, HashMap};
 /// # Errors
 ///
 /// See [`ShardFieldError`].
-pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ShardFieldError> {
+fn check_fields(fields: &[FieldSpec]) -> Result<(), ShardFieldError> {
     let reserved = "the order of all fields".to_owned();
-    let mut taken = HashMap::from([(marks::ORDER.to_owned(), &reserved)]);
+    let mut taken = HashMap::from([
+        (marks::ORDER.to_owned(), &reserved),
+        (marks::OBJECTS.to_owned(), &reserved),
+    ]);
     for field in fields {
         if let FieldKind::Custom { .. } = field.kind {
             return Err(ShardFieldError::Custom { field: field.name.clone() });
@@ -60,6 +69,58 @@ fn beside(field: &FieldSpec) -> Vec<String> {
     names
 }
 
+/// How the samples of a dataset become examples.
+pub(in crate::write) struct ExampleLayout {
+    /// What the fields of objects are, as a text.
+    objects: Option<String>,
+    detection: Option<Detection>,
+}
+
+impl ExampleLayout {
+    /// # Errors
+    ///
+    /// See [`ShardFieldError`].
+    pub(in crate::write) fn new(
+        fields: &[FieldSpec],
+        beside: &Beside,
+    ) -> Result<Self, ShardFieldError> {
+        check_fields(fields)?;
+        let Beside { classes, objects } = beside;
+        let detection =
+            objects.as_ref().and_then(|objects| Detection::new(fields, objects, classes.as_ref()));
+        Ok(Self { objects: objects.as_ref().map(|objects| objects.to_json("")), detection })
+    }
+
+    /// Returns the features of a sample that are not its fields; `size_of` reads the size of an image.
+    ///
+    /// # Errors
+    ///
+    /// If the image or a field of objects is damaged.
+    pub(in crate::write) fn others(
+        &self,
+        record: &[OwnedValue],
+        fields: &[FieldSpec],
+        size_of: impl FnOnce(&OwnedImage) -> Result<Size, PixelsError>,
+    ) -> Result<NamedFeatures, WriteSampleError> {
+        let mut features = NamedFeatures::new();
+        if let Some(detection) = &self.detection
+            && let Some(OwnedValue::Image(image)) = record.get(detection.image)
+            && record.len() == fields.len()
+        {
+            let size = size_of(image).map_err(|error| {
+                let name = &fields[detection.image].name;
+                WriteSampleError::Source(format!("field {name:?}: {error}").into())
+            })?;
+            features = detection.features(record, fields, size)?;
+        }
+        if let Some(objects) = &self.objects {
+            let kind = Some(bytes(objects.clone().into_bytes()));
+            features.insert(marks::OBJECTS.to_owned(), ExampleFeature { kind });
+        }
+        Ok(features)
+    }
+}
+
 /// Returns the bytes of a sample's Example.
 ///
 /// # Errors
@@ -68,6 +129,7 @@ fn beside(field: &FieldSpec) -> Vec<String> {
 pub(in crate::write) fn encode_record(
     record: Record,
     fields: &[FieldSpec],
+    others: NamedFeatures,
 ) -> Result<Vec<u8>, WriteSampleError> {
     if record.len() != fields.len() {
         return Err(WriteSampleError::Count { found: record.len(), expected: fields.len() });
@@ -76,7 +138,12 @@ pub(in crate::write) fn encode_record(
     for (value, field) in record.into_iter().zip(fields) {
         put(value, field, &mut feature)?;
     }
-    if !fields.is_sorted_by_key(|field| &field.name) {
+    // A feature that is also a field keeps the field's value.
+    others.into_iter().for_each(|(name, value)| {
+        feature.entry(name).or_insert(value);
+    });
+    let is_in_order = fields.is_sorted_by_key(|field| &field.name);
+    if !is_in_order || feature.contains_key(marks::OBJECTS) {
         let value = fields.iter().map(|field| field.name.clone().into_bytes()).collect();
         let kind = Some(Kind::Bytes(BytesList { value }));
         feature.insert(marks::ORDER.to_owned(), ExampleFeature { kind });
@@ -154,7 +221,7 @@ mod tests {
         let fields = [FieldSpec { name: "a".to_owned(), kind }];
         check_fields(&fields).unwrap();
         let record = vec![OwnedValue::NdArray(elements.to_vec())];
-        let bytes = encode_record(record, &fields).unwrap();
+        let bytes = encode_record(record, &fields, NamedFeatures::new()).unwrap();
         Example::decode(&bytes[..]).unwrap().context.unwrap().feature
     }
 

@@ -8,10 +8,12 @@
 //! | `bytes.rs`    | a value as a file's bytes                                                  |
 //! | `tar.rs`      | members of a tar archive                                                   |
 //! | `example.rs`  | a sample as a `tf.train.Example`                                           |
+//! | `detection.rs` | the features of TensorFlow's detection models                             |
 //! | `record.rs`   | TFRecord's frames                                                          |
 
 mod bytes;
 mod column;
+mod detection;
 mod example;
 mod key;
 mod name;
@@ -23,7 +25,8 @@ pub use name::TemplateError;
 
 pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file, rows_file};
 pub(super) use column::{Columns, is_file_name};
-pub(super) use example::{check_fields, encode_record};
+pub(super) use detection::detection_image;
+pub(super) use example::{ExampleLayout, encode_record};
 pub(super) use key::{last_part, safe_key};
 pub(super) use name::Template;
 pub(super) use record::frame;

@@ -1,6 +1,7 @@
 //! TensorFlow's own files, and files written by hand. Damaged ones are in `damaged.rs`.
 
 mod damaged;
+mod detection;
 mod plain;
 
 use super::*;

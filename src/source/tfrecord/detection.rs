@@ -1,0 +1,341 @@
+//! The features of annotated objects in TensorFlow's detection datasets, as the fields that targets read.
+//!
+//! | feature | list | field |
+//! |---|---|---|
+//! | `image/object/bbox/xmin`, `ymin`, `xmax`, `ymax` | floats, divided by the width and height of the image | `bbox`: f32 `[N, 4]`, left, top, right and bottom edge in pixels |
+//! | `image/object/class/label` | ints | `category_id`: i64 `[N]` |
+//! | `image/object/is_crowd`, `difficult`, `truncated`, `group_of` | ints | `iscrowd`, `difficult`, `truncated`, `group_of`: i64 `[N]` |
+//! | `image/object/area` | floats | `area`: f32 `[N]` |
+//! | `image/object/mask` | a PNG for each object | `segmentation`: JSON, the runs of each mask |
+//!
+//! A dataset whose first record has the four lists of the boxes is one of these. All lists of a record have
+//! one length; a list that is missing is empty. The size of an image is in `image/width` and `image/height`,
+//! or else in the header of its file.
+
+use super::TfRecordCause;
+use super::example::{ExampleFeature, Kind};
+use super::marks::NamedFeatures;
+use crate::sample::Limits;
+use crate::source::{FieldKind, NdType, ObjectField, OwnedValue, column_runs, image_header};
+use fuseloop_ops::{BoxFormat, Size};
+use std::fmt::Write as _;
+use std::io::Cursor;
+
+/// The beginning of the names of all features of objects.
+pub(super) const OBJECT: &str = "image/object/";
+
+/// The lists of the boxes, in the order of an edge's index in a box.
+pub(crate) const EDGES: [&str; 4] = [
+    "image/object/bbox/xmin",
+    "image/object/bbox/ymin",
+    "image/object/bbox/xmax",
+    "image/object/bbox/ymax",
+];
+
+pub(crate) const LABEL: &str = "image/object/class/label";
+pub(crate) const TEXT: &str = "image/object/class/text";
+pub(crate) const MASK: &str = "image/object/mask";
+pub(crate) const WIDTH: &str = "image/width";
+pub(crate) const HEIGHT: &str = "image/height";
+
+/// The features of other numbers, their fields, and whether they are floats.
+pub(crate) const COLUMNS: [(&str, &str, bool); 5] = [
+    ("image/object/area", "area", true),
+    ("image/object/difficult", "difficult", false),
+    ("image/object/group_of", "group_of", false),
+    ("image/object/is_crowd", "iscrowd", false),
+    ("image/object/truncated", "truncated", false),
+];
+
+/// The most objects of one image.
+const MOST_OBJECTS: usize = 10_000;
+
+/// How far a box may lie outside its image, as a share of the image's size: more than rounding, so that
+/// pixels in place of shares are found.
+const OUTSIDE: f32 = 0.01;
+
+/// A field that is made of features of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detected {
+    Boxes,
+    Classes,
+    /// The index in [`COLUMNS`].
+    Column(usize),
+    Masks,
+}
+
+impl Detected {
+    /// Returns the name of the field.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Boxes => "bbox",
+            Self::Classes => "category_id",
+            Self::Column(index) => COLUMNS[index].1,
+            Self::Masks => "segmentation",
+        }
+    }
+
+    pub(super) fn kind(self) -> FieldKind {
+        if self == Self::Masks { FieldKind::Json } else { FieldKind::Bytes }
+    }
+
+    /// Returns what the field is.
+    pub(super) fn field(self) -> ObjectField {
+        match self {
+            Self::Boxes => ObjectField::Boxes(BoxFormat::Xyxy),
+            Self::Classes => ObjectField::Classes,
+            Self::Column(index) if COLUMNS[index].2 => ObjectField::Column(NdType::F32),
+            Self::Column(_) => ObjectField::Column(NdType::I64),
+            Self::Masks => ObjectField::Segmentation,
+        }
+    }
+
+    /// Returns the features that the field is made of.
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Boxes => &EDGES,
+            Self::Classes => &[LABEL],
+            Self::Column(index) => std::slice::from_ref(&COLUMNS[index].0),
+            Self::Masks => &[MASK],
+        }
+    }
+
+    /// Returns the fields of a first record; none if it has no boxes.
+    pub(super) fn of(features: &NamedFeatures) -> Vec<Self> {
+        let is_there =
+            |field: &Self| field.features().iter().all(|name| features.contains_key(*name));
+        if !is_there(&Self::Boxes) {
+            return vec![];
+        }
+        Self::all().filter(is_there).collect()
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let columns = (0..COLUMNS.len()).map(Self::Column);
+        [Self::Boxes, Self::Classes, Self::Masks].into_iter().chain(columns)
+    }
+}
+
+/// Returns true if a field is made of this feature, or names the classes.
+pub(super) fn is_used(name: &str) -> bool {
+    name == TEXT || Detected::all().any(|field| field.features().contains(&name))
+}
+
+/// The objects of a record.
+pub(super) struct Objects<'a> {
+    features: &'a NamedFeatures,
+    count: usize,
+    /// The size of the image, if there are objects.
+    size: Option<Size>,
+    limits: &'a Limits,
+}
+
+impl<'a> Objects<'a> {
+    /// Counts the objects of a record, and reads the size of its image.
+    pub(super) fn of(
+        features: &'a NamedFeatures,
+        limits: &'a Limits,
+    ) -> Result<Self, TfRecordCause> {
+        let length = |name: &str| match features.get(name).map(|feature| &feature.kind) {
+            Some(Some(Kind::Floats(list))) => list.value.len(),
+            _ => 0,
+        };
+        let count = EDGES.map(length).into_iter().max().unwrap_or_default();
+        if count > MOST_OBJECTS {
+            let feature = EDGES[0].to_owned();
+            return Err(TfRecordCause::Objects { feature, found: count, max: MOST_OBJECTS });
+        }
+        let size = if count > 0 { Some(size_of(features)?) } else { None };
+        Ok(Self { features, count, size, limits })
+    }
+
+    /// Returns the value of a field.
+    pub(super) fn value(&self, field: Detected) -> Result<OwnedValue, TfRecordCause> {
+        Ok(match field {
+            Detected::Boxes => OwnedValue::Bytes(self.boxes()?),
+            Detected::Classes => OwnedValue::Bytes(self.ints(LABEL)?),
+            Detected::Column(index) => {
+                let (name, _, is_float) = COLUMNS[index];
+                OwnedValue::Bytes(if is_float {
+                    self.floats(name)?.iter().flat_map(|value| value.to_le_bytes()).collect()
+                } else {
+                    self.ints(name)?
+                })
+            }
+            Detected::Masks => OwnedValue::Json(self.masks()?),
+        })
+    }
+
+    fn kind(&self, name: &str) -> Option<&'a Kind> {
+        self.features.get(name).and_then(|feature| feature.kind.as_ref())
+    }
+
+    fn counted(&self, name: &str, found: usize) -> Result<(), TfRecordCause> {
+        if found == self.count {
+            return Ok(());
+        }
+        let (found, wanted) = (found as u64, self.count as u64);
+        Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted })
+    }
+
+    fn floats(&self, name: &str) -> Result<&'a [f32], TfRecordCause> {
+        let values = match self.kind(name) {
+            None => &[][..],
+            Some(Kind::Floats(list)) => &list.value,
+            Some(other) => return Err(other_kind(name, other, "floats")),
+        };
+        self.counted(name, values.len())?;
+        Ok(values)
+    }
+
+    fn ints(&self, name: &str) -> Result<Vec<u8>, TfRecordCause> {
+        let values = match self.kind(name) {
+            None => &[][..],
+            Some(Kind::Ints(list)) => &list.value,
+            Some(other) => return Err(other_kind(name, other, "ints")),
+        };
+        self.counted(name, values.len())?;
+        Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    /// Returns the edges of the boxes in pixels.
+    fn boxes(&self) -> Result<Vec<u8>, TfRecordCause> {
+        let mut edges = [&[][..]; 4];
+        for (name, values) in EDGES.into_iter().zip(&mut edges) {
+            *values = self.floats(name)?;
+            let is_inside = |value: &f32| (-OUTSIDE..=1.0 + OUTSIDE).contains(value);
+            if let Some(index) = values.iter().position(|value| !is_inside(value)) {
+                let (feature, found) = (name.to_owned(), values[index].to_string());
+                return Err(TfRecordCause::Share { feature, index, found });
+            }
+        }
+        let size = self.size.unwrap_or_default();
+        let sides = [size.width, size.height, size.width, size.height];
+        let mut bytes = Vec::with_capacity(16 * self.count);
+        for object in 0..self.count {
+            for (values, side) in edges.iter().zip(sides) {
+                bytes.extend(pixels(values[object], side).to_le_bytes());
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the masks as runs, in COCO's JSON.
+    fn masks(&self) -> Result<Vec<u8>, TfRecordCause> {
+        let files = match self.kind(MASK) {
+            None => &[][..],
+            Some(Kind::Bytes(list)) => &list.value,
+            Some(other) => return Err(other_kind(MASK, other, "bytes")),
+        };
+        self.counted(MASK, files.len())?;
+        let size = self.size.unwrap_or_default();
+        let mut text = String::from("[");
+        for (index, file) in files.iter().enumerate() {
+            let wrong = |reason: String| TfRecordCause::Mask { index, reason };
+            let pixels = mask_pixels(file, size, self.limits).map_err(wrong)?;
+            let runs = column_runs(&pixels, size);
+            let separator = if index == 0 { "" } else { "," };
+            // Writing to a text can't fail.
+            let _ = write!(text, "{separator}{{\"size\":[{},{}],", size.height, size.width);
+            let _ = write!(text, "\"counts\":[");
+            for (index, run) in runs.iter().enumerate() {
+                let separator = if index == 0 { "" } else { "," };
+                let _ = write!(text, "{separator}{run}");
+            }
+            text.push_str("]}");
+            if text.len() as u64 > self.limits.max_sample_bytes {
+                let max = self.limits.max_sample_bytes;
+                return Err(wrong(format!("the runs need more bytes than the limit of {max}")));
+            }
+        }
+        text.push_str("]\0");
+        Ok(text.into_bytes())
+    }
+}
+
+/// Returns the pixel coordinate of a share of a side, with one rounding.
+#[expect(clippy::cast_possible_truncation, reason = "boxes are stored in f32")]
+fn pixels(share: f32, side: u32) -> f32 {
+    (f64::from(share) * f64::from(side)) as f32
+}
+
+/// Returns the share of a side that a pixel coordinate is, with one rounding.
+#[cfg(feature = "write")]
+#[expect(clippy::cast_possible_truncation, reason = "the format has 32 bits")]
+pub(crate) fn share(pixels: f64, side: u32) -> f32 {
+    (pixels / f64::from(side)) as f32
+}
+
+/// Returns the size of a record's image: that of its features, or else of the header of its file.
+fn size_of(features: &NamedFeatures) -> Result<Size, TfRecordCause> {
+    let side = |name: &str| match features.get(name).map(|feature| &feature.kind) {
+        Some(Some(Kind::Ints(list))) if list.value.len() == 1 => {
+            let side = u32::try_from(list.value[0]).ok().filter(|&side| side > 0);
+            side.map(Some).ok_or_else(|| TfRecordCause::Side {
+                feature: name.to_owned(),
+                found: list.value[0],
+            })
+        }
+        _ => Ok(None),
+    };
+    if let (Some(height), Some(width)) = (side(HEIGHT)?, side(WIDTH)?) {
+        return Ok(Size { height, width });
+    }
+    let mut images = features.values().filter_map(image).map(image_header::size);
+    match (images.next(), images.next()) {
+        (Some(Ok(size)), None) => Ok(size),
+        (Some(Err(reason)), None) => Err(TfRecordCause::NoSize { reason }),
+        (None, _) => Err(TfRecordCause::NoSize { reason: "it has no image".to_owned() }),
+        _ => Err(TfRecordCause::NoSize { reason: "it has several images".to_owned() }),
+    }
+}
+
+/// Returns the bytes of a feature that is one image.
+fn image(feature: &ExampleFeature) -> Option<&[u8]> {
+    match feature.kind.as_ref()? {
+        Kind::Bytes(list) => match &list.value[..] {
+            [one] if super::looks_like_a_picture(one) => Some(one),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Decodes the mask of an object: a byte for each pixel, 0 outside. Colours are inside if a channel is not 0.
+fn mask_pixels(file: &[u8], size: Size, limits: &Limits) -> Result<Vec<u8>, String> {
+    if size.pixels() > limits.max_pixels {
+        let (found, max) = (size.pixels(), limits.max_pixels);
+        return Err(format!("the image has {found} pixels, the limit is {max}"));
+    }
+    let damaged = |error: png::DecodingError| format!("a damaged PNG: {error}");
+    let mut decoder = png::Decoder::new(Cursor::new(file));
+    decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
+    let mut reader = decoder.read_info().map_err(damaged)?;
+    let (width, height) = reader.info().size();
+    let found = Size { height, width };
+    if found != size {
+        return Err(format!("a mask of {found} for an image of {size}: both must have one size"));
+    }
+    let channels = reader.output_color_type().0.samples();
+    let bytes = reader.output_buffer_size().ok_or("a PNG of too many bytes")?;
+    let mut pixels = vec![];
+    pixels.try_reserve_exact(bytes).map_err(|_| format!("no memory for {bytes} bytes"))?;
+    pixels.resize(bytes, 0);
+    reader.next_frame(&mut pixels).map_err(damaged)?;
+    if channels == 1 {
+        return Ok(pixels);
+    }
+    // The last of two or four channels is alpha.
+    let colours = channels - usize::from(channels % 2 == 0);
+    let is_inside = |pixel: &[u8]| u8::from(pixel[..colours].iter().any(|&value| value != 0));
+    Ok(pixels.chunks_exact(channels).map(is_inside).collect())
+}
+
+fn other_kind(name: &str, found: &Kind, wanted: &'static str) -> TfRecordCause {
+    let found = match found {
+        Kind::Bytes(_) => "bytes",
+        Kind::Ints(_) => "ints",
+        Kind::Floats(_) => "floats",
+    };
+    TfRecordCause::Kind { feature: name.to_owned(), found, wanted }
+}
