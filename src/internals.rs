@@ -128,8 +128,9 @@ pub mod loader {
 
     pub trait LoaderBuilderExt {
         fn is_stream(&self) -> bool;
-        #[must_use]
-        fn annotation_targets(self) -> Self;
+        fn dataset_targets(self, has_masks: bool) -> Result<Self, Error>
+        where
+            Self: Sized;
     }
 
     impl LoaderBuilderExt for LoaderBuilder {
@@ -137,8 +138,8 @@ pub mod loader {
             self.is_stream()
         }
 
-        fn annotation_targets(self) -> Self {
-            self.annotation_targets()
+        fn dataset_targets(self, has_masks: bool) -> Result<Self, Error> {
+            self.dataset_targets(has_masks)
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
-    let setup = args.pipeline.setup()?.with_annotations();
+    let setup = args.pipeline.setup()?.with_targets();
     let loader = setup.builder(&args.file)?.build()?;
     let field = image_field(&loader, &args.file, args.field.as_deref())?;
     let epochs = if args.each_op { 1 } else { args.draws };

@@ -65,7 +65,7 @@ struct Replayed {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?.with_annotations();
+    let setup = args.pipeline.setup()?.with_targets();
     let loader = setup.builder(&args.file)?.build()?;
     let (seed, file) = (setup.seed, args.file.display().to_string());
     let mut text = String::new();

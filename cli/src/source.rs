@@ -104,8 +104,8 @@ pub(super) struct Setup {
     device: Option<Device>,
     /// The rank whose share is loaded, if there are several.
     ranks: Option<Ranks>,
-    /// Whether a workload also moves the boxes, keypoints and masks of annotations.
-    moves_annotations: bool,
+    /// Whether a workload also moves the boxes, keypoints and masks that the dataset knows of.
+    moves_targets: bool,
     folder: InFolder,
 }
 
@@ -140,7 +140,7 @@ impl Pipeline {
             // numbers.
             device: Some(Device::Cpu),
             ranks: None,
-            moves_annotations: false,
+            moves_targets: false,
             folder: self.folder,
         })
     }
@@ -152,10 +152,10 @@ impl Setup {
         Self { device: on.device, ..self }
     }
 
-    /// Returns the setup in which a workload also moves the boxes, keypoints and masks of a dataset that is opened from
-    /// its annotations. A pipeline file declares its own.
-    pub(super) fn with_annotations(self) -> Self {
-        Self { moves_annotations: true, ..self }
+    /// Returns the setup in which a workload also moves the boxes, keypoints and masks that the dataset knows of. A
+    /// pipeline file declares its own.
+    pub(super) fn with_targets(self) -> Self {
+        Self { moves_targets: true, ..self }
     }
 
     /// Returns the setup with the options for a rank.
@@ -178,9 +178,10 @@ impl Setup {
                     Some(device) => on_device(ops, device),
                 };
                 let builder = with_ops(path, self.opened(path)?, &ops.into())?;
-                let builder = match self.moves_annotations && is_annotated(path) {
-                    true => builder.annotation_targets(),
-                    false => builder,
+                let builder = if self.moves_targets {
+                    builder.dataset_targets(is_annotated(path))?
+                } else {
+                    builder
                 };
                 // A stream has only its own order.
                 if builder.is_stream() { builder } else { builder.order(Order::Random) }

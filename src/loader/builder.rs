@@ -492,15 +492,15 @@ impl LoaderBuilder {
         self
     }
 
-    /// Declares the targets of a dataset that is opened from its annotations, for looking at them: those of the objects
-    /// are left out of the batches. The ops of a mask are those of its image.
-    pub(crate) fn annotation_targets(mut self) -> Self {
-        let Some(targets) = Targets::of_annotations(&*self.source) else { return self };
+    /// Declares the targets that a dataset knows of, for looking at them: those of the objects are left out of the
+    /// batches. A field `mask` is one only if `has_masks`; its ops are those of its image.
+    pub(crate) fn dataset_targets(mut self, has_masks: bool) -> Result<Self, Error> {
+        let Some(targets) = Targets::of_dataset(&*self.source, has_masks)? else { return Ok(self) };
         let is_target = |name: &str| targets.names().any(|target| target == name);
         self.wanted.pipelines.retain(|(name, _)| !is_target(name));
         let objects = targets.names().filter(|name| *name != MASK);
         self.wanted.without.extend(objects.map(str::to_owned));
-        self.targets("image", targets)
+        Ok(self.targets("image", targets))
     }
 
     /// Sets what the images of a field are read as: RGB by default, or for example gray, with one channel.

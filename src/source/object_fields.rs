@@ -266,7 +266,7 @@ pub(crate) fn rows_of<'a>(
     // An object has at most some thousand numbers.
     let size = row.iter().product::<u64>() * dtype.item_size();
     let found = elements.len() as u64;
-    if found % size != 0 {
+    if !found.is_multiple_of(size) {
         return Err(format!("{found} bytes are not whole objects of {size} bytes"));
     }
     Ok((elements, found / size))

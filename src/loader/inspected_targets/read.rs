@@ -1,11 +1,12 @@
 //! Reads the targets of a sample, and moves its masks.
 
 use super::{InspectedTargets, MAP_OBJECTS, StoredObject, TargetStep};
+use crate::decode::object_rows::{ObjectRowsError, floats, rows_of};
 use crate::decode::{Decoder, ImageReadMode};
 use crate::jit::evaluate_steps;
 use crate::loader::error::{LoadCause, SampleCause};
 use crate::loader::target_rows::{TargetGroup, TargetMember, TargetScratch, bytes_of, masks_of};
-use crate::loader::targets::{BoundingBoxes, Target, TargetCause, floats, rows_of};
+use crate::loader::targets::{BoundingBoxes, Target, TargetCause};
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::sample::SampleId;
@@ -125,21 +126,21 @@ impl TargetPlans {
         match (&member.target, mask) {
             (Target::Boxes(boxes), _) => {
                 let each = boxes.formats()[0].columns();
-                let rows = rows_of(bytes_of(value), DType::F32, each)?;
+                let rows = rows(value, DType::F32, each)?;
                 for (object, row) in found.stored.iter_mut().zip(rows.chunks_exact(4 * each)) {
                     object.bounds.extend(floats(row));
                 }
             }
             (Target::KeyPoints(points), _) => {
                 let each = points.each() * points.columns();
-                let rows = rows_of(bytes_of(value), DType::F32, each)?;
+                let rows = rows(value, DType::F32, each)?;
                 for (object, row) in found.stored.iter_mut().zip(rows.chunks_exact(4 * each)) {
                     object.keypoints.extend(floats(row));
                 }
                 found.keypoints = Some(points.clone());
             }
             (Target::Column(dtype), _) => {
-                let rows = rows_of(bytes_of(value), *dtype, 1)?.chunks_exact(dtype.bytes());
+                let rows = rows(value, *dtype, 1)?.chunks_exact(dtype.bytes());
                 check_count(rows.len(), found.stored.len())?;
                 for (object, row) in found.stored.iter_mut().zip(rows) {
                     object.class = class_number(*dtype, row);
@@ -166,6 +167,11 @@ impl TargetPlans {
         }
         Ok(())
     }
+}
+
+/// Returns the rows of `width` numbers that a target stores for the objects.
+fn rows(value: Value<'_>, dtype: DType, width: usize) -> Result<&[u8], TargetCause> {
+    Ok(rows_of(bytes_of(value), dtype, width)?)
 }
 
 impl TargetReader<'_> {
@@ -246,7 +252,7 @@ fn class_number(dtype: DType, bytes: &[u8]) -> Option<i64> {
 }
 
 fn check_count(found: usize, expected: usize) -> Result<(), TargetCause> {
-    if found == expected { Ok(()) } else { Err(TargetCause::Count { found, expected }) }
+    if found == expected { Ok(()) } else { Err(ObjectRowsError::Count { found, expected }.into()) }
 }
 
 /// Returns a mask before the ops of an image and after each of its `ops` flat ops. `plan` is the plan of the mask, and

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
-//! rows of a batch; `batch_rows` changes these rows. `annotations` declares those of COCO and Pascal VOC.
+//! rows of a batch; `batch_rows` changes these rows. `of_dataset` declares those of a dataset that knows them.
 
-mod annotations;
 mod batch_rows;
+mod of_dataset;
 mod plan;
 mod read;
 
-pub(super) use annotations::MASK;
+pub(super) use of_dataset::MASK;
 pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
 pub(super) use read::{TargetCause, write_column};
 
