@@ -90,7 +90,7 @@ def test_objects_are_removed_with_all_their_rows(scenes: Any) -> None:
 
 
 def test_objects_are_inspected_and_drawn(scenes: Any) -> None:
-    image = [ops.RandomIoUCrop(), ops.Resize((32, 48)), ops.SanitizeBoundingBoxes(min_size=4.0)]
+    image = [ops.RandomIoUCrop(), ops.Resize((32, 48)), ops.SanitizeBoundingBoxes(min_size=8.0)]
     targets = {**TARGETS, "bbox": fl.Target.boxes("XYXY", to="CXCYWH")}
     loader = fl.Loader(scenes, 4, image=image, targets={"image": targets}, seed=3)
     removed = 0
@@ -99,13 +99,13 @@ def test_objects_are_inspected_and_drawn(scenes: Any) -> None:
         assert found.targets is not None
         before, after = found.targets["before"], found.targets["after"]
         assert (before["size"], after["size"]) == ([40, 60], [32, 48])
-        boxes = np.array([object["box"] for object in after["objects"]], np.float32).reshape(-1, 4)
+        boxes = np.array([each["box"] for each in after["objects"]], np.float32).reshape(-1, 4)
         np.testing.assert_array_equal(boxes, batch["bbox"].row(0))
-        points = np.array([object["keypoints"] for object in after["objects"]], np.float32).reshape(-1, 1, 3)
+        points = np.array([each["keypoints"] for each in after["objects"]], np.float32).reshape(-1, 1, 3)
         np.testing.assert_array_equal(points, batch["points"].row(0))
-        rows = [object["before"] for object in after["objects"]]
-        assert rows == [object["class"] for object in after["objects"]] == batch["label"].row(0).tolist()
-        gone = [row for row, object in enumerate(before["objects"]) if "removed_by" in object]
+        rows = [each["before"] for each in after["objects"]]
+        assert rows == [each["class"] for each in after["objects"]] == batch["label"].row(0).tolist()
+        gone = [row for row, each in enumerate(before["objects"]) if "removed_by" in each]
         assert sorted(rows + gone) == list(range(sample % 4))
         assert found.objects[0] == f"objects: {sample % 4} stored, {len(rows)} after the ops"
         assert f"  {found.objects[0]}\n" in str(found)
