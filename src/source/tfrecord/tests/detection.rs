@@ -275,9 +275,9 @@ fn damaged_lists_are_read_or_refused() {
                     if let Some(file) = files.get_mut(file) {
                         let at = u.choose_index(file.len().max(1))?;
                         if u.arbitrary()? {
-                            file.truncate(at)
+                            file.truncate(at);
                         } else if let Some(byte) = file.get_mut(at) {
-                            *byte ^= u.arbitrary::<u8>()?
+                            *byte ^= u.arbitrary::<u8>()?;
                         }
                     }
                 }
