@@ -115,10 +115,12 @@ fn targets_are_drawn_on_the_sheet_unless_a_pipeline_file_declares_none() {
     sheet(&["-w", "W1"]);
     let each = stdout_of(path, &["preview", FILE, "-n", "2", "--each-op", "-o", "each.jpg"]);
     assert!(each.contains("2 samples of W1"), "{each}");
-    // The same objects as a field of a file that is opened by another name are not known.
+    // A file that was converted knows its objects, as long as their description is beside it.
     stdout_of(path, &["convert", FILE, "coco.beton"]);
-    let text = stdout_of(path, &["replay", "coco.beton", "-w", "W2", "--sample", "0"]);
-    assert!(!text.contains("objects:"), "{text}");
+    let replayed = || stdout_of(path, &["replay", "coco.beton", "-w", "W2", "--sample", "0"]);
+    assert!(replayed().contains("objects: 2 stored, 2 after the ops"), "{}", replayed());
+    fs::remove_file(path.join("coco.beton.objects.json")).unwrap();
+    assert!(!replayed().contains("objects:"), "{}", replayed());
 }
 
 #[test]
