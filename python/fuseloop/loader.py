@@ -550,16 +550,13 @@ class Loader:
             "without": [output for output, ops in lists.items() if ops is None],
             "masks": [masks] if isinstance(masks, str) else list(masks),
             "read_mode": list((read_mode or {}).items()),
-            "targets": {
-                image: {field: target.options for field, target in fields.items()}
-                for image, fields in (targets or {}).items()
-            },
+            "targets": {image: _targets_of(image, fields) for image, fields in (targets or {}).items()},
             "axes": list((axes or {}).items()),
             "arrays": [(field, (_plain(dtype), list(shape))) for field, (dtype, shape) in (arrays or {}).items()],
             "share_draws": list((share_draws or {}).items()),
             "views": [],
             "parts": [(part, output, Compose(ops)) for (part, output), ops in (parts or {}).items()],
-            "collate": [(output, vars(how)) for output, how in (collate or {}).items()],
+            "collate": [(output, _collated(output, how)) for output, how in (collate or {}).items()],
         }
         for name, view in views.items():
             self._lists[name] = view.ops
@@ -956,6 +953,26 @@ def _with_ops(name: str, view: Any, ops: OpList | None) -> View:
     if not isinstance(view, View):
         raise ConfigError(f"views: {name} is {view!r}, expected fuseloop.View(of, ops)")
     return replace(view, ops=_copied(view.ops if ops is None else ops))
+
+
+def _targets_of(image: str, targets: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(targets, Mapping):
+        raise ConfigError(
+            f"targets: {image} is {targets!r}, expected a dict of the fields that follow an image, by the name of that "
+            "image: targets={'image': {'bbox': fuseloop.Target.boxes()}}"
+        )
+    for name, target in targets.items():
+        if not isinstance(target, Target):
+            raise ConfigError(
+                f"targets: {name} of {image} is {target!r}, expected a fuseloop.Target, such as Target.boxes('xyxy')"
+            )
+    return {name: target.options for name, target in targets.items()}
+
+
+def _collated(output: str, how: Any) -> dict[str, Any]:
+    if not isinstance(how, Collate):
+        raise ConfigError(f"collate: {output} is {how!r}, expected a fuseloop.Collate, such as Collate.pad()")
+    return vars(how)
 
 
 def _fixed(ops: OpList) -> list[Op] | None:

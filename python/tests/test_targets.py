@@ -122,6 +122,12 @@ def test_declarations_that_do_not_fit_are_errors(scenes: Any) -> None:
         fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"image": {"bbox": fl.Target.boxes("ltrb")}})
     with pytest.raises(fl.errors.FuseloopError, match="without bounding boxes"):
         fl.Loader(scenes, 4, image=[ops.RandomIoUCrop(), ops.CenterCrop(20)])
+    with pytest.raises(fl.errors.ConfigError, match="targets: bbox is Target.*expected a dict of the fields"):
+        fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"bbox": fl.Target.boxes()})  # type: ignore[dict-item]
+    with pytest.raises(fl.errors.ConfigError, match="targets: bbox of image is 'xyxy', expected a fuseloop.Target"):
+        fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], targets={"image": {"bbox": "xyxy"}})  # type: ignore[dict-item]
+    with pytest.raises(fl.errors.ConfigError, match="collate: bbox is 'pad', expected a fuseloop.Collate"):
+        fl.Loader(scenes, 4, image=[ops.CenterCrop(20)], collate={"bbox": "pad"})  # type: ignore[dict-item]
 
 
 def test_lists_of_torchvisions_references(scenes: Any) -> None:
