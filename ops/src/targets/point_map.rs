@@ -16,8 +16,14 @@ pub enum PointMap {
     FlipX(f64),
     /// `(x, height - y)`.
     FlipY(f64),
-    /// `(x * sx, y * sy)`.
-    Scale([f64; 2]),
+    /// `(x * to[0] / from[0], y * to[1] / from[1])`: a point on an edge of the image stays on it, which it need not if
+    /// it is multiplied by a rounded ratio.
+    Scale {
+        /// The width and height of the input.
+        from: [f64; 2],
+        /// The width and height of the output.
+        to: [f64; 2],
+    },
     /// `(y, x)`.
     Transpose,
     /// The rows of a matrix that maps `(x, y, 1)`: the result is divided by its third number.
@@ -58,8 +64,8 @@ impl PointMap {
         if input == output {
             return Self::Identity;
         }
-        let ratio = |from: u32, to: u32| f64::from(to) / f64::from(from);
-        Self::Scale([ratio(input.width, output.width), ratio(input.height, output.height)])
+        let sides = |size: Size| [size.width, size.height].map(f64::from);
+        Self::Scale { from: sides(input), to: sides(output) }
     }
 
     /// Returns the position of a point, `[x, y]`.
@@ -70,7 +76,7 @@ impl PointMap {
             Self::Shift([dx, dy]) => [x + dx, y + dy],
             Self::FlipX(width) => [width - x, y],
             Self::FlipY(height) => [x, height - y],
-            Self::Scale([sx, sy]) => [x * sx, y * sy],
+            Self::Scale { from, to } => [x * to[0] / from[0], y * to[1] / from[1]],
             Self::Transpose => [y, x],
             Self::Matrix([a, b, c, d, e, f, g, h, i]) => {
                 let depth = g * x + h * y + i;
@@ -86,7 +92,7 @@ impl PointMap {
     pub fn clamps_boxes(&self, are_rotated: bool) -> bool {
         match self {
             Self::Shift(_) | Self::Matrix(_) | Self::Elastic(_) => true,
-            Self::Scale(_) => are_rotated,
+            Self::Scale { .. } => are_rotated,
             Self::Identity | Self::FlipX(_) | Self::FlipY(_) | Self::Transpose => false,
         }
     }
@@ -98,7 +104,7 @@ impl PointMap {
 
     /// Returns true if a rotated box surely stays a rectangle.
     pub(super) fn keeps_right_angles(&self) -> bool {
-        !matches!(self, Self::Scale(_) | Self::Matrix(_))
+        !matches!(self, Self::Scale { .. } | Self::Matrix(_))
     }
 
     /// Returns true if the step shows the image in a mirror.
@@ -108,7 +114,23 @@ impl PointMap {
             Self::Matrix([a, b, c, d, e, f, g, h, i]) => {
                 a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
             }
-            Self::Identity | Self::Shift(_) | Self::Scale(_) | Self::Elastic(_) => false,
+            Self::Identity | Self::Shift(_) | Self::Scale { .. } | Self::Elastic(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_on_the_edge_of_an_image_is_on_the_edge_after_a_resize() {
+        for from in 1..=700 {
+            for to in [33, 96, 97, 100, 224, 300, 333, 640, 800, 1001] {
+                let map = PointMap::resize(Size::new(from, from), Size::new(to, to));
+                let edge = [f64::from(from); 2];
+                assert_eq!(map.point(edge), [f64::from(to); 2], "{from} to {to}");
+            }
         }
     }
 }
