@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import struct
 import subprocess
 import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -68,6 +70,19 @@ def same_size(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _doctest_names(doctest_namespace: dict, photos: Path) -> None:
     """What examples in docstrings start from."""
     doctest_namespace["example_dataset"] = lambda: photos
+
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def example(name: str) -> ModuleType:
+    """Imports an example."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # the workers of a DataLoader find the dataset's class there
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_python(code: str, *, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:

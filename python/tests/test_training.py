@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import example
 
 import fuseloop as fl
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
-
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-
-
-def example(name: str) -> ModuleType:
-    """Imports an example."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # the workers of a DataLoader find the dataset's class there
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
