@@ -139,11 +139,11 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// A tar file of any bytes opens or is refused. In a file that opens, every value reads or is refused,
-/// and reading in sequence returns the same samples as reading in any order.
+/// and reading in sequence returns the same samples as reading in any order, if the fields are the same.
 pub fn tar(bytes: &[u8]) -> bool {
     let options = TarOptions::default().limits(Limits::SMALL);
-    let stream = TarStream::from_bytes(bytes, &options);
-    let streamed = stream.ok().and_then(|stream| streamed(&stream));
+    let stream = TarStream::from_bytes(bytes, &options).ok();
+    let streamed = stream.as_ref().and_then(streamed);
     let Ok(tar) = Tar::from_bytes(bytes, &options) else { return false };
     let mut buffer = Buffer::default();
     let mut value = |sample, field| {
@@ -154,7 +154,9 @@ pub fn tar(bytes: &[u8]) -> bool {
     let placed = (0..tar.len()).map(SampleId);
     let placed: Vec<Result<Record, String>> =
         placed.map(|sample| (0..fields).map(|field| value(sample, field)).collect()).collect();
-    assert!(Some(placed) == streamed, "other samples in sequence");
+    // A stream knows the arrays of its first sample alone, and not that those of others have more rows.
+    let has_other_fields = stream.is_some_and(|stream| stream.fields() != tar.fields());
+    assert!(has_other_fields || Some(placed) == streamed, "other samples in sequence");
     let _ = Source::fingerprint(&tar);
     true
 }

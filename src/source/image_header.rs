@@ -1,27 +1,42 @@
-//! The size of an image, from the header of its file.
+//! The size of an image and its EXIF orientation, from the header of its file.
 
+use crate::exif;
 use fuseloop_ops::Size;
 use std::io::Cursor;
 use zune_core::bytestream::ZCursor;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
-/// Reads the size of a JPEG or PNG file.
-///
-/// # Errors
-///
-/// If the header is damaged; the error says why.
-pub(super) fn size(file: &[u8]) -> Result<Size, String> {
-    let (width, height) = if file.starts_with(&[0xff, 0xd8]) {
+/// What the header of an image says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ImageHeader {
+    /// The stored size.
+    pub(super) size: Size,
+    /// The EXIF orientation, from 1 to 8. 1 is upright.
+    pub(super) orientation: u32,
+}
+
+impl ImageHeader {
+    /// Reads the header of a JPEG or PNG file from its first bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the header is damaged or cut; the error says why.
+    pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
+        if !file.starts_with(&[0xff, 0xd8]) {
+            let reader = png::Decoder::new(Cursor::new(file)).read_info();
+            let (width, height) = reader.map_err(|error| error.to_string())?.info().size();
+            return Ok(Self { size: Size { height, width }, orientation: 1 });
+        }
         let largest = usize::from(u16::MAX);
         let options = DecoderOptions::default().set_max_width(largest).set_max_height(largest);
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
         decoder.decode_headers().map_err(|error| error.to_string())?;
         let (width, height) = decoder.dimensions().ok_or("the header has no size")?;
-        (width as u32, height as u32)
-    } else {
-        let reader = png::Decoder::new(Cursor::new(file)).read_info();
-        reader.map_err(|error| error.to_string())?.info().size()
-    };
-    Ok(Size { height, width })
+        let orientation = decoder.exif().and_then(|tiff| exif::orientation(tiff));
+        Ok(Self {
+            size: Size { height: height as u32, width: width as u32 },
+            orientation: orientation.filter(|value| (1..=8).contains(value)).unwrap_or(1),
+        })
+    }
 }

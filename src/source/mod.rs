@@ -23,7 +23,6 @@ mod file;
 mod fixed_length;
 pub(crate) mod folder;
 pub(crate) mod generate;
-#[cfg(feature = "tfrecord")]
 mod image_header;
 mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]

@@ -15,6 +15,7 @@ use super::{Annotated, Column, Parts, Texts, floats, ints};
 use crate::parallel;
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
+use crate::source::image_header::ImageHeader;
 use crate::source::{ClassNames, FieldKind};
 use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,18 +227,17 @@ fn label_files(
 
 /// Returns the width and height that the labels of an image are fractions of.
 fn size(path: &Path, options: &YoloOptions) -> Result<[f64; 2], AnnotationError> {
-    let size = image_size::read(path, &options.limits)?;
+    let ImageHeader { size, orientation } = image_size::read(path, &options.limits)?;
     let (width, height) = (f64::from(size.width), f64::from(size.height));
-    if size.orientation != 1 && !options.exif_orientation {
+    if orientation != 1 && !options.exif_orientation {
         let reason = format!(
-            "the EXIF orientation is {}, and labels are usually of the upright image: set `exif_orientation(true)` in \
-             YoloOptions and in the loader, or turn the image and remove its tag",
-            size.orientation
+            "the EXIF orientation is {orientation}, and labels are usually of the upright image: set \
+             `exif_orientation(true)` in YoloOptions and in the loader, or turn the image and remove its tag"
         );
         return Err(AnnotationError::damaged(path, reason));
     }
     // Orientations 5 to 8 exchange rows and columns.
-    Ok(if size.orientation > 4 { [height, width] } else { [width, height] })
+    Ok(if orientation > 4 { [height, width] } else { [width, height] })
 }
 
 /// Returns the names of the classes and the shape of the keypoints, by the options or the files of the dataset.

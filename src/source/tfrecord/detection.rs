@@ -16,7 +16,8 @@ use super::TfRecordCause;
 use super::example::{ExampleFeature, Kind};
 use super::marks::NamedFeatures;
 use crate::sample::Limits;
-use crate::source::{FieldKind, NdType, ObjectField, OwnedValue, column_runs, image_header};
+use crate::source::image_header::ImageHeader;
+use crate::source::{FieldKind, NdType, ObjectField, OwnedValue, column_runs};
 use fuseloop_ops::{BoxFormat, Size};
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -281,9 +282,9 @@ fn size_of(features: &NamedFeatures) -> Result<Size, TfRecordCause> {
     if let (Some(height), Some(width)) = (side(HEIGHT)?, side(WIDTH)?) {
         return Ok(Size { height, width });
     }
-    let mut images = features.values().filter_map(image).map(image_header::size);
+    let mut images = features.values().filter_map(image).map(ImageHeader::parse);
     match (images.next(), images.next()) {
-        (Some(Ok(size)), None) => Ok(size),
+        (Some(Ok(header)), None) => Ok(header.size),
         (Some(Err(reason)), None) => Err(TfRecordCause::NoSize { reason }),
         (None, _) => Err(TfRecordCause::NoSize { reason: "it has no image".to_owned() }),
         _ => Err(TfRecordCause::NoSize { reason: "it has several images".to_owned() }),
