@@ -19,8 +19,18 @@ _MAX_BYTES = 256 << 20
 
 
 def is_manifest(name: Any) -> bool:
-    """True for the name of a manifest: a JSON file."""
-    return isinstance(name, (str, os.PathLike)) and os.fspath(name).endswith(".json") and "://" not in os.fspath(name)
+    """True for the name of a manifest: ``manifest.json``, or a JSON file that begins like one. Other JSON files are
+    annotations of images."""
+    if not isinstance(name, (str, os.PathLike)) or not os.fspath(name).endswith(".json") or "://" in os.fspath(name):
+        return False
+    path = Path(name)
+    if path.name == NAME:
+        return True
+    # Opening a pipe would wait for its other end.
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"fuseloop_manifest"' in file.read(4096)
 
 
 def opened(name: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Dataset]) -> Dataset:
