@@ -91,7 +91,7 @@ pub(crate) use location::{Location, LocationError};
 pub(crate) use mask_runs::column_runs;
 pub(crate) use object_fields::{ObjectField, ObjectFields};
 #[cfg(feature = "write")]
-pub(crate) use object_fields::{is_object_file, objects_beside, rows_of};
+pub(crate) use object_fields::{is_object_file, objects_beside};
 pub use open::Dataset;
 pub(crate) use open::open_in_memory;
 pub use sample_location::SampleLocation;

@@ -18,7 +18,7 @@
 //! |----------------|-------|-------------------------------------------------------|
 //! | `boxes`        | bytes | f32, the numbers of a box for each object, in pixels  |
 //! | `classes`      | bytes | i64, the class of each object                         |
-//! | `column`       | bytes | a number of `dtype` for each object                   |
+//! | `column`       | bytes | a number of `dtype`, which tensors have, for each object |
 //! | `keypoints`    | bytes | f32 `[objects, each, 3]`: x, y and visibility         |
 //! | `segmentation` | JSON  | a list with COCO's value for each object              |
 //! | `image_id`     | int   | the number of the image                               |
@@ -26,8 +26,6 @@
 #[cfg(feature = "tar")]
 use super::Location;
 use super::beside::{BesideFile, BesideFileError};
-#[cfg(feature = "write")]
-use super::npy;
 use super::{FieldKind, FieldSpec, NdType};
 use fuseloop_ops::BoxFormat;
 use serde_json::{Value, json};
@@ -59,7 +57,7 @@ pub enum ObjectField {
     Boxes(BoxFormat),
     /// The numbers of the objects' classes.
     Classes,
-    /// Other numbers, one for each object.
+    /// Other numbers, one for each object, of a type that tensors have.
     Column(NdType),
     /// As many keypoints for each object.
     Keypoints(u64),
@@ -107,7 +105,10 @@ impl ObjectField {
         Some(match text("as")? {
             "boxes" => Self::Boxes(BoxFormat::from_name(text("format")?)?),
             "classes" => Self::Classes,
-            "column" => Self::Column(text("dtype")?.parse().ok()?),
+            "column" => {
+                let dtype: NdType = text("dtype")?.parse().ok()?;
+                Self::Column(Some(dtype).filter(|dtype| dtype.element_type().is_some())?)
+            }
             "keypoints" => {
                 let each = value.get("each")?.as_u64()?;
                 Self::Keypoints(Some(each).filter(|each| (1..=MOST_KEYPOINTS).contains(each))?)
@@ -239,37 +240,6 @@ impl<S: Into<String>> FromIterator<(S, ObjectField)> for ObjectFields {
     fn from_iter<I: IntoIterator<Item = (S, ObjectField)>>(fields: I) -> Self {
         Self(fields.into_iter().map(|(name, field)| (name.into(), field)).collect())
     }
-}
-
-/// Returns the rows of this type and shape in stored bytes, which may be a `.npy` file, and their number.
-///
-/// # Errors
-///
-/// If the bytes are not whole rows, or the file has another type or shape; the error says so.
-#[cfg(feature = "write")]
-pub(crate) fn rows_of<'a>(
-    bytes: &'a [u8],
-    dtype: NdType,
-    row: &[u64],
-) -> Result<(&'a [u8], u64), String> {
-    let mut elements = bytes;
-    if npy::is_npy(bytes) {
-        let array = npy::parse(bytes)?;
-        if array.dtype != dtype || array.shape.split_first().is_none_or(|(_, inner)| inner != row) {
-            let (shape, found) = (array.shape, array.dtype);
-            return Err(format!(
-                "a .npy file of shape {shape:?} and dtype {found}, expected {dtype} and {row:?} for each object"
-            ));
-        }
-        elements = array.elements;
-    }
-    // An object has at most some thousand numbers.
-    let size = row.iter().product::<u64>() * dtype.item_size();
-    let found = elements.len() as u64;
-    if !found.is_multiple_of(size) {
-        return Err(format!("{found} bytes are not whole objects of {size} bytes"));
-    }
-    Ok((elements, found / size))
 }
 
 /// Returns the path of the file beside the dataset at this path.

@@ -136,11 +136,8 @@ impl ObjectChecker {
                 Ok((classes.len() / 8, vec![]))
             }
             ObjectField::Column(dtype) => {
-                let width = dtype.item_size() as usize;
-                match dtype.element_type() {
-                    Some(dtype) => Ok((rows_of(bytes, dtype, 1)?.len() / width, vec![])),
-                    None => Ok((bytes.len() / width, vec![])),
-                }
+                let Some(element) = dtype.element_type() else { return Ok((0, vec![])) };
+                Ok((rows_of(bytes, element, 1)?.len() / element.bytes(), vec![]))
             }
             ObjectField::Segmentation => masks(bytes, size),
             ObjectField::ImageId => Ok((0, vec![])),

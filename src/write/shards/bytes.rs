@@ -10,7 +10,8 @@
 //! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, then the elements    |
 
 use super::column::ObjectRow;
-use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue, rows_of};
+use crate::decode::object_rows;
+use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
 use crate::write::value::WriteSampleError;
 use fuseloop_ops::Size;
 
@@ -75,10 +76,28 @@ pub(in crate::write) fn rows_file(
     (dtype, row): &ObjectRow,
     field: &FieldSpec,
 ) -> Result<Vec<u8>, WriteSampleError> {
-    let (elements, count) = rows_of(bytes, *dtype, row).map_err(|reason| {
+    let elements = rows_of(bytes, *dtype, row, field)?;
+    let size = row.iter().product::<u64>() * dtype.item_size();
+    Ok(npy(*dtype, &[&[elements.len() as u64 / size], &row[..]].concat(), elements))
+}
+
+/// Returns the rows of objects in the bytes of a field.
+///
+/// # Errors
+///
+/// If the bytes are not whole rows of this type and shape.
+pub(in crate::write) fn rows_of<'a>(
+    bytes: &'a [u8],
+    dtype: NdType,
+    row: &[u64],
+    field: &FieldSpec,
+) -> Result<&'a [u8], WriteSampleError> {
+    let wrong = |reason: String| {
         WriteSampleError::Source(format!("field {:?}: {reason}", field.name).into())
-    })?;
-    Ok(npy(*dtype, &[&[count], &row[..]].concat(), elements))
+    };
+    let width = row.iter().product::<u64>() as usize;
+    let element = dtype.element_type().ok_or_else(|| wrong(format!("no tensor has {dtype}")))?;
+    object_rows::rows_of(bytes, element, width).map_err(|error| wrong(error.to_string()))
 }
 
 /// Removes FFCV's final NUL from JSON text.

@@ -17,7 +17,6 @@ use crate::source::example::{BytesList, ExampleFeature, FloatList, Int64List, Ki
 use crate::source::marks::NamedFeatures;
 use crate::source::{
     ClassNames, FieldKind, FieldSpec, NdType, ObjectField, ObjectFields, OwnedValue, detection,
-    rows_of,
 };
 use crate::write::shards::json_text;
 use crate::write::value::WriteSampleError;
@@ -82,10 +81,7 @@ impl Detection {
             WriteSampleError::Source(format!("field {name:?}: {reason}").into())
         };
         let rows = |index: usize, dtype: NdType, row: &[u64]| match &record[index] {
-            OwnedValue::Bytes(bytes) => {
-                let rows = rows_of(bytes, dtype, row).map_err(|reason| wrong(index, reason))?;
-                Ok(rows.0)
-            }
+            OwnedValue::Bytes(bytes) => super::bytes::rows_of(bytes, dtype, row, &fields[index]),
             _ => Ok(&[][..]),
         };
         let boxes = rows(boxes, NdType::F32, &[format.columns() as u64])?;
