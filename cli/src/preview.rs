@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Each sample is a row: the stored picture, then what several epochs make of it, or with
 /// --each-op the picture after every op of one epoch. Values after Normalize are shown as the
 /// levels they were. Boxes with the names of their classes, keypoints and masks are drawn over the
-/// pictures: those that a pipeline file declares, or without one those of a dataset of annotations.
+/// pictures: those that a pipeline file declares, or without one those that the dataset knows of.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop preview train.beton --out sheet.png

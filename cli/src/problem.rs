@@ -58,7 +58,7 @@ pub(super) enum Problem {
     Jpeg { path: PathBuf, error: jpeg_encoder::EncodingError },
     #[error("{}: pictures are not saved as .{extension}; available: .png, .jpg, .jpeg", .path.display())]
     PictureExtension { path: PathBuf, extension: String },
-    /// What is stored beside a dataset, such as its class names, can't be read.
+    /// A file beside a dataset, such as that of its class names, can't be read.
     #[error("{0}")]
     Beside(fuseloop::source::BoxError),
     #[error("cannot start the threads: {0}")]

@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 ///
 /// A sample depends on the seed, the epoch and its index in the file alone: not on the batch it
 /// came in, nor on the order, nor on the number of workers. The boxes and keypoints of its objects
-/// are printed before and after the ops: those that a pipeline file declares, or without one those of
-/// a dataset of annotations.
+/// are printed before and after the ops: those that a pipeline file declares, or without one those
+/// that the dataset knows of.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234

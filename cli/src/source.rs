@@ -104,7 +104,7 @@ pub(super) struct Setup {
     device: Option<Device>,
     /// The rank whose share is loaded, if there are several.
     ranks: Option<Ranks>,
-    /// Whether a workload also moves the boxes, keypoints and masks that the dataset knows of.
+    /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
     folder: InFolder,
 }

@@ -25,10 +25,10 @@ const LISTED: usize = 50;
 /// Check every value of a dataset: read all of it, decode every picture whole.
 ///
 /// Prints how many values are damaged in which way, and lists them with sample, field and position in
-/// the file. The exit code is 1 if anything is damaged. Objects that train nothing, such as empty boxes, are listed
-/// as notes. What does no harm, such as room that is not
-/// used, is noted. Of all formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that
-/// were changed in place can't be told from others.
+/// the file. The exit code is 1 if anything is damaged. Objects that train nothing, such as empty
+/// boxes, are listed as notes. What does no harm, such as room that is not used, is noted. Of all
+/// formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that were changed in place
+/// can't be told from others.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop verify train.beton

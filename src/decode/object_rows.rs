@@ -136,6 +136,11 @@ pub(crate) fn floats(rows: &[u8]) -> impl Iterator<Item = f32> + '_ {
     rows.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
 }
 
+/// Returns the i64 numbers of rows.
+pub(crate) fn integers(rows: &[u8]) -> impl Iterator<Item = i64> + '_ {
+    rows.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes))
+}
+
 /// Refuses coordinates that are not numbers, or far outside every image.
 fn check(row: usize, mut values: impl Iterator<Item = f32>) -> Result<(), ObjectRowsError> {
     match values.find(|value| !(-MAX_COORDINATE..=MAX_COORDINATE).contains(value)) {

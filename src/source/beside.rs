@@ -19,12 +19,12 @@ const MOST_RUNS: usize = 4;
 
 /// A kind of files.
 pub(super) struct BesideFile {
-    /// What follows the name of the dataset in the file's name.
+    /// The end of the file's name, after the name of the dataset.
     pub(super) suffix: &'static str,
     /// The bytes that every such file begins with.
     pub(super) begin: &'static str,
     pub(super) most_bytes: u64,
-    /// What is in the file, for errors.
+    /// The content of the file, for errors.
     pub(super) content: &'static str,
 }
 

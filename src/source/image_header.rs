@@ -7,7 +7,7 @@ use zune_core::bytestream::ZCursor;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
-/// What the header of an image says.
+/// The facts in the header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageHeader {
     /// The stored size.

@@ -1,4 +1,4 @@
-//! What the fields of annotated objects are: boxes and their format, classes, keypoints, masks.
+//! The meaning of the fields of annotated objects: boxes and their format, classes, keypoints, masks.
 //!
 //! A field of bytes does not say what its numbers are. The dataset that they are from knows it, and
 //! `convert` stores it beside the data: in `x.beton.objects.json`, or in a feature of each TFRecord example.
@@ -46,11 +46,11 @@ const VERSION: u64 = 1;
 /// The most keypoints of an object, as in the declaration of targets.
 const MOST_KEYPOINTS: u64 = 1024;
 
-/// What the fields of a dataset's objects are.
+/// The meaning of the fields of a dataset's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFields(Vec<(String, ObjectField)>);
 
-/// What a field of objects is.
+/// The meaning of a field of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectField {
     /// Bounding boxes in pixels.
@@ -59,7 +59,7 @@ pub enum ObjectField {
     Classes,
     /// Other numbers, one for each object, of a type that tensors have.
     Column(NdType),
-    /// As many keypoints for each object.
+    /// A number of keypoints for each object.
     Keypoints(u64),
     /// The masks of the objects.
     Segmentation,

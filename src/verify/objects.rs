@@ -14,7 +14,7 @@
 use super::VerifyError;
 use super::report::{DegenerateKind, DegenerateObject, ValueError};
 use crate::decode::ObjectMask;
-use crate::decode::object_rows::{self, ObjectRowsError, rows_of};
+use crate::decode::object_rows::{self, ObjectRowsError, integers, rows_of};
 use crate::sample::SampleId;
 use crate::source::{Buffer, ClassNames, FieldKind, ObjectField, ObjectFields, Source, Value};
 use fuseloop_ops::author::BoundingBox;
@@ -152,10 +152,6 @@ fn indexed(source: &dyn Source, known: &ObjectFields) -> Vec<(usize, ObjectField
     let mut fields: Vec<_> = of_objects.filter_map(index).collect();
     fields.sort_by_key(|(_, field)| !matches!(field, ObjectField::Boxes(_)));
     fields
-}
-
-fn integers(rows: &[u8]) -> impl Iterator<Item = i64> + '_ {
-    rows.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes))
 }
 
 /// Returns the number of boxes, and those that are empty or reach out of an image of `size`.

@@ -6,10 +6,10 @@
 //! subset   a.beton, samples        -> one file: the given samples, in the given order
 //! ```
 //!
-//! Values are copied byte for byte, without decoding. Class names are copied too, and
-//! what the fields of objects are; files whose class names contradict each other are refused. The new
-//! file has the first one's fields and the largest page size of all. User-defined fields are refused when the file is opened, because their rows may point to
-//! offsets that have moved.
+//! Values are copied byte for byte, without decoding. Class names are copied too, and what the fields of
+//! objects are; files whose class names contradict each other are refused. The new file has the first
+//! one's fields and the largest page size of all. User-defined fields are refused when the file is opened,
+//! because their rows may point to offsets that have moved.
 
 use super::atomic_file::check_replaceable;
 use super::beside::Beside;

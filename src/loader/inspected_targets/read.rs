@@ -16,7 +16,7 @@ use fuseloop_ops::{DType, Ops};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What the name of a column of classes ends with.
+/// The endings of the names of columns of classes.
 const CLASS_COLUMNS: [&str; 4] = ["category_id", "label", "class", "cls"];
 
 /// How the targets of an image output are read and moved.

@@ -33,7 +33,7 @@ const TXT: &str = "txt";
 const DATA: [&str; 2] = ["data.yaml", "data.yml"];
 const CLASSES: &str = "classes.txt";
 
-/// What the names of the folders of splits begin with.
+/// The beginnings of the names of the folders of splits.
 const SPLITS: [&str; 3] = ["train", "val", "test"];
 
 /// The folders above the images in which a dataset's description may be.

@@ -22,7 +22,7 @@ pub(super) struct KeypointShape {
 }
 
 impl KeypointShape {
-    /// Checks the numbers, which are in the words of the error that it returns.
+    /// Checks the numbers; the error has them.
     pub(super) fn new(points: usize, values: usize) -> Result<Self, String> {
         match [points, values] {
             [1..=1000, 2..=3] => Ok(Self { points, values }),

@@ -13,6 +13,7 @@
 //! A feature that is a field of the dataset stays as it is.
 
 use crate::decode::ObjectMask;
+use crate::decode::object_rows::{floats, integers};
 use crate::source::example::{BytesList, ExampleFeature, FloatList, Int64List, Kind};
 use crate::source::marks::NamedFeatures;
 use crate::source::{
@@ -107,7 +108,7 @@ impl Detection {
             add(name, Kind::Floats(FloatList { value }));
         }
         if let Some(index) = self.classes {
-            let classes = longs(rows(index, NdType::I64, &[])?);
+            let classes: Vec<i64> = integers(rows(index, NdType::I64, &[])?).collect();
             counted(index, classes.len())?;
             if self.names.iter().len() > 0 {
                 let name = |class: &i64| self.names.get(*class).unwrap_or_default();
@@ -124,7 +125,7 @@ impl Detection {
                 if dtype == NdType::F32 {
                     Kind::Floats(FloatList { value: floats(rows).collect() })
                 } else {
-                    ints(longs(rows))
+                    ints(integers(rows).collect())
                 },
             );
         }
@@ -172,14 +173,6 @@ fn mask_file(mask: Option<&ObjectMask>, size: Size) -> Result<Vec<u8>, String> {
         mask.fill(size, &mut pixels).map_err(|error| error.to_string())?;
     }
     super::bytes::gray_png(size, &pixels).map_err(|error| error.to_string())
-}
-
-fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
-    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
-}
-
-fn longs(bytes: &[u8]) -> Vec<i64> {
-    bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
 }
 
 fn ints(value: Vec<i64>) -> Kind {
