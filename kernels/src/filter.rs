@@ -5,10 +5,13 @@
 //! ```
 //!
 //! [`FilterRows::row_of`] is inlined here into a function for each number of channels, compiled for AVX2
-//! and FMA. The bits are the same: the compiler neither fuses nor reorders floating-point operations.
+//! and FMA. The bits are the same: the compiler neither fuses nor reorders floating-point operations. Most warps have a
+//! function of their own, in `warp`.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
+#[cfg(target_arch = "x86_64")]
+use crate::warp::warp_row;
 use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 
 /// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
@@ -19,8 +22,12 @@ use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        rows.check(y, out);
         // SAFETY: the CPU has AVX2 and FMA, as checked just above.
         return unsafe {
+            if rows.warp().is_some_and(|rows| warp_row(rows, y, out)) {
+                return;
+            }
             match rows.channels() {
                 1 => row_avx2::<1, 1>(rows, y, out),
                 2 => row_avx2::<2, 4>(rows, y, out),

@@ -11,6 +11,7 @@
 //! | `source`  | sources of the values                                               |
 //! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
 //! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
+//! | `warp`    | the rows of nearest and bilinear warps, eight pixels at a time       |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
 //! | `convert` | conversions of labels and arrays between any two types              |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
@@ -33,6 +34,8 @@ mod rows;
 #[cfg(feature = "cuda")]
 mod shipped;
 mod source;
+#[cfg(target_arch = "x86_64")]
+mod warp;
 
 pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, for_cpu};

@@ -177,6 +177,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/cpu.rs",             // work compiled for the CPU's features
     "kernels/src/entry.rs",           // rows called by address; stores around the caches
     "kernels/src/filter.rs",          // rows compiled for the CPU's features
+    "kernels/src/warp.rs",            // reads of pixels at offsets that vectors computed
     "kernels/src/idct.rs",            // the CPU's own multiplications
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic

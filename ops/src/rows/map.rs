@@ -22,10 +22,10 @@ use crate::Size;
 use std::sync::Arc;
 
 /// The number of positions that are computed together.
-pub(super) const BLOCK: usize = 32;
+pub const BLOCK: usize = 32;
 
 /// The columns and the rows of a block of positions.
-pub(super) type Coordinates = [[f32; BLOCK]; 2];
+pub type Coordinates = [[f32; BLOCK]; 2];
 
 /// The source positions of the pixels of a warped image. See the formulas of [`Map::affine`] and
 /// [`Map::perspective`].
@@ -144,9 +144,10 @@ impl Map {
     }
 
     /// Writes the positions of output pixels `(y, first..first + BLOCK)`, with columns and rows in
-    /// separate arrays. The bits are those of [`position`](Self::position).
+    /// separate arrays. The bits are those of [`position`](Self::position). `has_fma` says whether a fused operation
+    /// is an instruction where this is inlined; it is a function call elsewhere.
     #[inline(always)]
-    pub(super) fn positions(&self, y: u32, first: u32, out: &mut Coordinates) {
+    pub(super) fn positions(&self, y: u32, first: u32, has_fma: bool, out: &mut Coordinates) {
         let line = y;
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
@@ -154,11 +155,11 @@ impl Map {
             *x = (first as i32 + i as i32) as f32 + self.origin[0];
         }
         let [out_x, out_y] = out;
-        self.x.block(&xs, y, out_x);
-        self.y.block(&xs, y, out_y);
+        self.x.block(&xs, y, has_fma, out_x);
+        self.y.block(&xs, y, has_fma, out_y);
         if let Some(plane) = &self.depth {
             let mut depth = [0.0; BLOCK];
-            plane.block(&xs, y, &mut depth);
+            plane.block(&xs, y, has_fma, &mut depth);
             divide(out_x, &depth);
             divide(out_y, &depth);
         }
@@ -243,8 +244,8 @@ impl Plane {
     }
 
     #[inline(always)]
-    fn block(&self, xs: &[f32; BLOCK], y: f32, out: &mut [f32; BLOCK]) {
-        if self.exact_in_f64 {
+    fn block(&self, xs: &[f32; BLOCK], y: f32, has_fma: bool, out: &mut [f32; BLOCK]) {
+        if self.exact_in_f64 && !has_fma {
             let down = f64::from(y) * f64::from(self.q);
             for (out, x) in out.iter_mut().zip(xs) {
                 *out = (f64::from(x * self.p) + down) as f32 + self.r;
@@ -386,11 +387,13 @@ mod tests {
         let mut positions = [[0.0; BLOCK]; 2];
         for y in 0..size.height {
             for first in (0..size.width).step_by(BLOCK) {
-                map.positions(y, first, &mut positions);
-                let [xs, ys] = &positions;
-                for i in 0..BLOCK {
-                    let expected = map.position(y, first + i as u32).map(f32::to_bits);
-                    assert_eq!([xs[i], ys[i]].map(f32::to_bits), expected, "{map:?} {y} {i}");
+                for has_fma in [false, true] {
+                    map.positions(y, first, has_fma, &mut positions);
+                    let [xs, ys] = &positions;
+                    for i in 0..BLOCK {
+                        let expected = map.position(y, first + i as u32).map(f32::to_bits);
+                        assert_eq!([xs[i], ys[i]].map(f32::to_bits), expected, "{map:?} {y} {i}");
+                    }
                 }
             }
         }

@@ -45,11 +45,14 @@ mod warp;
 pub use displacement::Displacement;
 pub(crate) use float::PixelTaps;
 pub use float::{FloatRows, FloatScratch, eval as eval_floats};
-pub use map::{Map, affine_matrix, expanded_size, perspective_coefficients, rotation_matrix};
+pub use map::{
+    BLOCK, Coordinates, Map, affine_matrix, expanded_size, perspective_coefficients,
+    rotation_matrix,
+};
 pub use pad::{PadMode, Padding};
 pub use permutation::RowPermutation;
 pub use resample::Resampling;
-pub use warp::{Warp, WarpInterpolation};
+pub use warp::{Warp, WarpInterpolation, WarpRows};
 
 use crate::memory::NoMemory;
 use crate::shape::ImageView;
@@ -257,6 +260,26 @@ impl FilterRows<'_> {
         self.channels
     }
 
+    /// Returns the rows of a warp; `None` if the filter is another.
+    #[must_use]
+    pub fn warp(&self) -> Option<&warp::WarpRows<'_>> {
+        match &self.maker {
+            FilterState::Warp(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// Checks the arguments of [`row`](Self::row).
+    ///
+    /// # Panics
+    ///
+    /// If `y` is not below the output's height, or `out` is of another length.
+    #[inline(always)]
+    pub fn check(&self, y: u32, out: &[u8]) {
+        assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
+        assert_eq!(out.len(), self.bytes, "bytes of a row");
+    }
+
     /// Writes the requested columns of output row `y`: `out` is `channels * columns.len()` bytes.
     ///
     /// # Panics
@@ -283,8 +306,7 @@ impl FilterRows<'_> {
     pub fn row_of<const C: usize, const L: usize>(&mut self, y: u32, out: &mut [u8]) {
         const { assert!(L == if C == 1 { 1 } else { 4 }, "lanes of a pixel") };
         assert_eq!(C, self.channels, "channels of the image");
-        assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
-        assert_eq!(out.len(), self.bytes, "bytes of a row");
+        self.check(y, out);
         if out.is_empty() {
             return;
         }

@@ -211,7 +211,7 @@ const NEAR_TIE: f32 = 0.5 - 1.0 / 4096.0;
 
 /// The rows of one warped image.
 #[derive(Debug)]
-pub(super) struct WarpRows<'a> {
+pub struct WarpRows<'a> {
     warp: &'a Warp,
     input: ImageView<'a>,
     columns: Range<u32>,
@@ -223,11 +223,36 @@ impl<'a> WarpRows<'a> {
         Self { warp, input, columns }
     }
 
+    /// Returns the warp.
+    #[must_use]
+    pub fn warp(&self) -> &'a Warp {
+        self.warp
+    }
+
+    /// Returns the image that is warped.
+    #[must_use]
+    pub fn input(&self) -> &ImageView<'a> {
+        &self.input
+    }
+
+    /// Returns the columns of a row.
+    #[must_use]
+    pub fn columns(&self) -> Range<u32> {
+        self.columns.clone()
+    }
+
+    /// Writes the source positions of the pixels `(y, first..first + BLOCK)`, computed by instructions of FMA: for
+    /// callers that are compiled for it.
+    #[inline(always)]
+    pub fn positions_by_fma(&self, y: u32, first: u32, out: &mut Coordinates) {
+        self.warp.map.positions(y, first, true, out);
+    }
+
     #[inline(always)]
     pub(super) fn row<const C: usize, const L: usize>(&self, y: u32, out: &mut [u8]) {
         let mut positions = [[0.0; BLOCK]; 2];
         for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * C)) {
-            self.warp.map.positions(y, first, &mut positions);
+            self.warp.map.positions(y, first, false, &mut positions);
             match self.warp.interpolation {
                 WarpInterpolation::Nearest => self.nearest::<C, L>(&positions, out),
                 WarpInterpolation::Bilinear => self.bilinear::<C, L>(&positions, out),
