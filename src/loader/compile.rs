@@ -12,7 +12,7 @@ use super::error::LoadCause;
 use super::mixing::{MixRows, OutputMixer};
 use super::outputs::OutputSpec;
 use super::target_mixing::plan_target_mixers;
-use super::target_plan::{FollowedImage, plan_target};
+use super::target_plan::{FollowedImage, check_followed, plan_target};
 use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
@@ -111,6 +111,7 @@ pub(super) fn plan_outputs(
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(&plans)?;
     check_labels(source, &plans)?;
+    check_followed(source, outputs, &plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     let mixers = plan_target_mixers(&plans)?;
     plans.iter_mut().zip(mixers).for_each(|(work, mixer)| work.mix_targets = mixer);

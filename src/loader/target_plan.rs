@@ -5,10 +5,11 @@ use super::compile_context::{CompileContext, compile_image, image_input, within_
 use super::error::LoadCause;
 use super::outputs::OutputSpec;
 use super::targets::{PlannedTarget, Target, TargetsError};
-use super::work::FieldPlan;
+use super::work::{FieldPlan, OutputPlan};
+use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::plan::{ImagePlan, batch_ops};
-use crate::source::{FieldKind, Source};
+use crate::source::{FieldKind, ObjectField, Source};
 use fuseloop_ops::{DType, Ops, Size, Squeeze};
 use std::sync::Arc;
 
@@ -66,6 +67,49 @@ impl<'a> FollowedImage<'a> {
         let error = TargetsError::Own { reason };
         Err(LoadCause::Targets { field: output.name.clone(), error })
     }
+}
+
+/// Refuses fields of objects that are read as tensors and don't follow their image, although the ops of the image move
+/// the objects, or remove some of those that are targets. A view is asked for by name, and may have the stored values.
+pub(super) fn check_followed(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    plans: &[OutputPlan],
+) -> Result<(), LoadCause> {
+    let all = || outputs.iter().zip(plans).filter(|(output, _)| output.target.is_none());
+    let kind = |output: &OutputSpec| &source.fields()[output.field].kind;
+    let mut images =
+        all().filter(|(output, _)| *kind(output) == FieldKind::RgbImage && !output.is_mask);
+    let moves = |(_, plan): &(&OutputSpec, &OutputPlan)| match &plan.work {
+        FieldPlan::Image(kernel) => kernel.plan().moves_objects(),
+        _ => false,
+    };
+    let is_tensor = |(output, plan): &(&OutputSpec, &OutputPlan)| {
+        let is_own = output.name == source.field_name(output.field);
+        let may_be_objects = matches!(kind(output), FieldKind::Bytes | FieldKind::Json);
+        is_own && may_be_objects && !matches!(plan.work, FieldPlan::Copied { .. })
+    };
+    let mut objects = all().filter(is_tensor).peekable();
+    let Some((image, plan)) = images.clone().next() else { return Ok(()) };
+    // Objects may also belong to an image that no op moves.
+    if objects.peek().is_none() || !images.all(|image| moves(&image)) {
+        return Ok(());
+    }
+    let refused = |field: &str, error| LoadCause::Targets { field: field.to_owned(), error };
+    let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
+    for (output, _) in objects {
+        let field = known.get(&source.fields()[output.field].name);
+        let is_moved = match field {
+            None | Some(ObjectField::ImageId) => false,
+            Some(ObjectField::Classes | ObjectField::Column(_)) => plan.targets.is_some(),
+            Some(_) => true,
+        };
+        if let Some(field) = field.filter(|_| is_moved) {
+            let (content, image) = (field.to_string(), image.name.clone());
+            return Err(refused(&output.name, TargetsError::NotDeclared { content, image }));
+        }
+    }
+    Ok(())
 }
 
 /// Plans and compiles the output of a target, whose own ops are `ops`. `image` is the image that it follows.

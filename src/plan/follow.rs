@@ -97,6 +97,18 @@ impl ImagePlan {
         self.flat_ops.iter().try_for_each(check)
     }
 
+    /// Returns whether an op moves pixels or cuts others in: objects that don't follow the image are then wrong.
+    pub(crate) fn moves_objects(&self) -> bool {
+        let moves = |leaf: &FlatOp| match leaf.op.class() {
+            OpClass::Geometry(op) => op.object_motion() != ObjectMotion::Stay,
+            OpClass::Host(_) => leaf.kind.host_size().is_some(),
+            OpClass::Mix(_) => moves_chains(leaf),
+            OpClass::Batch(_) | OpClass::MultiImage(_) => true,
+            _ => false,
+        };
+        self.flat_ops.iter().any(moves)
+    }
+
     /// Plans a mask of one channel of `dtype` that follows images of this plan; `own` are its own ops, which come
     /// after those of the image. Pixels outside the image become `fill`.
     ///

@@ -1,8 +1,9 @@
 //! Mistakes that would train wrongly without an error: each is refused, and the message says what to do.
 
 use crate::common::dataset;
+use fuseloop::loader::{Collate, Targets};
 use fuseloop::prelude::*;
-use fuseloop::source::{ClassNames, FieldKind, FieldSpec};
+use fuseloop::source::{Annotated, ClassNames, CocoOptions, FieldKind, FieldSpec};
 use fuseloop::spec::Spec;
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use std::collections::BTreeMap;
@@ -262,4 +263,59 @@ fn loaders_builders_and_batches_have_the_ordinary_traits() {
         assert_eq!(batch.bytes("image").unwrap(), other.bytes("image").unwrap());
     }
     assert!(batches.next().is_none() && batches.next().is_none());
+}
+
+/// Writes two images with objects in COCO's format, and returns a dataset that knows what its fields are.
+fn objects(dir: &Path) -> Annotated {
+    let jpeg = jpeg_encoder::Encoder::new_file(dir.join("0.jpg"), 90).unwrap();
+    jpeg.encode(&[99; 16 * 12], 16, 12, jpeg_encoder::ColorType::Luma).unwrap();
+    fs::copy(dir.join("0.jpg"), dir.join("1.jpg")).unwrap();
+    let text = r#"{"images": [{"id": 0, "file_name": "0.jpg"}, {"id": 1, "file_name": "1.jpg"}],
+        "categories": [{"id": 5, "name": "cat"}], "annotations": [
+        {"id": 1, "image_id": 0, "category_id": 5, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0},
+        {"id": 2, "image_id": 1, "category_id": 5, "bbox": [0, 0, 9, 9], "area": 80, "iscrowd": 0}]}"#;
+    let path = dir.join("instances.json");
+    fs::write(&path, text).unwrap();
+    Annotated::coco(dir, &path, &CocoOptions::default()).unwrap()
+}
+
+#[test]
+fn boxes_that_are_no_targets_do_not_stay_behind_when_their_image_moves() {
+    let dir = tempfile::tempdir().unwrap();
+    let boxes = || Collate::ragged().of(DType::F32, &[4]);
+    let areas = || Collate::ragged().of(DType::F32, &[]);
+    let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap(), ToChannelsFirst];
+    let colours = || ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap(), Normalize::imagenet()];
+    let any_size = || Collate::list().to_size((12, 16));
+    let of = |list: Ops| {
+        let loader = Loader::from_source(objects(dir.path())).pipeline("image", list);
+        loader.collate("image", any_size())
+    };
+    let targets = |builder: LoaderBuilder| {
+        builder.targets("image", Targets::new().boxes("bbox", BoxFormat::Xywh))
+    };
+    let refused = |content: &str, field: &str| {
+        format!(
+            "field {field}: it holds {content}, which do not follow the ops of image: declare it in `targets`, or leave \
+             it out of the batches; a view of it has the stored values"
+        )
+    };
+    let boxes_stay = refused("boxes, xywh, in pixels", "bbox");
+    assert_eq!(refusal(of(flip()).collate("bbox", boxes())), boxes_stay);
+    let sized = Loader::from_source(objects(dir.path()));
+    let sized = sized.pipeline("image", ops![Resize::new((8, 8)).unwrap()]);
+    assert_eq!(refusal(sized.collate("bbox", boxes())), boxes_stay);
+    let area = of(flip()).collate("area", areas());
+    assert_eq!(refusal(targets(area)), refused("a number per object, <f4", "area"));
+    // Nothing moves, the boxes move, or the values are wanted as they are stored.
+    of(colours()).collate("bbox", boxes()).collate("area", areas()).build().unwrap();
+    of(flip()).build().unwrap();
+    of(flip()).collate("area", areas()).build().unwrap();
+    targets(of(flip())).build().unwrap();
+    let both = targets(of(flip())).view("stored", "bbox", ops![]).collate("stored", boxes());
+    let stored = of(flip()).without("bbox").view("stored", "bbox", ops![]);
+    stored.collate("stored", boxes()).build().unwrap();
+    assert!(both.build().is_err(), "a target has no views");
+    let whole = of(flip()).view("whole", "image", colours()).collate("whole", any_size());
+    whole.collate("bbox", boxes()).build().unwrap();
 }

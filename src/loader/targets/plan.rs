@@ -78,6 +78,17 @@ pub enum TargetsError {
         /// The number of keypoints of an object.
         each: usize,
     },
+    /// A field of objects that is no target, although the image of the objects has ops that move or remove them.
+    #[error(
+        "it holds {content}, which do not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values",
+        image = Escaped(image)
+    )]
+    NotDeclared {
+        /// The values of the field.
+        content: String,
+        /// The image.
+        image: String,
+    },
     /// Columns or instance masks of an unknown number of objects.
     #[error(
         "the source does not report how many objects a sample has at most: use `collate` with `to(max)`"
