@@ -8,7 +8,7 @@
 use super::{
     Allocation, Cell, CustomRow, CustomRows, FieldError, Header, HeaderError, ImageCell, OpenError,
     ReadError, RowLayout, SourceError,
-    index::{Guess, SizeIndex},
+    index::{ImageRow, ImageSizes, SizeIndex},
     parse_fields,
 };
 use crate::error::Error;
@@ -38,8 +38,9 @@ pub struct Beton {
     fields: Vec<FieldSpec>,
     layout: RowLayout,
     index: SizeIndex,
-    guess: Guess,
     limits: Limits,
+    /// The sizes of each field's images, found on first use.
+    image_sizes: Vec<OnceLock<ImageSizes>>,
     /// The result for each field, computed on first use.
     image_stats: Vec<OnceLock<ImageStats>>,
     /// The result for each field, computed on first use.
@@ -212,7 +213,7 @@ impl Beton {
         } else {
             SizeIndex::EMPTY
         };
-        let guess = Guess::new(&fields, index.len(), header.num_samples);
+        let image_sizes = fields.iter().map(|_| OnceLock::new()).collect();
         let image_stats = fields.iter().map(|_| OnceLock::new()).collect();
         let longest = fields.iter().map(|_| OnceLock::new()).collect();
         let limits = options.limits;
@@ -224,8 +225,8 @@ impl Beton {
             fields,
             layout,
             index,
-            guess,
             limits,
+            image_sizes,
             image_stats,
             longest,
         })
@@ -391,7 +392,7 @@ impl Beton {
         ptr: u64,
         buffer: &'a mut Buffer,
     ) -> Result<&'a [u8], ReadCause> {
-        let stored = self.data(ptr, self.stored_size(ptr, 0)?, StoredKind::Bytes)?;
+        let stored = self.data(ptr, self.stored_size(ptr)?, StoredKind::Bytes)?;
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
 
@@ -417,7 +418,7 @@ impl Beton {
             (Cell::Float(value), _) => return Ok(ValueLocation::InRow(Value::Float(value))),
             (Cell::Int(value), _) => return Ok(ValueLocation::InRow(Value::Int(value))),
             (Cell::Custom(bytes), _) => return Ok(ValueLocation::InRow(Value::Custom(bytes))),
-            (Cell::Image(cell), _) => self.image(&cell, at, self.guess.index(sample, field)),
+            (Cell::Image(cell), _) => self.image(&cell, at, (sample, field)),
             (Cell::Bytes { ptr, size }, FieldKind::Json) => self.data(ptr, size, StoredKind::Json),
             (Cell::Bytes { ptr, size }, _) => self.data(ptr, size, StoredKind::Bytes),
             // `parse_fields` has refused a product beyond 2^64.
@@ -454,15 +455,32 @@ impl Beton {
         Ok((kind, at, cell))
     }
 
-    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<StoredBytes, ReadCause> {
-        let size = self.checked_size(cell, at)?;
-        let Size { height, width } = size;
-        let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
-        let expected = size.pixels() * RGB as u64;
-        if mode == ImageMode::Raw && found != expected {
+    fn image(
+        &self,
+        cell: &ImageCell,
+        at: u64,
+        (sample, field): (SampleId, usize),
+    ) -> Result<StoredBytes, ReadCause> {
+        let Size { height, width } = self.checked_size(cell, at)?;
+        let row @ ImageRow { mode, ptr, pixel_bytes } = ImageRow::of(cell);
+        let sizes = self.image_sizes.get(field).map(|sizes| {
+            sizes.get_or_init(|| ImageSizes::new(&self.index, self.image_rows(field)))
+        });
+        let found = sizes.and_then(|sizes| sizes.size_of(&self.index, sample.0, row));
+        let found = found.ok_or(ReadCause::NoAllocation { ptr })?;
+        if mode == ImageMode::Raw && found != pixel_bytes {
+            let expected = pixel_bytes;
             return Err(ReadCause::RawSize { width, height, ptr, found, expected });
         }
         self.data(ptr, found, StoredKind::Image { mode, width, height })
+    }
+
+    /// Returns the images of a field as their rows describe them; `None` for a row that can't be read.
+    fn image_rows(&self, field: usize) -> impl Iterator<Item = Option<ImageRow>> {
+        self.samples().map(move |sample| match self.cell(sample, field) {
+            Ok((_, _, Cell::Image(cell))) => Some(ImageRow::of(&cell)),
+            _ => None,
+        })
     }
 
     pub(super) fn checked_size(&self, cell: &ImageCell, at: u64) -> Result<Size, ReadCause> {
@@ -475,8 +493,8 @@ impl Beton {
         }
     }
 
-    fn stored_size(&self, ptr: u64, guess: usize) -> Result<u64, ReadCause> {
-        self.index.size_at(ptr, guess).ok_or(ReadCause::NoAllocation { ptr })
+    fn stored_size(&self, ptr: u64) -> Result<u64, ReadCause> {
+        self.index.size_at(ptr).ok_or(ReadCause::NoAllocation { ptr })
     }
 
     /// Returns the `size` bytes at `ptr` as a stored value, if they are between the two tables.
@@ -508,6 +526,13 @@ impl Beton {
     fn read_error(&self, sample: SampleId, field: usize, kind: ReadCause) -> ReadError {
         let name = self.fields.get(field).map(|spec| spec.name.clone());
         ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
+    }
+}
+
+impl ImageRow {
+    fn of(cell: &ImageCell) -> Self {
+        let pixel_bytes = u64::from(cell.height) * u64::from(cell.width) * RGB as u64;
+        Self { mode: cell.mode, ptr: cell.ptr, pixel_bytes }
     }
 }
 
