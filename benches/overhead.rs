@@ -79,9 +79,8 @@ fn overhead(path: &Path, samples: u64) {
     for (order, name, in_memory) in ways {
         for workers in [1, 2] {
             let builder = || {
-                let opened =
-                    if in_memory { Loader::open_in_memory(path) } else { Loader::open(path) };
-                opened.unwrap().batch_size(512).workers(workers).order(order.clone())
+                let opened = Loader::open(path).unwrap().in_memory(in_memory);
+                opened.batch_size(512).workers(workers).order(order.clone())
             };
             let time = epochs(&builder().build().unwrap());
             let aim = if workers == 2 { "  (aim: > 1)" } else { "" };

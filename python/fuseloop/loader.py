@@ -459,6 +459,9 @@ class Loader:
         on_damaged: ``"fail"``, ``"skip"`` leaves damaged samples out, ``"substitute"`` takes others.
         cache: Keeps decoded samples for later epochs.
         process_cache: Reads whole pages of a ``.beton`` file ahead; True takes the defaults.
+        in_memory: Whether ``.beton`` files are read into memory when the loader is made: whole, whatever their size, or
+            not at all. By default a local file is, if its samples have at most 16 KiB on average and it has at most a
+            quarter of the free memory and 2 GiB.
         number_rule: How values are rounded between ops: ``"fused"`` keeps fractions, ``"exact"`` truncates after each
             op as torchvision does, ``"relaxed"`` merges colour matrices.
         exif_orientation: Turns JPEGs as their EXIF orientation says.
@@ -513,6 +516,7 @@ class Loader:
         on_damaged: Literal["fail", "skip", "substitute"] = "fail",
         cache: Cache | None = None,
         process_cache: ProcessCache | bool | None = None,
+        in_memory: bool | None = None,
         number_rule: Literal["fused", "exact", "relaxed"] = "fused",
         exif_orientation: bool = False,
         device: str | None = None,
@@ -540,6 +544,7 @@ class Loader:
             "on_damaged": on_damaged,
             "cache": _cache(cache),
             "process_cache": _process_cache(process_cache),
+            "in_memory": in_memory,
             "number_rule": number_rule,
             "exif_orientation": bool(exif_orientation),
             "device": device,

@@ -9,6 +9,7 @@ use super::compile_context::CompileContext;
 use super::damaged::OnDamaged;
 use super::device::DeviceRequest;
 use super::error::LoadCause;
+use super::in_memory;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
@@ -67,6 +68,7 @@ pub struct LoaderBuilder {
     beton: Option<Arc<Beton>>,
     /// The stream, if the source is one.
     stream: Option<Stream>,
+    in_memory: Option<bool>,
     process_cache: Option<ProcessCache>,
     wanted: OutputRequest,
     indices: Option<Vec<u64>>,
@@ -123,6 +125,7 @@ impl LoaderBuilder {
             source,
             beton: None,
             stream: None,
+            in_memory: None,
             process_cache: None,
             wanted: OutputRequest::default(),
             indices: None,
@@ -215,6 +218,18 @@ impl LoaderBuilder {
     #[must_use]
     pub fn os_cache(mut self, os_cache: bool) -> Self {
         self.process_cache = (!os_cache).then(ProcessCache::default);
+        self
+    }
+
+    /// Sets whether `.beton` files are read into memory when the loader is built: whole, whatever their size, or not at
+    /// all. Default: a local file is, if its samples have at most 16 KiB on average and it has at most a quarter of the
+    /// free memory and 2 GiB, shared by the [`ranks`](Self::ranks). [`Loader::explain`] says whether it is.
+    ///
+    /// Small samples are then read without a system call each, and a change of the file is not seen. Larger ones gain
+    /// little: the system keeps what was read lately.
+    #[must_use]
+    pub fn in_memory(mut self, yes: bool) -> Self {
+        self.in_memory = Some(yes);
         self
     }
 
@@ -843,6 +858,11 @@ impl LoaderBuilder {
         let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
         let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
         self.check_count(&subset, order.len(self.ranks.as_ref()))?;
+        // Pages that are read ahead, and samples in a cache, are in memory themselves.
+        let is_cached = pages.is_some() || self.cache.is_some();
+        let in_memory = self.in_memory.or(is_cached.then_some(false));
+        let world = self.ranks.map_or(1, Ranks::world).into();
+        let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         let outputs = self.wanted.resolve(&*self.source)?;
         check_recompile(&outputs, self.recompile)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
@@ -869,6 +889,7 @@ impl LoaderBuilder {
             recompile: self.recompile,
             stream: self.stream,
             setup,
+            held_bytes,
             compiled: Mutex::new(compiled),
             shared,
             position: Mutex::new(None),

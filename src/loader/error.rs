@@ -406,6 +406,12 @@ pub enum LoadCause {
     /// A cursor could not be created, or can't be resumed from.
     #[error(transparent)]
     Cursor(#[from] CursorError),
+    /// A dataset that can't be read into memory.
+    #[error("{dataset} can't be read into memory, which only .beton files can: remove `in_memory`")]
+    NotHeld {
+        /// The dataset.
+        dataset: String,
+    },
     /// A process cache was set for a source without pages.
     #[error(
         "{}: only a single .beton file has pages for a process cache: join several by `fuseloop concat`, or remove `process_cache`",
@@ -773,7 +779,7 @@ impl Cause for LoadCause {
             Self::NoLongest { field } => unsupported.field(field),
             Self::TooLarge { field, .. } => memory.field(field),
             Self::BatchBytes { .. } => memory,
-            Self::NoPages { .. } | Self::Stream { .. } => unsupported,
+            Self::NoPages { .. } | Self::NotHeld { .. } | Self::Stream { .. } => unsupported,
             Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
             | Self::NoClassesExpected { .. }

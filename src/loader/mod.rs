@@ -28,6 +28,7 @@ mod damaged;
 mod device;
 mod epoch;
 pub(crate) mod error;
+mod in_memory;
 pub(crate) mod inspect;
 pub(crate) mod inspected_targets;
 mod mixing;
@@ -80,6 +81,8 @@ pub struct Loader {
     source: Arc<dyn Source>,
     /// The source as a paged file, if pages are read whole.
     pages: Option<Arc<PagedBeton>>,
+    /// The bytes of the dataset, if they were read into memory.
+    held_bytes: Option<u64>,
     /// The fingerprint of the dataset.
     dataset: u64,
     order: PreparedOrder,
@@ -409,7 +412,10 @@ impl Loader {
     /// to.
     #[must_use]
     pub fn explain(&self) -> String {
-        self.current().explain()
+        let held = self
+            .held_bytes
+            .map(|bytes| format!("dataset: read into memory, {:.1} MB\n", bytes as f64 / 1e6));
+        held.unwrap_or_default() + &self.current().explain()
     }
 
     /// Describes the output of this name, if it is a target of an image.

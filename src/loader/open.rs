@@ -4,7 +4,7 @@ use super::Loader;
 use super::builder::LoaderBuilder;
 use crate::decode::DecodeOptions;
 use crate::error::Error;
-use crate::source::{Dataset, Source, Stream, open_in_memory};
+use crate::source::{Dataset, Source, Stream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,21 +38,6 @@ impl Loader {
     #[must_use]
     pub fn from_dataset(dataset: Dataset) -> LoaderBuilder {
         LoaderBuilder::of_dataset(dataset)
-    }
-
-    /// Opens a `.beton` file, or several by one name, and reads all of it into memory. This is fastest for small samples, where
-    /// the system call that reads a sample costs as much as processing it. It takes as many bytes as the
-    /// file has.
-    ///
-    /// # Errors
-    ///
-    /// See [`open`](Self::open); also if there is not enough memory.
-    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, Error> {
-        let opened = open_in_memory(path.as_ref())?;
-        Ok(match opened.source() {
-            Some(source) => LoaderBuilder::of(source, DecodeOptions::default()),
-            None => LoaderBuilder::of_dataset(opened),
-        })
     }
 
     /// Returns the builder of a loader for a source of your own.

@@ -133,6 +133,9 @@ struct ImageScratch {
 /// that claiming costs nothing, few enough that workers finish a batch together.
 const CHUNK_BYTES: usize = 192 << 10;
 
+/// How many samples before a value is read the processor is asked for its bytes.
+const SAMPLES_AHEAD: usize = 4;
+
 /// The maximum number of samples of a chunk.
 const CHUNK_SAMPLES: usize = 32;
 
@@ -340,6 +343,21 @@ impl LoaderStage {
     /// Returns the key that determines all draws of an output for a sample.
     pub(super) fn key(&self, epoch: Epoch, sample: SampleId, output: usize) -> SampleKey {
         self.outputs[output].draws.key(self.visit_key(epoch, SampleRef::once(sample)))
+    }
+
+    /// Tells the source that samples of a chunk will be read: which they are, and then that their values come next.
+    fn expect_reads(&self, visits: &[SampleRef], is_near: bool) {
+        if self.chunk.get() == 1 {
+            return;
+        }
+        let is_in_row = |field: usize| {
+            matches!(self.source.fields()[field].kind, FieldKind::Int | FieldKind::Float)
+        };
+        for (field, _) in self.fields.iter().filter(|(field, _)| !is_in_row(*field)) {
+            for visit in visits {
+                self.source.expect_read(visit.sample, *field, is_near);
+            }
+        }
     }
 
     /// Returns the key that determines all draws of a row.
@@ -819,7 +837,11 @@ impl Stage for LoaderStage {
         worker.columns.iter_mut().for_each(Column::clear);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
+        self.expect_reads(visits, false);
+        self.expect_reads(&visits[..visits.len().min(SAMPLES_AHEAD)], true);
         for (index, visit) in visits.iter().enumerate() {
+            let next = visits.get(index + SAMPLES_AHEAD);
+            self.expect_reads(next.map_or(&[], std::slice::from_ref), true);
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();

@@ -172,6 +172,20 @@ impl Source for Concat {
         Ok(fields)
     }
 
+    fn stored_bytes(&self) -> Option<u64> {
+        self.all(|part| part.stored_bytes(), u64::saturating_add)
+    }
+
+    fn hold_in_memory(&self) -> Result<(), BoxError> {
+        self.parts.iter().try_for_each(|part| part.hold_in_memory())
+    }
+
+    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
+        if let Some((part, sample)) = self.source_of(sample) {
+            part.expect_read(sample, field, is_near);
+        }
+    }
+
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
         let (part, inner) = self.starts.locate(sample)?;
         let page = self.parts[part].locality_group(inner)?;

@@ -30,7 +30,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes that several threads can read at any offset at once: a file, or something that stands for a
 /// file.
@@ -157,10 +157,16 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
 
 /// The bytes of a file, with the length that the file had when it was opened.
 pub(super) enum FileBytes {
-    /// Bytes that are read on request.
-    Read { from: Arc<dyn ReadAt>, len: u64 },
-    /// Bytes in memory, for tests, fuzzing, and files that are loaded as a whole.
+    /// Bytes that are read on request, or that were [held](FileBytes::hold) in memory since.
+    Read { from: Arc<dyn ReadAt>, len: u64, held: OnceLock<Vec<u8>> },
+    /// Bytes in memory, for tests and fuzzing.
     InMemory(Arc<[u8]>),
+}
+
+/// Where bytes are now.
+enum Place<'a> {
+    Memory(&'a [u8]),
+    Reader(&'a Arc<dyn ReadAt>),
 }
 
 impl FileBytes {
@@ -184,14 +190,47 @@ impl FileBytes {
     /// Fails if the reader can't tell its length.
     pub(super) fn from_reader(from: Arc<dyn ReadAt>) -> io::Result<Self> {
         let len = from.len()?;
-        Ok(Self::Read { from, len })
+        Ok(Self::Read { from, len, held: OnceLock::new() })
     }
 
     /// Returns the reader of the bytes; `None` if they are held in memory.
     pub(super) fn reader(&self) -> Option<&Arc<dyn ReadAt>> {
+        match self.place() {
+            Place::Reader(from) => Some(from),
+            Place::Memory(_) => None,
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
         match self {
-            Self::Read { from, .. } => Some(from),
-            Self::InMemory(_) => None,
+            Self::InMemory(bytes) => Place::Memory(bytes),
+            Self::Read { from, held, .. } => {
+                held.get().map_or(Place::Reader(from), |bytes| Place::Memory(bytes))
+            }
+        }
+    }
+
+    /// Reads all bytes into memory. Values are borrowed from there from now on, and changes of the file are not seen.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file can't be read, or if there is no memory for it.
+    pub(super) fn hold(&self) -> Result<(), ReadCause> {
+        if let Self::Read { len, held, .. } = self
+            && held.get().is_none()
+        {
+            let bytes = self.copy(0, *len)?;
+            // Another thread may have been faster.
+            let _ = held.set(bytes);
+        }
+        Ok(())
+    }
+
+    /// Returns all bytes, if they are in memory.
+    pub(super) fn in_memory(&self) -> Option<&[u8]> {
+        match self.place() {
+            Place::Memory(bytes) => Some(bytes),
+            Place::Reader(_) => None,
         }
     }
 
@@ -218,13 +257,9 @@ impl FileBytes {
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], ReadCause> {
         let count = self.count(start, size)?;
-        match self {
-            Self::InMemory(bytes) => {
-                let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
-                let short = ReadCause::Short { ptr: start, size, found: 0 };
-                rest.and_then(|rest| rest.get(..count)).ok_or(short)
-            }
-            Self::Read { from, .. } => {
+        match self.place() {
+            Place::Memory(bytes) => lent(bytes, start, count),
+            Place::Reader(from) => {
                 let range = read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer)?;
                 Ok(&buffer[range])
             }
@@ -244,7 +279,7 @@ impl FileBytes {
         buffer: &'a mut Vec<u8>,
         check: Option<&mut LengthCheck>,
     ) -> Result<&'a [u8], ReadCause> {
-        if let (Some(check), Self::Read { from, .. }) = (check, self)
+        if let (Some(check), Place::Reader(from)) = (check, self.place())
             && let Some(file) = (&**from as &dyn Any).downcast_ref::<File>()
         {
             let count = self.count(start, size)?;
@@ -269,7 +304,7 @@ impl FileBytes {
         buffer: &mut Vec<u8>,
     ) -> Result<Range<usize>, ReadCause> {
         let count = self.count(start, size)?;
-        if let Self::Read { from, .. } = self {
+        if let Place::Reader(from) = self.place() {
             return read_into(|bytes, at| from.read_at(bytes, at), start, count, buffer);
         }
         buffer.clear();
@@ -312,9 +347,9 @@ impl FileBytes {
         let room = bytes.try_reserve_exact(count.saturating_add(LINE));
         room.map_err(|_| ReadCause::Memory { size })?;
         let old = bytes.len();
-        match self {
-            Self::InMemory(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
-            Self::Read { from, .. } => {
+        match self.place() {
+            Place::Memory(all) => bytes.extend_from_slice(lent(all, start, count)?),
+            Place::Reader(from) => {
                 // Where the memory is badly aligned, it is cheaper to move the bytes after the read.
                 let is_bad = is_misaligned(bytes, old, start);
                 let first = old + if is_bad { LINE / 2 } else { 0 };
@@ -331,6 +366,13 @@ impl FileBytes {
         }
         Ok(())
     }
+}
+
+/// Returns `count` of the bytes, from offset `start` on.
+fn lent(bytes: &[u8], start: u64, count: usize) -> Result<&[u8], ReadCause> {
+    let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+    let short = ReadCause::Short { ptr: start, size: count as u64, found: 0 };
+    rest.and_then(|rest| rest.get(..count)).ok_or(short)
 }
 
 /// Notes reads of a file, and checks the file's length once for all of them.

@@ -18,6 +18,7 @@ pub(crate) mod escape;
 mod faults;
 #[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
+mod fetch_ahead;
 mod field_kind;
 mod file;
 mod fixed_length;
@@ -93,7 +94,6 @@ pub(crate) use object_fields::{ObjectField, ObjectFields};
 #[cfg(feature = "write")]
 pub(crate) use object_fields::{is_object_file, objects_beside};
 pub use open::Dataset;
-pub(crate) use open::open_in_memory;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};

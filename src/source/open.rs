@@ -229,21 +229,6 @@ fn betons(names: &str) -> Result<Vec<Beton>, Error> {
     opened.into_iter().map(|file| file.map_err(named)).collect()
 }
 
-/// Opens the `.beton` files of a name, and reads all of them into memory.
-///
-/// # Errors
-///
-/// If a file can't be opened, the files have other fields, or there is not enough memory.
-pub(crate) fn open_in_memory(path: &Path) -> Result<Dataset, Error> {
-    let files = match several(path) {
-        None => vec![Beton::open_file(path, &OpenOptions::default())?],
-        Some(names) => betons(names)?,
-    };
-    let files: Result<Vec<Beton>, SourceError> =
-        files.into_iter().map(Beton::into_memory).collect();
-    Dataset::of_betons(files?)
-}
-
 /// Says of a file that is no `.beton` file, and not called one, that its extension tells no other format.
 fn unknown(path: &Path, error: SourceError) -> SourceError {
     match error {

@@ -19,7 +19,16 @@ use std::sync::Arc;
 /// each with the reason.
 const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
     ("Concat", &[]),
-    ("PagedBeton", &[("components", ONE), ("component", ONE)]),
+    (
+        "PagedBeton",
+        &[
+            ("components", ONE),
+            ("component", ONE),
+            ("stored_bytes", PAGES),
+            ("hold_in_memory", PAGES),
+            ("expect_read", PAGES),
+        ],
+    ),
     ("StreamSource", STREAM),
     ("SequentialSource", COUNTED),
     ("Joined", ITEM),
@@ -40,17 +49,25 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("locate", "records of a function lie in no file"),
             ("locality_group", "records of a function lie in no file"),
             ("begin", "it is begun"),
+            ("stored_bytes", "records of a function lie in no file"),
+            ("hold_in_memory", "records of a function lie in no file"),
+            ("expect_read", "records of a function lie in no file"),
         ],
     ),
 ];
 
 const ONE: &str = "one dataset";
+const PAGES: &str = "its pages are read ahead";
+const SEQUENCE: &str = "it is read in sequence, ahead";
 const UNKNOWN: &str = "not known without making all records";
 const STREAM: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
     ("locality_group", "a stream has one order"),
     ("end", "a pass ends when it is dropped"),
+    ("stored_bytes", SEQUENCE),
+    ("hold_in_memory", SEQUENCE),
+    ("expect_read", SEQUENCE),
 ];
 const COUNTED: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
@@ -59,6 +76,9 @@ const COUNTED: &[(&str, &str)] = &[
     ("locality_group", "a stream has one order"),
     ("begin", "it is read in its own order"),
     ("end", "it is not begun"),
+    ("stored_bytes", SEQUENCE),
+    ("hold_in_memory", SEQUENCE),
+    ("expect_read", SEQUENCE),
 ];
 /// The methods of an item of a stream that the stream answers.
 const ITEM: &[(&str, &str)] = &[
@@ -76,6 +96,9 @@ const ITEM: &[(&str, &str)] = &[
     ("fingerprint", "the stream answers"),
     ("begin", "the stream is begun"),
     ("end", "the stream is begun"),
+    ("stored_bytes", "the stream answers"),
+    ("hold_in_memory", "the stream answers"),
+    ("expect_read", "the record is there"),
 ];
 
 /// Types that read a dataset themselves.

@@ -82,7 +82,8 @@ fn a_file_cut_under_a_running_loader_is_an_error_that_names_the_sample() {
     let lens = [0, parts.start() + 5, parts.start() + 7 * u64::from(PAGE) + 1234];
     for len in lens {
         let (_dir, path) = written(&parts.bytes());
-        let plain = Loader::open(&path).unwrap().batch_size(8).workers(2).build().unwrap();
+        let plain =
+            Loader::open(&path).unwrap().in_memory(false).batch_size(8).workers(2).build().unwrap();
         let (batches, message) = cut_under(&plain, &path, len);
         assert!(batches < SAMPLES / 8, "{batches}");
         assert_names_the_sample(&message, len);

@@ -13,6 +13,8 @@ mod common;
 mod errors;
 #[cfg(feature = "write")]
 mod functions;
+#[cfg(feature = "write")]
+mod in_memory;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod multi_image;

@@ -65,6 +65,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "mask_runs",
             "error",
             "value",
+            "fetch_ahead",
             "file",
             "atomic_file",
             "private",
@@ -115,6 +116,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "error",
             "pipeline",
             "outputs",
+            "in_memory",
             "choose",
             "classes",
             // Outputs as data, their planning, and the run of a sample through them.
@@ -182,6 +184,7 @@ const UNSAFE: &[&str] = &[
     "kernels/src/rows.rs",            // the CPU's own conversions
     "kernels/src/source.rs",          // the CPU's own arithmetic
     "kernels/src/tests.rs",           // rows called by address
+    "src/source/fetch_ahead.rs",      // a hint for the processor's caches
     "src/device/cuda/bench.rs",       // copies and kernels that are timed
     "src/device/cuda/clock.rs",       // the driver's calls
     "src/device/cuda/context.rs",     // the driver's calls

@@ -74,7 +74,7 @@ fn samples_are_those_of_the_joined_file_in_every_order() {
     }
     let file = source.locate(SampleId(7), 1).unwrap().file.unwrap();
     assert!(file.ends_with("s-002.beton"), "{file}");
-    let memory = Loader::open_in_memory(&name).unwrap().without("text").build().unwrap();
+    let memory = Loader::open(&name).unwrap().in_memory(true).without("text").build().unwrap();
     assert_eq!(loaded(&memory), (0..15).collect::<Vec<_>>());
 }
 

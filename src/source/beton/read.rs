@@ -13,6 +13,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
+use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::shards::Shard;
 use crate::source::{
@@ -63,6 +64,9 @@ impl From<Limits> for OpenOptions {
         Self { limits, ..Self::default() }
     }
 }
+
+/// The most bytes of a value that the processor is asked for: a fraction of its second cache.
+const MOST_AHEAD: u64 = 16 << 10;
 
 /// The header and the fields of a file. Reading rows requires the sizes of user-defined fields; reading
 /// the head does not.
@@ -230,23 +234,6 @@ impl Beton {
             image_stats,
             longest,
         })
-    }
-
-    /// Reads the whole file into memory. Values are then borrowed from there, which is fastest for small
-    /// values.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file can't be read, or if there is no memory for it.
-    pub(crate) fn into_memory(self) -> Result<Self, SourceError> {
-        let bytes = self.bytes.copy(0, self.bytes.len());
-        match bytes {
-            Ok(bytes) => Ok(Self { bytes: FileBytes::InMemory(bytes.into()), ..self }),
-            Err(kind) => {
-                let path = self.path.unwrap_or_else(|| Path::new("memory").to_owned());
-                Err(SourceError { path, kind: OpenError::from(kind).into() })
-            }
-        }
     }
 
     /// Returns the path of the file, if it was opened by its path.
@@ -630,6 +617,29 @@ impl Source for Beton {
 
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
         Ok(ObjectFields::beside_file(self.path.as_deref(), &self.fields)?)
+    }
+
+    fn stored_bytes(&self) -> Option<u64> {
+        Some(self.bytes.len())
+    }
+
+    fn hold_in_memory(&self) -> Result<(), BoxError> {
+        let held = self.bytes.hold();
+        let path = || self.path.clone().unwrap_or_else(|| Path::new("memory").to_owned());
+        Ok(held.map_err(|kind| SourceError { path: path(), kind: OpenError::from(kind).into() })?)
+    }
+
+    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
+        let Some(all) = self.bytes.in_memory() else { return };
+        if !is_near {
+            let row = self.layout.size();
+            let row = slice(&self.rows, sample.0.saturating_mul(row as u64), row as u64);
+            fetch_ahead(row.unwrap_or_default());
+        } else if let Ok(ValueLocation::InPages(StoredBytes { ptr, size, .. })) =
+            self.located(sample, field)
+        {
+            fetch_ahead(slice(all, ptr, size.min(MOST_AHEAD)).unwrap_or_default());
+        }
     }
 
     /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample

@@ -178,6 +178,27 @@ pub trait Source: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Returns the number of bytes that [`hold_in_memory`](Self::hold_in_memory) reads; `None` if the dataset can't be
+    /// held.
+    #[doc(hidden)]
+    fn stored_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Reads all bytes of the dataset into memory, from where values are borrowed from then on. Does nothing to a
+    /// dataset that can't be held.
+    #[doc(hidden)]
+    fn hold_in_memory(&self) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    /// Asks the processor for the memory that reading a value will need, if it is known: with `is_near` for the bytes
+    /// of the value, otherwise for its description. A hint that waits for nothing.
+    #[doc(hidden)]
+    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
+        let _ = (sample, field, is_near);
+    }
+
     /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if
     /// reading a whole unit is cheaper than reading its samples one by one.
     /// [`Order::QuasiRandom`](crate::order::Order) reads samples unit by unit.

@@ -26,7 +26,8 @@ fn for_every_order_budget_and_place_to_begin() {
             assert!(stats.peak_held_bytes <= budget + (4 << 21), "{stats:?}");
         }
     }
-    let held = Loader::open_in_memory(&path).unwrap().seed(SEED).batch_size(6).drop_last(false);
+    let held =
+        Loader::open(&path).unwrap().in_memory(true).seed(SEED).batch_size(6).drop_last(false);
     let held = held.order(Order::Random).pipeline("image", super::crops(16)).build().unwrap();
     assert!(all(held.epoch(1).unwrap()) == all(builder(&path).build().unwrap().epoch(1).unwrap()));
     let seen = builder(&path).os_cache(false).build().unwrap();

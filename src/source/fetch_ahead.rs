@@ -1,0 +1,20 @@
+//! A hint for the processor: these bytes will be read.
+
+#![allow(unsafe_code, reason = "an instruction without effect but on caches")]
+
+/// The bytes of a line of the caches.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
+/// Asks the processor to load bytes into its caches, and does not wait for them. Does nothing on other processors than
+/// x86-64.
+pub(super) fn fetch_ahead(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
