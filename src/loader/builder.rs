@@ -223,7 +223,7 @@ impl LoaderBuilder {
 
     /// Sets whether `.beton` files are read into memory when the loader is built: whole, whatever their size, or not at
     /// all. Default: a local file is, if its samples have at most 16 KiB on average and it has at most a quarter of the
-    /// free memory and 2 GiB, shared by the [`ranks`](Self::ranks). [`Loader::explain`] says whether it is.
+    /// free memory and 2 GiB, shared by all ranks. [`Loader::explain`] says whether it is.
     ///
     /// Small samples are then read without a system call each, and a change of the file is not seen. Larger ones gain
     /// little: the system keeps what was read lately.
