@@ -489,3 +489,15 @@ def test_bytes_are_arrays_of_differing_lengths() -> None:
     assert loader.preview(2).array().shape[2] == 3
     with pytest.raises(fl.ConfigError, match="no element type 'f12'"):
         fl.Loader(dataset, 3, wave=[], arrays={"wave": ("f12", (-1,))})
+
+
+def test_small_samples_are_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "small.beton"
+    samples = [(np.full((9, 9, 3), k % 251, np.uint8), k) for k in range(3000)]
+    fields = {"image": "image", "label": "int"}
+    fl.write.write(samples, path, fields, image=fl.write.Image("raw"), progress=None)
+    held, read = fl.Loader(path, 1000), fl.Loader(path, 1000, in_memory=False)
+    line = f"dataset: read into memory, {path.stat().st_size / 1e6:.1f} MB"
+    assert str(held.explain()).startswith(line) and not str(read.explain()).startswith("dataset:")
+    for one, other in zip(held, read, strict=True):
+        assert np.array_equal(np.asarray(one["image"]), np.asarray(other["image"]))
