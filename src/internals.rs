@@ -204,6 +204,7 @@ pub mod source {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
     pub use crate::source::generate::GenerateCause;

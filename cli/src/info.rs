@@ -11,15 +11,14 @@ use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
-use fuseloop::internals::source::{Escaped, ObjectFields};
+use fuseloop::internals::source::{ClassCounts, Escaped, ObjectFields};
 use fuseloop::internals::source::{is_annotated, is_fixed_length};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
-    Beton, BoxError, Buffer, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder,
-    ImageStats, OpenOptions, Source, Stream, Value as StoredValue,
+    Beton, BoxError, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats,
+    OpenOptions, Source, Stream,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -172,9 +171,6 @@ struct NamedClass {
     objects: Option<u64>,
 }
 
-/// The field with the classes of an image's objects, one i64 for each.
-const OBJECT_CLASSES: &str = "category_id";
-
 /// The most classes that are listed in words.
 const MOST_CLASSES: usize = 12;
 
@@ -199,31 +195,17 @@ fn classes_of(name: &Path, source: &dyn Source) -> Result<Vec<NamedClass>, Probl
 }
 
 /// Returns the named classes of a dataset whose labels are in a table or a file of their own, with their
-/// numbers of samples.
+/// numbers of samples or objects.
 fn counted_classes(source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
     let mut classes = uncounted(source.class_names())?;
-    let is_list =
-        |field: &FieldSpec| field.name == OBJECT_CLASSES && field.kind == FieldKind::Bytes;
-    let lists = source.fields().iter().position(is_list);
-    let label = lists.or_else(|| source.field_index("label"));
-    let Some(label) = label.filter(|_| !classes.is_empty()) else { return Ok(classes) };
-    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-    let mut buffer = Buffer::default();
-    for sample in 0..source.len() {
-        // A sample that can't be read is one that `fuseloop verify` reports.
-        match source.value(SampleId(sample), label, &mut buffer) {
-            Ok(StoredValue::Int(number)) => *counts.entry(number).or_default() += 1,
-            Ok(StoredValue::Bytes(numbers)) => {
-                for number in numbers.as_chunks().0 {
-                    *counts.entry(i64::from_le_bytes(*number)).or_default() += 1;
-                }
-            }
-            _ => {}
-        }
+    if classes.is_empty() {
+        return Ok(classes);
     }
-    for class in &mut classes {
-        let count = Some(counts.get(&class.number).copied().unwrap_or(0));
-        *if lists.is_some() { &mut class.objects } else { &mut class.samples } = count;
+    if let Some(counts) = ClassCounts::new(source).map_err(Problem::Beside)? {
+        for class in &mut classes {
+            class.samples = counts.samples(class.number);
+            class.objects = counts.objects(class.number);
+        }
     }
     Ok(classes)
 }

@@ -35,12 +35,13 @@ class FieldInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ClassInfo:
-    """A class with a name: its number, its name and, if the labels are in a table or a
-    file of their own, its number of samples."""
+    """A class with a name: its number, its name and, if the labels are in a table or a file of their own, its number of
+    samples, or of objects."""
 
     number: int
     name: str
     samples: int | None
+    objects: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class DatasetInfo:
     >>> info.samples, [field.name for field in info.fields]
     (24, ['image', 'label'])
     >>> info.classes[1]
-    ClassInfo(number=1, name='cow', samples=12)
+    ClassInfo(number=1, name='cow', samples=12, objects=None)
     """
 
     name: str
@@ -65,6 +66,8 @@ class DatasetInfo:
     """The size of a ``.beton`` file."""
     page_size: int | None = None
     """The size of its pages in bytes."""
+    objects: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The fields of the objects of an image, such as boxes, and what each is in words."""
 
     def __str__(self) -> str:
         unknown = "samples in sequence, how many is not known"
@@ -72,10 +75,15 @@ class DatasetInfo:
         if self.bytes is not None and self.page_size is not None:
             head += f", {_size(self.bytes)}, pages of {_size(self.page_size)}"
         lines = [head, _count(len(self.fields), "field"), *(f"  {field}" for field in self.fields)]
+        if self.objects:
+            lines.extend(["objects", *(f"  {name}: {what}" for name, what in self.objects.items())])
         if self.classes:
-            lines.append("1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes")
+            classes = "1 class" if len(self.classes) == 1 else f"{len(self.classes):,} classes"
+            counts = [one.objects for one in self.classes if one.objects is not None]
+            lines.append(f"{classes}, {_count(sum(counts), 'object')}" if counts else classes)
         for one in self.classes[:_MOST_CLASSES]:
-            samples = "" if one.samples is None else _count(one.samples, "sample")
+            count, what = (one.samples, "sample") if one.objects is None else (one.objects, "object")
+            samples = "" if count is None else _count(count, what)
             lines.append(f"  {one.number:<4} {one.name:<24} {samples}".rstrip())
         if len(self.classes) > _MOST_CLASSES:
             lines.append(f"  and {len(self.classes) - _MOST_CLASSES:,} more")

@@ -6,20 +6,19 @@ use crate::errors;
 use crate::task::Task;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Allocation, FieldStats, OpenError, SourceError};
-use fuseloop::internals::source::is_fixed_length;
+use fuseloop::internals::source::{ClassCounts, is_annotated, is_fixed_length};
 use fuseloop::internals::verify::{
     DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
 };
 use fuseloop::sample::UNKNOWN;
 use fuseloop::source::stream::Streamed as _;
-use fuseloop::source::{self, Beton, Buffer, ClassNames, Source, Value};
+use fuseloop::source::{self, Beton, BoxError, ClassNames, Source};
 use fuseloop::verify::{
     DamagedValue, DegenerateObject, VerifyOptions, VerifyReport, verify as check,
 };
-use fuseloop::{CancelFlag, Error, SampleId};
+use fuseloop::{CancelFlag, Error};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use std::collections::BTreeMap;
+use pyo3::types::{IntoPyDict as _, PyDict, PyList};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +27,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 struct Info {
     stats: Vec<Option<FieldStats>>,
-    /// The number and the name of each class and, if the labels are in a table, how many samples it has.
-    classes: Vec<(i64, String, Option<u64>)>,
+    /// The number and the name of each class and, if the labels are in a table, how many samples or objects it has.
+    classes: Vec<(i64, String, Option<u64>, Option<u64>)>,
+    /// The fields of objects, and what each is.
+    objects: Vec<(String, String)>,
 }
 
 /// Returns what a dataset holds, from its tables alone.
@@ -39,14 +40,21 @@ pub(crate) fn dataset_info<'py>(
     dataset: &Dataset,
 ) -> PyResult<Bound<'py, PyDict>> {
     let opened = source::Dataset::clone(&dataset.dataset);
-    let (names, samples) = match &opened {
-        source::Dataset::Stream(stream) => (stream.class_names(), stream.known_len()),
+    let (names, objects, samples) = match &opened {
+        source::Dataset::Stream(stream) => {
+            (stream.class_names(), stream.object_fields(), stream.known_len())
+        }
         _ => {
             let source = dataset.source(py)?;
-            (source.class_names(), Some(source.len()).filter(|&samples| samples != UNKNOWN))
+            let samples = Some(source.len()).filter(|&samples| samples != UNKNOWN);
+            (source.class_names(), source.object_fields(), samples)
         }
     };
-    let names = names.map_err(|error| errors::setting(py, &error.to_string()))?.unwrap_or_default();
+    let damaged = |error: BoxError| errors::setting(py, &error.to_string());
+    let names = names.map_err(damaged)?.unwrap_or_default();
+    let objects = objects.map_err(damaged)?.unwrap_or_default();
+    let objects: Vec<_> =
+        objects.iter().map(|(name, field)| (name.to_owned(), field.to_string())).collect();
     let found = PyDict::new(py);
     found.set_item("name", &dataset.name)?;
     found.set_item("samples", samples)?;
@@ -54,7 +62,7 @@ pub(crate) fn dataset_info<'py>(
         found.set_item("bytes", beton.file_bytes())?;
         found.set_item("page_size", beton.header().page_size)?;
     }
-    let work = move || Ok(info(&opened, &names));
+    let work = move || Ok(Info { objects, ..info(&opened, &names) });
     let info = Task::start(CancelFlag::new(), work)?.left_behind().wait(py, || Ok(()))?;
     let fields = PyList::empty(py);
     for (index, field) in dataset.fields.iter().enumerate() {
@@ -64,40 +72,37 @@ pub(crate) fn dataset_info<'py>(
     }
     found.set_item("fields", fields)?;
     found.set_item("classes", info.classes)?;
+    found.set_item("objects", info.objects.into_py_dict(py)?)?;
     Ok(found)
 }
 
 fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
-    let named = |counts: Option<&BTreeMap<i64, u64>>| {
-        let samples = |number| counts.map(|counts| counts.get(&number).copied().unwrap_or(0));
-        names.iter().map(|(number, name)| (number, name.to_owned(), samples(number))).collect()
-    };
-    match dataset {
+    let counted = |source: &dyn Source| ClassCounts::new(source).ok().flatten();
+    let is_named = names.iter().next().is_some();
+    let (stats, counts) = match dataset {
         source::Dataset::Beton(beton) => {
             let stats = (0..beton.fields().len()).map(|field| beton.field_stats(field)).collect();
-            Info { stats, classes: named(counted(&**beton, names).as_ref()) }
+            (stats, is_named.then(|| counted(&**beton)).flatten())
         }
-        source::Dataset::Folder(folder) => {
-            Info { stats: vec![], classes: named(counted(&**folder, names).as_ref()) }
+        source::Dataset::Folder(folder) => (vec![], is_named.then(|| counted(&**folder)).flatten()),
+        source::Dataset::Source(source) if is_named && has_labels_apart(&**source) => {
+            (vec![], counted(&**source))
         }
-        source::Dataset::Source(source) if is_fixed_length(source.name().as_ref()) => {
-            Info { stats: vec![], classes: named(counted(&**source, names).as_ref()) }
-        }
-        _ => Info { stats: vec![], classes: named(None) },
-    }
+        _ => (vec![], None),
+    };
+    let class = |(number, name): (i64, &str)| {
+        let (samples, objects) = counts
+            .as_ref()
+            .map_or((None, None), |counts| (counts.samples(number), counts.objects(number)));
+        (number, name.to_owned(), samples, objects)
+    };
+    Info { stats, classes: names.iter().map(class).collect(), objects: vec![] }
 }
 
-/// Counts the samples of each class, if the classes have names. A label that can't be read is left out: `verify`
-/// finds it.
-fn counted(source: &dyn Source, names: &ClassNames) -> Option<BTreeMap<i64, u64>> {
-    let label = source.field_index("label").filter(|_| names.iter().next().is_some())?;
-    let mut counts = BTreeMap::new();
-    for sample in (0..source.len()).map(SampleId) {
-        if let Ok(Value::Int(number)) = source.value(sample, label, &mut Buffer::default()) {
-            *counts.entry(number).or_default() += 1;
-        }
-    }
-    Some(counts)
+/// Returns whether a label is read without the rest of its sample.
+fn has_labels_apart(source: &dyn Source) -> bool {
+    let name = source.name();
+    is_fixed_length(name.as_ref()) || is_annotated(name.as_ref())
 }
 
 /// Returns the statistics of a field; an empty dict if there is nothing to say.

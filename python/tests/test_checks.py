@@ -149,7 +149,9 @@ print(dataset[3]["n"], dataset.verify(limit=4, progress=None).is_whole)
     assert rest == "3 True"
 
 
-def test_degenerate_objects_are_listed(tmp_path: Path) -> None:
+@pytest.fixture
+def objects(tmp_path: Path) -> Path:
+    """One image with two objects, in COCO's format."""
     (tmp_path / "a.png").write_bytes(png(picture(0, 30, 20)))
     annotations = [
         {"id": 7, "image_id": 1, "category_id": 1, "bbox": [1, 2, 0, 5]},
@@ -161,7 +163,21 @@ def test_degenerate_objects_are_listed(tmp_path: Path) -> None:
         "annotations": annotations,
     }
     (tmp_path / "annotations.json").write_text(json.dumps(content))
-    report = sources.open(tmp_path / "annotations.json").verify(progress=None)
+    return tmp_path / "annotations.json"
+
+
+def test_info_of_objects(objects: Path, tmp_path: Path) -> None:
+    write.convert(objects, tmp_path / "objects.beton", progress=None)
+    for path in (objects, tmp_path / "objects.beton"):
+        info = sources.open(path).info()
+        assert info.objects["bbox"] == "boxes, xywh, in pixels"
+        assert [(one.name, one.samples, one.objects) for one in info.classes] == [("bee", None, 2)]
+        assert "objects\n  image_id: the number of the image\n" in str(info)
+        assert "1 class, 2 objects\n  0    bee                      2 objects" in str(info)
+
+
+def test_degenerate_objects_are_listed(objects: Path) -> None:
+    report = sources.open(objects).verify(progress=None)
     assert report.is_whole
     assert report.degenerate_kinds == {"empty_box": 1}
     (found,) = report.degenerate

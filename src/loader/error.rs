@@ -467,7 +467,7 @@ pub enum LoadCause {
     },
     /// The lists name several devices.
     #[error(
-        "lists name both {} and {} in ToDevice: a loader has one device, which `LoaderBuilder::device` names for all",
+        "lists name both {} and {} in ToDevice: a loader has one device, which `device` names for all",
         devices[0], devices[1]
     )]
     TwoDevices {

@@ -163,8 +163,7 @@ pub(super) fn plan_target(
     let (dtype, inner) = target.row(plan.output_size());
     let collate = output.collate.clone().unwrap_or_else(Collate::ragged);
     if collate.has_elements() {
-        let reason =
-            "the type of a target follows from its declaration: leave out `of` from its `collate`";
+        let reason = "the type of a target follows from its declaration: leave the element type out of its `collate`";
         return Err(refused(TargetsError::Own { reason }));
     }
     let collate = collate.of(dtype, &inner);

@@ -42,15 +42,16 @@ const BATCH: &str = "cuts other images into an image without their masks, boxes 
     or MixUp, or leave it out";
 const BLENDS: &str = "blends two images, and so would give a mask of class numbers values of no class: leave out the mask, \
     or use Mosaic or SimpleCopyPaste";
-const NO_TARGETS: &str = "puts several images into one, which is for images with boxes, keypoints or masks: declare them with \
-    `LoaderBuilder::targets`, or leave it out";
+const NO_TARGETS: &str = "puts several images into one, which is for images with boxes, keypoints or masks: declare them in \
+    `targets`, or leave it out";
 const NO_INSTANCES: &str =
-    "cuts objects out by their masks: declare them with `Targets::instance_masks`, or leave it out";
+    "cuts objects out by their masks: declare `instance_masks` in `targets`, or leave it out";
 const DEVICE: &str =
     "mixes an image with targets, which is done on the host: leave ToDevice out of the list";
-const NO_BOXES: &str = "has no effect without bounding boxes: declare them with `LoaderBuilder::targets`, or leave it out";
+const NO_BOXES: &str =
+    "has no effect without bounding boxes: declare them in `targets`, or leave it out";
 const NO_KEYPOINTS: &str =
-    "has no effect without keypoints: declare them with `LoaderBuilder::targets`, or leave it out";
+    "has no effect without keypoints: declare them in `targets`, or leave it out";
 
 /// The kinds of targets that an image has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ mod atomic_file;
 mod beside;
 pub(crate) mod beton;
 mod boxed;
+pub(crate) mod class_counts;
 mod classes;
 #[cfg(feature = "tar")]
 mod columns;

@@ -433,11 +433,11 @@ fn lists_that_can_not_be_mixed_are_refused() {
         assert!(error.contains(wanted), "{error}");
     }
     let error = of(Targets::new().boxes("bbox", BoxFormat::Xyxy), ops![SimpleCopyPaste::new()]);
-    assert!(error.contains("declare them with `Targets::instance_masks`"), "{error}");
+    assert!(error.contains("declare `instance_masks` in `targets`"), "{error}");
     let error = build_error(loader(targets(), ops![mixup()]));
     assert!(error.contains("values of no class"), "{error}");
     let error = build_error(Scenes::new(3).loader().pipeline("image", ops![size(), Mosaic::new()]));
-    assert!(error.contains("declare them with `LoaderBuilder::targets`"), "{error}");
+    assert!(error.contains("declare them in `targets`"), "{error}");
     let label = Scenes::new(3).loader().without("image").without("mask");
     let error = build_error(label.pipeline("index", ops![Mosaic::new()]));
     assert!(error.contains("Mosaic takes an image"), "{error}");

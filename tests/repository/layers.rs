@@ -76,6 +76,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "npy",
             "object_fields",
             "samples",
+            "class_counts",
             "common_names",
             "starts",
             "columns",
