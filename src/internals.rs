@@ -211,7 +211,9 @@ pub mod source {
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
     pub use crate::source::index_shards::index_until;
     pub use crate::source::object_fields::{ObjectField, ObjectFields};
-    pub use crate::source::open::{is_annotated, is_fixed_length, open_dataset, saved_listing};
+    pub use crate::source::open::{
+        has_labels_apart, is_annotated, is_fixed_length, open_dataset, saved_listing,
+    };
 
     /// Reading ahead of remote objects.
     pub mod remote {

@@ -11,8 +11,7 @@ use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::beton::{BetonHead, FieldStats};
 use fuseloop::internals::source::beton::{FieldError, OpenError, SourceCause, SourceError};
-use fuseloop::internals::source::{ClassCounts, Escaped, ObjectFields};
-use fuseloop::internals::source::{is_annotated, is_fixed_length};
+use fuseloop::internals::source::{ClassCounts, Escaped, ObjectFields, has_labels_apart};
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     Beton, BoxError, ClassNames, CustomRow, Dataset, FieldKind, FieldSpec, Folder, ImageStats,
@@ -188,7 +187,7 @@ fn uncounted(names: Result<Option<ClassNames>, BoxError>) -> Result<Vec<NamedCla
 
 /// Returns the named classes of a dataset, counted where a label is read without the rest of its sample.
 fn classes_of(name: &Path, source: &dyn Source) -> Result<Vec<NamedClass>, Problem> {
-    if is_fixed_length(name) || is_annotated(name) {
+    if has_labels_apart(name) {
         return counted_classes(source);
     }
     uncounted(source.class_names())

@@ -22,11 +22,13 @@ use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        rows.check(y, out);
         // SAFETY: the CPU has AVX2 and FMA, as checked just above.
         return unsafe {
-            if rows.warp().is_some_and(|rows| warp_row(rows, y, out)) {
-                return;
+            if let Some(warp) = rows.warp() {
+                rows.check(y, out);
+                if warp_row(warp, y, out) {
+                    return;
+                }
             }
             match rows.channels() {
                 1 => row_avx2::<1, 1>(rows, y, out),

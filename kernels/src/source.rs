@@ -228,7 +228,7 @@ fn two_quarters(elements: &[f32; 16], from: usize) -> __m256 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn eight_floats(sequence: &[f32; 12], from: usize) -> __m256 {
+pub(crate) fn eight_floats(sequence: &[f32], from: usize) -> __m256 {
     let eight = &sequence[from..from + 8];
     // SAFETY: eight floats are readable; they need not be aligned.
     unsafe { _mm256_loadu_ps(eight.as_ptr()) }

@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code, reason = "reads at offsets that vectors computed and bounded")]
 
+use crate::source::eight_floats;
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::rows::{BLOCK, WarpInterpolation, WarpRows};
 use std::arch::x86_64::*;
@@ -176,7 +177,8 @@ impl<'a, const C: usize> Image<'a, C> {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn nearest(&self, xs: &[f32; GROUP], ys: &[f32; GROUP]) -> __m256i {
-        let (x, y) = (_mm256_cvtps_epi32(load(xs)), _mm256_cvtps_epi32(load(ys)));
+        let (x, y) =
+            (_mm256_cvtps_epi32(eight_floats(xs, 0)), _mm256_cvtps_epi32(eight_floats(ys, 0)));
         let inside = _mm256_and_si256(Self::within(x, self.width), Self::within(y, self.height));
         let fill = _mm256_set1_epi32(i32::from_le_bytes(self.fill.unwrap_or_default()));
         if _mm256_testz_si256(inside, inside) == 1 {
@@ -191,7 +193,7 @@ impl<'a, const C: usize> Image<'a, C> {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn bilinear(&self, xs: &[f32; GROUP], ys: &[f32; GROUP]) -> __m256i {
-        let (x, y, one) = (load(xs), load(ys), _mm256_set1_ps(1.0));
+        let (x, y, one) = (eight_floats(xs, 0), eight_floats(ys, 0), _mm256_set1_ps(1.0));
         let (left, top) = (_mm256_floor_ps(x), _mm256_floor_ps(y));
         let (e, s) = (_mm256_sub_ps(x, left), _mm256_sub_ps(y, top));
         let (west, north) = (_mm256_sub_ps(one, e), _mm256_sub_ps(one, s));
@@ -270,13 +272,6 @@ fn even([low, high]: [__m256i; 2]) -> __m256i {
 fn value(pixels: __m256i, shift: __m128i) -> __m256 {
     let byte = _mm256_and_si256(_mm256_srl_epi32(pixels, shift), _mm256_set1_epi32(255));
     _mm256_cvtepi32_ps(byte)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn load(numbers: &[f32; GROUP]) -> __m256 {
-    // SAFETY: both are 32 bytes, and the load takes any address.
-    unsafe { _mm256_loadu_ps(numbers.as_ptr()) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::errors;
 use crate::task::Task;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::beton::{Allocation, FieldStats, OpenError, SourceError};
-use fuseloop::internals::source::{ClassCounts, is_annotated, is_fixed_length};
+use fuseloop::internals::source::{ClassCounts, has_labels_apart};
 use fuseloop::internals::verify::{
     DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
 };
@@ -85,7 +85,7 @@ fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
             (stats, is_named.then(|| counted(&**beton)).flatten())
         }
         source::Dataset::Folder(folder) => (vec![], is_named.then(|| counted(&**folder)).flatten()),
-        source::Dataset::Source(source) if is_named && has_labels_apart(&**source) => {
+        source::Dataset::Source(source) if is_named && has_labels_apart(source.name().as_ref()) => {
             (vec![], counted(&**source))
         }
         _ => (vec![], None),
@@ -97,12 +97,6 @@ fn info(dataset: &source::Dataset, names: &ClassNames) -> Info {
         (number, name.to_owned(), samples, objects)
     };
     Info { stats, classes: names.iter().map(class).collect(), objects: vec![] }
-}
-
-/// Returns whether a label is read without the rest of its sample.
-fn has_labels_apart(source: &dyn Source) -> bool {
-    let name = source.name();
-    is_fixed_length(name.as_ref()) || is_annotated(name.as_ref())
 }
 
 /// Returns the statistics of a field; an empty dict if there is nothing to say.

@@ -858,11 +858,6 @@ impl LoaderBuilder {
         let subset = choose::subset(&*self.source, self.indices.take(), &self.filters)?;
         let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
         self.check_count(&subset, order.len(self.ranks.as_ref()))?;
-        // Pages that are read ahead, and samples in a cache, are in memory themselves.
-        let is_cached = pages.is_some() || self.cache.is_some();
-        let in_memory = self.in_memory.or(is_cached.then_some(false));
-        let world = self.ranks.map_or(1, Ranks::world).into();
-        let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         let outputs = self.wanted.resolve(&*self.source)?;
         check_recompile(&outputs, self.recompile)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
@@ -876,6 +871,12 @@ impl LoaderBuilder {
         let stage =
             LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
         options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
+        // Pages that are read ahead, and samples in a cache, are in memory themselves.
+        let is_cached = pages.is_some() || shared.cache.is_some();
+        let in_memory = self.in_memory.or(is_cached.then_some(false));
+        let world = self.ranks.map_or(1, Ranks::world).into();
+        // After all checks, so that a mistake is told before gigabytes are read.
+        let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),

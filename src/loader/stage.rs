@@ -50,6 +50,8 @@ pub(super) struct LoaderStage {
     outputs: Arc<[OutputPlan]>,
     /// The fields that are read, each with the outputs computed from it.
     fields: Vec<(usize, Vec<usize>)>,
+    /// Those of them whose values the source is told of before they are read.
+    fields_ahead: Vec<usize>,
     /// The images whose targets follow them.
     targets: Arc<[TargetGroup]>,
     tensors: Vec<TensorSpec>,
@@ -174,6 +176,10 @@ impl LoaderStage {
         let chunk = if has_jpeg || outputs.iter().any(calls_host_ops) { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
+        let is_number =
+            |field: usize| matches!(source.fields()[field].kind, FieldKind::Int | FieldKind::Float);
+        let mut fields_ahead: Vec<usize> = fields.iter().map(|(field, _)| *field).collect();
+        fields_ahead.retain(|&field| chunk.get() > 1 && !is_number(field));
         let targets = TargetGroup::of_outputs(&outputs).into();
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
@@ -183,6 +189,7 @@ impl LoaderStage {
             source,
             outputs,
             fields,
+            fields_ahead,
             targets,
             tensors,
             sizes,
@@ -347,15 +354,9 @@ impl LoaderStage {
 
     /// Tells the source that samples of a chunk will be read: which they are, and then that their values come next.
     fn expect_reads(&self, visits: &[SampleRef], is_near: bool) {
-        if self.chunk.get() == 1 {
-            return;
-        }
-        let is_in_row = |field: usize| {
-            matches!(self.source.fields()[field].kind, FieldKind::Int | FieldKind::Float)
-        };
-        for (field, _) in self.fields.iter().filter(|(field, _)| !is_in_row(*field)) {
+        for &field in &self.fields_ahead {
             for visit in visits {
-                self.source.expect_read(visit.sample, *field, is_near);
+                self.source.expect_read(visit.sample, field, is_near);
             }
         }
     }

@@ -95,7 +95,6 @@ pub(super) fn check_followed(
     if objects.peek().is_none() || !images.all(|image| moves(&image)) {
         return Ok(());
     }
-    let refused = |field: &str, error| LoadCause::Targets { field: field.to_owned(), error };
     let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
     for (output, _) in objects {
         let field = known.get(&source.fields()[output.field].name);
@@ -106,7 +105,8 @@ pub(super) fn check_followed(
         };
         if let Some(field) = field.filter(|_| is_moved) {
             let (content, image) = (field.to_string(), image.name.clone());
-            return Err(refused(&output.name, TargetsError::NotDeclared { content, image }));
+            let error = TargetsError::NotDeclared { content, image };
+            return Err(LoadCause::Targets { field: output.name.clone(), error });
         }
     }
     Ok(())

@@ -168,6 +168,13 @@ pub fn is_annotated(path: &Path) -> bool {
     FileFormat::of(path) == FileFormat::Annotated
 }
 
+/// Returns whether this is the name of a dataset, but no `.beton` file or folder of classes, whose labels are read without
+/// the rest of their samples.
+#[must_use]
+pub fn has_labels_apart(path: &Path) -> bool {
+    matches!(FileFormat::of(path), FileFormat::FixedLength | FileFormat::Annotated)
+}
+
 /// Returns the text that names shards.
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 fn names(path: &Path) -> Result<&str, Error> {

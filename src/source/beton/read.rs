@@ -450,10 +450,9 @@ impl Beton {
     ) -> Result<StoredBytes, ReadCause> {
         let Size { height, width } = self.checked_size(cell, at)?;
         let row @ ImageRow { mode, ptr, pixel_bytes } = ImageRow::of(cell);
-        let sizes = self.image_sizes.get(field).map(|sizes| {
-            sizes.get_or_init(|| ImageSizes::new(&self.index, self.image_rows(field)))
-        });
-        let found = sizes.and_then(|sizes| sizes.size_of(&self.index, sample.0, row));
+        let sizes = self.image_sizes[field]
+            .get_or_init(|| ImageSizes::new(&self.index, self.image_rows(field)));
+        let found = sizes.size_of(&self.index, sample.0, row);
         let found = found.ok_or(ReadCause::NoAllocation { ptr })?;
         if mode == ImageMode::Raw && found != pixel_bytes {
             let expected = pixel_bytes;
