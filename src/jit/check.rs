@@ -12,11 +12,13 @@
 
 #![allow(unsafe_code, reason = "accesses memory by address, after a look at the regions")]
 
+use super::avx::RowLoop;
 pub use super::call::MemoryRegion;
 use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile::{self, COUNT, MAKE, TABLE};
 use super::emit::BodySpec;
-use super::{CompileError, DecodedPixels, Kernel, Scratch, spec};
+pub use super::vector_bits::VectorBits;
+use super::{CompileError, DecodedPixels, Kernel, Scratch, spec, vector_bits};
 use crate::plan::{Draws, ImagePlan, RunOpsError};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
@@ -40,6 +42,9 @@ pub struct RefusedAccess(pub String);
 pub struct BlockRun {
     /// The code, without instructions that only x86-64 has.
     pub function: Function,
+    /// The machine code of the loop of each pass, if it has wider vectors. The function calls it by the name
+    /// `row_loop_` and the number of the pass.
+    pub row_loops: Vec<Option<Vec<u8>>>,
     arguments: [u64; 3],
     regions: Vec<MemoryRegion>,
     states: States,
@@ -52,9 +57,14 @@ impl BlockRun {
     /// must be valid; nothing else may use either meanwhile.
     unsafe fn new(call: BodyCall<'_>) -> Self {
         let BodyCall { plan, block, links, compiled, record, regions, states } = call;
-        let spec = BodySpec::new(plan.flat_ops(), block, links, plan.rule());
+        let spec = BodySpec::new(plan.flat_ops(), block, links, plan.rule(), compiled.bits);
+        let code = |row_loop: &Result<Option<RowLoop>, _>| {
+            row_loop.as_ref().ok().and_then(|row_loop| Some(row_loop.as_ref()?.code.clone()))
+        };
+        let row_loops = compiled.row_loops.iter().map(code).collect();
         let arguments = [record.as_mut_ptr() as u64, 1, compiled.constants.as_ptr() as u64];
-        Self { function: compile::ir(spec, false), arguments, regions, states }
+        let function = compile::ir(spec, false);
+        Self { function, row_loops, arguments, regions, states }
     }
 
     /// The function's arguments: parameter blocks, their number, constants.
@@ -229,7 +239,7 @@ pub fn functions(plan: &ImagePlan, draws: &Draws) -> Vec<Function> {
     let (mut links, mut leaves) = (vec![], vec![]);
     let blocks = plan.blocks().iter().enumerate().map(|(index, block)| {
         plan.fused_ops(block, draws, &mut links, &mut leaves);
-        compile::ir(spec(plan, index, &links), false)
+        compile::ir(spec(plan, index, &links, VectorBits::V128), false)
     });
     blocks.collect()
 }
@@ -256,6 +266,15 @@ pub struct CodegenSettings {
     pub optimized: bool,
     /// CPU features to disable, by Cranelift's names.
     pub without: &'static [&'static str],
+    /// The widest vectors that loops may have; those of the process if `None`. Code with wider vectors than the
+    /// CPU has must not run natively.
+    pub bits: Option<VectorBits>,
+}
+
+/// Returns the widest vectors of this CPU.
+#[must_use]
+pub fn widest_vectors() -> VectorBits {
+    vector_bits::widest()
 }
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Owns the pages of one compiled function and frees them.
+//! Owns the pages of the functions of one block and frees them.
 //!
 //! `cranelift-jit` maps pages read-write, fills them, and makes them read-execute when a function is
 //! finished: never both writable and executable. It leaks the pages when a module is dropped, since it
@@ -10,7 +10,7 @@ use cranelift_jit::JITModule;
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 
-/// One module with one finished function.
+/// One module with a finished function, and the loops that it calls.
 pub(crate) struct CodeModule {
     module: ManuallyDrop<Mutex<JITModule>>,
     entry: *const u8,

@@ -1,7 +1,9 @@
 //! Compiles a block to native code.
 
+use super::avx::{self, RowLoop};
 use super::code::CodeModule;
-use super::emit::{self, BodySpec, CALLED_ROW, Imports, STORE_ROW};
+use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW};
+use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
 use crate::plan::FusedOp;
 use crate::plan::block::Reduction;
@@ -36,6 +38,9 @@ pub enum CompileError {
     /// The code can trap, or calls a function that it may not call: a bug.
     #[error("a compiled block {0} (please report this)")]
     Unsafe(&'static str),
+    /// The environment asks for vectors that the CPU does not have, or for what is no width.
+    #[error("{0}")]
+    Vectors(String),
     /// The code is larger than any sensible pipeline needs.
     #[error("a block compiled to {bytes} bytes of code; the limit is {MAX_CODE}")]
     TooLarge {
@@ -59,6 +64,22 @@ pub(crate) struct CompiledBody {
     /// The reductions that run over the image first, each with the position of the fused op that needs
     /// it.
     pub(crate) readings: Vec<(Reduction, usize)>,
+    /// The widest vectors that were asked for.
+    pub(crate) bits: VectorBits,
+    /// The loops with wider vectors, in the order of [`avx::row_loops`], or why they have 128 bits.
+    pub(super) row_loops: Vec<Result<Option<RowLoop>, Fallback>>,
+}
+
+impl CompiledBody {
+    /// Returns the vectors of each pass: the widest that were asked for, or why they have 128 bits.
+    pub(super) fn passes(&self) -> Vec<Result<VectorBits, Fallback>> {
+        let passes = self.row_loops.iter().take(1 + self.readings.len());
+        let bits = |row_loop: &Option<RowLoop>| match row_loop {
+            Some(_) => self.bits,
+            None => VectorBits::V128,
+        };
+        passes.map(|row_loop| row_loop.as_ref().map(bits).map_err(|fallback| *fallback)).collect()
+    }
 }
 
 /// Returns why this machine can't run compiled code, or `None` if it can. Without compiled code,
@@ -87,12 +108,25 @@ fn find_reason() -> Option<&'static str> {
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
 pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, CompileError> {
     let mut module = new_module();
-    match define(&mut module, spec) {
-        Ok((entry, bytes, constants)) => {
+    let mut constants = Constants::default();
+    let row_loops = avx::row_loops(spec, &mut constants);
+    match define(&mut module, spec, &row_loops, &mut constants) {
+        Ok(Defined { entry, bytes, loops }) => {
             perf::note(name, entry, bytes);
-            let code = CodeModule::new(module, entry, bytes);
+            let mut all = bytes;
+            for (pass, address, bytes) in loops {
+                perf::note(
+                    &format!("{name}::pass{pass}::{}bits", spec.bits.count()),
+                    address,
+                    bytes,
+                );
+                all += bytes;
+            }
+            let code = CodeModule::new(module, entry, all);
             let readings = spec.readings().collect();
-            Ok(CompiledBody { code, constants, layout: spec.layout, readings })
+            let constants = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes));
+            let (constants, layout, bits) = (constants.collect(), spec.layout, spec.bits);
+            Ok(CompiledBody { code, constants, layout, readings, bits, row_loops })
         }
         Err(error) => {
             drop(CodeModule::new(module, std::ptr::null(), 0));
@@ -160,10 +194,23 @@ fn imported(spec: BodySpec<'_>) -> [Imported; 4] {
     [store, called(MAKE, calls), called(COUNT, counts), called(TABLE, counts)]
 }
 
+/// The code of a block: the address and the bytes of its function, and pass, address and bytes of each loop with wider
+/// vectors.
+struct Defined {
+    entry: *const u8,
+    bytes: usize,
+    loops: Vec<(usize, *const u8, usize)>,
+}
+
+/// The alignment of a loop.
+const LOOP_ALIGNMENT: u64 = 64;
+
 fn define(
     module: &mut JITModule,
     spec: BodySpec<'_>,
-) -> Result<(*const u8, usize, Vec<u128>), CompileError> {
+    row_loops: &[Result<Option<RowLoop>, Fallback>],
+    constants: &mut Constants,
+) -> Result<Defined, CompileError> {
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
@@ -171,19 +218,43 @@ fn define(
     let mut import = |row: Imported| -> Result<Option<FuncRef>, CompileError> {
         row.map(|(name, words)| import(module, &mut context.func, name, words)).transpose()
     };
-    let allowed = imported(spec).iter().flatten().count();
+    let mut allowed = imported(spec).iter().flatten().count();
     let (store, maker) = (import(store)?, import(maker)?);
-    let imports = Imports { store, maker, count: import(count)?, table: import(table)? };
+    let (count, table) = (import(count)?, import(table)?);
+    let (mut references, mut loops) = (vec![], vec![]);
+    for (pass, row_loop) in row_loops.iter().enumerate() {
+        let Ok(Some(row_loop)) = row_loop else {
+            references.push(None);
+            continue;
+        };
+        let mut signature = module.make_signature();
+        signature.params = ROW_LOOP.map(AbiParam::new).to_vec();
+        let id = module.declare_function(&loop_name(pass), Linkage::Local, &signature)?;
+        module.define_function_bytes(id, LOOP_ALIGNMENT, &row_loop.code, &[])?;
+        let reference = module.declare_func_in_func(id, &mut context.func);
+        // It need not be near the function.
+        context.func.dfg.ext_funcs[reference].colocated = false;
+        references.push(Some(reference));
+        loops.push((pass, id, row_loop.code.len()));
+        allowed += 1;
+    }
+    let imports = Imports { store, maker, count, table, row_loops: references };
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    let constants = emit::function(&mut builder, spec, imports, X86);
+    emit::function(&mut builder, spec, &imports, X86, constants);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
     let bytes = check_code(&context, allowed)?;
     module.finalize_definitions()?;
-    let table = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes)).collect();
-    Ok((module.get_finalized_function(id), bytes, table))
+    let address = |(pass, id, bytes)| (pass, module.get_finalized_function(id), bytes);
+    let loops = loops.into_iter().map(address).collect();
+    Ok(Defined { entry: module.get_finalized_function(id), bytes, loops })
+}
+
+/// The name of the loop of a pass.
+pub(super) fn loop_name(pass: usize) -> String {
+    format!("row_loop_{pass}")
 }
 
 /// Declares a row function. An unknown name is rejected here, since the linker would search the whole
@@ -233,6 +304,14 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
     if bytes > MAX_CODE { Err(CompileError::TooLarge { bytes }) } else { Ok(bytes) }
 }
 
+/// Returns the widest vectors that loops may have, or an error if the environment asks for others.
+pub(super) fn vector_bits() -> Result<VectorBits, CompileError> {
+    match check::settings().bits {
+        Some(bits) => Ok(bits),
+        None => vector_bits::vector_bits().map_err(CompileError::Vectors),
+    }
+}
+
 /// Returns the IR of a block as text, for golden tests and inspection.
 pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
     ir(spec, X86).display().to_string()
@@ -248,7 +327,14 @@ pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, CompileError> {
     let is_code =
         |line: &&str| !["unwind", "uninit"].iter().any(|p| line.trim_start().starts_with(p));
     let lines = compiled.vcode.iter().flat_map(|listing| listing.lines()).filter(is_code);
-    Ok(lines.map(|line| format!("{line}\n")).collect())
+    let mut text: String = lines.map(|line| format!("{line}\n")).collect();
+    let row_loops = avx::row_loops(spec, &mut Constants::default());
+    for (pass, row_loop) in row_loops.iter().enumerate() {
+        if let Ok(Some(row_loop)) = row_loop {
+            text.push_str(&format!("{}:\n{}", loop_name(pass), row_loop.text));
+        }
+    }
+    Ok(text)
 }
 
 /// Returns the IR of a block, with or without instructions that only x86-64 has. Called functions have a
@@ -265,10 +351,15 @@ pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
     let [store, maker, count, table] = imported(spec).map(|name| name.map(&mut import));
-    let imports = Imports { store, maker, count, table };
+    let mut constants = Constants::default();
+    let row_loops = avx::row_loops(spec, &mut constants).into_iter().enumerate();
+    let row_loops = row_loops.map(|(pass, row_loop)| {
+        row_loop.ok().flatten().map(|_| import((&loop_name(pass), &ROW_LOOP)))
+    });
+    let imports = Imports { store, maker, count, table, row_loops: row_loops.collect() };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, imports, x86);
+    emit::function(&mut builder, spec, &imports, x86, &mut constants);
     builder.finalize(isa().frontend_config());
     function
 }

@@ -621,7 +621,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// 1. `set_output` asserted that the output has rows x columns x channels elements, and the
     ///    passes count those rows and columns;
     /// 2. `set_pass` asserted that every pixel of a pass is in its base's slice, and groups access
-    ///    no byte outside the pass, which is at least a group wide (`is_too_narrow`);
+    ///    no byte outside the pass, which is at least a group of eight pixels wide (`is_too_narrow`); where a loop
+    ///    has larger groups, masks leave out pixels that are not in the row;
     /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
     ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
     ///    `wide`, which were sized for it with slack for the last vector;

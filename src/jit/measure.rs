@@ -226,7 +226,8 @@ impl<'a> KernelTimer<'a> {
         for count in 0..=input.links.len() {
             let key = (input.index, input.links[..count].to_vec());
             if !self.partials.contains_key(&key) {
-                let spec = spec(&self.kernel.plan, input.index, &key.1);
+                let bits = compile::vector_bits()?;
+                let spec = spec(&self.kernel.plan, input.index, &key.1, bits);
                 let compiled = compile::compile(spec, "fuseloop::partial")?;
                 self.partials.insert(key, compiled);
             }

@@ -7,6 +7,7 @@
 //! [`Kernel::run`] returns the same bits as [`evaluate`], the oracle. The oracle also runs in place of
 //! compiled code where code can't be compiled ([`unsupported`]) or an image is too narrow for vectors.
 
+mod avx;
 mod call;
 #[doc(hidden)]
 pub mod check;
@@ -22,6 +23,7 @@ mod perf;
 mod planes;
 mod predict;
 mod variants;
+mod vector_bits;
 
 pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
@@ -42,10 +44,12 @@ use fuseloop_ops::internals::{
 use fuseloop_ops::{DType, Size};
 use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use planes::PlaneScratch;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
+use vector_bits::{Fallback, VectorBits};
 
 /// A compiled plan. Workers share it; each worker has its own [`Scratch`].
 #[derive(Debug)]
@@ -107,7 +111,7 @@ impl KernelCache {
     }
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
-        let key = plan.code_key();
+        let key = format!("{:?} {}", compile::vector_bits()?, plan.code_key());
         if let Some((_, blocks)) = self.entries.iter().find(|(known, _)| *known == key) {
             return Ok(blocks.clone());
         }
@@ -196,15 +200,15 @@ impl Kernel {
 
     /// Applies `text` to the first compiled loop body of each block and joins the results.
     fn first_bodies(&self, text: impl Fn(BodySpec<'_>) -> String) -> String {
-        if unsupported().is_some() {
+        let Some(bits) = compile::vector_bits().ok().filter(|_| unsupported().is_none()) else {
             return String::new();
-        }
+        };
         let links = first_links(&self.plan);
         let texts = links.iter().enumerate().map(|(block, links)| {
             format!(
                 "; {}\n{}",
                 body_name(&self.plan, block, 0),
-                text(spec(&self.plan, block, links))
+                text(spec(&self.plan, block, links, bits))
             )
         });
         texts.collect()
@@ -230,7 +234,38 @@ impl Kernel {
                 error.unwrap_or_default()
             ),
         };
-        self.plan.explain() + &code + &failed
+        self.plan.explain() + &code + &self.explain_vectors() + &failed
+    }
+
+    /// Says which vectors the passes over images have, and why some have 128 bits.
+    fn explain_vectors(&self) -> String {
+        let passes = self.passes();
+        let of_bits = |bits: VectorBits| {
+            let is_so =
+                |pass: &&Result<VectorBits, Fallback>| pass.unwrap_or(VectorBits::V128) == bits;
+            match passes.iter().filter(is_so).count() {
+                0 => None,
+                1 => Some(format!("of {} bits in 1 pass", bits.count())),
+                count => Some(format!("of {} bits in {count} passes", bits.count())),
+            }
+        };
+        let widths = [VectorBits::V512, VectorBits::V256, VectorBits::V128];
+        let parts: Vec<String> = widths.into_iter().filter_map(of_bits).collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        let reasons: BTreeSet<String> =
+            passes.iter().filter_map(|pass| Some(pass.err()?.to_string())).collect();
+        let reasons: Vec<String> = reasons.into_iter().collect();
+        let why =
+            if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+        format!("vectors {}{why}\n", parts.join(", "))
+    }
+
+    /// Returns the vectors of each pass of each loop body compiled so far, or why they have 128 bits.
+    fn passes(&self) -> Vec<Result<VectorBits, Fallback>> {
+        let steps = self.steps.iter().flat_map(|(_, kernel)| kernel.passes());
+        self.blocks.iter().flat_map(|block| block.passes()).chain(steps).collect()
     }
 
     /// Makes a loop body fail to compile, for tests of what is said about it.
@@ -518,8 +553,13 @@ fn resize_aligned(
     Ok((buffer.as_ptr() as usize).next_multiple_of(element) - buffer.as_ptr() as usize)
 }
 
-fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [FusedOp]) -> BodySpec<'a> {
-    BodySpec::new(plan.flat_ops(), &plan.blocks()[block], links, plan.rule())
+fn spec<'a>(
+    plan: &'a ImagePlan,
+    block: usize,
+    links: &'a [FusedOp],
+    bits: VectorBits,
+) -> BodySpec<'a> {
+    BodySpec::new(plan.flat_ops(), &plan.blocks()[block], links, plan.rule(), bits)
 }
 
 /// Compiles loop body number `body` of a block.
@@ -529,7 +569,8 @@ fn compile_body(
     links: &[FusedOp],
     body: usize,
 ) -> Result<compile::CompiledBody, CompileError> {
-    compile::compile(spec(plan, block, links), &body_name(plan, block, body))
+    let bits = compile::vector_bits()?;
+    compile::compile(spec(plan, block, links, bits), &body_name(plan, block, body))
 }
 
 /// The name of a loop body in `perf` and in listings.

@@ -9,12 +9,14 @@
 //! │ pass 1..: one for each reduction             │   ...
 //! │ addresses of tables, 16 bytes each           │   ...
 //! │ op parameters, 16 bytes each: f32 x 4        │   ...
+//! │ sums of greys, if there are reductions       │   ...
 //! └──────────────────────────────────────────────┘
 //! ```
 //!
 //! Compiled code loops over an array of parameter blocks. Only [`Invocation`](super::invocation::Invocation)
 //! fills them, and it is responsible for every address it writes there.
 
+use super::vector_bits::VectorBits;
 use crate::plan::Block;
 use std::ops::Range;
 
@@ -186,6 +188,9 @@ pub(crate) mod shuffles {
     }
 }
 
+/// The bytes that a loop with wider vectors stores sums of greys to: the widest vector.
+const SUMS: i32 = 64;
+
 /// The layout of the parameter blocks of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParamLayout {
@@ -194,17 +199,19 @@ pub(crate) struct ParamLayout {
     passes: i32,
     tables: i32,
     param_count: i32,
+    sums: i32,
 }
 
 impl ParamLayout {
-    /// The layout for a loop body of `block` with `readings` reductions.
-    pub(crate) fn new(block: &Block, readings: usize) -> Self {
+    /// The layout for a loop body of `block` with `readings` reductions, which may have vectors of `bits`.
+    pub(crate) fn new(block: &Block, readings: usize, bits: VectorBits) -> Self {
         Self {
             regions: block.regions.len() as i32,
             maps: block.position_ops.len() as i32,
             passes: 1 + readings as i32,
             tables: block.tables as i32,
             param_count: block.params.len() as i32,
+            sums: if readings == 0 || bits == VectorBits::V128 { 0 } else { SUMS },
         }
     }
 
@@ -238,9 +245,14 @@ impl ParamLayout {
         self.params()..self.params() + 16 * self.param_count
     }
 
+    /// Returns the offset of the sums of greys that a loop of wider vectors stores for a row.
+    pub(crate) fn sums(self) -> i32 {
+        self.params() + 16 * self.param_count
+    }
+
     /// Returns the bytes of a parameter block: a multiple of 16.
     pub(crate) fn bytes(self) -> usize {
-        (self.params() + 16 * self.param_count) as usize
+        (self.sums() + self.sums) as usize
     }
 }
 

@@ -8,6 +8,7 @@
 //! same, but the samples are slow. So it is counted, and reported on stderr once per process.
 
 use super::compile::{CompileError, CompiledBody};
+use super::vector_bits::{Fallback, VectorBits};
 use crate::plan::FusedOp;
 use std::collections::HashMap;
 use std::sync::{Arc, Once, PoisonError, RwLock};
@@ -95,6 +96,15 @@ impl Variants {
             others.bodies.values().flatten().map(|body| body.code.bytes()).sum::<usize>()
         });
         self.first.1.code.bytes() + others
+    }
+
+    /// Returns the vectors of each pass of each body so far.
+    pub(super) fn passes(&self) -> Vec<Result<VectorBits, Fallback>> {
+        let mut passes = self.first.1.passes();
+        self.read(|others| {
+            passes.extend(others.bodies.values().flatten().flat_map(|body| body.passes()));
+        });
+        passes
     }
 
     fn read<T>(&self, read: impl FnOnce(&Others) -> T) -> T {

@@ -1,9 +1,11 @@
 //! Runs compiled code with Cranelift's own interpreter in place of native code: a second opinion on the
 //! meaning of the code, and a check of every byte it accesses.
 //!
-//! Buffers, addresses and row functions are the real ones. The interpreter lacks the instructions that
+//! Buffers, addresses and row functions are the real ones. Loops with wider vectors run in the
+//! [`emulator`](super::emulator). The interpreter lacks the instructions that
 //! only x86-64 has, so the code is generated without them.
 
+use super::emulator::emulate;
 use cranelift_codegen::data_value::DataValue;
 use cranelift_codegen::ir::{
     ExternalName, FuncRef, Function, GlobalValue, Inst, InstructionData, MemFlagsData, StackSlot,
@@ -32,10 +34,14 @@ pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
         let location = || function.dfg.display_inst(inst).to_string();
         if let Some(name) = called(&function, inst) {
             let words = state.words(function.dfg.inst_args(inst));
-            state
-                .run
-                .call(&name, &words)
-                .map_err(|refused| format!("{}: {refused:?}", location()))?;
+            let called = match (name.strip_prefix("row_loop_"), <[u64; 6]>::try_from(&words[..])) {
+                (Some(pass), Ok(words)) => {
+                    let pass = pass.parse().map_err(|_| name.clone())?;
+                    emulate(state.run, pass, words).map(|more| count += more)
+                }
+                _ => state.run.call(&name, &words).map_err(|refused| format!("{refused:?}")),
+            };
+            called.map_err(|refused| format!("{}: {refused}", location()))?;
             next = function.layout.next_inst(inst);
             continue;
         }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "write")]
 pub mod dataset;
+pub mod emulator;
 pub mod files;
 pub mod guarded;
 pub mod interpreter;

@@ -9,6 +9,7 @@
 use crate::common::guarded::{Guard, Guarded};
 use crate::common::lists::{List, first_difference, noise, view};
 use crate::common::random_ops;
+use fuseloop::internals::jit::check::{CodegenSettings, VectorBits, widest_vectors, with_settings};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
@@ -145,19 +146,33 @@ fn random_size(rng: &mut Rng, list: u64) -> Size {
     }
 }
 
-/// The failure of a list for images of a size, if any.
+/// The failure of a list for images of a size, if any. Three samples run, with vectors of 128, 256 and 512 bits, or the
+/// widest that the CPU has.
 fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<String> {
+    let widths = [VectorBits::V128, VectorBits::V256, VectorBits::V512];
+    (0..).zip(widths).find_map(|(sample, bits)| {
+        let bits = if bits.count() > widest_vectors().count() { widest_vectors() } else { bits };
+        let settings = CodegenSettings { bits: Some(bits), ..CodegenSettings::default() };
+        let run = || wrong_sample(list, (number, sample), size, scratch);
+        with_settings(settings, run).map(|wrong| format!("sample {sample}, {bits:?}: {wrong}"))
+    })
+}
+
+fn wrong_sample(
+    list: &List,
+    (number, sample): (u64, u64),
+    size: Size,
+    scratch: &mut Scratch,
+) -> Option<String> {
     let kernel = match Kernel::compile(list.plan()?) {
         Ok(kernel) => kernel,
         Err(error) => return Some(error.to_string()),
     };
-    (0..3).find_map(|sample| {
-        let mut rng = SampleKey::new(2027, number as u32, sample).op(0);
-        let pixels = noise(&mut rng, size, &list.input);
-        let key = SampleKey::new(1, number as u32, sample);
-        let trial = Trial { kernel: &kernel, size, pixels: &pixels, key };
-        trial.fails(scratch, &mut rng).map(|wrong| format!("sample {sample}: {wrong}"))
-    })
+    let mut rng = SampleKey::new(2027, number as u32, sample).op(0);
+    let pixels = noise(&mut rng, size, &list.input);
+    let key = SampleKey::new(1, number as u32, sample);
+    let trial = Trial { kernel: &kernel, size, pixels: &pixels, key };
+    trial.fails(scratch, &mut rng)
 }
 
 #[test]

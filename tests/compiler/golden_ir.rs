@@ -1,9 +1,10 @@
 //! The IR of twenty common fields, stored as text, so that a change of the compiled code shows in a diff.
 //!
-//! Each file in `tests/golden/ir` has the loop body that is compiled first for each block.
+//! Each file in `tests/golden/ir` has the loop body that is compiled first for each block, with vectors of 128 bits.
 //! `BLESS=1 cargo test --test compiler golden_ir::` accepts changes: look at the diff first. A change that alters W1
 //! to W5 alters the code that the benchmarks measure.
 
+use fuseloop::internals::jit::check::{CodegenSettings, VectorBits, with_settings};
 use fuseloop::internals::jit::{self, Kernel};
 use fuseloop::internals::plan::ImagePlan;
 use fuseloop::internals::workload::Workload;
@@ -95,7 +96,9 @@ fn usual_fields_compile_to_the_ir_that_was_accepted() {
     let mut changed = vec![];
     for (name, list, input, rule) in &fields {
         let plan = ImagePlan::new(list.clone(), *input, *rule).unwrap();
-        let ir = Kernel::compile(plan).unwrap().ir();
+        let bits = Some(VectorBits::V128);
+        let settings = CodegenSettings { bits, ..CodegenSettings::default() };
+        let ir = with_settings(settings, || Kernel::compile(plan).unwrap().ir());
         assert!(ir.contains("function"), "{name} has no IR");
         let path = folder.join(format!("{name}.clif"));
         if env::var_os("BLESS").is_some() {

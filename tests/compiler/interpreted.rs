@@ -5,18 +5,22 @@
 //! interpreter checks every byte. `FUSELOOP_INTERPRETED=2000` tries more lists, `FUSELOOP_SETTINGS=500` tries
 //! more of them with other settings of the code generator, and `FUSELOOP_SLICE=1/5` runs the second
 //! fifth of both.
+//!
+//! Lists take turns at vectors of 128, 256 and 512 bits. Loops of the last two run in an emulator, on any CPU.
 
 use crate::common::interpreter::interpret;
 use crate::common::lists::{List, first_difference, noise, view};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
-use fuseloop::internals::jit::check::{BlockRun, CodegenSettings, run_with, with_settings};
+use fuseloop::internals::jit::check::{
+    BlockRun, CodegenSettings, VectorBits, run_with, widest_vectors, with_settings,
+};
 use fuseloop::internals::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::Draws;
 use fuseloop_counts::numbers;
 use fuseloop_ops::author::{Dim, ImageType, Layout};
-use fuseloop_ops::internals::{ImageView, SampleKey};
+use fuseloop_ops::internals::SampleKey;
 use fuseloop_ops::*;
 
 /// Runs a sample with the interpreter in place of native code, after `change`. Returns the number of
@@ -39,39 +43,59 @@ fn interpreted(
 }
 
 /// A list, its kernel, an image for it and the draws.
-struct Case {
+pub(crate) struct Case {
+    pub(crate) settings: CodegenSettings,
     list: List,
-    kernel: Kernel,
-    size: Size,
-    pixels: Vec<u8>,
-    draws: Draws,
-    want: Vec<u8>,
+    pub(crate) kernel: Kernel,
+    pub(crate) size: Size,
+    pub(crate) pixels: Vec<u8>,
+    pub(crate) draws: Draws,
+    pub(crate) want: Vec<u8>,
 }
 
 impl Case {
+    /// List number `number`, with each width in turn.
     fn random(number: u64) -> Self {
+        let bits = [VectorBits::V128, VectorBits::V256, VectorBits::V512];
+        Self::with_vectors(number, bits[number as usize % 3])
+    }
+
+    pub(crate) fn with_vectors(number: u64, bits: VectorBits) -> Self {
         let mut rng = SampleKey::new(31, 0, number).op(0);
         let size = Size::new(1 + rng.below(24), 1 + rng.below(48));
         let (list, _) = List::random(&mut rng, size, 6);
         let pixels = noise(&mut rng, size, &list.input);
-        Self::new(list, size, pixels, number)
+        Self::new(list, size, pixels, number, bits)
     }
 
-    fn new(list: List, size: Size, pixels: Vec<u8>, number: u64) -> Self {
-        let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
+    pub(crate) fn new(
+        list: List,
+        size: Size,
+        pixels: Vec<u8>,
+        number: u64,
+        bits: VectorBits,
+    ) -> Self {
+        let settings = CodegenSettings { bits: Some(bits), ..CodegenSettings::default() };
+        let compile = || Kernel::compile(list.plan().unwrap()).unwrap();
+        let kernel = with_settings(settings, compile);
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let view = view(kernel.plan(), &pixels, size);
         let want = jit::evaluate(kernel.plan(), &view, &draws);
-        Self { list, kernel, size, pixels, draws, want }
+        Self { settings, list, kernel, size, pixels, draws, want }
     }
 
-    fn interpreted(
+    pub(crate) fn interpreted(
         &self,
         change: impl FnMut(&mut BlockRun),
     ) -> (Result<(u64, u64), String>, Vec<u8>) {
         let source = DecodedPixels::whole(view(self.kernel.plan(), &self.pixels, self.size));
-        interpreted(&self.kernel, source, &self.draws, change)
+        with_settings(self.settings, || interpreted(&self.kernel, source, &self.draws, change))
+    }
+
+    /// True if this CPU can run the native code.
+    fn is_native(&self) -> bool {
+        self.settings.bits.is_some_and(|bits| bits.count() <= widest_vectors().count())
     }
 
     /// The number of runs and instructions, or the failure.
@@ -80,7 +104,12 @@ impl Case {
         let seen = seen?;
         let mut native = vec![0xAA; out.len()];
         let source = DecodedPixels::whole(view(self.kernel.plan(), &self.pixels, self.size));
-        self.kernel.run(&mut Scratch::default(), source, &self.draws, &mut native);
+        let run = || self.kernel.run(&mut Scratch::default(), source, &self.draws, &mut native);
+        if self.is_native() {
+            with_settings(self.settings, run);
+        } else {
+            native.copy_from_slice(&out);
+        }
         if let Some(difference) = first_difference(self.kernel.plan(), &native, &out) {
             return Err(format!("native code is not what was interpreted: {difference}"));
         }
@@ -91,7 +120,7 @@ impl Case {
     }
 }
 
-fn is_skipped() -> bool {
+pub(crate) fn is_skipped() -> bool {
     jit::unsupported().inspect(|reason| println!("skipped: {reason}")).is_some()
 }
 
@@ -106,10 +135,11 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     for number in numbers {
         let case = Case::random(number);
         let (more_runs, more) = case.checked().unwrap_or_else(|wrong| {
-            let Case { list, size, pixels, .. } = case;
-            let again = |list: &List| Case::new(list.clone(), size, pixels.clone(), number);
+            let Case { list, size, pixels, settings, .. } = case;
+            let bits = settings.bits.unwrap();
+            let again = |list: &List| Case::new(list.clone(), size, pixels.clone(), number, bits);
             let shortest = list.shortest(|list| again(list).checked().is_err());
-            panic!("list {number}, {size}: {wrong}\nshortest: {shortest:#?}");
+            panic!("list {number}, {size}, {bits:?}: {wrong}\nshortest: {shortest:#?}");
         });
         runs += more_runs;
         instructions += more;
@@ -159,7 +189,8 @@ fn arrays_of_few_columns_run_as_one_row() {
                 let list =
                     List { ops: ops.clone(), input, rule: NumberRule::Fused, streams: false };
                 let rng = &mut SampleKey::new(5, 0, 0).op(0);
-                let case = Case::new(list, size, noise(rng, size, &input), 3);
+                let pixels = noise(rng, size, &input);
+                let case = Case::new(list, size, pixels, 3, VectorBits::V128);
                 let (runs, _) = case.checked().unwrap();
                 let want = if channels == 5 { 5 * want } else { *want };
                 assert_eq!(runs, want, "{ops:?}, {input:?}");
@@ -183,22 +214,19 @@ fn one_byte_cut_from_a_region_is_caught() {
         rule: NumberRule::Fused,
         streams: false,
     };
-    let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
-    let pixels = vec![9; 5 * 19 * 3];
-    let mut draws = Draws::default();
-    kernel.plan().draw(SampleKey::new(1, 2, 3), size, &mut draws);
-    for name in ["pixels", "output", "record", "constants"] {
-        let cut = move |run: &mut BlockRun| {
-            let region = run.regions().iter().position(|region| region.name == name);
-            run.cut(region.unwrap());
-        };
-        let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
-        let (seen, _) = interpreted(&kernel, source, &draws, cut);
-        let refused = seen.expect_err(name);
-        assert!(refused.contains("load") || refused.contains("store"), "{name}: {refused}");
+    for bits in [VectorBits::V128, VectorBits::V256, VectorBits::V512] {
+        let case = Case::new(list.clone(), size, vec![9; 5 * 19 * 3], 3, bits);
+        for name in ["pixels", "output", "record", "constants"] {
+            let cut = move |run: &mut BlockRun| {
+                let region = run.regions().iter().position(|region| region.name == name);
+                run.cut(region.unwrap());
+            };
+            let (seen, _) = case.interpreted(cut);
+            let refused = seen.expect_err(name);
+            assert!(refused.contains("load") || refused.contains("store"), "{name}: {refused}");
+        }
+        assert!(case.interpreted(|_| {}).0.is_ok(), "nothing cut");
     }
-    let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
-    assert!(interpreted(&kernel, source, &draws, |_| {}).0.is_ok(), "nothing cut");
 }
 
 /// A planted bug: changes one instruction. Returns false if there was none to change.
@@ -290,7 +318,7 @@ fn a_planted_bug_is_caught() {
     }
     for (name, plant) in PLANTS {
         let caught = (0..300).find(|number| {
-            let case = Case::random(*number);
+            let case = Case::with_vectors(*number, VectorBits::V128);
             let (seen, out) = case.interpreted(move |run| {
                 plant(&mut run.function);
             });
@@ -322,7 +350,7 @@ fn other_settings_give_the_same_bits_or_no_code() {
     for (optimized, without) in
         [(false, &[][..]), (true, &[]), (false, WITHOUT_AVX), (true, WITHOUT_AVX)]
     {
-        let settings = CodegenSettings { optimized, without };
+        let settings = CodegenSettings { optimized, without, bits: None };
         let (mut agree, mut refused) = (0, 0);
         let numbers = numbers("FUSELOOP_SETTINGS");
         let enough = numbers.len() / 5;

@@ -18,3 +18,4 @@ mod own_ops;
 mod passes;
 mod plans;
 mod portable;
+mod vectors;

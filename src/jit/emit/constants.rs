@@ -20,7 +20,7 @@ impl Constants {
     }
 
     /// Returns the byte offset of the first of some consecutive constants.
-    pub(super) fn run(&mut self, run: &[[u8; 16]]) -> i32 {
+    pub(crate) fn run(&mut self, run: &[[u8; 16]]) -> i32 {
         let found = self.table.windows(run.len()).position(|known| known == run);
         let index = found.unwrap_or_else(|| {
             self.table.extend_from_slice(run);
@@ -30,7 +30,7 @@ impl Constants {
     }
 
     /// Returns the byte offset of a constant.
-    pub(super) fn offset(&mut self, bytes: [u8; 16]) -> i32 {
+    pub(crate) fn offset(&mut self, bytes: [u8; 16]) -> i32 {
         let same = |known: &[u8; 16]| !self.distinct && *known == bytes;
         let found = self.table.iter().position(same);
         let index = found.unwrap_or_else(|| {

@@ -6,11 +6,11 @@
 
 use super::ir::BlockCode;
 use super::lower::{lower_own, no_params};
-use super::pass::{GroupPosition, Halves, rows};
+use super::pass::{GroupPosition, Halves, row_by_row, rows};
 use super::{BodySpec, statistic};
 use crate::plan::FusedOp;
-use cranelift_codegen::ir::types::{F32, I64};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::types::{F32, I32X4, I64};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 
 /// Returns the mean of the image after `links`, as reduction number `index`.
 pub(super) fn compute(
@@ -18,11 +18,33 @@ pub(super) fn compute(
     spec: BodySpec<'_>,
     index: usize,
     links: &[FusedOp],
+    row_loop: Option<FuncRef>,
 ) -> Value {
     let at = spec.layout.pass(1 + index);
     let total = e.builder.declare_var(I64);
     let zero = e.int(0);
     e.builder.def_var(total, zero);
+    if let Some(row_loop) = row_loop {
+        let sums = spec.layout.sums();
+        let to = |e: &mut BlockCode<'_, '_>| e.offset(e.record, i64::from(sums));
+        row_by_row(
+            e,
+            spec,
+            1 + index,
+            row_loop,
+            |e, _| to(e),
+            |e, _| {
+                let so_far = e.builder.use_var(total);
+                let sum = (0..spec.bits.count() as i32 / 128).fold(so_far, |sum, vector| {
+                    let lanes = e.load(I32X4, e.record, sums + 16 * vector);
+                    add_lanes(e, sum, lanes)
+                });
+                e.builder.def_var(total, sum);
+            },
+        );
+        let total = e.builder.use_var(total);
+        return divide(e, at, total);
+    }
     rows(
         e,
         spec,

@@ -6,7 +6,7 @@
 
 use super::super::param_block::{HeaderWord, PassWord};
 use super::ir::BlockCode;
-use super::pass::{GROUP, rows};
+use super::pass::{GROUP, row_by_row, rows};
 use super::{BodySpec, Imports, store};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I64};
@@ -19,30 +19,37 @@ pub(super) fn pass(
     index: usize,
     links: &[FusedOp],
     table: usize,
-    imports: Imports,
+    imports: &Imports,
 ) {
     let (Some(count), Some(make)) = (imports.count, imports.table) else { return };
     let at = spec.layout.pass(1 + index);
     let channels = spec.block.channels_after(spec.leaves, links);
-    rows(
-        e,
-        spec,
-        1 + index,
-        links,
-        |e, _| vec![e.header(HeaderWord::ByteRow)],
-        |e, position, halves, row| {
-            let offset = e.times(position.x, channels as i64);
-            let to = e.plus(row[0], offset);
-            store::bytes_interleaved(e, channels, to, halves);
-            row.to_vec()
-        },
-        |e, _, row| {
-            let state = e.header(HeaderWord::Levels);
-            let columns = e.pass_word(at, PassWord::LastGroup);
-            let columns = e.offset(columns, GROUP);
-            e.builder.ins().call(count, &[state, row[0], columns]);
-        },
-    );
+    let count_row = |e: &mut BlockCode<'_, '_>, row: Value| {
+        let state = e.header(HeaderWord::Levels);
+        let columns = e.pass_word(at, PassWord::LastGroup);
+        let columns = e.offset(columns, GROUP);
+        e.builder.ins().call(count, &[state, row, columns]);
+    };
+    match imports.row_loops[1 + index] {
+        Some(row_loop) => {
+            let row = e.header(HeaderWord::ByteRow);
+            row_by_row(e, spec, 1 + index, row_loop, |_, _| row, |e, _| count_row(e, row));
+        }
+        None => rows(
+            e,
+            spec,
+            1 + index,
+            links,
+            |e, _| vec![e.header(HeaderWord::ByteRow)],
+            |e, position, halves, row| {
+                let offset = e.times(position.x, channels as i64);
+                let to = e.plus(row[0], offset);
+                store::bytes_interleaved(e, channels, to, halves);
+                row.to_vec()
+            },
+            |e, _, row| count_row(e, row[0]),
+        ),
+    }
     let state = e.header(HeaderWord::Levels);
     let (table, zero) = (e.int(table as i64), e.int(0));
     e.builder.ins().call(make, &[state, table, zero]);

@@ -41,19 +41,20 @@ mod store;
 mod wide;
 
 use super::param_block::{HeaderWord, ParamLayout};
+use super::vector_bits::{Fallback, VectorBits};
 use crate::plan::block::{Reduction, reduction};
 use crate::plan::{Block, FlatOp, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::author::RowProducer;
+use fuseloop_ops::author::{RowProducer, Statistic};
 use fuseloop_ops::{DType, NumberRule};
 
 pub(crate) use constants::Constants;
 pub(crate) use ir::BlockCode;
 pub(crate) use lower::lower;
 pub(crate) use pass::multiply;
-pub(crate) use store::row_function;
+pub(crate) use store::{PassStore, row_function};
 
 use ir::counted_loop;
 
@@ -65,6 +66,8 @@ pub(crate) struct BodySpec<'a> {
     pub(crate) links: &'a [FusedOp],
     pub(crate) rule: NumberRule,
     pub(crate) layout: ParamLayout,
+    /// The widest vectors that its loops may have.
+    pub(crate) bits: VectorBits,
 }
 
 impl<'a> BodySpec<'a> {
@@ -73,9 +76,10 @@ impl<'a> BodySpec<'a> {
         block: &'a Block,
         links: &'a [FusedOp],
         rule: NumberRule,
+        bits: VectorBits,
     ) -> Self {
         let readings = links.iter().filter(|link| reduction(leaves, **link).is_some()).count();
-        Self { leaves, block, links, rule, layout: ParamLayout::new(block, readings) }
+        Self { leaves, block, links, rule, layout: ParamLayout::new(block, readings, bits), bits }
     }
 
     /// The reductions over the whole image that run before it is stored, each with the position of the
@@ -89,13 +93,46 @@ impl<'a> BodySpec<'a> {
     }
 
     /// Returns the offset in the parameter block of an op parameter of the plan.
-    fn param(&self, param: usize) -> i32 {
+    pub(super) fn param(&self, param: usize) -> i32 {
         self.layout.params() + 16 * (param - self.block.params.start) as i32
     }
 }
 
-/// The row functions that a block may call.
+/// A pass over an image, as a loop with wider vectors stores it.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredPass<'a> {
+    /// The number of the pass in the parameter block.
+    pub(crate) pass: usize,
+    /// The fused ops that it applies.
+    pub(crate) links: &'a [FusedOp],
+    /// What it stores, or why only the 128-bit code can.
+    pub(crate) store: Result<PassStore, Fallback>,
+}
+
+/// Returns the passes of a block: the one that stores the output, then each reduction.
+pub(crate) fn stored_passes(spec: BodySpec<'_>) -> Vec<StoredPass<'_>> {
+    let store = store::Sink::new(spec).pass_store(spec);
+    let mut passes = vec![StoredPass { pass: 0, links: spec.links, store }];
+    passes.extend((1..).zip(spec.readings()).map(|(pass, (reading, position))| {
+        let store = match reading {
+            Reduction::Levels { .. } => Ok(PassStore::Bytes),
+            Reduction::Statistic { statistic: Statistic::GreyMean, .. } => Ok(PassStore::Greys),
+            Reduction::Statistic { .. } => Err(Fallback::Squares),
+        };
+        StoredPass { pass, links: &spec.links[..position], store }
+    }));
+    passes
+}
+
+/// Returns the pass that stores the output around the caches where it is aligned, in place of rows that a row function
+/// streams.
+pub(crate) fn streamed_pass(spec: BodySpec<'_>) -> Option<StoredPass<'_>> {
+    let store = store::Sink::new(spec).streamed_store(spec)?;
+    Some(StoredPass { pass: 0, links: spec.links, store: Ok(store) })
+}
+
+/// The row functions that a block may call, and its loops with wider vectors.
+#[derive(Clone, Debug)]
 pub(crate) struct Imports {
     /// Stores a row to the output, converted or streamed: `(from, to, count, numbers)`.
     pub(crate) store: Option<FuncRef>,
@@ -105,24 +142,25 @@ pub(crate) struct Imports {
     pub(crate) count: Option<FuncRef>,
     /// Computes a table from the counts: `(state, table, 0)`.
     pub(crate) table: Option<FuncRef>,
+    /// The loops of [`stored_passes`] and of [`streamed_pass`], if they have wider vectors: `(parameter block,
+    /// constants, source, output, first row, number of rows)`.
+    pub(crate) row_loops: Vec<Option<FuncRef>>,
 }
 
-/// Emits the function's body. Returns the constants it reads.
+/// Emits the function's body. Adds the constants it reads.
 pub(crate) fn function(
     builder: &mut FunctionBuilder<'_>,
     spec: BodySpec<'_>,
-    imports: Imports,
+    imports: &Imports,
     x86: bool,
-) -> Constants {
+    constants: &mut Constants,
+) {
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
-    let mut constants = Constants::default();
     let is_float = matches!(spec.block.source, DType::F16 | DType::Bf16 | DType::F32);
-    let constants_of = &mut constants;
-    let mut e =
-        BlockCode { builder, constants: constants_of, table, record: records, x86, is_float };
+    let mut e = BlockCode { builder, constants, table, record: records, x86, is_float };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];
@@ -132,11 +170,10 @@ pub(crate) fn function(
     e.builder.ins().return_(&[]);
     e.builder.seal_all_blocks();
     accesses::check(&e, spec.layout);
-    constants
 }
 
 /// Emits the code of one sample: its reductions, then the pass that stores the output.
-fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
+fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: &Imports) {
     let readings: Vec<(Reduction, usize)> = spec.readings().collect();
     let maker = spec.block.rows;
     if let Some(maker) = maker.filter(|_| !readings.is_empty()) {
@@ -146,13 +183,14 @@ fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
         let before = &spec.links[..*position];
         match *reading {
             Reduction::Statistic { statistic, param, .. } => {
-                statistic::pass(e, spec, index, before, (statistic, param));
+                let row_loop = imports.row_loops[1 + index];
+                statistic::pass(e, spec, index, before, (statistic, param), row_loop);
             }
             Reduction::Levels { table } => levels::pass(e, spec, index, before, table, imports),
         }
     }
     let along = maker.filter(|_| readings.is_empty());
-    pass::store(e, spec, spec.links, imports, |e, y: Value| {
+    pass::store(e, spec, imports, along.is_some(), |e, y: Value| {
         if let Some(maker) = along {
             if_rows_are_produced(e, |e| make_row(e, spec, maker, imports, y));
         }
@@ -164,7 +202,7 @@ fn make_row(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     maker: RowProducer,
-    imports: Imports,
+    imports: &Imports,
     y: Value,
 ) {
     let (first, step) = (e.header(HeaderWord::FirstRow), e.header(HeaderWord::RowStep));
@@ -187,6 +225,9 @@ fn if_rows_are_produced(e: &mut BlockCode<'_, '_>, code: impl FnOnce(&mut BlockC
 
 /// The argument types of the row functions that store rows.
 pub(crate) const STORE_ROW: [cranelift_codegen::ir::Type; 4] = [I64; 4];
+
+/// The argument types of loops with wider vectors.
+pub(crate) const ROW_LOOP: [cranelift_codegen::ir::Type; 6] = [I64; 6];
 
 /// The argument types of the other row functions.
 pub(crate) const CALLED_ROW: [cranelift_codegen::ir::Type; 3] = [I64; 3];

@@ -8,14 +8,15 @@
 //! swapped and its step is negative. The last group of a row is moved back to end with the row. With one
 //! channel and few ops, counters are much of a group's work, so two groups share an iteration.
 
-use super::super::param_block::{HeaderWord, PassWord, shuffles};
+use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
 use super::ir::{BlockCode, counted_loop, overlapped_loop, paired_loop};
 use super::lower::{lower, lower_own, no_params};
+use super::store::PassStore;
 use super::{BodySpec, Imports, levels, store, wide};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64, I64X2};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use fuseloop_ops::author::{Emit, Pixels};
 use fuseloop_ops::internals::program::Grant;
 use fuseloop_ops::internals::{PixelFormat, channel_of};
@@ -110,15 +111,23 @@ pub(super) fn rows(
     });
 }
 
-/// Emits the pass that stores the block's output. `before_row` produces the row's source, if needed.
+/// Emits the pass that stores the block's output. `before_row` produces the row's source, if `has_maker`.
 pub(super) fn store(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
-    links: &[FusedOp],
-    imports: Imports,
+    imports: &Imports,
+    has_maker: bool,
     before_row: impl FnOnce(&mut BlockCode<'_, '_>, Value),
 ) {
-    let sink = store::Sink::new(spec);
+    let (sink, links) = (store::Sink::new(spec), spec.links);
+    if let (Some(row_loop), Ok(store)) = (imports.row_loops[0], sink.pass_store(spec)) {
+        if let Some(Some(streamed)) = imports.row_loops.last() {
+            return streamed_or(e, &sink, *streamed, |e| {
+                store_by_loop(e, spec, (&sink, store), row_loop, imports, has_maker, before_row);
+            });
+        }
+        return store_by_loop(e, spec, (&sink, store), row_loop, imports, has_maker, before_row);
+    }
     rows(
         e,
         spec,
@@ -138,6 +147,96 @@ pub(super) fn store(
         },
         |e, y, _| sink.row_end(e, y, imports),
     );
+}
+
+/// Emits the pass that stores the output by a loop with wider vectors: of all rows, or row by row if rows are produced or
+/// a row function stores them.
+fn store_by_loop(
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    (sink, store): (&store::Sink, PassStore),
+    row_loop: FuncRef,
+    imports: &Imports,
+    has_maker: bool,
+    before_row: impl FnOnce(&mut BlockCode<'_, '_>, Value),
+) {
+    let by_row = store.by_row();
+    let pixel = i64::from(store.pixel_bytes(sink.channels()));
+    if !by_row && !has_maker {
+        return call_for_all(e, row_loop, pixel);
+    }
+    let to = |e: &mut BlockCode<'_, '_>, y| {
+        before_row(e, y);
+        if by_row { sink.row_start(e, y) } else { output_row(e, y, pixel) }
+    };
+    row_by_row(e, spec, 0, row_loop, to, |e, y| {
+        if by_row {
+            sink.row_end(e, y, imports);
+        }
+    });
+}
+
+/// Emits a call of `row_loop` for all rows of the output.
+fn call_for_all(e: &mut BlockCode<'_, '_>, row_loop: FuncRef, pixel: i64) {
+    let first = e.int(0);
+    let (to, count) = (output_row(e, first, pixel), e.pass_word(HEADER, PassWord::Rows));
+    let from = lower_address(e, HEADER);
+    let arguments = [e.record, e.table, from, to, first, count];
+    e.builder.ins().call(row_loop, &arguments);
+}
+
+/// Emits a call of `streamed` if the output's address, rows and planes are multiples of 64 bytes, and else `otherwise`.
+fn streamed_or(
+    e: &mut BlockCode<'_, '_>,
+    sink: &store::Sink,
+    streamed: FuncRef,
+    otherwise: impl FnOnce(&mut BlockCode<'_, '_>),
+) {
+    let pixel = i64::from(PassStore::Streamed.pixel_bytes(sink.channels()));
+    let (out, plane) = (e.header(HeaderWord::Out), e.header(HeaderWord::Plane));
+    let columns = output_columns(e, 0);
+    let row = e.times(columns, pixel);
+    let all = e.builder.ins().bor(out, plane);
+    let all = e.builder.ins().bor(all, row);
+    let rest = e.builder.ins().band_imm_u(all, 63);
+    let [unaligned, aligned, done] = [(); 3].map(|()| e.builder.create_block());
+    e.builder.ins().brif(rest, unaligned, &[], aligned, &[]);
+    e.builder.switch_to_block(aligned);
+    call_for_all(e, streamed, pixel);
+    e.builder.ins().jump(done, &[]);
+    e.builder.switch_to_block(unaligned);
+    otherwise(e);
+    e.builder.ins().jump(done, &[]);
+    e.builder.switch_to_block(done);
+}
+
+/// Emits a loop over the rows of a pass, each of which `row_loop` computes and stores to the address that `before_row`
+/// returns.
+pub(super) fn row_by_row(
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    pass: usize,
+    row_loop: FuncRef,
+    before_row: impl FnOnce(&mut BlockCode<'_, '_>, Value) -> Value,
+    after_row: impl FnOnce(&mut BlockCode<'_, '_>, Value),
+) {
+    let at = spec.layout.pass(pass);
+    let (from, count) = (lower_address(e, at), e.pass_word(at, PassWord::Rows));
+    counted_loop(e, count, &[from], |e, y, from| {
+        let to = before_row(e, y);
+        let one = e.int(1);
+        let arguments = [e.record, e.table, from[0], to, y, one];
+        e.builder.ins().call(row_loop, &arguments);
+        after_row(e, y);
+        let step = e.pass_word(at, PassWord::RowStep);
+        vec![e.plus(from[0], step)]
+    });
+}
+
+/// Returns the lower of the addresses that the first group of a pass is loaded from.
+fn lower_address(e: &mut BlockCode<'_, '_>, pass: i32) -> Value {
+    let [first, last] = [PassWord::First, PassWord::Last].map(|word| e.pass_word(pass, word));
+    e.builder.ins().umin(first, last)
 }
 
 /// Loads the values of four pixels of the source.
@@ -320,7 +419,6 @@ pub(super) fn output_row(e: &mut BlockCode<'_, '_>, y: Value, pixel_bytes: i64) 
 
 /// Returns the number of columns of the stored image plus `extra`.
 pub(super) fn output_columns(e: &mut BlockCode<'_, '_>, extra: i64) -> Value {
-    let at = super::super::param_block::HEADER;
-    let last = e.pass_word(at, PassWord::LastGroup);
+    let last = e.pass_word(HEADER, PassWord::LastGroup);
     e.offset(last, GROUP + extra)
 }

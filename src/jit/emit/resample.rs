@@ -19,7 +19,7 @@ pub(super) fn all_rows(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     maker: RowProducer,
-    imports: Imports,
+    imports: &Imports,
 ) {
     let rows = e.header(HeaderWord::ResizedRows);
     let first = e.header(HeaderWord::Resized);
@@ -35,7 +35,7 @@ pub(super) fn row(
     e: &mut BlockCode<'_, '_>,
     spec: BodySpec<'_>,
     maker: RowProducer,
-    imports: Imports,
+    imports: &Imports,
     y: Value,
     to: Value,
 ) {

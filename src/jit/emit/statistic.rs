@@ -7,7 +7,7 @@ use super::pass::{GROUP, GroupPosition};
 use super::{BodySpec, grey_mean, root_mean_square};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32X4, I32X4};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use fuseloop_ops::author::Statistic;
 
 /// Stores a statistic of the image after `links`, as reduction number `index`, in an op parameter, if this
@@ -18,6 +18,7 @@ pub(super) fn pass(
     index: usize,
     links: &[FusedOp],
     (statistic, param): (Statistic, usize),
+    row_loop: Option<FuncRef>,
 ) {
     let at = spec.layout.pass(1 + index);
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
@@ -25,7 +26,7 @@ pub(super) fn pass(
     e.builder.ins().brif(runs, run, &[], done, &[]);
     e.builder.switch_to_block(run);
     let value = match statistic {
-        Statistic::GreyMean => grey_mean::compute(e, spec, index, links),
+        Statistic::GreyMean => grey_mean::compute(e, spec, index, links, row_loop),
         Statistic::RootMeanSquare => root_mean_square::compute(e, spec, index, links),
     };
     let value = e.builder.ins().splat(F32X4, value);

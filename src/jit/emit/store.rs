@@ -15,12 +15,56 @@ use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
 use super::ir::BlockCode;
 use super::pass::{GroupPosition, Halves, load_bytes, output_columns, output_row};
 use super::{BodySpec, Imports};
+use crate::jit::vector_bits::Fallback;
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::author::Layout;
+
+/// What a pass stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassStore {
+    /// A plane of `f32` for each channel. The planes follow each other as those of the output do, or, if `by_row`,
+    /// as rows of the row that a row function converts.
+    Floats { by_row: bool },
+    /// Pixels of `f32`, of 2 to 4 channels; `by_row` as for planes.
+    FloatPixels {
+        /// True if they are stored to a row.
+        by_row: bool,
+    },
+    /// Planes of `f32`, stored around the caches. The image's rows, its planes and the output lie at multiples of 64
+    /// bytes.
+    Streamed,
+    /// A plane of f16 for each channel.
+    Halves,
+    /// A plane of bytes for each channel.
+    BytePlanes,
+    /// Pixels of bytes.
+    Bytes,
+    /// The sums of the greys of a row's columns, by column modulo the lanes: `i32`.
+    Greys,
+}
+
+impl PassStore {
+    /// Returns true if rows are stored to a row that a row function converts.
+    pub(super) fn by_row(self) -> bool {
+        matches!(self, Self::Floats { by_row: true } | Self::FloatPixels { by_row: true })
+    }
+
+    /// Returns the bytes from a pixel to the next within a row.
+    pub(crate) fn pixel_bytes(self, channels: usize) -> i32 {
+        match self {
+            Self::Floats { .. } | Self::Streamed => 4,
+            Self::FloatPixels { .. } => 4 * channels as i32,
+            Self::Halves => 2,
+            Self::BytePlanes => 1,
+            Self::Bytes => channels as i32,
+            Self::Greys => 0,
+        }
+    }
+}
 
 /// Where and how a block's output is stored.
 #[derive(Clone)]
@@ -85,6 +129,20 @@ impl Sink {
         Self { channels, source: spec.block.source, dtype, planar, stored }
     }
 
+    /// Returns what the loop of a pass with wider vectors stores.
+    pub(super) fn pass_store(&self, spec: BodySpec<'_>) -> Result<PassStore, Fallback> {
+        let by_row = self.by_row();
+        match (self.dtype, self.has_planes()) {
+            (DType::F16, true) if !spec.block.streams => Ok(PassStore::Halves),
+            _ if self.passes_bytes_on(spec.links) => Err(Fallback::Bytes),
+            (DType::U8, _) if by_row => Err(Fallback::Bytes),
+            (DType::U8, true) => Ok(PassStore::BytePlanes),
+            (DType::U8, false) => Ok(PassStore::Bytes),
+            (_, true) => Ok(PassStore::Floats { by_row }),
+            (_, false) => Ok(PassStore::FloatPixels { by_row }),
+        }
+    }
+
     /// Returns true if groups are stored into a row first.
     fn by_row(&self) -> bool {
         !matches!(self.stored, StoreFormat::Output)
@@ -108,6 +166,19 @@ impl Sink {
     fn pixel_bytes(&self) -> i64 {
         let channels = if self.has_planes() { 1 } else { self.channels as i64 };
         channels * self.element_bytes()
+    }
+
+    /// Returns what the loop stores that runs in place of the pass that stores rows which a row function streams, where
+    /// the output is aligned.
+    pub(super) fn streamed_store(&self, spec: BodySpec<'_>) -> Option<PassStore> {
+        let is_direct = spec.block.streams && spec.block.rows.is_none();
+        let is_floats = self.dtype == DType::F32 && self.has_planes();
+        (is_direct && is_floats).then_some(PassStore::Streamed)
+    }
+
+    /// Returns the channels of the output.
+    pub(super) fn channels(&self) -> usize {
+        self.channels
     }
 
     /// Returns the address that row `y`'s groups are stored to.
@@ -214,7 +285,7 @@ impl Sink {
     }
 
     /// Calls the row function, if groups were stored to a row.
-    pub(super) fn row_end(&self, e: &mut BlockCode<'_, '_>, y: Value, imports: Imports) {
+    pub(super) fn row_end(&self, e: &mut BlockCode<'_, '_>, y: Value, imports: &Imports) {
         let Some(store) = imports.store else { return };
         let element = self.dtype.bytes() as i64;
         let from = e.header(HeaderWord::FloatRow);

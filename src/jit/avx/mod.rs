@@ -1,0 +1,74 @@
+//! Compiles the loops over rows and groups of pixels to AVX2 or AVX-512, where Cranelift has vectors of 128 bits.
+//!
+//! ```text
+//! fused ops ──▶ group (steps) ──▶ registers ──▶ row (loops, loads, stores) ──▶ encode ──▶ bytes
+//!                                                                                          │
+//! Cranelift's code of the block: reductions, produced rows, row functions ── calls ────────┘
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`group`] | the fused ops on one group of pixels, as steps |
+//! | [`registers`] | a register for each value, and the instructions of the steps |
+//! | [`row`] | the loops, the loads and the stores |
+//! | [`encode`] | the bytes and the text of instructions |
+//!
+//! It reads the same programs as the 128-bit code, and each step is the same operation, so the bits are the same.
+//! What it can't do, the 128-bit code does: the choice is made for each pass over an image.
+
+mod encode;
+mod group;
+mod registers;
+mod row;
+
+use super::emit::{self, BodySpec, Constants, PassStore, StoredPass};
+use super::param_block::PassWord;
+use super::vector_bits::{Fallback, VectorBits};
+use crate::plan::FusedOp;
+use encode::Bits;
+
+/// A loop over the rows of a pass: machine code, which [`row`] describes.
+#[derive(Clone, Debug)]
+pub(super) struct RowLoop {
+    pub(super) code: Vec<u8>,
+    /// The code as text.
+    pub(super) text: String,
+}
+
+/// Compiles the loops of a block's passes: the pass that stores the output, then each reduction, and last the pass that
+/// stores around the caches. `None` is a pass for which 128 bits were asked, or no pass.
+pub(super) fn row_loops(
+    spec: BodySpec<'_>,
+    constants: &mut Constants,
+) -> Vec<Result<Option<RowLoop>, Fallback>> {
+    let bits = match spec.bits {
+        VectorBits::V128 => None,
+        VectorBits::V256 => Some(Bits::B256),
+        VectorBits::V512 => Some(Bits::B512),
+    };
+    let mut compile = |StoredPass { pass, links, store }: StoredPass<'_>| {
+        let Some(bits) = bits else { return Ok(None) };
+        row_loop(spec, (pass, links), store?, bits, constants).map(Some)
+    };
+    let mut loops: Vec<_> = emit::stored_passes(spec).into_iter().map(&mut compile).collect();
+    loops.push(emit::streamed_pass(spec).map_or(Ok(None), compile));
+    loops
+}
+
+/// Compiles the loop of a pass, which applies `links` and then stores.
+fn row_loop(
+    spec: BodySpec<'_>,
+    (pass, links): (usize, &[FusedOp]),
+    store: PassStore,
+    bits: Bits,
+    constants: &mut Constants,
+) -> Result<RowLoop, Fallback> {
+    let insts = row::build(spec, pass, links, store, bits, constants)?;
+    let text = insts.iter().map(|inst| format!("{inst}\n")).collect();
+    Ok(RowLoop { code: encode::encode(&insts), text })
+}
+
+/// The offset of a word of a pass in the parameter block.
+fn pass_word(spec: BodySpec<'_>, pass: usize, word: PassWord) -> i32 {
+    spec.layout.pass(pass) + 8 * word as i32
+}

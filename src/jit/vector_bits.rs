@@ -1,0 +1,111 @@
+//! The width of the vectors of compiled loops: what the CPU has, what the environment asks for, and why a pass has less.
+
+use std::sync::OnceLock;
+
+/// The width of the vectors of compiled loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VectorBits {
+    /// Cranelift's: 128 bits.
+    V128,
+    /// 256 bits, with AVX2.
+    V256,
+    /// 512 bits, with AVX-512 as CPUs with VBMI have it: Intel's since Ice Lake, AMD's since Zen 4.
+    V512,
+}
+
+impl VectorBits {
+    /// Returns the number of bits.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        match self {
+            Self::V128 => 128,
+            Self::V256 => 256,
+            Self::V512 => 512,
+        }
+    }
+}
+
+/// The reason why a loop runs with 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fallback {
+    #[error("too many values are in use at once")]
+    Registers,
+    #[error("elements of {0} are read")]
+    Source(fuseloop_ops::DType),
+    #[error("bytes are copied")]
+    Bytes,
+    #[error("a sum of squares is computed")]
+    Squares,
+}
+
+/// The environment variable that sets the width of vectors.
+const VARIABLE: &str = "FUSELOOP_ISA";
+
+/// Returns the width of vectors that this process compiles for, or what is wrong with the environment variable.
+pub(super) fn vector_bits() -> Result<VectorBits, String> {
+    static BITS: OnceLock<Result<VectorBits, String>> = OnceLock::new();
+    let find = || match std::env::var_os(VARIABLE) {
+        None => Ok(widest()),
+        Some(asked) => asked_bits(asked.to_str().unwrap_or_default()),
+    };
+    BITS.get_or_init(find).clone()
+}
+
+fn asked_bits(asked: &str) -> Result<VectorBits, String> {
+    let bits = match asked {
+        "128" => VectorBits::V128,
+        "256" => VectorBits::V256,
+        "512" => VectorBits::V512,
+        _ => return Err(format!("{VARIABLE} is {asked:?}, but must be 128, 256 or 512")),
+    };
+    if bits.count() > widest().count() {
+        return Err(format!(
+            "{VARIABLE} is {asked}, but this CPU has vectors of at most {} bits; unset it",
+            widest().count()
+        ));
+    }
+    Ok(bits)
+}
+
+/// Returns the widest vectors of this CPU.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn widest() -> VectorBits {
+    use std::arch::is_x86_feature_detected as has;
+    let has_512 = has!("avx512f")
+        && has!("avx512bw")
+        && has!("avx512vl")
+        && has!("avx512vbmi")
+        && has!("bmi2");
+    match (has_512, has!("avx2") && has!("fma") && has!("f16c")) {
+        (true, _) => VectorBits::V512,
+        (_, true) => VectorBits::V256,
+        _ => VectorBits::V128,
+    }
+}
+
+/// Returns the widest vectors of this CPU.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn widest() -> VectorBits {
+    VectorBits::V128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_sets_a_width_that_the_cpu_has() {
+        assert_eq!(asked_bits("128"), Ok(VectorBits::V128));
+        let wrong = asked_bits("avx2");
+        assert_eq!(wrong, Err("FUSELOOP_ISA is \"avx2\", but must be 128, 256 or 512".to_owned()));
+        for (asked, bits) in [("256", VectorBits::V256), ("512", VectorBits::V512)] {
+            match asked_bits(asked) {
+                Ok(found) => assert_eq!(found, bits),
+                Err(error) => {
+                    assert!(widest().count() < bits.count());
+                    assert!(error.contains("vectors of at most") && error.ends_with("unset it"));
+                }
+            }
+        }
+    }
+}
