@@ -217,9 +217,11 @@ fn one_byte_cut_from_a_region_is_caught() {
     for bits in [VectorBits::V128, VectorBits::V256, VectorBits::V512] {
         let case = Case::new(list.clone(), size, vec![9; 5 * 19 * 3], 3, bits);
         for name in ["pixels", "output", "record", "constants"] {
+            // A parameter has sixteen bytes, of which wider loops read the first four.
+            let bytes = if name == "record" && bits != VectorBits::V128 { 13 } else { 1 };
             let cut = move |run: &mut BlockRun| {
                 let region = run.regions().iter().position(|region| region.name == name);
-                run.cut(region.unwrap());
+                (0..bytes).for_each(|_| run.cut(region.unwrap()));
             };
             let (seen, _) = case.interpreted(cut);
             let refused = seen.expect_err(name);
