@@ -239,7 +239,7 @@ impl<'c> Group<'c> {
         self.two(Op::Max, below, low)
     }
 
-    /// Adds the steps of the fused ops. Returns false for an op that only the 128-bit code has.
+    /// Adds the steps of the fused ops.
     pub(super) fn apply(&mut self, spec: BodySpec<'_>, pass: usize, links: &[FusedOp]) {
         let (spans, maps) = self.row_state(spec, pass, links);
         for link in links {
@@ -382,7 +382,7 @@ impl<'c> Group<'c> {
             values.extend(position.expect("a map was planned for an op that uses its position"));
         }
         let inputs = values.len() as u32;
-        let choices = choices(program, inputs);
+        let is_choice = choices(program, inputs);
         let mut open = vec![];
         for (number, instruction) in program.instructions().iter().enumerate() {
             let value = |index: u32| values[index as usize];
@@ -398,7 +398,7 @@ impl<'c> Group<'c> {
                     self.one(op, imm, value(a))
                 }
                 // Made by the selection.
-                Instruction::Binary(Binary::Less, _) if choices.contains(&number) => 0,
+                Instruction::Binary(Binary::Less, _) if is_choice[number] => 0,
                 Instruction::Binary(operation, operands) => {
                     self.binary(operation, operands.map(value))
                 }
@@ -411,7 +411,7 @@ impl<'c> Group<'c> {
                 Instruction::Select([mask, a, b]) => {
                     let compared = mask.checked_sub(inputs).map(|of| of as usize);
                     match chosen(program, (mask, a, b), inputs) {
-                        Some(op) if compared.is_some_and(|of| choices.contains(&of)) => {
+                        Some(op) if compared.is_some_and(|of| is_choice[of]) => {
                             self.two(op, value(a), value(b))
                         }
                         _ => self.select(value(mask), value(a), value(b)),
@@ -491,25 +491,31 @@ fn chosen(program: &Program, (mask, a, b): (u32, u32, u32), inputs: u32) -> Opti
     }
 }
 
-/// Returns the comparisons of a program that only selections use that are a minimum or a maximum. Programs with
+/// Returns for each instruction whether it is a comparison that is used only for minima and maxima. Programs with
 /// branches have none, as the numbers of their values are not those of their instructions.
-fn choices(program: &Program, inputs: u32) -> Vec<usize> {
+fn choices(program: &Program, inputs: u32) -> Vec<bool> {
     let instructions = program.instructions();
     if !instructions.iter().all(|instruction| instruction.results() == 1) {
-        return vec![];
+        return vec![false; instructions.len()];
     }
-    let is_choice = |number: &usize| {
-        let mask = inputs + *number as u32;
-        matches!(instructions[*number], Instruction::Binary(Binary::Less, _))
-            && instructions.iter().all(|user| match *user {
-                Instruction::Select([used, a, b]) if used == mask => {
-                    chosen(program, (mask, a, b), inputs).is_some()
-                }
-                Instruction::Binary(Binary::Both | Binary::Either, operands) => {
-                    !operands.contains(&mask)
-                }
-                _ => true,
-            })
-    };
-    (0..instructions.len()).filter(is_choice).collect()
+    let mut is_choice: Vec<bool> = instructions
+        .iter()
+        .map(|instruction| matches!(instruction, Instruction::Binary(Binary::Less, _)))
+        .collect();
+    // A comparison that is used otherwise, too, stays one.
+    for user in instructions {
+        let others = match *user {
+            Instruction::Select([mask, a, b])
+                if chosen(program, (mask, a, b), inputs).is_none() =>
+            {
+                [Some(mask), None]
+            }
+            Instruction::Binary(Binary::Both | Binary::Either, [a, b]) => [Some(a), Some(b)],
+            _ => [None, None],
+        };
+        for mask in others.into_iter().flatten().filter_map(|mask| mask.checked_sub(inputs)) {
+            is_choice[mask as usize] = false;
+        }
+    }
+    is_choice
 }

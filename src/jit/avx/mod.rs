@@ -1,7 +1,7 @@
 //! Compiles the loops over rows and groups of pixels to AVX2 or AVX-512, where Cranelift has vectors of 128 bits.
 //!
 //! ```text
-//! fused ops ──▶ group (steps) ──▶ registers ──▶ row (loops, loads, stores) ──▶ encode ──▶ bytes
+//! fused ops ──▶ group (steps) ──▶ registers ──▶ row, stores (loops) ──▶ encode ──▶ bytes
 //!                                                                                          │
 //! Cranelift's code of the block: reductions, produced rows, row functions ── calls ────────┘
 //! ```
@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`group`] | the fused ops on one group of pixels, as steps |
 //! | [`registers`] | a register for each value, and the instructions of the steps |
-//! | [`row`] | the loops, the loads and the stores |
+//! | [`row`] | the loops and the loads |
+//! | [`stores`] | the stores |
 //! | [`encode`] | the bytes and the text of instructions |
 //!
 //! It reads the same programs as the 128-bit code, and each step is the same operation, so the bits are the same.
@@ -20,6 +21,7 @@ mod encode;
 mod group;
 mod registers;
 mod row;
+mod stores;
 
 use super::emit::{self, BodySpec, Constants, PassStore, StoredPass};
 use super::param_block::PassWord;

@@ -22,6 +22,7 @@ use super::encode::{
 use super::group::{Def, Group, Id, Step};
 use super::pass_word;
 use super::registers::Registers;
+use super::stores::{self, Packing};
 use crate::jit::emit::{BodySpec, Constants, PassStore};
 use crate::jit::param_block::{HeaderWord, PassWord};
 use crate::jit::vector_bits::Fallback;
@@ -33,11 +34,11 @@ const LAST_GROUP: i32 = 8;
 
 /// The address of the pixels of a row's next group, and of where they are stored.
 const SOURCE: Gpr = RAX;
-const TO: Gpr = R10;
+pub(super) const TO: Gpr = R10;
 /// The pixels left in the row, less a group.
-const LEFT: Gpr = R11;
+pub(super) const LEFT: Gpr = R11;
 /// The bytes between planes.
-const PLANE: Gpr = RBX;
+pub(super) const PLANE: Gpr = RBX;
 /// The bytes from a group of the source to the next.
 const STEP: Gpr = RBP;
 /// The address of the permutations of the source's bytes.
@@ -49,43 +50,22 @@ const HALVES: [Gpr; 2] = [R15, R12];
 const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
 
 /// The mask of the lanes of a row's last pixels, of the bytes that are loaded, and of the bytes that are stored.
-const LANES: u8 = 7;
+pub(super) const LANES: u8 = 7;
 const LOADED: u8 = 6;
-const STORED: u8 = 5;
+pub(super) const STORED: u8 = 5;
 
 /// Where two numbers lie after the ones: 16, and the mask of a byte.
 const SIXTEEN: i32 = 64;
 const LOW_BYTE: i32 = SIXTEEN + 4;
 
 /// An index that takes no byte.
-const NOTHING: u8 = 0x80;
+pub(super) const NOTHING: u8 = 0x80;
 
-/// The loop that is compiled.
-struct Row<'g> {
-    registers: Registers<'g>,
+/// What is compiled: the steps of a loop, and where the constants have what its loads and stores need.
+pub(super) struct Parts<'g> {
     spec: BodySpec<'g>,
     pass: usize,
-    store: PassStore,
-    /// The channels of the source, and of what is stored.
-    channels: [usize; 2],
-    /// Where the constants have the bytes of channels: an index of each byte of a vector, for each channel; then
-    /// the same for mirrored images.
-    permutations: i32,
-    /// Registers of the indices of bytes, by channel: with 512 bits.
-    unpack: Vec<u8>,
-    /// The register of the indices that pack pixels of bytes, and of the lanes that are then taken.
-    pack: [Option<u8>; 2],
-    sums: Option<u8>,
-    /// With 256 bits, the lanes that no earlier group of the row has covered.
-    fresh: Option<u8>,
-    first_columns: i32,
-    ones: i32,
-    /// Where the constants have the pixel of each value, if pixels of floats are stored.
-    pixels: i32,
-}
-
-/// What is emitted: the steps of a loop, and where the constants have what its loads and stores need.
-struct Parts<'g> {
+    pub(super) store: PassStore,
     values: &'g [Def],
     row: &'g [Step],
     steps: &'g [Step],
@@ -95,12 +75,28 @@ struct Parts<'g> {
     /// The values that are stored: one for each plane, or one.
     stored: &'g [Id],
     /// The channels of the source, and of what is stored.
-    channels: [usize; 2],
+    pub(super) channels: [usize; 2],
+    /// An index of each byte of a vector, for each channel; then the same for mirrored images.
     permutations: i32,
-    packs: [Option<i32>; 2],
+    /// What [`stores`](super::stores) needs.
+    pub(super) packing: Packing,
+    /// The numbers from 0 to 15.
     first_columns: i32,
+    /// Eight lanes of zeros, eight of ones, and two numbers.
     ones: i32,
-    pixels: i32,
+}
+
+/// A loop while it is emitted.
+pub(super) struct Row<'g> {
+    pub(super) registers: Registers<'g>,
+    pub(super) parts: &'g Parts<'g>,
+    /// Registers of the indices of bytes, by channel: with 512 bits.
+    unpack: Vec<u8>,
+    /// The registers of the indices of [`Packing`].
+    pub(super) pack: [Option<u8>; 2],
+    pub(super) sums: Option<u8>,
+    /// With 256 bits, the lanes that no earlier group of the row has covered.
+    pub(super) fresh: Option<u8>,
 }
 
 /// Returns the instructions of a loop.
@@ -120,10 +116,8 @@ pub(super) fn build(
     let loaded = group.pixels.clone();
     group.apply(spec, pass, links);
     let channels = [source, group.pixels.len()];
-    let stored = finish(&mut group, spec, store);
+    let stored = stores::finish(&mut group, spec, store);
     let permutations = group.constants.run(&permutations(source, bits));
-    let pack = pack_indices(store, channels[1], bits).map(|run| group.constants.run(&run));
-    let pack_lanes = pack_lanes(store, channels[1], bits).map(|run| group.constants.run(&run));
     let columns: Vec<u8> = (0..16i32).flat_map(i32::to_le_bytes).collect();
     let first_columns = group.constants.run(columns.as_chunks::<16>().0);
     // Eight lanes of zeros, eight of ones, and two numbers.
@@ -131,12 +125,12 @@ pub(super) fn build(
     let numbers: Vec<u8> = numbers.into_iter().flat_map(i32::to_le_bytes).collect();
     let ones = [[0; 16], [0; 16], [0xFF; 16], [0xFF; 16], numbers.as_chunks::<16>().0[0]];
     let ones = group.constants.run(&ones);
-    let pixels = match store {
-        PassStore::FloatPixels { .. } => group.constants.run(&pixels_of_values(channels[1], bits)),
-        _ => 0,
-    };
+    let packing = Packing::new(store, channels[1], bits, group.constants);
     let Group { values, row, steps, columns, y, .. } = group;
     let parts = Parts {
+        spec,
+        pass,
+        store,
         values: &values,
         row: &row,
         steps: &steps,
@@ -146,71 +140,53 @@ pub(super) fn build(
         stored: &stored,
         channels,
         permutations,
-        packs: [pack, pack_lanes],
+        packing,
         first_columns,
         ones,
-        pixels,
     };
-    let (code, unused) = Row::emit(spec, pass, store, bits, &parts, &[])?;
+    let (code, unused) = Row::emit(&parts, bits, &[])?;
     if bits == Bits::B512 || unused == 0 {
         return Ok(code);
     }
     // Instructions of 256 bits can't read a number in memory for all lanes: the most frequent ones get the
     // registers that are left.
     let frequent = parts.most_read(unused);
-    Ok(Row::emit(spec, pass, store, bits, &parts, &frequent)?.0)
+    Ok(Row::emit(&parts, bits, &frequent)?.0)
 }
 
 impl Parts<'_> {
     /// Returns the numbers in memory that the steps of a group read most often, at most `most`.
     fn most_read(&self, most: usize) -> Vec<Id> {
-        let mut reads: Vec<(usize, Id)> = (0..self.values.len())
-            .filter(|value| matches!(self.values[*value], Def::Memory(_)))
-            .map(|value| (0, value))
-            .collect();
+        let mut reads = vec![0usize; self.values.len()];
         for step in self.steps {
-            step.reads(|value| {
-                reads.iter_mut().filter(|(_, of)| *of == value).for_each(|(count, _)| *count += 1);
-            });
+            step.reads(|value| reads[value] += 1);
         }
-        reads.retain(|(count, _)| *count > 0);
-        reads.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-        reads.into_iter().take(most).map(|(_, value)| value).collect()
+        let is_read =
+            |value: &Id| matches!(self.values[*value], Def::Memory(_)) && reads[*value] > 0;
+        let mut values: Vec<Id> = (0..self.values.len()).filter(is_read).collect();
+        values.sort_by_key(|value| std::cmp::Reverse(reads[*value]));
+        values.truncate(most);
+        values
     }
 }
 
 impl<'g> Row<'g> {
     /// Emits a loop that holds some numbers in registers. Returns the number of registers that were never used.
-    fn emit(
-        spec: BodySpec<'g>,
-        pass: usize,
-        store: PassStore,
-        bits: Bits,
-        parts: &Parts<'g>,
-        held: &[Id],
-    ) -> Result<(Vec<Inst>, usize), Fallback> {
-        let Parts { row, steps, loaded, stored, channels, permutations, .. } = *parts;
-        let Parts { first_columns, ones, pixels, .. } = *parts;
+    fn emit(parts: &'g Parts<'g>, bits: Bits, held: &[Id]) -> Result<(Vec<Inst>, usize), Fallback> {
+        let Parts { store, row, steps, .. } = *parts;
         let mut this = Row {
             registers: Registers::new(parts.values, bits),
-            spec,
-            pass,
-            store,
-            channels,
-            permutations,
+            parts,
             unpack: vec![],
             pack: [None; 2],
             sums: None,
             fresh: None,
-            first_columns,
-            ones,
-            pixels,
         };
         let (lanes, is_masked) = if bits == Bits::B512 { (16, true) } else { (8, false) };
 
         // Before the rows.
         SAVED.into_iter().for_each(|register| this.registers.scalar(Scalar::Push(register)));
-        this.prologue(parts.packs)?;
+        this.prologue()?;
         held.iter().try_for_each(|value| this.registers.hold(*value))?;
         let columns = parts.columns.map(|value| this.registers.pin(value)).transpose()?;
         if store == PassStore::Greys {
@@ -241,8 +217,8 @@ impl<'g> Row<'g> {
             this.registers.code.push(Inst::Jump(Condition::Less, done));
         }
         this.registers.code.push(Inst::Label(top));
-        this.group(loaded, steps, stored, false)?;
-        let pixel = store.pixel_bytes(channels[1]);
+        this.group(false)?;
+        let pixel = store.pixel_bytes(parts.channels[1]);
         this.registers.scalar(Scalar::Add(SOURCE, Rm::Gpr(STEP)));
         this.registers.scalar(Scalar::AddNumber(TO, lanes * pixel));
         if let Some(columns) = columns {
@@ -255,7 +231,7 @@ impl<'g> Row<'g> {
         this.registers.code.push(Inst::Jump(Condition::Equal, end));
         if is_masked {
             this.set_masks();
-            this.group(loaded, steps, stored, true)?;
+            this.group(true)?;
         } else {
             this.move_back(columns, pixel)?;
             this.registers.scalar(Scalar::Set(LEFT, 0));
@@ -265,43 +241,6 @@ impl<'g> Row<'g> {
         this.row_end(next_row);
         let unused = this.registers.unused();
         Ok((this.registers.code, unused))
-    }
-}
-
-/// Adds the steps that make what is stored of the pixels, and returns it: a value for each plane, or one.
-fn finish(group: &mut Group<'_>, spec: BodySpec<'_>, store: PassStore) -> Vec<Id> {
-    let bytes = |group: &mut Group<'_>| -> Vec<Id> {
-        let pixels = group.pixels.clone();
-        let byte = |v| {
-            let clamped = group.clamped(v);
-            group.one(Op::NearestI32, None, clamped)
-        };
-        pixels.into_iter().map(byte).collect()
-    };
-    match store {
-        PassStore::Floats { .. }
-        | PassStore::FloatPixels { .. }
-        | PassStore::Streamed
-        | PassStore::Halves => group.pixels.clone(),
-        PassStore::BytePlanes => bytes(group),
-        PassStore::Bytes => {
-            let channels = bytes(group);
-            let joined = channels.iter().enumerate().map(|(c, value)| match c {
-                0 => *value,
-                _ => group.shift(Op::ShiftLeft, *value, 8 * c as u8),
-            });
-            let shifted: Vec<Id> = joined.collect();
-            let all = shifted[1..].iter().fold(shifted[0], |all, v| group.two(Op::Or, all, *v));
-            vec![all]
-        }
-        PassStore::Greys => {
-            group.lower_own(spec, 0, 0, |e, pixels| {
-                let grey = e.grey(pixels);
-                pixels.filled(grey)
-            });
-            let grey = group.pixels[0];
-            vec![group.one(Op::ToI32, None, grey)]
-        }
     }
 }
 
@@ -336,22 +275,10 @@ fn permutations(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
                 }
                 // A shuffle takes bytes of its own half. With one or two channels, both halves have all bytes;
                 // otherwise each has the bytes that its pixels are loaded from.
-                let begins = match channels {
-                    1 | 2 => 0,
-                    3 => {
-                        if pixel >= 4 {
-                            8
-                        } else {
-                            0
-                        }
-                    }
-                    _ => {
-                        if pixel >= 4 {
-                            16
-                        } else {
-                            0
-                        }
-                    }
+                let begins = match (channels, pixel >= 4) {
+                    (3, true) => 8,
+                    (4, true) => 16,
+                    _ => 0,
                 };
                 all.extend([(channels * pixel + c - begins) as u8, NOTHING, NOTHING, NOTHING]);
             }
@@ -360,59 +287,19 @@ fn permutations(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     all.as_chunks::<16>().0.to_vec()
 }
 
-/// Returns the pixel of each value of a group whose channels follow each other, as indices of lanes.
-fn pixels_of_values(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
-    let lanes = if bits == Bits::B512 { 16 } else { 8 };
-    let bytes = (0..lanes * channels).flat_map(|value| ((value / channels) as i32).to_le_bytes());
-    let bytes: Vec<u8> = bytes.collect();
-    bytes.as_chunks::<16>().0.to_vec()
-}
-
-/// Returns the indices that pack the low bytes of lanes, if there are any: of all lanes, or of a half's own.
-fn pack_indices(store: PassStore, channels: usize, bits: Bits) -> Option<Vec<[u8; 16]>> {
-    let channels = match store {
-        PassStore::BytePlanes => 1,
-        PassStore::Bytes => channels,
-        _ => return None,
-    };
-    if channels == 4 || channels == 1 && bits == Bits::B512 {
-        return None;
-    }
-    let size = if bits == Bits::B512 { 64 } else { 16 };
-    let byte = |i: usize| match i < size / 4 * channels {
-        true => (4 * (i / channels) + i % channels) as u8,
-        false => NOTHING,
-    };
-    let indices: Vec<u8> = (0..size).map(byte).collect();
-    let each = indices.as_chunks::<16>().0.to_vec();
-    Some(if bits == Bits::B512 { each } else { [each.clone(), each].concat() })
-}
-
-/// Returns the lanes that follow each other after [`pack_indices`] of 256 bits, if there are any.
-fn pack_lanes(store: PassStore, channels: usize, bits: Bits) -> Option<Vec<[u8; 16]>> {
-    pack_indices(store, channels, bits)?;
-    let lanes: [i32; 8] = match (bits, store, channels) {
-        (Bits::B512, ..) => return None,
-        (_, PassStore::BytePlanes, _) | (_, _, 1) => [0, 4, 0, 0, 0, 0, 0, 0],
-        (_, _, 2) => [0, 1, 4, 5, 0, 0, 0, 0],
-        _ => [0, 1, 2, 4, 5, 6, 0, 0],
-    };
-    let bytes: Vec<u8> = lanes.into_iter().flat_map(i32::to_le_bytes).collect();
-    Some(bytes.as_chunks::<16>().0.to_vec())
-}
-
 impl Row<'_> {
-    fn bits(&self) -> Bits {
+    pub(super) fn bits(&self) -> Bits {
         self.registers.bits
     }
 
     fn word(&self, word: PassWord) -> Memory {
-        at(RDI, pass_word(self.spec, self.pass, word))
+        at(RDI, pass_word(self.parts.spec, self.parts.pass, word))
     }
 
     /// Emits what does not change from row to row.
-    fn prologue(&mut self, packs: [Option<i32>; 2]) -> Result<(), Fallback> {
-        let step = self.word(PassWord::PixelStep);
+    fn prologue(&mut self) -> Result<(), Fallback> {
+        let (step, last) = (self.word(PassWord::PixelStep), self.word(PassWord::LastGroup));
+        let Parts { channels, permutations, packing, store, .. } = *self.parts;
         let r = &mut self.registers;
         let (lanes, vector) = if r.bits == Bits::B512 { (16, 64) } else { (8, 32) };
         // All ones if the image is mirrored.
@@ -420,11 +307,11 @@ impl Row<'_> {
         r.scalar(Scalar::Move(R14, Rm::Gpr(STEP)));
         r.scalar(Scalar::ShiftRightSigned(R14, 63));
         r.scalar(Scalar::MultiplyBy(STEP, Rm::Gpr(STEP), lanes));
-        let source = self.channels[0] as i32;
+        let source = channels[0] as i32;
         r.scalar(Scalar::Move(PERMUTATIONS, Rm::Gpr(R14)));
         r.scalar(Scalar::AndNumber(PERMUTATIONS, vector * source));
         r.scalar(Scalar::Add(PERMUTATIONS, Rm::Gpr(RSI)));
-        r.scalar(Scalar::AddNumber(PERMUTATIONS, self.permutations));
+        r.scalar(Scalar::AddNumber(PERMUTATIONS, permutations));
         if r.bits == Bits::B512 {
             // The eight other pixels of a mirrored group lie before those of a group of eight.
             r.scalar(Scalar::AndNumber(R14, -8 * source));
@@ -442,16 +329,15 @@ impl Row<'_> {
             r.scalar(Scalar::Set(second, half));
             r.scalar(Scalar::Sub(second, Rm::Gpr(R14)));
         }
-        for (pack, offset) in self.pack.iter_mut().zip(packs) {
+        for (pack, offset) in self.pack.iter_mut().zip(packing.held()) {
             if let Some(offset) = offset {
                 let register = r.take()?;
                 r.inst(Op::Load, register, 0, Rm::Memory(at(RSI, offset)));
                 *pack = Some(register);
             }
         }
-        match self.store {
+        match store {
             PassStore::Floats { by_row: true } => {
-                let last = at(RDI, pass_word(self.spec, self.pass, PassWord::LastGroup));
                 r.scalar(Scalar::Move(PLANE, Rm::Memory(last)));
                 r.scalar(Scalar::AddNumber(PLANE, LAST_GROUP));
                 r.scalar(Scalar::MultiplyBy(PLANE, Rm::Gpr(PLANE), 4));
@@ -471,8 +357,8 @@ impl Row<'_> {
     /// Emits the start of a row. The flags tell whether it has less than a group.
     fn row_start(&mut self, columns: Option<u8>) {
         let last = self.word(PassWord::LastGroup);
-        let (first_columns, bits) = (self.first_columns, self.bits());
-        let (sums, fresh, source) = (self.sums, self.fresh, self.channels[0]);
+        let Parts { first_columns, channels: [source, _], .. } = *self.parts;
+        let (bits, sums, fresh) = (self.bits(), self.sums, self.fresh);
         let r = &mut self.registers;
         if bits == Bits::B512 && source == 3 {
             r.scalar(Scalar::Set(R15, 48));
@@ -499,7 +385,7 @@ impl Row<'_> {
 
     /// Moves the columns on by a group.
     fn next_columns(&mut self, columns: u8) -> Result<(), Fallback> {
-        let (first_columns, ones) = (self.first_columns, self.ones);
+        let Parts { first_columns, ones, .. } = *self.parts;
         let r = &mut self.registers;
         if r.bits == Bits::B512 {
             r.inst(Op::AddI32, columns, columns, Rm::Broadcast(at(RSI, ones + SIXTEEN)));
@@ -515,8 +401,8 @@ impl Row<'_> {
 
     /// Sets the masks of a row's last pixels, of which there are `LEFT` and a group.
     fn set_masks(&mut self) {
-        let (step, [source, stored]) = (self.word(PassWord::PixelStep), self.channels);
-        let is_pixels = self.store == PassStore::Bytes;
+        let Parts { channels: [source, stored], store, .. } = *self.parts;
+        let (step, is_pixels) = (self.word(PassWord::PixelStep), store == PassStore::Bytes);
         let r = &mut self.registers;
         let (count, ones) = (R12, R15);
         let mask = |r: &mut Registers<'_>, mask: u8, from: Gpr| {
@@ -545,7 +431,8 @@ impl Row<'_> {
 
     /// Moves the last group of a row back to end with the row: by `-LEFT` pixels.
     fn move_back(&mut self, columns: Option<u8>, pixel: i32) -> Result<(), Fallback> {
-        let (step, ones, fresh) = (self.word(PassWord::PixelStep), self.ones, self.fresh);
+        let (step, ones) = (self.word(PassWord::PixelStep), self.parts.ones);
+        let fresh = self.fresh;
         let r = &mut self.registers;
         r.scalar(Scalar::Move(R14, Rm::Memory(step)));
         r.scalar(Scalar::Multiply(R14, Rm::Gpr(LEFT)));
@@ -568,13 +455,8 @@ impl Row<'_> {
     }
 
     /// Emits a group: loads, steps, stores. With a mask, it has less pixels.
-    fn group(
-        &mut self,
-        loaded: &[Id],
-        steps: &[Step],
-        stored: &[Id],
-        masked: bool,
-    ) -> Result<(), Fallback> {
+    fn group(&mut self, masked: bool) -> Result<(), Fallback> {
+        let Parts { loaded, steps, stored, .. } = *self.parts;
         self.registers.begin(steps, stored);
         self.load(loaded, masked)?;
         self.registers.drop_unread(loaded);
@@ -596,7 +478,7 @@ impl Row<'_> {
 
     fn load_512(&mut self, bytes: u8, loaded: &[Id], masked: bool) -> Result<(), Fallback> {
         let from = Rm::Memory(at(SOURCE, 0));
-        let source = self.channels[0];
+        let Parts { channels: [source, _], ones, .. } = *self.parts;
         let bits = [Bits::B128, Bits::B256, Bits::B512, Bits::B512][source - 1];
         let load = VectorInst::new(Op::LoadBytes, bits, bytes, 0, from);
         let is_masked = masked || source == 3;
@@ -611,7 +493,7 @@ impl Row<'_> {
             self.registers.inst(Op::PermuteBytes, register, index, Rm::Register(bytes));
             if source == 4 {
                 // All bytes are a pixel's, so no index takes a 0.
-                let low = Rm::Broadcast(at(RSI, self.ones + LOW_BYTE));
+                let low = Rm::Broadcast(at(RSI, ones + LOW_BYTE));
                 self.registers.inst(Op::And, register, register, low);
             }
             self.registers.inst(Op::ToF32, register, 0, Rm::Register(register));
@@ -622,7 +504,7 @@ impl Row<'_> {
     fn load_256(&mut self, bytes: u8, loaded: &[Id]) -> Result<(), Fallback> {
         let r = &mut self.registers;
         let from = Rm::Memory(at(SOURCE, 0));
-        match self.channels[0] {
+        match self.parts.channels[0] {
             1 => r.inst(Op::BroadcastEight, bytes, 0, from),
             2 => r.inst(Op::BroadcastHalf, bytes, 0, from),
             _ => {
@@ -640,194 +522,11 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn store(&mut self, stored: &[Id], masked: bool) -> Result<(), Fallback> {
-        match self.store {
-            PassStore::Floats { .. } | PassStore::Streamed | PassStore::Halves => {
-                let (op, imm) = match self.store {
-                    // No row of streamed pixels has a rest, so these stores have no mask.
-                    PassStore::Streamed if !masked => (Op::StoreStreamed, None),
-                    PassStore::Halves => (Op::StoreHalves, Some(0)),
-                    _ => (Op::StoreVector, None),
-                };
-                for (c, value) in stored.iter().enumerate() {
-                    let to = Rm::Memory(self.plane(c));
-                    let (register, temporary) = self.registers.register(*value)?;
-                    let store =
-                        VectorInst { imm, ..VectorInst::new(op, self.bits(), register, 0, to) };
-                    self.registers.vector(if masked { store.masked(LANES) } else { store });
-                    temporary.into_iter().for_each(|register| self.registers.give(register));
-                }
-            }
-            PassStore::FloatPixels { .. } => self.store_pixels(stored, masked)?,
-            PassStore::BytePlanes => {
-                for (c, value) in stored.iter().enumerate() {
-                    let to = self.plane(c);
-                    self.store_bytes(*value, 1, to, masked)?;
-                }
-            }
-            PassStore::Bytes => {
-                self.store_bytes(stored[0], self.channels[1], at(TO, 0), masked)?;
-            }
-            PassStore::Greys => {
-                let (register, _) = self.registers.register(stored[0])?;
-                if let Some(sums) = self.sums {
-                    if let Some(fresh) = self.fresh {
-                        self.registers.inst(Op::And, register, register, Rm::Register(fresh));
-                    }
-                    let add = VectorInst::new(
-                        Op::AddI32,
-                        self.bits(),
-                        sums,
-                        sums,
-                        Rm::Register(register),
-                    );
-                    self.registers.vector(if masked { add.masked(LANES) } else { add });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores pixels of floats. Vector `k` has the values from `lanes * k` on: lane `j` that of channel
-    /// `(lanes * k + j) % channels`.
-    fn store_pixels(&mut self, stored: &[Id], masked: bool) -> Result<(), Fallback> {
-        let (bits, pixels) = (self.bits(), self.pixels);
-        let lanes = if bits == Bits::B512 { 16 } else { 8 };
-        let r = &mut self.registers;
-        let mut from = vec![];
-        for value in stored {
-            from.push(r.register(*value)?);
-        }
-        let [index, to] = [r.take()?, r.take()?];
-        if masked {
-            // One bit for each value that is left. The sign is not one of them.
-            r.scalar(Scalar::MultiplyBy(R12, Rm::Gpr(LEFT), stored.len() as i32));
-            r.scalar(Scalar::Set(R15, -1));
-            r.scalar(Scalar::LowBits { to: R15, from: R15, count: R12 });
-        }
-        for k in 0..stored.len() {
-            let first = pixels + (4 * lanes * k) as i32;
-            r.inst(Op::Load, index, 0, Rm::Memory(at(RSI, first)));
-            r.inst(Op::PermuteFloats, to, index, Rm::Register(from[0].0));
-            for (c, (register, _)) in from.iter().enumerate().skip(1) {
-                let is_of_channel = |lane: &usize| (lanes * k + lane) % stored.len() == c;
-                let mask: i32 = (0..lanes).filter(is_of_channel).map(|lane| 1 << lane).sum();
-                let rm = Rm::Register(*register);
-                if bits == Bits::B512 {
-                    let chosen = r.spare_mask()?;
-                    r.scalar(Scalar::Set(R14, mask));
-                    let set = VectorInst::new(Op::MaskFromGpr, Bits::B128, chosen, 0, Rm::Gpr(R14));
-                    r.vector(set);
-                    let permuted = VectorInst::new(Op::PermuteFloats, bits, to, index, rm);
-                    r.vector(permuted.masked(chosen));
-                } else {
-                    let permuted = r.take()?;
-                    r.inst(Op::PermuteFloats, permuted, index, rm);
-                    let rm = Rm::Register(permuted);
-                    r.vector(VectorInst::new(Op::BlendLanes, bits, to, to, rm).imm(mask as u8));
-                    r.give(permuted);
-                }
-            }
-            let place = Rm::Memory(at(TO, (4 * lanes * k) as i32));
-            let store = VectorInst::new(Op::StoreVector, bits, to, 0, place);
-            if masked {
-                r.vector(VectorInst::new(Op::MaskFromGpr, Bits::B128, STORED, 0, Rm::Gpr(R15)));
-                r.scalar(Scalar::ShiftRightSigned(R15, lanes as u8));
-                r.vector(store.masked(STORED));
-            } else {
-                r.vector(store);
-            }
-        }
-        let loaded = from.iter().filter_map(|(_, temporary)| *temporary);
-        [index, to].into_iter().chain(loaded).for_each(|register| r.give(register));
-        Ok(())
-    }
-
-    /// Returns the address of a group in plane `c`.
-    fn plane(&mut self, c: usize) -> Memory {
-        match c {
-            0 => at(TO, 0),
-            1 => at(TO, 0).plus(PLANE, 1),
-            2 => at(TO, 0).plus(PLANE, 2),
-            _ => {
-                self.registers.scalar(Scalar::MultiplyBy(R14, Rm::Gpr(PLANE), 3));
-                at(TO, 0).plus(R14, 1)
-            }
-        }
-    }
-
-    /// Stores the low bytes of lanes, as many as there are channels.
-    fn store_bytes(
-        &mut self,
-        value: Id,
-        channels: usize,
-        to: Memory,
-        masked: bool,
-    ) -> Result<(), Fallback> {
-        let bits = self.bits();
-        let (register, temporary) = self.registers.register(value)?;
-        let [pack, pack_lanes] = self.pack;
-        let r = &mut self.registers;
-        let after = |bytes: i32| Rm::Memory(Memory { disp: to.disp + bytes, ..to });
-        if bits == Bits::B512 {
-            let mask = match (masked, self.store) {
-                (false, _) => None,
-                (true, PassStore::Bytes) => Some(STORED),
-                (true, _) => Some(LANES),
-            };
-            if channels == 1 {
-                let store = VectorInst::new(Op::NarrowToBytes, bits, register, 0, after(0));
-                // A lane for each byte: the mask of bytes is that of lanes.
-                r.vector(mask.map_or(store, |mask| store.masked(mask)));
-            } else {
-                let packed = r.take()?;
-                match pack {
-                    Some(pack) => r.inst(Op::PermuteBytes, packed, pack, Rm::Register(register)),
-                    None => r.inst(Op::Load, packed, 0, Rm::Register(register)),
-                }
-                let store = |bits| VectorInst::new(Op::StoreBytes, bits, packed, 0, after(0));
-                match (mask, channels) {
-                    (Some(mask), _) => r.vector(store(Bits::B512).masked(mask)),
-                    (None, 2) => r.vector(store(Bits::B256)),
-                    (None, 4) => r.vector(store(Bits::B512)),
-                    (None, _) => {
-                        r.vector(store(Bits::B256));
-                        let last = VectorInst::new(Op::ExtractQuarter, bits, packed, 0, after(32));
-                        r.vector(last.imm(2));
-                    }
-                }
-                r.give(packed);
-            }
-        } else if let (Some(pack), Some(pack_lanes)) = (pack, pack_lanes) {
-            let packed = r.take()?;
-            r.inst(Op::ShuffleBytes, packed, register, Rm::Register(pack));
-            r.inst(Op::PermuteLanes, packed, pack_lanes, Rm::Register(packed));
-            let store = |op, to| VectorInst::new(op, Bits::B128, packed, 0, to);
-            match channels {
-                1 => r.vector(store(Op::StoreEight, after(0))),
-                2 => r.vector(store(Op::StoreWords, after(0))),
-                _ => {
-                    r.vector(store(Op::StoreWords, after(0)));
-                    r.vector(
-                        VectorInst::new(Op::ExtractHalf, bits, packed, 0, Rm::Register(packed))
-                            .imm(1),
-                    );
-                    r.vector(store(Op::StoreEight, after(16)));
-                }
-            }
-            r.give(packed);
-        } else {
-            r.vector(VectorInst::new(Op::StoreWords, bits, register, 0, after(0)));
-        }
-        temporary.into_iter().for_each(|register| r.give(register));
-        Ok(())
-    }
-
     /// Emits the end of a row, and of the loop.
     fn row_end(&mut self, next_row: Label) {
         let (step, last) = (self.word(PassWord::RowStep), self.word(PassWord::LastGroup));
         let (bits, sums) = (self.bits(), self.sums);
-        let pixel = self.store.pixel_bytes(self.channels[1]);
+        let pixel = self.parts.store.pixel_bytes(self.parts.channels[1]);
         let r = &mut self.registers;
         if let Some(sums) = sums {
             r.vector(VectorInst::new(Op::StoreVector, bits, sums, 0, Rm::Memory(at(RCX, 0))));

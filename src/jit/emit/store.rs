@@ -9,13 +9,14 @@
 //!
 //! Bytes that no op changes are copied as they are. Otherwise integers are rounded half to even and
 //! saturate at the limits of their type; floats are rounded to nearest even. Where `Normalize` is the
-//! only op, the row function normalizes while it converts: its vectors are twice as wide.
+//! only op, and loops have vectors of 128 bits, the row function normalizes while it converts: its vectors are twice
+//! as wide.
 
 use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
 use super::ir::BlockCode;
 use super::pass::{GroupPosition, Halves, load_bytes, output_columns, output_row};
 use super::{BodySpec, Imports};
-use crate::jit::vector_bits::Fallback;
+use crate::jit::vector_bits::{Fallback, VectorBits};
 use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -103,11 +104,12 @@ pub(crate) fn row_function(spec: BodySpec<'_>) -> Option<&'static RowFunction> {
 }
 
 /// Returns the numbers that a block's bytes are normalized by, if normalization is the only op and there is a
-/// row function for it: for pixels of three channels or for planes, and the output's type.
+/// row function for it: for pixels of three channels or for planes, and the output's type. Loops with wider vectors
+/// normalize faster themselves.
 fn normalized(spec: BodySpec<'_>) -> Option<Vec<Numbers>> {
     let &[FusedOp::Value { leaf, part, .. }] = spec.links else { return None };
     let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes.clone()?;
-    if spec.block.source != DType::U8 {
+    if spec.block.source != DType::U8 || spec.bits != VectorBits::V128 {
         return None;
     }
     let is_half = matches!(spec.block.dtype, DType::F16 | DType::Bf16);
