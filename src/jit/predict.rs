@@ -5,8 +5,10 @@
 //! machines differ by about one factor for all constants: what matters is an op whose measured and
 //! predicted costs differ by more than those of the others.
 
+use super::compile::vector_bits;
 use super::invocation::DecodedPixels;
 use super::measure::{BlockCosts, Costs};
+use super::vector_bits::VectorBits;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::author::{GeometryStep, RowProducer};
 use fuseloop_ops::internals::geometry_step;
@@ -32,6 +34,9 @@ const COUNT: f64 = 1.5;
 /// Comparing a pixel with a rectangle.
 const REGION: f64 = 0.2;
 
+/// The times of loops over bytes with vectors of 256 and 512 bits, as parts of those with 128.
+const WIDER: [f64; 2] = [0.55, 0.4];
+
 /// Predicts the cost of each block and op for one sample, in the form that a
 /// [`KernelTimer`](super::KernelTimer) measures. Ops in plain Rust and ops on a device are not
 /// predicted.
@@ -39,19 +44,20 @@ const REGION: f64 = 0.2;
 pub fn predict(plan: &ImagePlan, source: DecodedPixels<'_>, draws: &Draws) -> Costs {
     let mut size = source.whole;
     let blocks = plan.blocks()[..plan.host_blocks()].iter().map(|block| {
-        let mut costs = BlockCosts::default();
+        let (mut costs, width) = (BlockCosts::default(), of_width(block));
         for leaf in block.ops.clone().filter(|leaf| draws.active[*leaf]) {
             let before = size;
             let motions = draws.geometry.iter().filter(|(of, _)| *of == leaf);
             let (row_cost, after) = moved(size, motions.map(|(_, motion)| motion));
             size = after;
-            if let Some(ns) = row_cost.or_else(|| value_op_cost(plan, block, leaf, before)) {
+            let of_values = || Some(width * value_op_cost(plan, block, leaf, before)?);
+            if let Some(ns) = row_cost.or_else(of_values) {
                 costs.ops.push((leaf, ns));
             }
         }
         let is_half = matches!(block.dtype, DType::F16 | DType::Bf16);
         let pixel = if is_half { LOAD_AND_STORE_HALF } else { LOAD_AND_STORE };
-        costs.load_and_store = pixel * pixels(size);
+        costs.load_and_store = width * pixel * pixels(size);
         costs.total = costs.load_and_store + costs.ops.iter().map(|(_, ns)| ns).sum::<f64>();
         let links: Vec<FusedOp> = block.groups.iter().flat_map(|g| &g.fused_ops).copied().collect();
         let channels = block.channels_after(plan.flat_ops(), &links);
@@ -60,6 +66,15 @@ pub fn predict(plan: &ImagePlan, source: DecodedPixels<'_>, draws: &Draws) -> Co
         costs
     });
     Costs { samples: 1, blocks: blocks.collect() }
+}
+
+/// Returns the time of a block's loop as a part of its time with vectors of 128 bits.
+fn of_width(block: &Block) -> f64 {
+    match vector_bits() {
+        Ok(VectorBits::V256) if block.source == DType::U8 => WIDER[0],
+        Ok(VectorBits::V512) if block.source == DType::U8 => WIDER[1],
+        _ => 1.0,
+    }
 }
 
 fn pixels(size: Size) -> f64 {
