@@ -1,7 +1,8 @@
-//! The interface of an op to compiled code: arithmetic on four pixels at a time.
+//! The interface of an op to compiled code: arithmetic on several pixels at a time.
 //!
-//! An op receives [`Pixels`], a vector of four `f32` for each channel, and the parameters
-//! drawn for its sample, and returns `Pixels`. Its calls are recorded as a [`Program`], a list of
+//! An op receives [`Pixels`], a vector of `f32` for each channel, and the parameters drawn for its sample, and
+//! returns `Pixels`. Vectors have four lanes, or 8 or 16 where loops have vectors of 256 or 512 bits, so no result may
+//! depend on their number. Its calls are recorded as a [`Program`], a list of
 //! instructions. Loads, stores, addresses and loops belong to the block compiler; no instruction names
 //! one. A program is checked as a whole before it is compiled, so any program that an op records is
 //! safe to run.
@@ -59,19 +60,19 @@ use crate::shape::{MAX_CHANNELS, RGB};
 /// for one.
 const UNDEFINED: u32 = u32::MAX;
 
-/// Four `f32`.
+/// A vector of `f32`, with a lane for each pixel. With vectors of 128 bits, these are four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F32x4(pub(crate) u32);
 
-/// Four `i32`.
+/// A vector of `i32`, with as many lanes as [`F32x4`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct I32x4(pub(crate) u32);
 
-/// Four lanes, each all ones (true) or all zeros (false).
+/// A truth value for each lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub(crate) u32);
 
-/// Four pixels: a vector of four `f32` for each of 1 to 4 channels.
+/// The pixels of all lanes: a vector of `f32` for each of 1 to 4 channels.
 ///
 /// Pixels of a known number of channels are made from an array: `Pixels::from([red, green, blue])`.
 #[derive(Clone, Copy, Debug)]
@@ -189,29 +190,29 @@ impl Emit {
         self.grant.rule
     }
 
-    /// Returns the op's drawn parameter `index`, in all four lanes. A list of ops is rejected if the op
+    /// Returns the op's drawn parameter `index`, in all lanes. A list of ops is rejected if the op
     /// has no such parameter.
     pub fn param(&mut self, index: usize) -> F32x4 {
         F32x4(self.push(Instruction::Param(number(index))))
     }
 
-    /// Returns the bits of the op's drawn parameter `index`, in all four lanes. A list of ops is
+    /// Returns the bits of the op's drawn parameter `index`, in all lanes. A list of ops is
     /// rejected if the op has no such parameter.
     pub fn param_bits(&mut self, index: usize) -> I32x4 {
         I32x4(self.push(Instruction::ParamBits(number(index))))
     }
 
-    /// Returns a constant in all four lanes.
+    /// Returns a constant in all lanes.
     pub fn splat(&mut self, value: f32) -> F32x4 {
         F32x4(self.push(Instruction::Splat(value.to_bits())))
     }
 
-    /// Returns an integer constant in all four lanes.
+    /// Returns an integer constant in all lanes.
     pub fn splat_i32(&mut self, value: i32) -> I32x4 {
         I32x4(self.push(Instruction::SplatI32(value)))
     }
 
-    /// Returns the row and column of the four pixels in the image that the op receives, for an op that
+    /// Returns the row and column of the pixels in the image that the op receives, for an op that
     /// [uses the position](crate::author::PixelOp::uses_position). A list of ops is rejected if any other op uses
     /// these values.
     #[must_use]
@@ -342,7 +343,7 @@ impl Emit {
         self.each(b, |e, c, v| e.select(mask, a.channels()[c], v))
     }
 
-    /// Returns `change` applied to `otherwise` if `mask` is true in any of the four lanes, and
+    /// Returns `change` applied to `otherwise` if `mask` is true in any lane, and
     /// `otherwise` if it is true in none: the code of `change` is then skipped. This suits changes that
     /// are expensive and rarely needed. `change` itself must leave the lanes where `mask` is false
     /// unchanged.
@@ -402,7 +403,7 @@ impl Emit {
         F32x4(self.unary(Unary::ToF32, a.0))
     }
 
-    /// Returns the bits of four `f32`.
+    /// Returns the bits of `f32` values.
     pub fn bits(&mut self, a: F32x4) -> I32x4 {
         I32x4(self.unary(Unary::Bits, a.0))
     }
@@ -436,7 +437,7 @@ impl Emit {
         })
     }
 
-    /// Returns the grey of four pixels, as [`grey`] computes it.
+    /// Returns the grey of the pixels, as [`grey`] computes it.
     pub fn grey(&mut self, pixels: Pixels) -> F32x4 {
         let Some([r, g, b]) = pixels.rgb() else { return pixels.channels()[0] };
         let weights = GREY.map(|w| self.splat(w));

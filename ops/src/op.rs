@@ -453,7 +453,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     /// [`apply_rule`](crate::author::apply_rule).
     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]);
 
-    /// Records the same computation for four pixels at a time, as instructions. It is called once,
+    /// Records the same computation for several pixels at a time, as instructions. It is called once,
     /// when a list is planned, and kernels with equal recordings are shared: everything that
     /// differs from sample to sample must be a parameter. The result has as many channels as the op's output. For
     /// images of more than four channels, it is called with one, and the op must treat all channels alike.

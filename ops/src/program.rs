@@ -25,13 +25,13 @@ use std::ops::Deref;
 /// One step of a [`Program`]. Operands are indices of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
-    /// The parameter with this index, in all four lanes.
+    /// The parameter with this index, in all lanes.
     Param(u32),
-    /// The bits of the parameter with this index, in all four lanes.
+    /// The bits of the parameter with this index, in all lanes.
     ParamBits(u32),
-    /// The `f32` with these bits, in all four lanes.
+    /// The `f32` with these bits, in all lanes.
     Splat(u32),
-    /// An `i32` in all four lanes.
+    /// An `i32` in all lanes.
     SplatI32(i32),
     /// An operation on one vector.
     Unary(Unary, u32),
