@@ -12,13 +12,12 @@
 
 #![allow(unsafe_code, reason = "accesses memory by address, after a look at the regions")]
 
-use super::avx::RowLoop;
 pub use super::call::MemoryRegion;
 use super::call::{self, BodyCall, BodyRunner, States};
 use super::compile::{self, COUNT, MAKE, TABLE};
-use super::emit::BodySpec;
+use super::emit::{BodySpec, Constants};
 pub use super::vector_bits::VectorBits;
-use super::{CompileError, DecodedPixels, Kernel, Scratch, spec, vector_bits};
+use super::{CompileError, DecodedPixels, Kernel, Scratch, avx, spec, vector_bits};
 use crate::plan::{Draws, ImagePlan, RunOpsError};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
@@ -58,10 +57,8 @@ impl BlockRun {
     unsafe fn new(call: BodyCall<'_>) -> Self {
         let BodyCall { plan, block, links, compiled, record, regions, states } = call;
         let spec = BodySpec::new(plan.flat_ops(), block, links, plan.rule(), compiled.bits);
-        let code = |row_loop: &Result<Option<RowLoop>, _>| {
-            row_loop.as_ref().ok().and_then(|row_loop| Some(row_loop.as_ref()?.code.clone()))
-        };
-        let row_loops = compiled.row_loops.iter().map(code).collect();
+        let row_loops = avx::row_loops(spec, &mut Constants::default()).into_iter();
+        let row_loops = row_loops.map(|row_loop| Some(row_loop.ok()??.code())).collect();
         let arguments = [record.as_mut_ptr() as u64, 1, compiled.constants.as_ptr() as u64];
         let function = compile::ir(spec, false);
         Self { function, row_loops, arguments, regions, states }

@@ -66,20 +66,8 @@ pub(crate) struct CompiledBody {
     pub(crate) readings: Vec<(Reduction, usize)>,
     /// The widest vectors that were asked for.
     pub(crate) bits: VectorBits,
-    /// The loops with wider vectors, in the order of [`avx::row_loops`], or why they have 128 bits.
-    pub(super) row_loops: Vec<Result<Option<RowLoop>, Fallback>>,
-}
-
-impl CompiledBody {
-    /// Returns the vectors of each pass: the widest that were asked for, or why they have 128 bits.
-    pub(super) fn passes(&self) -> Vec<Result<VectorBits, Fallback>> {
-        let passes = self.row_loops.iter().take(1 + self.readings.len());
-        let bits = |row_loop: &Option<RowLoop>| match row_loop {
-            Some(_) => self.bits,
-            None => VectorBits::V128,
-        };
-        passes.map(|row_loop| row_loop.as_ref().map(bits).map_err(|fallback| *fallback)).collect()
-    }
+    /// The vectors of each pass: the widest that were asked for, or why they have 128 bits.
+    pub(super) passes: Vec<Result<VectorBits, Fallback>>,
 }
 
 /// Returns why this machine can't run compiled code, or `None` if it can. Without compiled code,
@@ -123,10 +111,14 @@ pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, Co
                 all += bytes;
             }
             let code = CodeModule::new(module, entry, all);
-            let readings = spec.readings().collect();
+            let readings: Vec<_> = spec.readings().collect();
+            let of_pass = |row_loop: Result<Option<RowLoop>, Fallback>| {
+                row_loop.map(|row_loop| row_loop.map_or(VectorBits::V128, |_| spec.bits))
+            };
+            let passes = row_loops.into_iter().take(1 + readings.len()).map(of_pass).collect();
             let constants = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes));
             let (constants, layout, bits) = (constants.collect(), spec.layout, spec.bits);
-            Ok(CompiledBody { code, constants, layout, readings, bits, row_loops })
+            Ok(CompiledBody { code, constants, layout, readings, bits, passes })
         }
         Err(error) => {
             drop(CodeModule::new(module, std::ptr::null(), 0));
@@ -230,12 +222,13 @@ fn define(
         let mut signature = module.make_signature();
         signature.params = ROW_LOOP.map(AbiParam::new).to_vec();
         let id = module.declare_function(&loop_name(pass), Linkage::Local, &signature)?;
-        module.define_function_bytes(id, LOOP_ALIGNMENT, &row_loop.code, &[])?;
+        let code = row_loop.code();
+        module.define_function_bytes(id, LOOP_ALIGNMENT, &code, &[])?;
         let reference = module.declare_func_in_func(id, &mut context.func);
         // It need not be near the function.
         context.func.dfg.ext_funcs[reference].colocated = false;
         references.push(Some(reference));
-        loops.push((pass, id, row_loop.code.len()));
+        loops.push((pass, id, code.len()));
         allowed += 1;
     }
     let imports = Imports { store, maker, count, table, row_loops: references };
@@ -331,7 +324,7 @@ pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, CompileError> {
     let row_loops = avx::row_loops(spec, &mut Constants::default());
     for (pass, row_loop) in row_loops.iter().enumerate() {
         if let Ok(Some(row_loop)) = row_loop {
-            text.push_str(&format!("{}:\n{}", loop_name(pass), row_loop.text));
+            text.push_str(&format!("{}:\n{}", loop_name(pass), row_loop.text()));
         }
     }
     Ok(text)

@@ -100,11 +100,10 @@ impl Variants {
 
     /// Returns the vectors of each pass of each body so far.
     pub(super) fn passes(&self) -> Vec<Result<VectorBits, Fallback>> {
-        let mut passes = self.first.1.passes();
         self.read(|others| {
-            passes.extend(others.bodies.values().flatten().flat_map(|body| body.passes()));
-        });
-        passes
+            let bodies = [&self.first.1].into_iter().chain(others.bodies.values().flatten());
+            bodies.flat_map(|body| body.passes.iter().copied()).collect()
+        })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Others) -> T) -> T {

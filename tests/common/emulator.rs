@@ -10,7 +10,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Reg
 /// The most instructions of a call: a test's images are small.
 const MOST: u64 = 50_000_000;
 
-/// What registers hold before the code writes them.
+/// Registers hold this byte before the code writes them.
 const GARBAGE: u8 = 0xA5;
 
 /// The registers of the CPU, and the memory of a run.

@@ -18,6 +18,13 @@ pub(super) enum Bits {
     B512,
 }
 
+impl Bits {
+    /// Returns the number of lanes of four bytes.
+    pub(super) const fn lanes(self) -> usize {
+        4 << self as usize
+    }
+}
+
 /// A general-purpose register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gpr(pub(super) u8);
@@ -474,47 +481,23 @@ fn modrm(code: &mut Vec<u8>, reg: u8, rm: Rm) {
 
 impl Scalar {
     fn encode(self, code: &mut Vec<u8>) {
-        let mut with = |opcode: &[u8], reg: u8, rm: Rm| {
-            let (x, b) = match rm {
-                Rm::Register(register) => (0, register >> 3),
-                Rm::Gpr(register) => (0, register.0 >> 3),
-                Rm::Memory(memory) | Rm::Broadcast(memory) => match memory.index {
-                    Some((Index::Gpr(index), _)) => (index.0 >> 3, memory.base.0 >> 3),
-                    _ => (0, memory.base.0 >> 3),
-                },
-            };
-            code.push(0x48 | (reg >> 3) << 2 | x << 1 | b);
-            code.extend(opcode);
-            modrm(code, reg, rm);
+        let mut with_number = |opcode: u8, reg: u8, rm: Rm, number: i32| {
+            plain(code, &[opcode], reg, rm);
+            code.extend(number.to_le_bytes());
         };
         match self {
-            Self::Move(to, from) => with(&[0x8B], to.0, from),
-            Self::Add(to, from) => with(&[0x03], to.0, from),
-            Self::Sub(to, from) => with(&[0x2B], to.0, from),
-            Self::And(to, from) => with(&[0x23], to.0, from),
-            Self::Multiply(to, from) => with(&[0x0F, 0xAF], to.0, from),
-            Self::MultiplyBy(to, from, number) => {
-                with(&[0x69], to.0, from);
-                code.extend(number.to_le_bytes());
-            }
-            Self::Set(to, number) => {
-                with(&[0xC7], 0, Rm::Gpr(to));
-                code.extend(number.to_le_bytes());
-            }
-            Self::AddNumber(to, number) => {
-                with(&[0x81], 0, Rm::Gpr(to));
-                code.extend(number.to_le_bytes());
-            }
-            Self::AndNumber(to, number) => {
-                with(&[0x81], 4, Rm::Gpr(to));
-                code.extend(number.to_le_bytes());
-            }
-            Self::CompareNumber(to, number) => {
-                with(&[0x81], 7, Rm::Gpr(to));
-                code.extend(number.to_le_bytes());
-            }
+            Self::Move(to, from) => plain(code, &[0x8B], to.0, from),
+            Self::Add(to, from) => plain(code, &[0x03], to.0, from),
+            Self::Sub(to, from) => plain(code, &[0x2B], to.0, from),
+            Self::And(to, from) => plain(code, &[0x23], to.0, from),
+            Self::Multiply(to, from) => plain(code, &[0x0F, 0xAF], to.0, from),
+            Self::MultiplyBy(to, from, number) => with_number(0x69, to.0, from, number),
+            Self::Set(to, number) => with_number(0xC7, 0, Rm::Gpr(to), number),
+            Self::AddNumber(to, number) => with_number(0x81, 0, Rm::Gpr(to), number),
+            Self::AndNumber(to, number) => with_number(0x81, 4, Rm::Gpr(to), number),
+            Self::CompareNumber(to, number) => with_number(0x81, 7, Rm::Gpr(to), number),
             Self::ShiftRightSigned(to, bits) => {
-                with(&[0xC1], 7, Rm::Gpr(to));
+                plain(code, &[0xC1], 7, Rm::Gpr(to));
                 code.push(bits);
             }
             Self::LowBits { to, from, count } => counted(code, (0, 0xF5), to, from, count),
@@ -523,6 +506,21 @@ impl Scalar {
             Self::Pop(register) => code.extend([0x40 | register.0 >> 3, 0x58 | register.0 & 7]),
         }
     }
+}
+
+/// Appends an instruction of eight bytes on general-purpose registers.
+fn plain(code: &mut Vec<u8>, opcode: &[u8], reg: u8, rm: Rm) {
+    let (x, b) = match rm {
+        Rm::Register(register) => (0, register >> 3),
+        Rm::Gpr(register) => (0, register.0 >> 3),
+        Rm::Memory(memory) | Rm::Broadcast(memory) => match memory.index {
+            Some((Index::Gpr(index), _)) => (index.0 >> 3, memory.base.0 >> 3),
+            _ => (0, memory.base.0 >> 3),
+        },
+    };
+    code.push(0x48 | (reg >> 3) << 2 | x << 1 | b);
+    code.extend(opcode);
+    modrm(code, reg, rm);
 }
 
 /// Appends an instruction whose count of bits is in a register.

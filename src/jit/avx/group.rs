@@ -31,7 +31,7 @@ pub(super) const CONSTANTS: Gpr = RSI;
 /// The number of parameters of a matrix.
 const MATRIX: usize = 12;
 
-/// What a value is.
+/// The kind of a value, and the place of a number in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Def {
     /// A vector that a step computes, or that is there before the first step.

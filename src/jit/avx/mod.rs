@@ -15,7 +15,7 @@
 //! | [`encode`] | the bytes and the text of instructions |
 //!
 //! It reads the same programs as the 128-bit code, and each step is the same operation, so the bits are the same.
-//! What it can't do, the 128-bit code does: the choice is made for each pass over an image.
+//! Passes over an image that it can't compile are left to the 128-bit code.
 
 mod encode;
 mod group;
@@ -23,18 +23,25 @@ mod registers;
 mod row;
 mod stores;
 
-use super::emit::{self, BodySpec, Constants, PassStore, StoredPass};
+use super::emit::{self, BodySpec, Constants, StoredPass};
 use super::param_block::PassWord;
 use super::vector_bits::{Fallback, VectorBits};
-use crate::plan::FusedOp;
-use encode::Bits;
+use encode::{Bits, Inst};
 
-/// A loop over the rows of a pass: machine code, which [`row`] describes.
-#[derive(Clone, Debug)]
-pub(super) struct RowLoop {
-    pub(super) code: Vec<u8>,
-    /// The code as text.
-    pub(super) text: String,
+/// A loop over the rows of a pass, which [`row`] describes.
+#[derive(Debug)]
+pub(super) struct RowLoop(Vec<Inst>);
+
+impl RowLoop {
+    /// Returns the machine code.
+    pub(super) fn code(&self) -> Vec<u8> {
+        encode::encode(&self.0)
+    }
+
+    /// Returns the code as text.
+    pub(super) fn text(&self) -> String {
+        self.0.iter().map(|inst| format!("{inst}\n")).collect()
+    }
 }
 
 /// Compiles the loops of a block's passes: the pass that stores the output, then each reduction, and last the pass that
@@ -50,24 +57,11 @@ pub(super) fn row_loops(
     };
     let mut compile = |StoredPass { pass, links, store }: StoredPass<'_>| {
         let Some(bits) = bits else { return Ok(None) };
-        row_loop(spec, (pass, links), store?, bits, constants).map(Some)
+        row::build(spec, pass, links, store?, bits, constants).map(|insts| Some(RowLoop(insts)))
     };
     let mut loops: Vec<_> = emit::stored_passes(spec).into_iter().map(&mut compile).collect();
     loops.push(emit::streamed_pass(spec).map_or(Ok(None), compile));
     loops
-}
-
-/// Compiles the loop of a pass, which applies `links` and then stores.
-fn row_loop(
-    spec: BodySpec<'_>,
-    (pass, links): (usize, &[FusedOp]),
-    store: PassStore,
-    bits: Bits,
-    constants: &mut Constants,
-) -> Result<RowLoop, Fallback> {
-    let insts = row::build(spec, pass, links, store, bits, constants)?;
-    let text = insts.iter().map(|inst| format!("{inst}\n")).collect();
-    Ok(RowLoop { code: encode::encode(&insts), text })
 }
 
 /// The offset of a word of a pass in the parameter block.

@@ -5,7 +5,7 @@
 //! load them, except for the most frequent ones, which have a register if some are left.
 
 use super::encode::{
-    Bits, Condition, Index, Inst, Label, Memory, Op, R14, RDI, Rm, Scalar, VectorInst, at,
+    Bits, Condition, Gpr, Index, Inst, Label, Memory, Op, R14, RDI, Rm, Scalar, VectorInst, at,
 };
 use super::group::{Def, Id, Step};
 use crate::jit::vector_bits::Fallback;
@@ -75,6 +75,17 @@ impl<'g> Registers<'g> {
         self.vector(VectorInst::new(op, self.bits, to, first, rm));
     }
 
+    /// Emits `mask = from`.
+    pub(super) fn set_mask(&mut self, mask: u8, from: Gpr) {
+        self.vector(VectorInst::new(Op::MaskFromGpr, Bits::B128, mask, 0, Rm::Gpr(from)));
+    }
+
+    /// Emits `to` = the low four bytes of `from` in all lanes.
+    pub(super) fn broadcast(&mut self, to: u8, from: Gpr) {
+        self.vector(VectorInst::new(Op::FromGpr, Bits::B128, to, 0, Rm::Gpr(from)));
+        self.inst(Op::BroadcastLane, to, 0, Rm::Register(to));
+    }
+
     /// Takes a free vector register.
     pub(super) fn take(&mut self) -> Result<u8, Fallback> {
         let register = self.free.pop().ok_or(Fallback::Registers)?;
@@ -101,11 +112,12 @@ impl<'g> Registers<'g> {
         self.free_masks.last().copied().ok_or(Fallback::Registers)
     }
 
+    /// Frees a register that [`take`](Self::take) returned.
     pub(super) fn give(&mut self, register: u8) {
         self.free.push(register);
     }
 
-    /// Gives a value a register that it keeps until the loop ends.
+    /// Takes a register for a value that keeps it until the loop ends.
     pub(super) fn pin(&mut self, value: Id) -> Result<u8, Fallback> {
         let register = self.take()?;
         self.at.insert(value, register);
@@ -113,7 +125,7 @@ impl<'g> Registers<'g> {
         Ok(register)
     }
 
-    /// Gives a value the next register. Steps will free it.
+    /// Takes a register for a value, which is free after the last step that reads the value.
     pub(super) fn define(&mut self, value: Id) -> Result<u8, Fallback> {
         let register = if self.is_mask_register(value) {
             self.free_masks.pop().ok_or(Fallback::Registers)?
@@ -326,13 +338,17 @@ impl<'g> Registers<'g> {
         Ok(())
     }
 
-    /// Gives the result of this step a register, and frees it if nothing reads the result.
+    /// Takes a register for the result of this step.
     fn result(&mut self, to: Id) -> Result<u8, Fallback> {
         let register = self.define(to)?;
-        if !self.last.contains_key(&to) {
-            self.free_register(to);
-        }
+        self.drop_unread(&[to]);
         Ok(register)
+    }
+
+    /// Enters the register that holds the result of this step.
+    fn enter(&mut self, to: Id, register: u8) {
+        self.at.insert(to, register);
+        self.drop_unread(&[to]);
     }
 
     /// Copies or loads a value to a register.
@@ -374,10 +390,7 @@ impl<'g> Registers<'g> {
             (result, vec![b, c])
         };
         self.release(&read);
-        self.at.insert(to, result);
-        if !self.last.contains_key(&to) {
-            self.free_register(to);
-        }
+        self.enter(to, result);
         Ok(())
     }
 
@@ -400,10 +413,7 @@ impl<'g> Registers<'g> {
             self.give(mask);
         }
         self.end([temporary, None], &[index]);
-        self.at.insert(to, result);
-        if !self.last.contains_key(&to) {
-            self.free_register(to);
-        }
+        self.enter(to, result);
         Ok(())
     }
 }

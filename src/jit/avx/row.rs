@@ -61,7 +61,7 @@ const LOW_BYTE: i32 = SIXTEEN + 4;
 /// An index that takes no byte.
 pub(super) const NOTHING: u8 = 0x80;
 
-/// What is compiled: the steps of a loop, and where the constants have what its loads and stores need.
+/// The steps of a loop, and the places of the constants that its loads and stores need.
 pub(super) struct Parts<'g> {
     spec: BodySpec<'g>,
     pass: usize,
@@ -78,7 +78,7 @@ pub(super) struct Parts<'g> {
     pub(super) channels: [usize; 2],
     /// An index of each byte of a vector, for each channel; then the same for mirrored images.
     permutations: i32,
-    /// What [`stores`](super::stores) needs.
+    /// The constants of [`stores`](super::stores).
     pub(super) packing: Packing,
     /// The numbers from 0 to 15.
     first_columns: i32,
@@ -182,7 +182,7 @@ impl<'g> Row<'g> {
             sums: None,
             fresh: None,
         };
-        let (lanes, is_masked) = if bits == Bits::B512 { (16, true) } else { (8, false) };
+        let (lanes, is_masked) = (bits.lanes() as i32, bits == Bits::B512);
 
         // Before the rows.
         SAVED.into_iter().for_each(|register| this.registers.scalar(Scalar::Push(register)));
@@ -204,8 +204,7 @@ impl<'g> Row<'g> {
             let r = &mut this.registers;
             r.begin(row, &kept);
             let register = r.define(y)?;
-            r.vector(VectorInst::new(Op::FromGpr, Bits::B128, register, 0, Rm::Gpr(R8)));
-            r.inst(Op::BroadcastLane, register, 0, Rm::Register(register));
+            r.broadcast(register, R8);
             r.steps(row)?;
             r.pin_kept(&kept);
         }
@@ -266,7 +265,7 @@ fn permutations(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     let mut all = vec![];
     for mirrored in [false, true] {
         for c in 0..channels {
-            let pixels = if bits == Bits::B512 { 16 } else { 8 };
+            let pixels = bits.lanes();
             for lane in 0..pixels {
                 let pixel = if mirrored { pixels - 1 - lane } else { lane };
                 if bits == Bits::B512 {
@@ -287,6 +286,13 @@ fn permutations(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     all.as_chunks::<16>().0.to_vec()
 }
 
+/// Emits `to = factor * columns` of a row, of which `last` has the column of the last group of eight.
+fn times_columns(r: &mut Registers<'_>, to: Gpr, factor: i32, last: Memory) {
+    r.scalar(Scalar::Move(to, Rm::Memory(last)));
+    r.scalar(Scalar::AddNumber(to, LAST_GROUP));
+    r.scalar(Scalar::MultiplyBy(to, Rm::Gpr(to), factor));
+}
+
 impl Row<'_> {
     pub(super) fn bits(&self) -> Bits {
         self.registers.bits
@@ -301,7 +307,7 @@ impl Row<'_> {
         let (step, last) = (self.word(PassWord::PixelStep), self.word(PassWord::LastGroup));
         let Parts { channels, permutations, packing, store, .. } = *self.parts;
         let r = &mut self.registers;
-        let (lanes, vector) = if r.bits == Bits::B512 { (16, 64) } else { (8, 32) };
+        let lanes = r.bits.lanes() as i32;
         // All ones if the image is mirrored.
         r.scalar(Scalar::Move(STEP, Rm::Memory(step)));
         r.scalar(Scalar::Move(R14, Rm::Gpr(STEP)));
@@ -309,7 +315,7 @@ impl Row<'_> {
         r.scalar(Scalar::MultiplyBy(STEP, Rm::Gpr(STEP), lanes));
         let source = channels[0] as i32;
         r.scalar(Scalar::Move(PERMUTATIONS, Rm::Gpr(R14)));
-        r.scalar(Scalar::AndNumber(PERMUTATIONS, vector * source));
+        r.scalar(Scalar::AndNumber(PERMUTATIONS, 4 * lanes * source));
         r.scalar(Scalar::Add(PERMUTATIONS, Rm::Gpr(RSI)));
         r.scalar(Scalar::AddNumber(PERMUTATIONS, permutations));
         if r.bits == Bits::B512 {
@@ -338,9 +344,7 @@ impl Row<'_> {
         }
         match store {
             PassStore::Floats { by_row: true } => {
-                r.scalar(Scalar::Move(PLANE, Rm::Memory(last)));
-                r.scalar(Scalar::AddNumber(PLANE, LAST_GROUP));
-                r.scalar(Scalar::MultiplyBy(PLANE, Rm::Gpr(PLANE), 4));
+                times_columns(r, PLANE, 4, last);
             }
             PassStore::Floats { by_row: false }
             | PassStore::Streamed
@@ -364,7 +368,7 @@ impl Row<'_> {
             r.scalar(Scalar::Set(R15, 48));
             r.scalar(Scalar::Set(R14, -1));
             r.scalar(Scalar::LowBits { to: R14, from: R14, count: R15 });
-            r.vector(VectorInst::new(Op::MaskFromGpr, Bits::B128, LOADED, 0, Rm::Gpr(R14)));
+            r.set_mask(LOADED, R14);
         }
         if let Some(columns) = columns {
             r.inst(Op::Load, columns, 0, Rm::Memory(at(RSI, first_columns)));
@@ -405,17 +409,14 @@ impl Row<'_> {
         let (step, is_pixels) = (self.word(PassWord::PixelStep), store == PassStore::Bytes);
         let r = &mut self.registers;
         let (count, ones) = (R12, R15);
-        let mask = |r: &mut Registers<'_>, mask: u8, from: Gpr| {
-            r.vector(VectorInst::new(Op::MaskFromGpr, Bits::B128, mask, 0, Rm::Gpr(from)));
-        };
         r.scalar(Scalar::AddNumber(LEFT, 16));
         r.scalar(Scalar::Set(ones, -1));
         r.scalar(Scalar::LowBits { to: R14, from: ones, count: LEFT });
-        mask(r, LANES, R14);
+        r.set_mask(LANES, R14);
         if is_pixels {
             r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), stored as i32));
             r.scalar(Scalar::LowBits { to: R14, from: ones, count });
-            mask(r, STORED, R14);
+            r.set_mask(STORED, R14);
         }
         // The pixels of a mirrored group are the last ones in memory.
         r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), source as i32));
@@ -426,7 +427,7 @@ impl Row<'_> {
         r.scalar(Scalar::AddNumber(count, 16 * source as i32));
         r.scalar(Scalar::And(count, Rm::Gpr(ones)));
         r.scalar(Scalar::ShiftLeft { to: R14, from: R14, count });
-        mask(r, LOADED, R14);
+        r.set_mask(LOADED, R14);
     }
 
     /// Moves the last group of a row back to end with the row: by `-LEFT` pixels.
@@ -441,8 +442,7 @@ impl Row<'_> {
         r.scalar(Scalar::Add(TO, Rm::Gpr(R14)));
         if let Some(columns) = columns {
             let register = r.take()?;
-            r.vector(VectorInst::new(Op::FromGpr, Bits::B128, register, 0, Rm::Gpr(LEFT)));
-            r.inst(Op::BroadcastLane, register, 0, Rm::Register(register));
+            r.broadcast(register, LEFT);
             r.inst(Op::AddI32, columns, columns, Rm::Register(register));
             r.give(register);
         }
@@ -532,9 +532,7 @@ impl Row<'_> {
             r.vector(VectorInst::new(Op::StoreVector, bits, sums, 0, Rm::Memory(at(RCX, 0))));
         }
         r.scalar(Scalar::Add(RDX, Rm::Memory(step)));
-        r.scalar(Scalar::Move(R14, Rm::Memory(last)));
-        r.scalar(Scalar::AddNumber(R14, LAST_GROUP));
-        r.scalar(Scalar::MultiplyBy(R14, Rm::Gpr(R14), pixel));
+        times_columns(r, R14, pixel, last);
         r.scalar(Scalar::Add(RCX, Rm::Gpr(R14)));
         r.scalar(Scalar::AddNumber(R8, 1));
         r.scalar(Scalar::AddNumber(R9, -1));

@@ -76,8 +76,8 @@ pub(super) fn finish(group: &mut Group<'_>, spec: BodySpec<'_>, store: PassStore
 
 /// Returns the pixel of each value of a group whose channels follow each other, as indices of lanes.
 fn pixels_of_values(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
-    let lanes = if bits == Bits::B512 { 16 } else { 8 };
-    let bytes = (0..lanes * channels).flat_map(|value| ((value / channels) as i32).to_le_bytes());
+    let bytes =
+        (0..bits.lanes() * channels).flat_map(|value| ((value / channels) as i32).to_le_bytes());
     let bytes: Vec<u8> = bytes.collect();
     bytes.as_chunks::<16>().0.to_vec()
 }
@@ -169,7 +169,7 @@ impl Row<'_> {
     /// `(lanes * k + j) % channels`.
     fn store_pixels(&mut self, stored: &[Id], masked: bool) -> Result<(), Fallback> {
         let (bits, pixels) = (self.bits(), self.parts.packing.pixels);
-        let lanes = if bits == Bits::B512 { 16 } else { 8 };
+        let lanes = bits.lanes();
         let r = &mut self.registers;
         let mut from = vec![];
         for value in stored {
@@ -193,8 +193,7 @@ impl Row<'_> {
                 if bits == Bits::B512 {
                     let chosen = r.spare_mask()?;
                     r.scalar(Scalar::Set(R14, mask));
-                    let set = VectorInst::new(Op::MaskFromGpr, Bits::B128, chosen, 0, Rm::Gpr(R14));
-                    r.vector(set);
+                    r.set_mask(chosen, R14);
                     let permuted = VectorInst::new(Op::PermuteFloats, bits, to, index, rm);
                     r.vector(permuted.masked(chosen));
                 } else {
@@ -208,7 +207,7 @@ impl Row<'_> {
             let place = Rm::Memory(at(TO, (4 * lanes * k) as i32));
             let store = VectorInst::new(Op::StoreVector, bits, to, 0, place);
             if masked {
-                r.vector(VectorInst::new(Op::MaskFromGpr, Bits::B128, STORED, 0, Rm::Gpr(R15)));
+                r.set_mask(STORED, R15);
                 r.scalar(Scalar::ShiftRightSigned(R15, lanes as u8));
                 r.vector(store.masked(STORED));
             } else {
@@ -257,11 +256,11 @@ impl Row<'_> {
                 // A lane for each byte: the mask of bytes is that of lanes.
                 r.vector(mask.map_or(store, |mask| store.masked(mask)));
             } else {
-                let packed = r.take()?;
-                match pack {
-                    Some(pack) => r.inst(Op::PermuteBytes, packed, pack, Rm::Register(register)),
-                    None => r.inst(Op::Load, packed, 0, Rm::Register(register)),
+                let taken = pack.map(|_| r.take()).transpose()?;
+                if let (Some(packed), Some(pack)) = (taken, pack) {
+                    r.inst(Op::PermuteBytes, packed, pack, Rm::Register(register));
                 }
+                let packed = taken.unwrap_or(register);
                 let store = |bits| VectorInst::new(Op::StoreBytes, bits, packed, 0, after(0));
                 match (mask, channels) {
                     (Some(mask), _) => r.vector(store(Bits::B512).masked(mask)),
@@ -273,7 +272,7 @@ impl Row<'_> {
                         r.vector(last.imm(2));
                     }
                 }
-                r.give(packed);
+                taken.into_iter().for_each(|register| r.give(register));
             }
         } else if let (Some(pack), Some(pack_lanes)) = (pack, pack_lanes) {
             let packed = r.take()?;

@@ -105,7 +105,7 @@ pub(crate) struct StoredPass<'a> {
     pub(crate) pass: usize,
     /// The fused ops that it applies.
     pub(crate) links: &'a [FusedOp],
-    /// What it stores, or why only the 128-bit code can.
+    /// The form of its stores, or the reason why only the 128-bit code has them.
     pub(crate) store: Result<PassStore, Fallback>,
 }
 

@@ -24,12 +24,15 @@ use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
 use fuseloop_ops::author::Layout;
 
-/// What a pass stores.
+/// The form in which a pass with wider vectors stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassStore {
     /// A plane of `f32` for each channel. The planes follow each other as those of the output do, or, if `by_row`,
     /// as rows of the row that a row function converts.
-    Floats { by_row: bool },
+    Floats {
+        /// True if they are stored to a row.
+        by_row: bool,
+    },
     /// Pixels of `f32`, of 2 to 4 channels; `by_row` as for planes.
     FloatPixels {
         /// True if they are stored to a row.

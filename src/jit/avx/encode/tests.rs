@@ -182,7 +182,7 @@ fn all_of(op: Op, to: u8, first: u8, rm: Rm) -> Vec<VectorInst> {
             Rm::Broadcast(_) if bits != Bits::B512 => continue,
             rm => rm,
         };
-        // What has no second operand leaves its place free.
+        // Operations without a second operand leave its place free.
         let first = if op.form().shape == Two { first % most } else { 0 };
         let plain = VectorInst::new(op, bits, to, first, rm);
         let plain = match op {
