@@ -5,8 +5,8 @@ use super::code::CodeModule;
 use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW};
 use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
-use crate::plan::FusedOp;
 use crate::plan::block::Reduction;
+use crate::plan::{Block, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
@@ -68,6 +68,18 @@ pub(crate) struct CompiledBody {
     pub(crate) bits: VectorBits,
     /// The vectors of each pass: the widest that were asked for, or why they have 128 bits.
     pub(super) passes: Vec<Result<VectorBits, Fallback>>,
+}
+
+impl CompiledBody {
+    /// Returns true if loops over `block`'s image read masks of the pixels in view.
+    pub(super) fn reads_masks(&self, block: &Block) -> bool {
+        self.bits == VectorBits::V512 && block.padded_copy.is_some()
+    }
+
+    /// Returns true if no pass over `block`'s image reads pixels that are out of view.
+    pub(super) fn masks_all(&self, block: &Block) -> bool {
+        self.reads_masks(block) && self.passes.iter().all(Result::is_ok)
+    }
 }
 
 /// Returns why this machine can't run compiled code, or `None` if it can. Without compiled code,

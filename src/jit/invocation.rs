@@ -7,14 +7,16 @@
 //!                └─▶ row producer ──▶ produced rows ─▶ passes
 //! ```
 //!
-//! An image that a shift moves partly out of view, or whose columns are mirrored before a resize, is
-//! first copied into a padded image of its own: the only pass over memory outside the loop itself.
+//! An image that a shift moves partly out of view is read in place under masks, if the loop has them. Otherwise, and
+//! if its columns are mirrored before a resize, it is first copied into a padded image of its own: the only pass over
+//! memory outside the loop itself.
 
 use super::call::{
     BodyCall, BodyRunner, LevelsState, MemoryRegion, ProducedWindow, RowFunctionKind,
     RowFunctionState, States,
 };
 use super::compile::CompiledBody;
+use super::frame::{self, Framed};
 use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
@@ -25,8 +27,7 @@ use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::{FloatScratch, RowScratch};
 use fuseloop_ops::internals::{
-    ElementValue, Histograms, ImageView, LevelTables, MAX_CHANNELS, PixelFormat, RGB, channel_of,
-    geometry_step, memory,
+    Histograms, ImageView, LevelTables, MAX_CHANNELS, PixelFormat, RGB, geometry_step, memory,
 };
 use fuseloop_ops::{DType, Size};
 use std::ops::Range;
@@ -60,6 +61,7 @@ pub(super) struct WorkerScratch {
     tables: Vec<LevelTables>,
     counts: Option<Box<[Histograms; 4]>>,
     byte_row: Vec<u8>,
+    masks: Vec<u64>,
 }
 
 /// Decoded pixels: a whole image, or the region around the pixels that are read.
@@ -90,13 +92,13 @@ impl<'a> DecodedPixels<'a> {
     }
 }
 
-/// The pixels that passes load from; they start with pixel (`top`, `left`).
+/// The pixels that passes load from.
 #[derive(Clone, Copy, Debug)]
 struct Base<'a> {
     pixels: &'a [u8],
     stride: usize,
-    top: i64,
-    left: i64,
+    /// The pixels that passes may read. The first of them begins `pixels`.
+    rect: Rect,
 }
 
 /// One run of a block for one sample. `R` runs the code: natively, except in tests.
@@ -211,7 +213,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let is_packed = view.stride() == width as usize * view.format().pixel_bytes();
         let is_plain = resampled.is_none() && reductions.is_empty();
         let is_anywhere = stored.regions.is_empty() && stored.maps.is_empty();
-        let is_inside = self.can_read_in_place(&stored.reads());
+        let is_inside = self.shown().contains(&stored.reads());
         if !(is_whole && is_packed && is_plain && is_anywhere && is_inside) {
             return None;
         }
@@ -302,30 +304,48 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         !self.compiled.readings.is_empty()
     }
 
-    /// Returns true if a rectangle of the source was decoded and no padding hides any of it, so that
-    /// passes can read it in place.
-    fn can_read_in_place(&self, part: &Rect) -> bool {
-        let shown = self.composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
-        shown.contains(part) && self.source.rect().contains(part)
+    /// Returns the pixels of the source that were decoded and that no padding hides.
+    fn shown(&self) -> Rect {
+        let decoded = self.source.rect();
+        self.composed.frame.map_or(decoded, |(shown, _)| shown.intersection(&decoded))
+    }
+
+    /// Copies the image that `rows` and `columns` map to the source into `memory`. Returns the bytes of a row.
+    fn copy_padded(
+        &self,
+        memory: &mut Vec<u8>,
+        rows: AxisMap,
+        columns: AxisMap,
+        size: Size,
+    ) -> Result<usize, NoMemory> {
+        let DecodedPixels { view, top, left, .. } = self.source;
+        let fill = self.composed.frame.map_or([0; 3], |(_, fill)| fill);
+        let (corner, shown) = ([top, left].map(i64::from), self.shown());
+        frame::copy_padded(Framed { view, corner, shown, fill }, [rows, columns], size, memory)
     }
 
     fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
-        let wanted = self.composed.reads();
-        let base = if self.can_read_in_place(&wanted) {
-            Base {
-                pixels: self.source.view.data(),
-                stride: self.source.view.stride(),
-                top: i64::from(self.source.top),
-                left: i64::from(self.source.left),
-            }
-        } else {
-            let rows = AxisMap { sign: 1, offset: wanted.top };
-            let columns = AxisMap { sign: 1, offset: wanted.left };
-            let stride = self.copy_padded(&mut memory.framed, rows, columns, wanted.size())?;
-            Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
+        let (wanted, shown) = (self.composed.reads(), self.shown());
+        let view = self.source.view;
+        let in_place =
+            Base { pixels: view.data(), stride: view.stride(), rect: self.source.rect() };
+        let can_mask = || {
+            let mut passes = self.composed.passes();
+            let has_addresses = |pass| self.first_addresses(pass, in_place, view.stride() as i64);
+            self.compiled.masks_all(self.block) && passes.all(|pass| has_addresses(pass).is_some())
         };
+        let (base, shown) = if shown.contains(&wanted) || can_mask() {
+            (in_place, shown)
+        } else {
+            let [rows, columns] =
+                [wanted.top, wanted.left].map(|offset| AxisMap { sign: 1, offset });
+            let stride = self.copy_padded(&mut memory.framed, rows, columns, wanted.size())?;
+            (Base { pixels: &memory.framed, stride, rect: wanted }, wanted)
+        };
+        self.set_masks(&mut memory.record, &mut memory.masks, shown)?;
         for (index, pass) in self.composed.passes().enumerate() {
-            self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
+            let record = &mut memory.record;
+            self.set_pass(record, index, (pass, shown), base, base.stride as i64);
         }
         let pixels = base.pixels.as_ptr_range();
         self.call(memory, pixels, None);
@@ -354,16 +374,17 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         set(&mut memory.record, HeaderWord::ResizedStride, stride as u64);
         set(&mut memory.record, HeaderWord::ResizedRows, rows as u64);
 
-        let base =
-            Base { pixels: &memory.resized, stride: row_bytes, top: wanted.top, left: wanted.left };
+        let base = Base { pixels: &memory.resized, stride: row_bytes, rect: wanted };
+        self.set_masks(&mut memory.record, &mut memory.masks, wanted)?;
         for (index, pass) in self.composed.passes().enumerate() {
             if stores_all {
-                self.set_pass(&mut memory.record, index, pass, base, row_bytes as i64);
+                let record = &mut memory.record;
+                self.set_pass(record, index, (pass, wanted), base, row_bytes as i64);
             } else {
                 // All rows share one buffer: the resize tables select the row instead.
                 let along =
                     PassMap { rows: AxisMap { sign: 1, offset: wanted.top }, ..pass.clone() };
-                self.set_pass(&mut memory.record, index, &along, base, 0);
+                self.set_pass(&mut memory.record, index, (&along, wanted), base, 0);
                 let first = pass.rows.offset - wanted.top;
                 set(&mut memory.record, HeaderWord::FirstRow, first as u64);
                 set(&mut memory.record, HeaderWord::RowStep, pass.rows.sign as u64);
@@ -383,7 +404,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let reads = stage.reads();
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
-        let view = if upright && self.can_read_in_place(&reads) {
+        let view = if upright && self.shown().contains(&reads) {
             let part = fuseloop_ops::author::Window {
                 top: (reads.top - i64::from(self.source.top)) as u32,
                 left: (reads.left - i64::from(self.source.left)) as u32,
@@ -522,75 +543,57 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         }
     }
 
-    /// Copies the image that `rows` and `columns` map to the source, packed, and fills everything
-    /// outside the visible rectangle with the padding colour. Returns the bytes of a row.
-    fn copy_padded(
+    /// Writes the masks of the pixels in view to the parameter block, if loops read them. Pixels are in view if their
+    /// source is in `shown`.
+    fn set_masks(
         &self,
-        to: &mut Vec<u8>,
-        rows: AxisMap,
-        columns: AxisMap,
-        size: Size,
-    ) -> Result<usize, NoMemory> {
-        let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
-        let pixels = self.source.rect();
-        let format = self.block.source_format();
-        let pixel = format.pixel_bytes();
-        let fill = &filled(fill, format)[..pixel];
-        let stride = size.width as usize * pixel;
-        memory::resize(to, bytes_of(size, pixel), "a padded image")?;
-        // The columns of the copy whose pixels are visible and decoded, as one range.
-        let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
-        let (first, end) = if columns.sign == 1 {
-            (left - columns.offset, right - columns.offset)
-        } else {
-            (columns.offset - right + 1, columns.offset - left + 1)
-        };
-        let width = i64::from(size.width);
-        let (first, end) = (first.clamp(0, width) as usize, end.clamp(0, width) as usize);
-        for (y, row) in to.chunks_exact_mut(stride.max(1)).enumerate() {
-            let from = rows.sign * y as i64 + rows.offset;
-            let is_shown =
-                from >= shown.top.max(pixels.top) && from < shown.bottom.min(pixels.bottom);
-            let (first, end) = if is_shown && first < end { (first, end) } else { (0, 0) };
-            paint(&mut row[..pixel * first], fill);
-            paint(&mut row[pixel * end..], fill);
-            if first < end {
-                let source = self.source.view.row((from - pixels.top) as u32);
-                let at = columns.sign * first as i64 + columns.offset - pixels.left;
-                let row = &mut row[pixel * first..pixel * end];
-                copy_row(row, source, (at as usize, pixel), columns.sign == 1);
-            }
+        record: &mut ParamBlock,
+        masks: &mut Vec<u64>,
+        shown: Rect,
+    ) -> Result<(), NoMemory> {
+        if !self.compiled.reads_masks(self.block) {
+            return Ok(());
         }
-        Ok(stride)
+        let to = (record, self.compiled.layout);
+        frame::set_masks(to, masks, self.composed.passes(), &shown, self.block.channels)
     }
 
+    /// Returns the addresses that the first and the last four pixels of a pass's first group are loaded from. There are
+    /// none if they are not in the address space: pixels out of view are not read, but have addresses.
+    fn first_addresses(&self, pass: &PassMap, base: Base<'_>, row_bytes: i64) -> Option<[u64; 2]> {
+        let pixel = self.block.source_format().pixel_bytes();
+        let is_mirrored = pass.columns.sign == -1;
+        let group = if is_mirrored { i64::from(NARROWEST) - 1 } else { 0 };
+        let row = i128::from(pass.rows.offset - base.rect.top) * i128::from(row_bytes);
+        let column = pixel as i128 * i128::from(pass.columns.offset - base.rect.left - group);
+        let low = u64::try_from(base.pixels.as_ptr() as i128 + row + column).ok()?;
+        let high = low.checked_add(if pixel == RGB { 8 } else { 4 * pixel as u64 })?;
+        Some(if is_mirrored { [high, low] } else { [low, high] })
+    }
+
+    /// Writes a pass to the parameter block. It reads pixels of `shown` only.
     fn set_pass(
         &self,
         record: &mut ParamBlock,
         index: usize,
-        pass: &PassMap,
+        (pass, shown): (&PassMap, Rect),
         base: Base<'_>,
         row_bytes: i64,
     ) {
-        let reads = pass.reads();
-        let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
+        let reads = pass.reads().intersection(&shown);
+        let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.rect.top };
         // An op may draw any size or offset: the products may not fit in 64 bits.
         let last_row = i128::from(rows_used - 1) * base.stride as i128;
         let format = self.block.source_format();
         let pixel = format.pixel_bytes();
-        let end = last_row + pixel as i128 * i128::from(reads.right - base.left);
-        assert!(
-            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
-            "a pass would read outside its pixels: {reads:?}"
-        );
+        let end = last_row + pixel as i128 * i128::from(reads.right - base.rect.left);
+        let is_inside = base.rect.contains(&reads) && end <= base.pixels.len() as i128;
+        let is_empty = reads.top >= reads.bottom || reads.left >= reads.right;
+        assert!(is_inside || is_empty, "a pass would read outside its pixels: {reads:?}");
         let at = self.compiled.layout.pass(index);
         let mirrored = pass.columns.sign == -1;
-        let row = (pass.rows.offset - base.top) * base.stride as i64;
-        let group = if mirrored { i64::from(NARROWEST) - 1 } else { 0 };
-        let column = pixel as i64 * (pass.columns.offset - base.left - group);
-        let low = (base.pixels.as_ptr() as u64).wrapping_add_signed(row + column);
-        let high = low + if pixel == RGB { 8 } else { 4 * pixel as u64 };
-        let (first, last) = if mirrored { (high, low) } else { (low, high) };
+        let first = self.first_addresses(pass, base, row_bytes);
+        let [first, last] = first.expect("pixels that are read have addresses");
         let step = pixel as i64 * pass.columns.sign;
         let words = [
             (PassWord::First, first),
@@ -620,9 +623,10 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     ///
     /// 1. `set_output` asserted that the output has rows x columns x channels elements, and the
     ///    passes count those rows and columns;
-    /// 2. `set_pass` asserted that every pixel of a pass is in its base's slice, and groups access
+    /// 2. `set_pass` asserted that every pixel of a pass that is in view is in its base's slice, and groups access
     ///    no byte outside the pass, which is at least a group of eight pixels wide (`is_too_narrow`); where a loop
-    ///    has larger groups, masks leave out pixels that are not in the row;
+    ///    has larger groups, masks leave out pixels that are not in the row; pixels that are not in view are left out
+    ///    by the masks of `set_masks`, and there are none if a loop reads no masks;
     /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
     ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
     ///    `wide`, which were sized for it with slack for the last vector;
@@ -714,6 +718,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             MemoryRegion::write("row of floats", &mut memory.float_row),
             MemoryRegion::write("row of bytes", &mut memory.byte_row),
             MemoryRegion::read("tables", &memory.tables),
+            MemoryRegion::read("masks", &memory.masks),
         ];
         let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
         regions.extend(fixed.map(|(_, table)| MemoryRegion::read("fixed table", table.as_slice())));
@@ -725,7 +730,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 const TOO_LARGE: &str = "an image does not fit in the address space";
 
 /// Returns the bytes of an image of `pixel` bytes a pixel.
-fn bytes_of(size: Size, pixel: usize) -> usize {
+pub(super) fn bytes_of(size: Size, pixel: usize) -> usize {
     let pixels = usize::try_from(size.pixels()).ok();
     pixels.and_then(|pixels| pixels.checked_mul(pixel)).expect(TOO_LARGE)
 }
@@ -746,52 +751,6 @@ fn is_too_narrow(composed: &Composed, channels: usize) -> bool {
 
 fn clamp_i32(value: i64) -> i32 {
     value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
-}
-
-/// Returns the bytes of a pixel of a colour, at the start of an array.
-fn filled(color: [u8; 3], format: PixelFormat) -> [u8; 4 * MAX_CHANNELS] {
-    let mut pixel = [0; 4 * MAX_CHANNELS];
-    let elements = pixel.chunks_exact_mut(format.dtype.bytes()).take(format.channels);
-    for (c, element) in elements.enumerate() {
-        let value = f32::from(channel_of(color, c));
-        ElementValue::store_floats(format.dtype, &[value], element);
-    }
-    pixel
-}
-
-fn paint(row: &mut [u8], fill: &[u8]) {
-    match *fill {
-        [value] => row.fill(value),
-        [r, g, b] => row.as_chunks_mut::<3>().0.fill([r, g, b]),
-        _ => row.chunks_exact_mut(fill.len()).for_each(|pixel| pixel.copy_from_slice(fill)),
-    }
-}
-
-/// Copies pixels of `source` from column `at` on, forwards or backwards.
-fn copy_row(to: &mut [u8], source: &[u8], (at, pixel): (usize, usize), forwards: bool) {
-    if forwards {
-        to.copy_from_slice(&source[pixel * at..][..to.len()]);
-        return;
-    }
-    let source = &source[..pixel * (at + 1)];
-    match pixel {
-        1 => copy_backwards::<1>(to, source),
-        2 => copy_backwards::<2>(to, source),
-        3 => copy_backwards::<3>(to, source),
-        4 => copy_backwards::<4>(to, source),
-        6 => copy_backwards::<6>(to, source),
-        8 => copy_backwards::<8>(to, source),
-        12 => copy_backwards::<12>(to, source),
-        _ => copy_backwards::<16>(to, source),
-    }
-}
-
-/// Copies pixels of `B` bytes from the end of `source` on.
-fn copy_backwards<const B: usize>(to: &mut [u8], source: &[u8]) {
-    let pixels = source.as_chunks::<B>().0.iter().rev();
-    for (to, from) in to.as_chunks_mut::<B>().0.iter_mut().zip(pixels) {
-        *to = *from;
-    }
 }
 
 /// The vectors that [`shuffles`] names, aligned for loads.

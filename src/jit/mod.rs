@@ -14,6 +14,7 @@ pub mod check;
 mod code;
 mod compile;
 mod emit;
+mod frame;
 mod invocation;
 mod measure;
 mod mix;

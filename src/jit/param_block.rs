@@ -98,10 +98,18 @@ pub(crate) enum PassWord {
     Shuffles,
     /// 1 if the pass runs, else 0: a reduction whose result no op uses is skipped.
     Runs,
+    /// The address of the masks of a row that is not in view: a word of zeros for each group of 16 pixels.
+    NoMasks,
+    /// The bytes from there to the masks of a row in view: the bytes that are loaded of each group.
+    ToMasks,
+    /// The first row in view.
+    FirstShown,
+    /// The number of rows in view.
+    ShownRows,
 }
 
 /// The bytes of a pass, without its rectangles and maps.
-pub(crate) const PASS: i32 = 8 * (PassWord::Runs as i32 + 1);
+pub(crate) const PASS: i32 = 8 * (PassWord::ShownRows as i32 + 1);
 
 /// The bytes of a rectangle, `x0, x1, y0, y1` as `i32`, and of a map: sign and offset of the columns,
 /// then of the rows.

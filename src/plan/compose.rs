@@ -8,6 +8,7 @@ use super::{Block, Draws, FusedOp};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{GeometryStep, Window};
 use fuseloop_ops::internals::geometry_step;
+use std::ops::Range;
 
 /// The map `source = sign * output + offset` along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,17 @@ impl AxisMap {
     /// Returns the map after `len` pixels are mirrored.
     pub(super) fn flipped(self, len: u32) -> Self {
         Self { sign: -self.sign, offset: self.offset + self.sign * (i64::from(len) - 1) }
+    }
+
+    /// Returns the pixels of `0..len` whose source pixel is in `source`.
+    pub(crate) fn taken_from(self, source: Range<i64>, len: u32) -> Range<i64> {
+        let Range { start, end } = match self.sign {
+            1 => source.start - self.offset..source.end - self.offset,
+            _ => self.offset - source.end + 1..self.offset - source.start + 1,
+        };
+        let len = i64::from(len);
+        let start = start.clamp(0, len);
+        start..end.clamp(start, len)
     }
 
     /// Returns the source pixels of `0..len`, as a range.
@@ -58,6 +70,16 @@ impl Rect {
             && inner.bottom <= self.bottom
             && self.left <= inner.left
             && inner.right <= self.right
+    }
+
+    /// Returns the pixels that are in both.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        Self {
+            top: self.top.max(other.top),
+            bottom: self.bottom.min(other.bottom),
+            left: self.left.max(other.left),
+            right: self.right.min(other.right),
+        }
     }
 
     /// Returns the smallest rectangle that contains both.
@@ -169,7 +191,7 @@ pub(crate) struct Composed {
 
 impl Composed {
     /// Returns the pass of the stored image, then those of the reductions.
-    pub(crate) fn passes(&self) -> impl Iterator<Item = &PassMap> {
+    pub(crate) fn passes(&self) -> impl Iterator<Item = &PassMap> + Clone {
         std::iter::once(&self.stored).chain(&self.reductions)
     }
 

@@ -217,7 +217,7 @@ impl Block {
     pub fn summary(&self, leaves: &[FlatOp]) -> String {
         let mut parts = vec![];
         if self.padded_copy.is_some() {
-            parts.push("a framed copy where a shift leaves the picture".to_owned());
+            parts.push("masks or a framed copy where a shift leaves the picture".to_owned());
         }
         match self.rows {
             Some(RowProducer::Compiled) => parts.push("rows resized".to_owned()),
@@ -261,7 +261,7 @@ impl Block {
                 }
                 Some(RowProducer::Called) => "rows made by a row function as the loop needs them",
                 None if self.padded_copy.is_some_and(|(framed, _)| framed == leaf) => {
-                    "source addresses, in a framed copy where it leaves the picture"
+                    "source addresses; masks or a framed copy where it leaves the picture"
                 }
                 None if self.regions.iter().any(|r| r.leaf == leaf) => {
                     "source addresses, and a mask for what comes in from outside"

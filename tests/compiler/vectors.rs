@@ -52,7 +52,18 @@ fn displace(code: &mut [u8], by: i32, is_it: impl Fn(&Instruction) -> bool) {
     }
 }
 
-const PLANTS: [(&str, &[VectorBits], Plant); 6] = [
+/// Replaces the first addition of `from` to `to`.
+fn remove_add(code: &mut [u8], to: Register, from: Register) {
+    let is_it = |found: &Found| {
+        let registers = [found.inst.op_register(0), found.inst.op_register(1)];
+        found.inst.mnemonic() == Mnemonic::Add && registers == [to, from]
+    };
+    if let Some(found) = all(code).into_iter().find(is_it) {
+        code[found.start..][..found.inst.len()].fill(0x90);
+    }
+}
+
+const PLANTS: [(&str, &[VectorBits], Plant); 7] = [
     ("a channel is shuffled as the one before", &WIDER, |code| {
         let is_shuffle = |inst: &Instruction| {
             inst.memory_base() == Register::R13 && inst.memory_index() == Register::None
@@ -87,15 +98,11 @@ const PLANTS: [(&str, &[VectorBits], Plant); 6] = [
             code[found.start + 3] &= !7;
         }
     }),
+    ("a row in view has the masks of one that is not", &[VectorBits::V512], |code| {
+        remove_add(code, Register::R13, Register::R15);
+    }),
     ("the last group is not moved back", &[VectorBits::V256], |code| {
-        let is_source = |found: &Found| {
-            found.inst.mnemonic() == Mnemonic::Add
-                && found.inst.op_register(0) == Register::RAX
-                && found.inst.op_register(1) == Register::R14
-        };
-        if let Some(found) = all(code).into_iter().find(is_source) {
-            code[found.start..][..found.inst.len()].fill(0x90);
-        }
+        remove_add(code, Register::RAX, Register::R14);
     }),
 ];
 

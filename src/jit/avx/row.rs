@@ -9,7 +9,8 @@
 //!
 //! With 512 bits, a mask leaves out the pixels after the end of a row, which are neither read nor written. With
 //! 256 bits, the last group of a row is moved back to end with the row, as in the 128-bit code; rows have at least
-//! a group.
+//! a group. With 512 bits, other masks leave out the pixels that a shift moves out of view, if the block has such a
+//! shift: the parameter block has a mask of the bytes of each group.
 //!
 //! `source` is the lower of the addresses that a group of eight pixels is loaded from, as
 //! [`PassWord::First`] and [`PassWord::Last`] have them. If the image is mirrored, the pixels of a group lie
@@ -28,6 +29,7 @@ use crate::jit::param_block::{HeaderWord, PassWord};
 use crate::jit::vector_bits::Fallback;
 use crate::plan::FusedOp;
 use fuseloop_ops::DType;
+use fuseloop_ops::internals::channel_of;
 
 /// The columns of a row less [`PassWord::LastGroup`].
 const LAST_GROUP: i32 = 8;
@@ -43,6 +45,8 @@ pub(super) const PLANE: Gpr = RBX;
 const STEP: Gpr = RBP;
 /// The address of the permutations of the source's bytes.
 const PERMUTATIONS: Gpr = R13;
+/// With 512 bits, the address of the next group's mask, once the permutations are in registers.
+const MASKS: Gpr = R13;
 /// With 256 bits, what is added to the address for each half of a group. With 512 bits, they are free.
 const HALVES: [Gpr; 2] = [R15, R12];
 
@@ -80,6 +84,10 @@ pub(super) struct Parts<'g> {
     permutations: i32,
     /// The constants of [`stores`](super::stores).
     pub(super) packing: Packing,
+    /// True if the parameter block has masks of the pixels in view.
+    has_masks: bool,
+    /// The bytes of a group that is not in view, unless they are 0.
+    fill: Option<i32>,
     /// The numbers from 0 to 15.
     first_columns: i32,
     /// Eight lanes of zeros, eight of ones, and two numbers.
@@ -126,6 +134,9 @@ pub(super) fn build(
     let ones = [[0; 16], [0; 16], [0xFF; 16], [0xFF; 16], numbers.as_chunks::<16>().0[0]];
     let ones = group.constants.run(&ones);
     let packing = Packing::new(store, channels[1], bits, group.constants);
+    let framed = spec.block.padded_copy.filter(|_| bits == Bits::B512);
+    let fill = framed.filter(|(_, fill)| *fill != [0; 3]);
+    let fill = fill.map(|(_, fill)| group.constants.run(&bytes_of_fill(fill, source)));
     let Group { values, row, steps, columns, y, .. } = group;
     let parts = Parts {
         spec,
@@ -141,6 +152,8 @@ pub(super) fn build(
         channels,
         permutations,
         packing,
+        has_masks: framed.is_some(),
+        fill,
         first_columns,
         ones,
     };
@@ -286,6 +299,14 @@ fn permutations(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     all.as_chunks::<16>().0.to_vec()
 }
 
+/// Returns the bytes of a group of a colour, and zeros after them.
+fn bytes_of_fill(fill: [u8; 3], channels: usize) -> Vec<[u8; 16]> {
+    let mut bytes = [[0; 16]; 4];
+    let values = bytes.as_flattened_mut().iter_mut().take(16 * channels);
+    values.enumerate().for_each(|(i, byte)| *byte = channel_of(fill, i % channels));
+    bytes.to_vec()
+}
+
 /// Emits `to = factor * columns` of a row, of which `last` has the column of the last group of eight.
 fn times_columns(r: &mut Registers<'_>, to: Gpr, factor: i32, last: Memory) {
     r.scalar(Scalar::Move(to, Rm::Memory(last)));
@@ -361,10 +382,13 @@ impl Row<'_> {
     /// Emits the start of a row. The flags tell whether it has less than a group.
     fn row_start(&mut self, columns: Option<u8>) {
         let last = self.word(PassWord::LastGroup);
-        let Parts { first_columns, channels: [source, _], .. } = *self.parts;
+        let Parts { first_columns, channels: [source, _], has_masks, .. } = *self.parts;
         let (bits, sums, fresh) = (self.bits(), self.sums, self.fresh);
+        if has_masks {
+            self.row_masks();
+        }
         let r = &mut self.registers;
-        if bits == Bits::B512 && source == 3 {
+        if bits == Bits::B512 && source == 3 && !has_masks {
             r.scalar(Scalar::Set(R15, 48));
             r.scalar(Scalar::Set(R14, -1));
             r.scalar(Scalar::LowBits { to: R14, from: R14, count: R15 });
@@ -387,6 +411,26 @@ impl Row<'_> {
         }
     }
 
+    /// Sets the address of the masks of a row, which has other masks if it is in view.
+    fn row_masks(&mut self) {
+        let [first, count, none, to_masks] =
+            [PassWord::FirstShown, PassWord::ShownRows, PassWord::NoMasks, PassWord::ToMasks]
+                .map(|word| self.word(word));
+        let r = &mut self.registers;
+        r.scalar(Scalar::Move(R14, Rm::Gpr(R8)));
+        r.scalar(Scalar::Sub(R14, Rm::Memory(first)));
+        r.scalar(Scalar::Move(R15, Rm::Gpr(R14)));
+        r.scalar(Scalar::Sub(R15, Rm::Memory(count)));
+        // All ones if the row is above the ones in view; if it is above or among them. So the difference is all
+        // ones if it is in view.
+        r.scalar(Scalar::ShiftRightSigned(R14, 63));
+        r.scalar(Scalar::ShiftRightSigned(R15, 63));
+        r.scalar(Scalar::Sub(R15, Rm::Gpr(R14)));
+        r.scalar(Scalar::And(R15, Rm::Memory(to_masks)));
+        r.scalar(Scalar::Move(MASKS, Rm::Memory(none)));
+        r.scalar(Scalar::Add(MASKS, Rm::Gpr(R15)));
+    }
+
     /// Moves the columns on by a group.
     fn next_columns(&mut self, columns: u8) -> Result<(), Fallback> {
         let Parts { first_columns, ones, .. } = *self.parts;
@@ -405,7 +449,7 @@ impl Row<'_> {
 
     /// Sets the masks of a row's last pixels, of which there are `LEFT` and a group.
     fn set_masks(&mut self) {
-        let Parts { channels: [source, stored], store, .. } = *self.parts;
+        let Parts { channels: [source, stored], store, has_masks, .. } = *self.parts;
         let (step, is_pixels) = (self.word(PassWord::PixelStep), store == PassStore::Bytes);
         let r = &mut self.registers;
         let (count, ones) = (R12, R15);
@@ -417,6 +461,9 @@ impl Row<'_> {
             r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), stored as i32));
             r.scalar(Scalar::LowBits { to: R14, from: ones, count });
             r.set_mask(STORED, R14);
+        }
+        if has_masks {
+            return;
         }
         // The pixels of a mirrored group are the last ones in memory.
         r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), source as i32));
@@ -478,15 +525,25 @@ impl Row<'_> {
 
     fn load_512(&mut self, bytes: u8, loaded: &[Id], masked: bool) -> Result<(), Fallback> {
         let from = Rm::Memory(at(SOURCE, 0));
-        let Parts { channels: [source, _], ones, .. } = *self.parts;
+        let Parts { channels: [source, _], ones, has_masks, fill, .. } = *self.parts;
         let bits = [Bits::B128, Bits::B256, Bits::B512, Bits::B512][source - 1];
         let load = VectorInst::new(Op::LoadBytes, bits, bytes, 0, from);
-        let is_masked = masked || source == 3;
-        self.registers.vector(if is_masked {
-            VectorInst { bits: Bits::B512, ..load }.zeroed(LOADED)
+        let all = VectorInst { bits: Bits::B512, ..load };
+        if has_masks {
+            let r = &mut self.registers;
+            r.scalar(Scalar::Move(R14, Rm::Memory(at(MASKS, 0))));
+            r.set_mask(LOADED, R14);
+            r.scalar(Scalar::AddNumber(MASKS, 8));
+            if let Some(fill) = fill {
+                r.inst(Op::Load, bytes, 0, Rm::Memory(at(RSI, fill)));
+                r.vector(all.masked(LOADED));
+            } else {
+                r.vector(all.zeroed(LOADED));
+            }
         } else {
-            load
-        });
+            let is_masked = masked || source == 3;
+            self.registers.vector(if is_masked { all.zeroed(LOADED) } else { load });
+        }
         for (c, value) in loaded.iter().enumerate() {
             let register = self.registers.define(*value)?;
             let index = self.unpack[c];
