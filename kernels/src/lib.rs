@@ -13,6 +13,7 @@
 //! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
 //! | `warp`    | the rows of nearest and bilinear warps, eight pixels at a time       |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
+//! | `bytes`   | copies, inversions and look-ups of bytes                              |
 //! | `convert` | conversions of labels and arrays between any two types              |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
@@ -22,6 +23,7 @@
 //!
 //! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
 
+pub mod bytes;
 mod color;
 pub mod convert;
 mod cpu;

@@ -324,6 +324,38 @@ impl Program {
         self.uses_position
     }
 
+    /// Returns true if the program, of pixels of `channels` channels, computes each from that channel alone, and not from
+    /// the pixel's position.
+    #[must_use]
+    pub fn is_per_channel(&self, channels: usize) -> bool {
+        if self.uses_position || self.outputs.len() != channels {
+            return false;
+        }
+        // The channels that each value depends on, as bits.
+        let mut of_values: Vec<u8> = (0..channels).map(|c| 1 << c).collect();
+        let mut open: Vec<(u32, ChannelValues)> = vec![];
+        for instruction in &self.instructions {
+            let of = |value: u32| of_values.get(value as usize).copied().unwrap_or(u8::MAX);
+            match *instruction {
+                Instruction::Begin { mask, otherwise } => open.push((mask, otherwise)),
+                Instruction::End { changed } => {
+                    let Some((mask, otherwise)) = open.pop() else { return false };
+                    let both = changed.iter().zip(&*otherwise);
+                    let results: Vec<u8> =
+                        both.map(|(one, other)| of(mask) | of(*one) | of(*other)).collect();
+                    of_values.extend(results);
+                }
+                _ => {
+                    let all = instruction.operands().into_iter().fold(0, |all, v| all | of(v));
+                    of_values.push(all);
+                }
+            }
+        }
+        (0..).zip(self.outputs.iter()).all(|(c, value)| {
+            of_values.get(*value as usize).is_some_and(|channels| channels & !(1 << c) == 0)
+        })
+    }
+
     /// Returns true if a program of two channels computes each from that channel alone, and both in the same
     /// way: then it does so for any number of channels.
     #[must_use]

@@ -266,6 +266,8 @@ pub struct CodegenSettings {
     /// The widest vectors that loops may have; those of the process if `None`. Code with wider vectors than the
     /// CPU has must not run natively.
     pub bits: Option<VectorBits>,
+    /// The fewest pixels of an image of bytes for which ops become tables of bytes; the usual number if `None`.
+    pub byte_maps_from: Option<u64>,
 }
 
 /// Returns the widest vectors of this CPU.

@@ -3,6 +3,7 @@
 use super::avx::{self, RowLoop};
 use super::code::CodeModule;
 use super::emit::{self, BodySpec, CALLED_ROW, Constants, Imports, ROW_LOOP, STORE_ROW};
+use super::invocation::ByteLinks;
 use super::vector_bits::{self, Fallback, VectorBits};
 use super::{call, check, param_block, perf};
 use crate::plan::block::Reduction;
@@ -64,6 +65,8 @@ pub(crate) struct CompiledBody {
     /// The reductions that run over the image first, each with the position of the fused op that needs
     /// it.
     pub(crate) readings: Vec<(Reduction, usize)>,
+    /// What the fused ops do to bytes, if they change each byte by itself.
+    pub(super) byte_links: Option<ByteLinks>,
     /// The widest vectors that were asked for.
     pub(crate) bits: VectorBits,
     /// The vectors of each pass: the widest that were asked for, or why they have 128 bits.
@@ -130,7 +133,8 @@ pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, Co
             let passes = row_loops.into_iter().take(1 + readings.len()).map(of_pass).collect();
             let constants = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes));
             let (constants, layout, bits) = (constants.collect(), spec.layout, spec.bits);
-            Ok(CompiledBody { code, constants, layout, readings, bits, passes })
+            let byte_links = ByteLinks::of(spec);
+            Ok(CompiledBody { code, constants, layout, readings, byte_links, bits, passes })
         }
         Err(error) => {
             drop(CodeModule::new(module, std::ptr::null(), 0));

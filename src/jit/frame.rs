@@ -13,20 +13,19 @@ use fuseloop_ops::internals::{ElementValue, ImageView, MAX_CHANNELS, PixelFormat
 /// The pixels of a group that has a mask.
 const GROUP: u32 = 16;
 
-/// Writes the masks of each pass to `masks` and their addresses to the parameter block. Pixels are in view if their
-/// source is in `shown`.
+/// Writes the masks of each pass to `masks` and their addresses to the parameter block. Pixels of a pass are in view if
+/// their source is in its rectangle.
 pub(super) fn set_masks<'p>(
     (record, layout): (&mut ParamBlock, ParamLayout),
     masks: &mut Vec<u64>,
-    passes: impl Iterator<Item = &'p PassMap> + Clone,
-    shown: &Rect,
+    passes: impl Iterator<Item = (&'p PassMap, Rect)> + Clone,
     channels: usize,
 ) -> Result<(), NoMemory> {
     let groups = |pass: &PassMap| pass.size.width.div_ceil(GROUP) as usize;
-    let count = passes.clone().map(|pass| 2 * groups(pass)).sum();
+    let count = passes.clone().map(|(pass, _)| 2 * groups(pass)).sum();
     memory::resize(masks, count, "the masks of a row")?;
     let mut left = &mut masks[..];
-    for (index, pass) in passes.enumerate() {
+    for (index, (pass, shown)) in passes.enumerate() {
         let groups = groups(pass);
         let (own, rest) = std::mem::take(&mut left).split_at_mut(2 * groups);
         let (none, of_row) = own.split_at_mut(groups);
@@ -111,7 +110,8 @@ fn filled(color: [u8; 3], format: PixelFormat) -> [u8; 4 * MAX_CHANNELS] {
     pixel
 }
 
-fn paint(row: &mut [u8], fill: &[u8]) {
+/// Fills pixels with the bytes of one.
+pub(super) fn paint(row: &mut [u8], fill: &[u8]) {
     match *fill {
         [value] => row.fill(value),
         [r, g, b] => row.as_chunks_mut::<3>().0.fill([r, g, b]),

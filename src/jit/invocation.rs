@@ -11,6 +11,10 @@
 //! if its columns are mirrored before a resize, it is first copied into a padded image of its own: the only pass over
 //! memory outside the loop itself.
 
+mod bytes;
+
+pub(super) use bytes::ByteLinks;
+
 use super::call::{
     BodyCall, BodyRunner, LevelsState, MemoryRegion, ProducedWindow, RowFunctionKind,
     RowFunctionState, States,
@@ -62,6 +66,7 @@ pub(super) struct WorkerScratch {
     counts: Option<Box<[Histograms; 4]>>,
     byte_row: Vec<u8>,
     masks: Vec<u64>,
+    levels: Vec<u8>,
 }
 
 /// Decoded pixels: a whole image, or the region around the pixels that are read.
@@ -178,7 +183,10 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// If `out` does not have the length and alignment of the output, or the source lacks pixels that
     /// the draws need.
     pub(super) fn run(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
-        if is_too_narrow(&self.composed, self.block.channels) {
+        if self.run_bytes(memory, out)? {
+            return Ok(());
+        }
+        if self.is_too_narrow() {
             let row = self.as_one_row().ok_or(NotRun::Evaluate)?;
             return row.run_wide(memory, out);
         }
@@ -187,15 +195,21 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
 
     /// Like [`run`](Self::run), for images that are wide enough.
     fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
+        self.set_all(memory, out)?;
+        match &self.composed.resampled {
+            Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
+            None => self.run_plain(memory)?,
+        }
+        Ok(())
+    }
+
+    /// Writes all but the passes to the parameter block.
+    fn set_all(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
         memory.record.reset(self.compiled.layout);
         self.set_output(memory, out)?;
         self.set_byte_row(memory)?;
         self.set_params(&mut memory.record);
         self.set_tables(memory);
-        match &self.composed.resampled {
-            Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
-            None => self.run_plain(memory)?,
-        }
         Ok(())
     }
 
@@ -231,8 +245,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let output = stored.size;
         let composed =
             Composed { resampled: None, stored, reductions: vec![], frame: None, output };
-        let is_wide = !is_too_narrow(&composed, self.block.channels);
-        is_wide.then_some(Self { source, composed, ..*self })
+        let all = Self { source, composed, ..*self };
+        (!all.is_too_narrow()).then_some(all)
     }
 
     fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
@@ -299,6 +313,17 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         })
     }
 
+    /// Returns true if the image is too narrow for vectors.
+    fn is_too_narrow(&self) -> bool {
+        let narrowest_resize = NARROWEST_RESIZE.div_ceil(self.block.channels as u32);
+        let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
+            geometry_step::produces_rows(motion) && stage.size.width < narrowest_resize
+        };
+        let mut passes = self.composed.passes();
+        passes.any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
+            || self.composed.resampled.as_ref().is_some_and(is_narrow)
+    }
+
     /// Returns true if passes read the image before it is stored.
     fn has_reductions(&self) -> bool {
         !self.compiled.readings.is_empty()
@@ -324,28 +349,36 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         frame::copy_padded(Framed { view, corner, shown, fill }, [rows, columns], size, memory)
     }
 
-    fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
-        let (wanted, shown) = (self.composed.reads(), self.shown());
-        let view = self.source.view;
+    /// Returns the pixels that `passes` load from, of which they read those of a rectangle: the source in place, or a
+    /// padded copy in `framed`. `wanted` are all pixels that they read.
+    fn base<'m>(
+        &'m self,
+        framed: &'m mut Vec<u8>,
+        wanted: Rect,
+        mut passes: impl Iterator<Item = &'m PassMap>,
+    ) -> Result<(Base<'m>, Rect), NoMemory> {
+        let (view, shown) = (self.source.view, self.shown());
         let in_place =
             Base { pixels: view.data(), stride: view.stride(), rect: self.source.rect() };
-        let can_mask = || {
-            let mut passes = self.composed.passes();
+        let mut can_mask = || {
             let has_addresses = |pass| self.first_addresses(pass, in_place, view.stride() as i64);
             self.compiled.masks_all(self.block) && passes.all(|pass| has_addresses(pass).is_some())
         };
-        let (base, shown) = if shown.contains(&wanted) || can_mask() {
-            (in_place, shown)
-        } else {
-            let [rows, columns] =
-                [wanted.top, wanted.left].map(|offset| AxisMap { sign: 1, offset });
-            let stride = self.copy_padded(&mut memory.framed, rows, columns, wanted.size())?;
-            (Base { pixels: &memory.framed, stride, rect: wanted }, wanted)
-        };
-        self.set_masks(&mut memory.record, &mut memory.masks, shown)?;
-        for (index, pass) in self.composed.passes().enumerate() {
-            let record = &mut memory.record;
-            self.set_pass(record, index, (pass, shown), base, base.stride as i64);
+        if shown.contains(&wanted) || can_mask() {
+            return Ok((in_place, shown));
+        }
+        let [rows, columns] = [wanted.top, wanted.left].map(|offset| AxisMap { sign: 1, offset });
+        let stride = self.copy_padded(framed, rows, columns, wanted.size())?;
+        Ok((Base { pixels: framed, stride, rect: wanted }, wanted))
+    }
+
+    fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
+        let (wanted, passes) = (self.composed.reads(), self.composed.passes());
+        let (base, shown) = self.base(&mut memory.framed, wanted, passes)?;
+        let passes = self.composed.passes().map(|pass| (pass, shown));
+        self.set_masks(&mut memory.record, &mut memory.masks, passes.clone())?;
+        for (index, pass) in passes.enumerate() {
+            self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
         }
         let pixels = base.pixels.as_ptr_range();
         self.call(memory, pixels, None);
@@ -375,7 +408,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         set(&mut memory.record, HeaderWord::ResizedRows, rows as u64);
 
         let base = Base { pixels: &memory.resized, stride: row_bytes, rect: wanted };
-        self.set_masks(&mut memory.record, &mut memory.masks, wanted)?;
+        let shown = self.composed.passes().map(|pass| (pass, wanted));
+        self.set_masks(&mut memory.record, &mut memory.masks, shown)?;
         for (index, pass) in self.composed.passes().enumerate() {
             if stores_all {
                 let record = &mut memory.record;
@@ -543,19 +577,19 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         }
     }
 
-    /// Writes the masks of the pixels in view to the parameter block, if loops read them. Pixels are in view if their
-    /// source is in `shown`.
-    fn set_masks(
+    /// Writes the masks of the pixels in view to the parameter block, if loops read them. Pixels of a pass are in view
+    /// if their source is in its rectangle.
+    fn set_masks<'p>(
         &self,
         record: &mut ParamBlock,
         masks: &mut Vec<u64>,
-        shown: Rect,
+        passes: impl Iterator<Item = (&'p PassMap, Rect)> + Clone,
     ) -> Result<(), NoMemory> {
         if !self.compiled.reads_masks(self.block) {
             return Ok(());
         }
         let to = (record, self.compiled.layout);
-        frame::set_masks(to, masks, self.composed.passes(), &shown, self.block.channels)
+        frame::set_masks(to, masks, passes, self.block.channels)
     }
 
     /// Returns the addresses that the first and the last four pixels of a pass's first group are loaded from. There are
@@ -719,6 +753,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             MemoryRegion::write("row of bytes", &mut memory.byte_row),
             MemoryRegion::read("tables", &memory.tables),
             MemoryRegion::read("masks", &memory.masks),
+            MemoryRegion::read("levels", bytes::levels(self.block.channels)),
         ];
         let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
         regions.extend(fixed.map(|(_, table)| MemoryRegion::read("fixed table", table.as_slice())));
@@ -738,15 +773,6 @@ pub(super) fn bytes_of(size: Size, pixel: usize) -> usize {
 fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
     debug_assert!(8 * (word as i32) < HEADER);
     record.set(8 * word as i32, value);
-}
-
-fn is_too_narrow(composed: &Composed, channels: usize) -> bool {
-    let narrowest_resize = NARROWEST_RESIZE.div_ceil(channels as u32);
-    let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
-        geometry_step::produces_rows(motion) && stage.size.width < narrowest_resize
-    };
-    composed.passes().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
-        || composed.resampled.as_ref().is_some_and(is_narrow)
 }
 
 fn clamp_i32(value: i64) -> i32 {
