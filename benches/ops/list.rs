@@ -1,6 +1,7 @@
 //! Every op of the table, and its yardstick. An op without a row of its own gets one from the registry.
 
 use crate::plain::Pass;
+use fuseloop::internals::plan::ImagePlan;
 use fuseloop_ops::author::{Dim, ImageType, Op, OpClass, Type};
 use fuseloop_ops::internals::registry::{
     COLOR, GEOMETRY, NEIGHBOURHOOD, OVERWRITE, OpInfo, POINTS, POLICY, ParamDefault, ParamKind,
@@ -82,7 +83,7 @@ fn others(listed: &[Entry]) -> Vec<Entry> {
 }
 
 /// Returns an op with the examples of its parameters, for all images; `None` for an op in plain Rust, and for one
-/// that does not take bytes.
+/// that has no list of its own.
 fn example(info: &OpInfo) -> Option<Entry> {
     let values = info.params.iter().filter_map(|param| match param.need {
         _ if param.name == "p" => Some((param.name, SpecValue::from(1.0))),
@@ -92,12 +93,13 @@ fn example(info: &OpInfo) -> Option<Entry> {
     let table =
         SpecTable::from_iter([("op", SpecValue::from(info.name))].into_iter().chain(values));
     let ops = build_ops(&SpecValue::from(vec![SpecValue::from(table)])).expect("an example");
-    let input = Type::Image(ImageType::decoded(Dim::fixed(256), Dim::fixed(256)));
+    let input = ImageType::decoded(Dim::fixed(256), Dim::fixed(256));
     let kind = match ops[0].class() {
-        _ if ops[0].output(&input).is_err() => return None,
+        // An op that does not take bytes, and one after which images differ in size.
+        _ if ImagePlan::new(ops.clone(), input, NumberRule::Fused).is_err() => return None,
         OpClass::Host(_) => return None,
         OpClass::Pixel(_) | OpClass::Shuffled(_) | OpClass::Table(_) => Kind::Pointwise,
-        _ if ops[0].output(&input) == Ok(input) => Kind::Other,
+        _ if ops[0].output(&Type::Image(input)) == Ok(Type::Image(input)) => Kind::Other,
         _ => Kind::Resizing,
     };
     Some(Entry { name: info.name, kind, plain: Plain::None, ops })

@@ -4,8 +4,8 @@
 //! 64 bytes ──[pixels reversed]──▶ look-up, or `(byte & keep) ^ inverted` ──▶ 64 bytes
 //! ```
 //!
-//! A group has as many whole pixels as a vector holds: 63 bytes of RGB pixels. All 64 bytes are stored, and the next
-//! group overwrites the last one. With AVX-512, a look-up takes four registers for a table. Without it, there are
+//! Where pixels matter, a group has as many whole ones as a vector holds: 63 bytes of RGB pixels. All 64 bytes are
+//! stored, and the next group overwrites the last one. With AVX-512, a look-up takes four registers for a table. Without it, there are
 //! vectors only for maps that need no table.
 
 #![allow(unsafe_code, reason = "loads and stores of vectors inside rows whose length is checked")]
@@ -37,11 +37,15 @@ enum Form {
     Tables,
 }
 
+impl Form {
+    const IDENTITY: Self = Self::Bits { keep: 255, from: 256 };
+}
+
 impl Default for ByteMap {
     /// Returns the map that changes nothing.
     fn default() -> Self {
         let identity = std::array::from_fn(|level| level as u8);
-        Self { tables: [identity; CHANNELS], form: Form::Bits { keep: 255, from: 256 } }
+        Self { tables: [identity; CHANNELS], form: Form::IDENTITY }
     }
 }
 
@@ -143,6 +147,12 @@ pub fn map_rows(map: &ByteMap, rows: ByteRows<'_>, count: usize, (to, step): (&m
     } else {
         (rows, count, step)
     };
+    if !rows.mirrored && map.form == Form::IDENTITY {
+        for y in 0..count {
+            to[y * step..][..rows.bytes].copy_from_slice(rows.row(y));
+        }
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         if has_tables() {
@@ -313,7 +323,8 @@ mod wide {
     ) {
         let channels = rows.channels;
         let pixels = 64 / channels;
-        let group = pixels * channels;
+        // Where neither the order of pixels nor their channels matter, a group need not have whole pixels.
+        let group = if MIRRORED || TABLES == 2 { pixels * channels } else { 64 };
         let order: [u8; 64] = std::array::from_fn(|i| match i < group {
             true => mirrored_byte(i, pixels, channels) as u8,
             false => 63,

@@ -235,7 +235,7 @@ impl Kernel {
                 error.unwrap_or_default()
             ),
         };
-        self.plan.explain() + &code + &self.explain_vectors() + &failed
+        self.plan.explain() + &code + &self.explain_vectors() + &self.explain_bytes() + &failed
     }
 
     /// Says which vectors the passes over images have, and why some have 128 bits.
@@ -261,6 +261,18 @@ impl Kernel {
         let why =
             if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         format!("vectors {}{why}\n", parts.join(", "))
+    }
+
+    /// Says whether bytes are copied, or looked up in tables, and the loop does not run over the image.
+    fn explain_bytes(&self) -> String {
+        let fewest: Vec<u64> = self.blocks.iter().flat_map(|block| block.byte_links()).collect();
+        match fewest.iter().filter(|fewest| **fewest > 0).min() {
+            Some(fewest) => format!(
+                "bytes are looked up in tables of 256, which the loop computes, in images of {fewest} pixels or more\n"
+            ),
+            None if fewest.is_empty() => String::new(),
+            None => "bytes are copied without the loop, unless rows are resampled\n".to_owned(),
+        }
     }
 
     /// Returns the vectors of each pass of each loop body compiled so far, or why they have 128 bits.

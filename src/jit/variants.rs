@@ -106,6 +106,14 @@ impl Variants {
         })
     }
 
+    /// Returns the fewest pixels for which each body whose work is a map of bytes is not run.
+    pub(super) fn byte_links(&self) -> Vec<u64> {
+        self.read(|others| {
+            let bodies = [&self.first.1].into_iter().chain(others.bodies.values().flatten());
+            bodies.filter_map(|body| Some(body.byte_links?.fewest())).collect()
+        })
+    }
+
     fn read<T>(&self, read: impl FnOnce(&Others) -> T) -> T {
         read(&self.others.read().unwrap_or_else(PoisonError::into_inner))
     }

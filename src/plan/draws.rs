@@ -292,13 +292,14 @@ impl Draws {
     /// If a geometry op draws more than one step that produces rows, or one with another row producer
     /// than planned.
     fn draw_op(&mut self, key: SampleKey, index: usize, leaf: &FlatOp, size: &mut Size) -> bool {
-        let rng = &mut key.op(leaf.stream);
+        // Seeding a generator takes as long as a draw, so ops that draw nothing have none.
+        let rng = || key.op(leaf.stream);
         let may_skip = leaf.kind.may_skip();
         let params = leaf.first_param..leaf.first_param + leaf.kind.param_count();
         match leaf.op.class() {
             OpClass::Geometry(op) => {
                 self.scratch.clear();
-                op.draw_around(rng, *size, &mut self.objects, &mut self.scratch);
+                op.draw_around(&mut rng(), *size, &mut self.objects, &mut self.scratch);
                 check_geometry(leaf, &self.scratch);
                 for motion in self.scratch.drain(..) {
                     self.objects.follow(&motion, *size);
@@ -308,14 +309,16 @@ impl Draws {
                 true
             }
             OpClass::Region(op) => {
-                let window = op.draw(rng, *size);
+                let window = op.draw(&mut rng(), *size);
                 self.windows.push((index, window));
                 !may_skip || window.height > 0
             }
-            OpClass::Pixel(op) => op.draw(rng, *size, &mut self.params[params]) || !may_skip,
-            OpClass::Table(op) => op.draw(rng, &mut self.params[params]) || !may_skip,
+            OpClass::Pixel(_) | OpClass::Table(_) if params.is_empty() && !may_skip => true,
+            OpClass::Pixel(op) => op.draw(&mut rng(), *size, &mut self.params[params]) || !may_skip,
+            OpClass::Table(op) => op.draw(&mut rng(), &mut self.params[params]) || !may_skip,
             OpClass::Shuffled(parts) => {
                 let OpKind::Shuffled(kinds) = &leaf.kind else { return true };
+                let rng = &mut rng();
                 let order = rng.below(orders(kinds.len()) as u32) as usize;
                 self.orders.push((index, order));
                 let mut param = leaf.first_param;
@@ -333,7 +336,7 @@ impl Draws {
                 None => op.applies_to(key.sample()),
             },
             OpClass::Mix(op) => {
-                let mixture = op.draw(rng);
+                let mixture = op.draw(&mut rng());
                 let steps = match &leaf.step {
                     Some(plan) => mix_steps(plan, key.field(leaf.stream as usize), *size, &mixture),
                     None => vec![],

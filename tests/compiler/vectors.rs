@@ -203,15 +203,65 @@ fn explain_says_which_vectors_run_and_why_others_do_not() {
     let floats = ImageType::array(size, 3, DType::F32);
     let jitter =
         || ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap(), Normalize::imagenet(), ToChannelsFirst];
+    let invert = || RandomInvert::new(1.0).unwrap();
     for (ops, input, bits, want) in [
         (jitter(), bytes, VectorBits::V512, "vectors of 512 bits in 2 passes\n"),
         (jitter(), bytes, VectorBits::V256, "vectors of 256 bits in 2 passes\n"),
         (jitter(), bytes, VectorBits::V128, "vectors of 128 bits in 2 passes\n"),
         (ops![Normalize::imagenet()], bytes, VectorBits::V512, "vectors of 512 bits in 1 pass\n"),
         (ops![ToChannelsFirst], bytes, VectorBits::V512, "in 1 pass (bytes are copied)\n"),
+        (
+            ops![CenterCrop::new(9).unwrap()],
+            bytes,
+            VectorBits::V512,
+            "bytes are copied without the loop",
+        ),
+        (ops![invert()], bytes, VectorBits::V256, "bytes are looked up in tables of 256, which"),
         (ops![ToChannelsFirst], floats, VectorBits::V512, "in 1 pass (elements of f32 are read)\n"),
     ] {
         let text = explained(ops, input, bits);
         assert!(text.contains(want), "{bits:?}, {want}: {text}");
+    }
+}
+
+/// Ops that change each byte by itself run on pixels of all levels, and the image is looked up.
+#[test]
+fn tables_of_bytes_are_computed_by_the_loop() {
+    if is_skipped() {
+        return;
+    }
+    let size = Size::new(11, 23);
+    let invert = || RandomInvert::new(1.0).unwrap();
+    let contrast = || RandomContrast::new(0.4).unwrap().p(1.0).unwrap();
+    let cutout = || Cutout::new(4).unwrap();
+    let hue = || RandomHue::new(0.1).unwrap().p(1.0).unwrap();
+    let all_levels = Some(256 * 3);
+    // The bytes that the loop writes; none if it does not run.
+    for (ops, number, want) in [
+        (ops![invert()], 2, all_levels),
+        (ops![contrast(), RandomEqualize::new(1.0).unwrap(), cutout()], 2, all_levels),
+        (ops![RandomCrop::new(20).unwrap().padding(8).unwrap(), invert()], 2, all_levels),
+        (ops![RandomHorizontalFlip::new(1.0).unwrap(), cutout()], 3, None),
+        (ops![invert()], 3, Some(11 * 23 * 3)), // odd lists have no tables
+        (ops![hue()], 2, Some(11 * 23 * 3)),
+        (ops![cutout(), invert()], 2, Some(11 * 23 * 3)),
+        (ops![invert(), ToChannelsFirst], 2, Some(11 * 23 * 3)),
+    ] {
+        let list = List {
+            ops: ops.clone(),
+            input: ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width)),
+            rule: NumberRule::Fused,
+            streams: false,
+        };
+        let pixels = (0..3 * size.pixels()).map(|byte| (byte * 7 % 251) as u8).collect();
+        let case = Case::new(list, size, pixels, number, VectorBits::V512);
+        let mut written = None;
+        let (seen, out) = case.interpreted(|run| {
+            let output = run.regions().iter().find(|region| region.name == "output");
+            written = output.map(|region| region.bytes);
+        });
+        seen.unwrap();
+        assert_eq!(first_difference(case.kernel.plan(), &out, &case.want), None, "{ops:?}");
+        assert_eq!(written, want, "{ops:?}");
     }
 }

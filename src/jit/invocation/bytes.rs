@@ -81,6 +81,11 @@ impl ByteLinks {
         let are_so = maps.iter().all(is_map) && paints.iter().all(is_paint);
         are_so.then_some(Self { mapped, looks_up, fewest })
     }
+
+    /// Returns the fewest pixels of an image for which the loop is not run.
+    pub(crate) fn fewest(self) -> u64 {
+        if self.mapped == 0 { 0 } else { self.fewest }
+    }
 }
 
 impl<R: BodyRunner> Invocation<'_, R> {
