@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code, reason = "loads and stores of vectors inside rows whose length is checked")]
 
+use crate::cpu::{CpuWork, for_cpu};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -57,14 +58,15 @@ impl ByteMap {
     /// If there are not 256 pixels of 1 to 4 channels.
     pub fn set(&mut self, levels: &[u8], channels: usize) {
         assert_eq!(levels.len(), LEVELS * channels, "256 pixels");
-        for (c, table) in self.tables[..channels].iter_mut().enumerate() {
-            for (to, pixel) in table.iter_mut().zip(levels.chunks_exact(channels)) {
-                *to = pixel[c];
-            }
+        match channels {
+            1 => for_cpu(Tables::<1> { levels, to: &mut self.tables }),
+            2 => for_cpu(Tables::<2> { levels, to: &mut self.tables }),
+            3 => for_cpu(Tables::<3> { levels, to: &mut self.tables }),
+            _ => for_cpu(Tables::<4> { levels, to: &mut self.tables }),
         }
         let [first, others @ ..] = &self.tables[..channels] else { return };
         let is_one = others.iter().all(|other| other == first);
-        self.form = match bits(first).filter(|_| is_one) {
+        self.form = match for_cpu(Bits(first)).filter(|_| is_one) {
             Some(bits) => bits,
             None if is_one => Form::OneTable,
             None => Form::Tables,
@@ -77,23 +79,53 @@ impl ByteMap {
         self.tables[c][usize::from(byte)]
     }
 
-    /// Returns true if there are vectors for this map on this CPU.
+    /// Returns true if the map needs no table.
     #[must_use]
-    pub fn has_vectors(&self) -> bool {
-        matches!(self.form, Form::Bits { .. }) || has_tables()
+    pub fn is_simple(&self) -> bool {
+        matches!(self.form, Form::Bits { .. })
     }
 }
 
-/// Returns the form of a table that is `(byte & keep) ^ inverted`, if it is.
-fn bits(table: &[u8; LEVELS]) -> Option<Form> {
-    let levels = || (0..=255u8).zip(table);
-    let inverts = |from: u16| Form::Bits { keep: 255, from };
-    let from = levels().find(|(level, to)| level != *to).map_or(256, |(level, _)| u16::from(level));
-    if levels().all(|(level, to)| *to == if u16::from(level) >= from { !level } else { level }) {
-        return Some(inverts(from));
+/// Copies the channels of 256 pixels to tables.
+struct Tables<'a, const C: usize> {
+    levels: &'a [u8],
+    to: &'a mut [[u8; LEVELS]; CHANNELS],
+}
+
+impl<const C: usize> CpuWork for Tables<'_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let pixels = self.levels.as_chunks::<C>().0;
+        for (c, table) in self.to.iter_mut().take(C).enumerate() {
+            for (to, pixel) in table.iter_mut().zip(pixels) {
+                *to = pixel[c];
+            }
+        }
     }
-    let keep = table[255];
-    levels().all(|(level, to)| *to == level & keep).then_some(Form::Bits { keep, from: 256 })
+}
+
+/// Finds the form of a table that is `(byte & keep) ^ inverted`, if it is.
+struct Bits<'a>(&'a [u8; LEVELS]);
+
+impl CpuWork for Bits<'_> {
+    type Output = Option<Form>;
+
+    #[inline(always)]
+    fn run(self) -> Option<Form> {
+        let levels = || (0..=255u8).zip(self.0);
+        let first = levels().find(|(level, to)| level != *to);
+        let from = first.map_or(256, |(level, _)| u16::from(level));
+        // All levels are compared: a loop that may end early has no vectors.
+        let inverted = |level: u8| if u16::from(level) >= from { !level } else { level };
+        if levels().fold(0, |wrong, (level, to)| wrong | (to ^ inverted(level))) == 0 {
+            return Some(Form::Bits { keep: 255, from });
+        }
+        let keep = self.0[255];
+        let wrong = levels().fold(0, |wrong, (level, to)| wrong | (to ^ (level & keep)));
+        (wrong == 0).then_some(Form::Bits { keep, from: 256 })
+    }
 }
 
 /// Returns true if the CPU looks bytes up in registers.
@@ -121,6 +153,8 @@ pub struct ByteRows<'a> {
     pub channels: usize,
     /// True if the pixels of each row are reversed.
     pub mirrored: bool,
+    /// True if vectors of 512 bits may be used, if the CPU has them.
+    pub wide: bool,
 }
 
 impl<'a> ByteRows<'a> {
@@ -155,7 +189,7 @@ pub fn map_rows(map: &ByteMap, rows: ByteRows<'_>, count: usize, (to, step): (&m
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if has_tables() {
+        if rows.wide && has_tables() {
             // SAFETY: the CPU has AVX-512 with BW and VBMI.
             return unsafe { wide::map_rows(map, rows, count, (to, step)) };
         }
@@ -457,6 +491,7 @@ mod tests {
             bytes,
             channels,
             mirrored,
+            wide: true,
         };
         let mut want = vec![0xAA; 2 * step + bytes];
         for y in 0..3 {
@@ -465,14 +500,8 @@ mod tests {
         let mut found = vec![0xAA; 2 * step + bytes];
         map_rows(map, rows, 3, (&mut found, step));
         assert_eq!(found, want, "{channels} channels, {width} columns, {:?}", map.form);
-        #[cfg(target_arch = "x86_64")]
-        if let (Form::Bits { keep, from }, true) =
-            (map.form, std::arch::is_x86_feature_detected!("avx2"))
-        {
-            found.fill(0xAA);
-            // SAFETY: the CPU has AVX2.
-            unsafe { bits_of_rows((keep, from), rows, 3, (&mut found, step)) };
-            assert_eq!(found, want, "AVX2, {channels} channels, {width} columns, {:?}", map.form);
-        }
+        found.fill(0xAA);
+        map_rows(map, ByteRows { wide: false, ..rows }, 3, (&mut found, step));
+        assert_eq!(found, want, "not wide, {channels} channels, {width} columns, {:?}", map.form);
     }
 }

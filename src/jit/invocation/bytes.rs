@@ -13,6 +13,7 @@ use crate::jit::call::BodyRunner;
 use crate::jit::check;
 use crate::jit::emit::BodySpec;
 use crate::jit::frame::paint;
+use crate::jit::vector_bits::VectorBits;
 use crate::plan::FusedOp;
 use crate::plan::compose::{Composed, PassMap, Rect};
 use fuseloop_kernels::bytes::{ByteMap, ByteRows, has_tables, map_rows};
@@ -24,7 +25,7 @@ use fuseloop_ops::{DType, Size};
 const LEVELS: usize = 256;
 
 /// The fewest pixels of an image that make computing tables worthwhile, with and without look-ups in registers.
-const FEWEST: [u64; 2] = [2_048, 16_384];
+const FEWEST: [u64; 2] = [4_096, 16_384];
 
 /// The pixels of all levels, by the number of channels.
 static PIXELS: [[u8; LEVELS * MAX_CHANNELS]; MAX_CHANNELS] =
@@ -50,8 +51,8 @@ pub(super) fn levels(channels: usize) -> &'static [u8] {
 pub(crate) struct ByteLinks {
     /// The number of fused ops that are a map. All after them paint rectangles.
     mapped: usize,
-    /// True if one of them is a table.
-    looks_up: bool,
+    /// True if tables are looked up in registers of 512 bits.
+    is_wide: bool,
     /// The fewest pixels of an image for which the map is computed.
     fewest: u64,
 }
@@ -76,10 +77,13 @@ impl ByteLinks {
             _ => false,
         };
         let looks_up = maps.iter().any(|link| matches!(link, FusedOp::Table { .. }));
-        let of_cpu = FEWEST[usize::from(!has_tables())];
+        let is_wide = has_tables() && spec.bits == VectorBits::V512;
+        let of_cpu = FEWEST[usize::from(!is_wide)];
         let fewest = check::settings().byte_maps_from.unwrap_or(of_cpu);
+        // Without look-ups in registers, only maps without tables are worthwhile, which these are not.
+        let needs_tables = looks_up || spec.readings().next().is_some();
         let are_so = maps.iter().all(is_map) && paints.iter().all(is_paint);
-        are_so.then_some(Self { mapped, looks_up, fewest })
+        (are_so && (is_wide || !needs_tables)).then_some(Self { mapped, is_wide, fewest })
     }
 
     /// Returns the fewest pixels of an image for which the loop is not run.
@@ -95,7 +99,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
         memory: &mut WorkerScratch,
         out: &mut [u8],
     ) -> Result<bool, NotRun> {
-        let Some(ByteLinks { mapped, looks_up, fewest }) = self.compiled.byte_links else {
+        let Some(ByteLinks { mapped, is_wide, fewest }) = self.compiled.byte_links else {
             return Ok(false);
         };
         if self.composed.resampled.is_some() {
@@ -109,12 +113,12 @@ impl<R: BodyRunner> Invocation<'_, R> {
             }
             self.run_levels(memory)?;
             map.set(&memory.levels, self.block.channels);
-            if !map.has_vectors() && !looks_up {
+            if !map.is_simple() && !is_wide {
                 return Ok(false);
             }
         }
         assert_eq!(out.len(), self.output_bytes(), "bytes of the output");
-        self.map_image(&map, out);
+        self.map_image(&map, is_wide, out);
         for link in &self.body.links[mapped..] {
             if let FusedOp::Paint { region } = *link {
                 self.paint_region(region, out);
@@ -168,7 +172,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
     }
 
     /// Writes the image, of whose bytes each becomes what `map` says.
-    fn map_image(&self, map: &ByteMap, out: &mut [u8]) {
+    fn map_image(&self, map: &ByteMap, wide: bool, out: &mut [u8]) {
         let (Composed { stored, frame, .. }, shown) = (&self.composed, self.shown());
         let (Size { height, width }, channels) = (stored.size, self.block.channels);
         let rows = stored.rows.taken_from(shown.top..shown.bottom, height);
@@ -207,6 +211,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
             bytes: right - left,
             channels,
             mirrored,
+            wide,
         };
         map_rows(map, from, rows.count(), (&mut out[top + left..], bytes));
     }
