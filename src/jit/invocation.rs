@@ -605,7 +605,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         Some(if is_mirrored { [high, low] } else { [low, high] })
     }
 
-    /// Writes a pass to the parameter block. It reads pixels of `shown` only.
+    /// Writes a pass to the parameter block. It reads pixels of `shown` only, as it reads no others or masks them.
     fn set_pass(
         &self,
         record: &mut ParamBlock,
@@ -614,6 +614,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         base: Base<'_>,
         row_bytes: i64,
     ) {
+        let is_masked = self.compiled.masks_all(self.block);
+        assert!(is_masked || shown.contains(&pass.reads()), "a pass would read hidden pixels");
         let reads = pass.reads().intersection(&shown);
         let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.rect.top };
         // An op may draw any size or offset: the products may not fit in 64 bits.

@@ -152,7 +152,7 @@ fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<
     let widths = [VectorBits::V128, VectorBits::V256, VectorBits::V512];
     (0..).zip(widths).find_map(|(sample, bits)| {
         let bits = if bits.count() > widest_vectors().count() { widest_vectors() } else { bits };
-        let byte_maps_from = Some(if number % 2 == 0 { 0 } else { u64::MAX });
+        let byte_maps_from = Some(if number.is_multiple_of(2) { 0 } else { u64::MAX });
         let settings =
             CodegenSettings { bits: Some(bits), byte_maps_from, ..CodegenSettings::default() };
         let run = || wrong_sample(list, (number, sample), size, scratch);

@@ -76,7 +76,7 @@ impl Case {
         number: u64,
         bits: VectorBits,
     ) -> Self {
-        let byte_maps_from = Some(if number % 2 == 0 { 0 } else { u64::MAX });
+        let byte_maps_from = Some(if number.is_multiple_of(2) { 0 } else { u64::MAX });
         let settings =
             CodegenSettings { bits: Some(bits), byte_maps_from, ..CodegenSettings::default() };
         let compile = || Kernel::compile(list.plan().unwrap()).unwrap();
