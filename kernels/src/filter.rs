@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`FilterRows::row_of`] is inlined here into a function for each number of channels, compiled for AVX2
-//! and FMA. The bits are the same: the compiler neither fuses nor reorders floating-point operations. Most warps have a
+//! and FMA. The bits are the same: the compiler neither fuses nor reorders floating-point operations. Warps have a
 //! function of their own, in `warp`.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]

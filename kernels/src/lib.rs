@@ -11,7 +11,7 @@
 //! | `source`  | sources of the values                                               |
 //! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
 //! | `filter`  | row filters of `fuseloop_ops::internals::rows`, compiled for the CPU's vectors |
-//! | `warp`    | the rows of nearest and bilinear warps, eight pixels at a time       |
+//! | `warp`    | the rows of warps, eight pixels at a time                            |
 //! | `mix`     | mixing of two rows of a batch, in place                             |
 //! | `bytes`   | copies, inversions and look-ups of bytes                              |
 //! | `convert` | conversions of labels and arrays between any two types              |

@@ -1,4 +1,4 @@
-//! The rows of nearest and bilinear warps, eight pixels at a time.
+//! The rows of warps, eight pixels at a time.
 //!
 //! ```text
 //! positions ─▶ the pixel before each, and the shares ─▶ offsets ─▶ 8 bytes at each: two pixels of 1 to 4 channels
@@ -18,25 +18,20 @@ use std::arch::x86_64::*;
 /// The pixels of a group.
 const GROUP: usize = 8;
 
-/// Writes output row `y`, and returns true; false if the warp or the image is of a kind that is left to the portable
-/// rows.
+/// Writes output row `y`, and returns true; false if the image is of a kind that is left to the portable rows.
 #[target_feature(enable = "avx2,fma")]
 pub(crate) fn warp_row(rows: &WarpRows<'_>, y: u32, out: &mut [u8]) -> bool {
-    match (rows.warp().interpolation, rows.input().channels()) {
-        (WarpInterpolation::Nearest, 1) => row::<1, true>(rows, y, out),
-        (WarpInterpolation::Nearest, 2) => row::<2, true>(rows, y, out),
-        (WarpInterpolation::Nearest, 3) => row::<3, true>(rows, y, out),
-        (WarpInterpolation::Nearest, 4) => row::<4, true>(rows, y, out),
-        (WarpInterpolation::Bilinear, 1) => row::<1, false>(rows, y, out),
-        (WarpInterpolation::Bilinear, 2) => row::<2, false>(rows, y, out),
-        (WarpInterpolation::Bilinear, 3) => row::<3, false>(rows, y, out),
-        (WarpInterpolation::Bilinear, 4) => row::<4, false>(rows, y, out),
+    match rows.input().channels() {
+        1 => row::<1>(rows, y, out),
+        2 => row::<2>(rows, y, out),
+        3 => row::<3>(rows, y, out),
+        4 => row::<4>(rows, y, out),
         _ => false,
     }
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn row<const C: usize, const NEAREST: bool>(rows: &WarpRows<'_>, y: u32, out: &mut [u8]) -> bool {
+fn row<const C: usize>(rows: &WarpRows<'_>, y: u32, out: &mut [u8]) -> bool {
     let Some(image) = Image::<C>::of(rows) else { return false };
     let mut positions = [[0.0; BLOCK]; 2];
     for (first, out) in rows.columns().step_by(BLOCK).zip(out.chunks_mut(BLOCK * C)) {
@@ -44,7 +39,14 @@ fn row<const C: usize, const NEAREST: bool>(rows: &WarpRows<'_>, y: u32, out: &m
         let [xs, ys] = &positions;
         let groups = xs.as_chunks::<GROUP>().0.iter().zip(ys.as_chunks::<GROUP>().0);
         for ((xs, ys), out) in groups.zip(out.chunks_mut(GROUP * C)) {
-            put::<C>(if NEAREST { image.nearest(xs, ys) } else { image.bilinear(xs, ys) }, out);
+            put::<C>(
+                match rows.warp().interpolation {
+                    WarpInterpolation::Nearest => image.nearest(xs, ys),
+                    WarpInterpolation::Bilinear => image.bilinear(xs, ys),
+                    WarpInterpolation::Bicubic => image.bicubic(xs, ys),
+                },
+                out,
+            );
         }
     }
     true
@@ -89,6 +91,7 @@ struct Image<'a, const C: usize> {
     width: __m256i,
     height: __m256i,
     stride: __m256i,
+    row_bytes: usize,
     /// The fill of each channel, if there is one.
     fill: Option<[u8; 4]>,
 }
@@ -107,6 +110,7 @@ impl<'a, const C: usize> Image<'a, C> {
             width: all(width),
             height: all(height),
             stride: all(input.stride() as u32),
+            row_bytes: input.stride(),
             fill: fill.map(|[r, g, b]| [r, g, b, r]),
         })
     }
@@ -256,6 +260,167 @@ impl<'a, const C: usize> Image<'a, C> {
         }
         pixels
     }
+
+    /// Returns the pixels of a pair of columns that begins with `x` in row `y`. Those outside the image are 0.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn pair_or_zeros(&self, y: __m256i, x: __m256i) -> [__m256i; 2] {
+        let ones = _mm256_set1_epi32(1);
+        let last = |end: __m256i| _mm256_sub_epi32(end, ones);
+        // As for bilinear pairs at an edge.
+        let from = Self::clamped(x, last(last(self.width)));
+        let (is_before, is_behind) = (_mm256_cmpgt_epi32(from, x), _mm256_cmpgt_epi32(x, from));
+        let offsets = self.offsets(Self::clamped(y, last(self.height)), from);
+        let [first, second] = Self::pairs(self.eights(offsets));
+        let is_row = Self::within(y, self.height);
+        let is_inside = |x: __m256i| _mm256_and_si256(is_row, Self::within(x, self.width));
+        [
+            _mm256_and_si256(_mm256_blendv_epi8(first, second, is_behind), is_inside(x)),
+            _mm256_and_si256(
+                _mm256_blendv_epi8(second, first, is_before),
+                is_inside(_mm256_add_epi32(x, ones)),
+            ),
+        ]
+    }
+
+    /// Returns the offsets of eight squares of 4 x 4 pixels, which must be inside, that begin at these pixels; `None` if
+    /// the 16 bytes from a pixel of their first column on may leave the data.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn squares(&self, x: __m256i, y: __m256i) -> Option<[u32; GROUP]> {
+        let offsets = self.offsets(y, x);
+        let below = _mm256_mullo_epi32(self.stride, _mm256_set1_epi32(3));
+        // All are below 2^31, as the data is no longer than that.
+        let last = _mm256_set1_epi32(i32::try_from(self.data.len().checked_sub(16)?).ok()?);
+        let is_over = _mm256_cmpgt_epi32(_mm256_add_epi32(offsets, below), last);
+        let mut at = [0; GROUP];
+        // SAFETY: both are 32 bytes, and the store takes any address.
+        unsafe { _mm256_storeu_si256(at.as_mut_ptr().cast(), offsets) };
+        (_mm256_testz_si256(is_over, is_over) == 1).then_some(std::hint::black_box(at))
+    }
+
+    /// Returns four pixels of row `i` of eight squares, whose offsets [`squares`](Self::squares) returned: a vector of
+    /// each column.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn four_of_row(&self, at: &[u32; GROUP], i: usize) -> [__m256i; 4] {
+        let rows = &self.data[i * self.row_bytes..];
+        // SAFETY: `squares` compared 16 bytes behind the offset in the last of four rows with the end of the data, and
+        // `i` is below 4.
+        let read =
+            |lane: usize| unsafe { _mm_loadu_si128(rows.as_ptr().add(at[lane] as usize).cast()) };
+        let order: [u8; 16] = std::array::from_fn(|byte| match byte % 4 < C {
+            true => (byte / 4 * C + byte % 4) as u8,
+            false => 0x80,
+        });
+        // SAFETY: 16 bytes.
+        let order = unsafe { _mm_loadu_si128(order.as_ptr().cast()) };
+        let order = _mm256_broadcastsi128_si256(order);
+        let both =
+            |lane: usize| _mm256_shuffle_epi8(_mm256_set_m128i(read(lane + 4), read(lane)), order);
+        let (a, b, c, d) = (both(0), both(1), both(2), both(3));
+        let (low, high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        let (low_next, high_next) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(low, low_next),
+            _mm256_unpackhi_epi64(low, low_next),
+            _mm256_unpacklo_epi64(high, high_next),
+            _mm256_unpackhi_epi64(high, high_next),
+        ]
+    }
+
+    /// Returns the weighted sums of sixteen pixels each, with the fill mixed in and rounded.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn bicubic(&self, xs: &[f32; GROUP], ys: &[f32; GROUP]) -> __m256i {
+        let (x, y) = (eight_floats(xs, 0), eight_floats(ys, 0));
+        let (left, top) = (_mm256_floor_ps(x), _mm256_floor_ps(y));
+        let across = cubic_weights(_mm256_sub_ps(x, left));
+        let down = cubic_weights(_mm256_sub_ps(y, top));
+        let ones = _mm256_set1_epi32(1);
+        let before = |number: __m256| _mm256_sub_epi32(_mm256_cvtps_epi32(number), ones);
+        let (x, y) = (before(left), before(top));
+        let without = |end: __m256i| _mm256_sub_epi32(end, _mm256_set1_epi32(3));
+        let is_inside = _mm256_and_si256(
+            Self::within(x, without(self.width)),
+            Self::within(y, without(self.height)),
+        );
+        let reached = match _mm256_movemask_epi8(is_inside) {
+            -1 => self.squares(x, y),
+            _ => None,
+        };
+        let after = _mm256_add_epi32(x, _mm256_set1_epi32(2));
+        // The sum of a row's weights, if all are inside.
+        let whole_line =
+            across.iter().fold(_mm256_setzero_ps(), |line, weight| _mm256_add_ps(line, *weight));
+        let (mut sums, mut cover) = ([_mm256_setzero_ps(); C], _mm256_setzero_ps());
+        let mut row = y;
+        for (i, weight) in down.into_iter().enumerate() {
+            let taps = match &reached {
+                Some(offsets) => self.four_of_row(offsets, i),
+                None => {
+                    let [[a, b], [c, d]] =
+                        [self.pair_or_zeros(row, x), self.pair_or_zeros(row, after)];
+                    [a, b, c, d]
+                }
+            };
+            for (channel, sum) in sums.iter_mut().enumerate() {
+                let shift = _mm_cvtsi32_si128(8 * channel as i32);
+                let mut line = _mm256_setzero_ps();
+                for (weight, tap) in across.iter().zip(taps) {
+                    line = _mm256_add_ps(line, _mm256_mul_ps(*weight, value(tap, shift)));
+                }
+                *sum = _mm256_add_ps(*sum, _mm256_mul_ps(weight, line));
+            }
+            if self.fill.is_some() {
+                let mut line = whole_line;
+                if reached.is_none() {
+                    let is_row = Self::within(row, self.height);
+                    let mut column = x;
+                    line = _mm256_setzero_ps();
+                    for weight in across {
+                        let is_inside = _mm256_and_si256(is_row, Self::within(column, self.width));
+                        let weight = _mm256_and_ps(weight, _mm256_castsi256_ps(is_inside));
+                        line = _mm256_add_ps(line, weight);
+                        column = _mm256_add_epi32(column, ones);
+                    }
+                }
+                cover = _mm256_add_ps(cover, _mm256_mul_ps(weight, line));
+            }
+            row = _mm256_add_epi32(row, ones);
+        }
+        let mut pixels = _mm256_setzero_si256();
+        for (channel, sum) in sums.into_iter().enumerate() {
+            let shift = _mm_cvtsi32_si128(8 * channel as i32);
+            let mut sum = sum;
+            if let Some(fill) = self.fill {
+                let fill = _mm256_set1_ps(f32::from(fill[channel]));
+                sum = _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(sum, fill), cover), fill);
+            }
+            // The cubic overshoots.
+            let byte = Self::clamped(_mm256_cvtps_epi32(sum), _mm256_set1_epi32(255));
+            pixels = _mm256_or_si256(pixels, _mm256_sll_epi32(byte, shift));
+        }
+        pixels
+    }
+}
+
+/// Returns the weights of the pixels at -1, 0, 1 and 2, for positions at distance `t` behind pixel 0: the cubic with
+/// `A = -0.75`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn cubic_weights(t: __m256) -> [__m256; 4] {
+    let [a, one, two] = [-0.75, 1.0, 2.0].map(|number| _mm256_set1_ps(number));
+    let near = |t: __m256| {
+        let line = _mm256_sub_ps(_mm256_mul_ps(_mm256_set1_ps(1.25), t), _mm256_set1_ps(2.25));
+        _mm256_add_ps(_mm256_mul_ps(_mm256_mul_ps(line, t), t), one)
+    };
+    let far = |t: __m256| {
+        let line = _mm256_sub_ps(_mm256_mul_ps(a, t), _mm256_set1_ps(-3.75));
+        let square = _mm256_add_ps(_mm256_mul_ps(line, t), _mm256_set1_ps(-6.0));
+        _mm256_sub_ps(_mm256_mul_ps(square, t), _mm256_set1_ps(-3.0))
+    };
+    [far(_mm256_add_ps(t, one)), near(t), near(_mm256_sub_ps(one, t)), far(_mm256_sub_ps(two, t))]
 }
 
 /// Returns the low halves of eight times 64 bits, in the order of [`Image::eights`].
@@ -321,9 +486,10 @@ mod tests {
                 }
                 _ => Map::affine(matrix, input, output),
             };
-            let interpolation = match number(1.0)? > 0.0 {
-                true => WarpInterpolation::Bilinear,
-                false => WarpInterpolation::Nearest,
+            let interpolation = match number(1.0)? {
+                kind if kind > 0.3 => WarpInterpolation::Bicubic,
+                kind if kind > -0.3 => WarpInterpolation::Bilinear,
+                _ => WarpInterpolation::Nearest,
             };
             let fill = (number(1.0)? > 0.0).then_some([seed as u8, 7, 250]);
             let filter = RowFilter::Warp(Warp { size: output, map, interpolation, fill });
