@@ -20,7 +20,7 @@ const LEVELS: usize = 256;
 /// The most channels of a pixel.
 const CHANNELS: usize = 4;
 
-/// What becomes of each byte of a pixel, by its channel.
+/// A map of the bytes of a pixel: a table for each channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteMap {
     tables: [[u8; LEVELS]; CHANNELS],

@@ -65,7 +65,7 @@ pub(crate) struct CompiledBody {
     /// The reductions that run over the image first, each with the position of the fused op that needs
     /// it.
     pub(crate) readings: Vec<(Reduction, usize)>,
-    /// What the fused ops do to bytes, if they change each byte by itself.
+    /// The map of bytes that the fused ops are, if they change each byte by itself.
     pub(super) byte_links: Option<ByteLinks>,
     /// The widest vectors that were asked for.
     pub(crate) bits: VectorBits,

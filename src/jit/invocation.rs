@@ -196,7 +196,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Like [`run`](Self::run), for images that are wide enough.
     fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
         self.set_all(memory, out)?;
-        match &self.composed.resampled {
+        match self.composed.resampled.as_deref() {
             Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
             None => self.run_plain(memory)?,
         }
@@ -321,7 +321,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         };
         let mut passes = self.composed.passes();
         passes.any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
-            || self.composed.resampled.as_ref().is_some_and(is_narrow)
+            || self.composed.resampled.as_deref().is_some_and(is_narrow)
     }
 
     /// Returns true if passes read the image before it is stored.

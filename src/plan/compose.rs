@@ -177,8 +177,8 @@ impl PassMap {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Composed {
     /// The pass that rows are resampled from, in coordinates of the source, and the step that does it,
-    /// if any.
-    pub(crate) resampled: Option<(PassMap, GeometryStep)>,
+    /// if any. Most samples have none, so the pair lies elsewhere.
+    pub(crate) resampled: Option<Box<(PassMap, GeometryStep)>>,
     /// The stored image, in coordinates of the resampled image, or of the source if nothing is resampled.
     pub(crate) stored: PassMap,
     /// One pass for each reduction, in the same coordinates.
@@ -224,7 +224,7 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
         }
         for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
             if geometry_step::produces_rows(motion) {
-                resampled = Some((now.clone(), motion.clone()));
+                resampled = Some(Box::new((now.clone(), motion.clone())));
             }
             now.apply(motion);
         }
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn what_comes_after_made_rows_maps_to_them() {
         let composed = composed(ops![mirror(), Resize::new((8, 16)).unwrap(), mirror()]);
-        let (stage, _) = composed.resampled.unwrap();
+        let (stage, _) = *composed.resampled.unwrap();
         assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
         assert_eq!(composed.stored.columns, AxisMap { sign: -1, offset: 15 });
     }

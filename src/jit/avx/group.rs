@@ -208,7 +208,7 @@ impl<'c> Group<'c> {
         to
     }
 
-    fn compare(&mut self, op: Op, imm: Option<u8>, a: Id, b: Id) -> Id {
+    pub(super) fn compare(&mut self, op: Op, imm: Option<u8>, a: Id, b: Id) -> Id {
         let to = self.define(Def::Mask);
         self.push(Step::Two { op, imm, a, b, to });
         to
@@ -220,7 +220,7 @@ impl<'c> Group<'c> {
         to
     }
 
-    fn select(&mut self, mask: Id, a: Id, b: Id) -> Id {
+    pub(super) fn select(&mut self, mask: Id, a: Id, b: Id) -> Id {
         let to = self.define(Def::Vector);
         self.push(Step::Select { mask, a, b, to });
         to

@@ -370,6 +370,7 @@ impl Row<'_> {
             PassStore::Floats { by_row: false }
             | PassStore::Streamed
             | PassStore::Halves
+            | PassStore::Bf16Planes
             | PassStore::BytePlanes => {
                 let plane = at(RDI, 8 * HeaderWord::Plane as i32);
                 r.scalar(Scalar::Move(PLANE, Rm::Memory(plane)));
@@ -450,15 +451,21 @@ impl Row<'_> {
     /// Sets the masks of a row's last pixels, of which there are `LEFT` and a group.
     fn set_masks(&mut self) {
         let Parts { channels: [source, stored], store, has_masks, .. } = *self.parts;
-        let (step, is_pixels) = (self.word(PassWord::PixelStep), store == PassStore::Bytes);
+        let step = self.word(PassWord::PixelStep);
+        // The bytes that are stored together of a pixel, if they have a mask of their own.
+        let bytes = match store {
+            PassStore::Bytes => Some(stored as i32),
+            PassStore::Bf16Planes => Some(2),
+            _ => None,
+        };
         let r = &mut self.registers;
         let (count, ones) = (R12, R15);
         r.scalar(Scalar::AddNumber(LEFT, 16));
         r.scalar(Scalar::Set(ones, -1));
         r.scalar(Scalar::LowBits { to: R14, from: ones, count: LEFT });
         r.set_mask(LANES, R14);
-        if is_pixels {
-            r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), stored as i32));
+        if let Some(bytes) = bytes {
+            r.scalar(Scalar::MultiplyBy(count, Rm::Gpr(LEFT), bytes));
             r.scalar(Scalar::LowBits { to: R14, from: ones, count });
             r.set_mask(STORED, R14);
         }

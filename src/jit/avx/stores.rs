@@ -1,6 +1,6 @@
-//! The stores of a group: planes or pixels of floats, f16 or bytes, and sums of greys.
+//! The stores of a group: planes or pixels of floats, f16, bf16 or bytes, and sums of greys.
 
-use super::encode::{Bits, Memory, Op, R12, R14, R15, RSI, Rm, Scalar, VectorInst, at};
+use super::encode::{Bits, Memory, Op, R12, R14, R15, RSI, Rm, Scalar, VectorInst, at, condition};
 use super::group::{Group, Id};
 use super::row::{LANES, LEFT, NOTHING, PLANE, Row, STORED, TO};
 use crate::jit::emit::{BodySpec, Constants, PassStore};
@@ -53,6 +53,10 @@ pub(super) fn finish(group: &mut Group<'_>, spec: BodySpec<'_>, store: PassStore
         | PassStore::Streamed
         | PassStore::Halves => group.pixels.clone(),
         PassStore::BytePlanes => bytes(group),
+        PassStore::Bf16Planes => {
+            let pixels = group.pixels.clone();
+            pixels.into_iter().map(|v| bf16(group, v)).collect()
+        }
         PassStore::Bytes => {
             let channels = bytes(group);
             let shifted = channels.iter().enumerate().map(|(c, value)| match c {
@@ -74,6 +78,20 @@ pub(super) fn finish(group: &mut Group<'_>, spec: BodySpec<'_>, store: PassStore
     }
 }
 
+/// Adds the steps that round a value to the nearest bf16, ties to even, and returns its bits.
+fn bf16(group: &mut Group<'_>, v: Id) -> Id {
+    let [one, half, quiet] = [1, 0x7FFF, 0x40].map(|number| group.integer(number));
+    let high = group.shift(Op::ShiftRight, v, 16);
+    let odd = group.two(Op::And, high, one);
+    let more = group.two(Op::AddI32, v, half);
+    let more = group.two(Op::AddI32, more, odd);
+    let rounded = group.shift(Op::ShiftRight, more, 16);
+    // A NaN stays one.
+    let nan = group.two(Op::Or, high, quiet);
+    let is_number = group.compare(Op::Compare, Some(condition::EQUAL), v, v);
+    group.select(is_number, rounded, nan)
+}
+
 /// Returns the pixel of each value of a group whose channels follow each other, as indices of lanes.
 fn pixels_of_values(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     let bytes =
@@ -82,13 +100,19 @@ fn pixels_of_values(channels: usize, bits: Bits) -> Vec<[u8; 16]> {
     bytes.as_chunks::<16>().0.to_vec()
 }
 
+/// Returns the bytes of a lane that are stored, if they are packed.
+fn packed_bytes(store: PassStore, channels: usize) -> Option<usize> {
+    match store {
+        PassStore::BytePlanes => Some(1),
+        PassStore::Bf16Planes => Some(2),
+        PassStore::Bytes => Some(channels),
+        _ => None,
+    }
+}
+
 /// Returns the indices that pack the low bytes of lanes, if there are any: of all lanes, or of a half's own.
 fn pack_indices(store: PassStore, channels: usize, bits: Bits) -> Option<Vec<[u8; 16]>> {
-    let channels = match store {
-        PassStore::BytePlanes => 1,
-        PassStore::Bytes => channels,
-        _ => return None,
-    };
+    let channels = packed_bytes(store, channels)?;
     if channels == 4 || channels == 1 && bits == Bits::B512 {
         return None;
     }
@@ -105,10 +129,10 @@ fn pack_indices(store: PassStore, channels: usize, bits: Bits) -> Option<Vec<[u8
 /// Returns the lanes that follow each other after [`pack_indices`] of 256 bits, if there are any.
 fn pack_lanes(store: PassStore, channels: usize, bits: Bits) -> Option<Vec<[u8; 16]>> {
     pack_indices(store, channels, bits)?;
-    let lanes: [i32; 8] = match (bits, store, channels) {
-        (Bits::B512, ..) => return None,
-        (_, PassStore::BytePlanes, _) | (_, _, 1) => [0, 4, 0, 0, 0, 0, 0, 0],
-        (_, _, 2) => [0, 1, 4, 5, 0, 0, 0, 0],
+    let lanes: [i32; 8] = match (bits, packed_bytes(store, channels)?) {
+        (Bits::B512, _) => return None,
+        (_, 1) => [0, 4, 0, 0, 0, 0, 0, 0],
+        (_, 2) => [0, 1, 4, 5, 0, 0, 0, 0],
         _ => [0, 1, 2, 4, 5, 6, 0, 0],
     };
     let bytes: Vec<u8> = lanes.into_iter().flat_map(i32::to_le_bytes).collect();
@@ -140,6 +164,12 @@ impl Row<'_> {
                 for (c, value) in stored.iter().enumerate() {
                     let to = self.plane(c);
                     self.store_bytes(*value, 1, to, masked)?;
+                }
+            }
+            PassStore::Bf16Planes => {
+                for (c, value) in stored.iter().enumerate() {
+                    let to = self.plane(c);
+                    self.store_bytes(*value, 2, to, masked)?;
                 }
             }
             PassStore::Bytes => {
@@ -248,7 +278,7 @@ impl Row<'_> {
         if bits == Bits::B512 {
             let mask = match (masked, self.parts.store) {
                 (false, _) => None,
-                (true, PassStore::Bytes) => Some(STORED),
+                (true, PassStore::Bytes | PassStore::Bf16Planes) => Some(STORED),
                 (true, _) => Some(LANES),
             };
             if channels == 1 {

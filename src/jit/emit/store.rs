@@ -10,7 +10,7 @@
 //! Bytes that no op changes are copied as they are. Otherwise integers are rounded half to even and
 //! saturate at the limits of their type; floats are rounded to nearest even. Where `Normalize` is the
 //! only op, and loops have vectors of 128 bits, the row function normalizes while it converts: its vectors are twice
-//! as wide.
+//! as wide. Loops with wider vectors store planes of f16 and bf16 directly.
 
 use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
 use super::ir::BlockCode;
@@ -43,6 +43,8 @@ pub(crate) enum PassStore {
     Streamed,
     /// A plane of f16 for each channel.
     Halves,
+    /// A plane of bf16 for each channel.
+    Bf16Planes,
     /// A plane of bytes for each channel.
     BytePlanes,
     /// Pixels of bytes.
@@ -62,7 +64,7 @@ impl PassStore {
         match self {
             Self::Floats { .. } | Self::Streamed => 4,
             Self::FloatPixels { .. } => 4 * channels as i32,
-            Self::Halves => 2,
+            Self::Halves | Self::Bf16Planes => 2,
             Self::BytePlanes => 1,
             Self::Bytes => channels as i32,
             Self::Greys => 0,
@@ -139,6 +141,7 @@ impl Sink {
         let by_row = self.by_row();
         match (self.dtype, self.has_planes()) {
             (DType::F16, true) if !spec.block.streams => Ok(PassStore::Halves),
+            (DType::Bf16, true) if !spec.block.streams => Ok(PassStore::Bf16Planes),
             _ if self.passes_bytes_on(spec.links) => Err(Fallback::Bytes),
             (DType::U8, _) if by_row => Err(Fallback::Bytes),
             (DType::U8, true) => Ok(PassStore::BytePlanes),

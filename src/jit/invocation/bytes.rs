@@ -46,7 +46,7 @@ pub(super) fn levels(channels: usize) -> &'static [u8] {
     &PIXELS[channels - 1][..LEVELS * channels]
 }
 
-/// A list of fused ops whose work on bytes is a map of each byte.
+/// A list of fused ops that is a map of each byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteLinks {
     /// The number of fused ops that are a map. All after them paint rectangles.
