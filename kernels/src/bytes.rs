@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Where pixels matter, a group has as many whole ones as a vector holds: 63 bytes of RGB pixels. All 64 bytes are
-//! stored, and the next group overwrites the last one. With AVX-512, a look-up takes four registers for a table. Without it, there are
-//! vectors only for maps that need no table.
+//! stored, and the next group overwrites the last one. With AVX-512, a look-up takes four registers for a table.
+//! Without it, there are vectors only for maps that need no table.
 
 #![allow(unsafe_code, reason = "loads and stores of vectors inside rows whose length is checked")]
 
@@ -359,7 +359,7 @@ mod wide {
         let pixels = 64 / channels;
         // Where neither the order of pixels nor their channels matter, a group need not have whole pixels.
         let group = if MIRRORED || TABLES == 2 { pixels * channels } else { 64 };
-        let order: [u8; 64] = std::array::from_fn(|i| match i < group {
+        let order: [u8; 64] = std::array::from_fn(|i| match i < pixels * channels {
             true => mirrored_byte(i, pixels, channels) as u8,
             false => 63,
         });
