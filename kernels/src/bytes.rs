@@ -45,12 +45,15 @@ impl Form {
 impl Default for ByteMap {
     /// Returns the map that changes nothing.
     fn default() -> Self {
-        let identity = std::array::from_fn(|level| level as u8);
-        Self { tables: [identity; CHANNELS], form: Form::IDENTITY }
+        Self::IDENTITY.clone()
     }
 }
 
 impl ByteMap {
+    /// The map that changes nothing.
+    pub const IDENTITY: &'static Self =
+        &Self { tables: [levels(); CHANNELS], form: Form::IDENTITY };
+
     /// Sets what becomes of each level: `levels` are 256 pixels of `channels` channels.
     ///
     /// # Panics
@@ -84,6 +87,17 @@ impl ByteMap {
     pub fn is_simple(&self) -> bool {
         matches!(self.form, Form::Bits { .. })
     }
+}
+
+/// Returns the bytes 0 to 255.
+const fn levels() -> [u8; LEVELS] {
+    let mut levels = [0; LEVELS];
+    let mut level = 0;
+    while level < LEVELS {
+        levels[level] = level as u8;
+        level += 1;
+    }
+    levels
 }
 
 /// Copies the channels of 256 pixels to tables.

@@ -177,6 +177,30 @@ impl<'a, const C: usize> Image<'a, C> {
         [even([low, high]), even(next)]
     }
 
+    /// Returns the pixels of a pair of columns that begins with `x` in row `y`. Of those outside the image, the values are
+    /// some pixel's.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn pair_at_edge(&self, y: __m256i, x: __m256i) -> [__m256i; 2] {
+        // Pairs are read from the second last column on at most, and from column 0 on at least. If that is not
+        // where the pair begins, the one pixel that is inside is the other one of the pair that is read.
+        let before = |end: __m256i, count: i32| _mm256_sub_epi32(end, _mm256_set1_epi32(count));
+        let from = Self::clamped(x, before(self.width, 2));
+        let (is_before, is_behind) = (_mm256_cmpgt_epi32(from, x), _mm256_cmpgt_epi32(x, from));
+        let offsets = self.offsets(Self::clamped(y, before(self.height, 1)), from);
+        let [first, second] = Self::pairs(self.eights(offsets));
+        [_mm256_blendv_epi8(first, second, is_behind), _mm256_blendv_epi8(second, first, is_before)]
+    }
+
+    /// Returns values of a channel with the fill mixed in, where `cover` is the share of the weights that are inside.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn mixed(&self, value: __m256, cover: __m256, channel: usize) -> __m256 {
+        let Some(fill) = self.fill else { return value };
+        let fill = _mm256_set1_ps(f32::from(fill[channel]));
+        _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(value, fill), cover), fill)
+    }
+
     /// Returns the nearest pixels.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
@@ -224,20 +248,7 @@ impl<'a, const C: usize> Image<'a, C> {
                 let inside = _mm256_and_si256(rows[tap / 2], columns[tap % 2]);
                 *weight = _mm256_and_ps(*weight, _mm256_castsi256_ps(inside));
             }
-            // Pairs are read from the second last column on at most, and from column 0 on at least. If that is not
-            // where the pair begins, the one pixel that is inside is the other one of the pair that is read.
-            let from = Self::clamped(x, last(last(self.width)));
-            let (is_before, is_behind) = (_mm256_cmpgt_epi32(from, x), _mm256_cmpgt_epi32(x, from));
-            let mut taps = [[from; 2]; 2];
-            for (taps, y) in taps.iter_mut().zip([y, below]) {
-                let offsets = self.offsets(Self::clamped(y, last(self.height)), from);
-                let [first, second] = Self::pairs(self.eights(offsets));
-                *taps = [
-                    _mm256_blendv_epi8(first, second, is_behind),
-                    _mm256_blendv_epi8(second, first, is_before),
-                ];
-            }
-            taps
+            [self.pair_at_edge(y, x), self.pair_at_edge(below, x)]
         };
         let [[nw, ne], [sw, se]] = taps;
         let cover = _mm256_add_ps(
@@ -251,10 +262,7 @@ impl<'a, const C: usize> Image<'a, C> {
             sum = _mm256_fmadd_ps(weights[1], value(ne, shift), sum);
             sum = _mm256_fmadd_ps(weights[2], value(sw, shift), sum);
             sum = _mm256_fmadd_ps(weights[3], value(se, shift), sum);
-            if let Some(fill) = self.fill {
-                let fill = _mm256_set1_ps(f32::from(fill[channel]));
-                sum = _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(sum, fill), cover), fill);
-            }
+            sum = self.mixed(sum, cover, channel);
             // Weights are at least 0 and their sum is at most 1, but for roundings that no byte can see.
             pixels = _mm256_or_si256(pixels, _mm256_sll_epi32(_mm256_cvtps_epi32(sum), shift));
         }
@@ -265,22 +273,11 @@ impl<'a, const C: usize> Image<'a, C> {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn pair_or_zeros(&self, y: __m256i, x: __m256i) -> [__m256i; 2] {
-        let ones = _mm256_set1_epi32(1);
-        let last = |end: __m256i| _mm256_sub_epi32(end, ones);
-        // As for bilinear pairs at an edge.
-        let from = Self::clamped(x, last(last(self.width)));
-        let (is_before, is_behind) = (_mm256_cmpgt_epi32(from, x), _mm256_cmpgt_epi32(x, from));
-        let offsets = self.offsets(Self::clamped(y, last(self.height)), from);
-        let [first, second] = Self::pairs(self.eights(offsets));
+        let [first, second] = self.pair_at_edge(y, x);
         let is_row = Self::within(y, self.height);
         let is_inside = |x: __m256i| _mm256_and_si256(is_row, Self::within(x, self.width));
-        [
-            _mm256_and_si256(_mm256_blendv_epi8(first, second, is_behind), is_inside(x)),
-            _mm256_and_si256(
-                _mm256_blendv_epi8(second, first, is_before),
-                is_inside(_mm256_add_epi32(x, ones)),
-            ),
-        ]
+        let next = _mm256_add_epi32(x, _mm256_set1_epi32(1));
+        [_mm256_and_si256(first, is_inside(x)), _mm256_and_si256(second, is_inside(next))]
     }
 
     /// Returns the offsets of eight squares of 4 x 4 pixels, which must be inside, that begin at these pixels; `None` if
@@ -392,11 +389,7 @@ impl<'a, const C: usize> Image<'a, C> {
         let mut pixels = _mm256_setzero_si256();
         for (channel, sum) in sums.into_iter().enumerate() {
             let shift = _mm_cvtsi32_si128(8 * channel as i32);
-            let mut sum = sum;
-            if let Some(fill) = self.fill {
-                let fill = _mm256_set1_ps(f32::from(fill[channel]));
-                sum = _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(sum, fill), cover), fill);
-            }
+            let sum = self.mixed(sum, cover, channel);
             // The cubic overshoots.
             let byte = Self::clamped(_mm256_cvtps_epi32(sum), _mm256_set1_epi32(255));
             pixels = _mm256_or_si256(pixels, _mm256_sll_epi32(byte, shift));

@@ -25,6 +25,7 @@ use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
 use crate::plan::block::{Reduction, pixel_op};
 use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
+use fuseloop_kernels::bytes::ByteMap;
 use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::internals::bilinear::Taps;
@@ -67,6 +68,7 @@ pub(super) struct WorkerScratch {
     byte_row: Vec<u8>,
     masks: Vec<u64>,
     levels: Vec<u8>,
+    byte_map: ByteMap,
 }
 
 /// Decoded pixels: a whole image, or the region around the pixels that are read.

@@ -107,7 +107,7 @@ impl Variants {
     }
 
     /// Returns the fewest pixels for which each body whose work is a map of bytes is not run.
-    pub(super) fn byte_links(&self) -> Vec<u64> {
+    pub(super) fn byte_maps_from(&self) -> Vec<u64> {
         self.read(|others| {
             let bodies = [&self.first.1].into_iter().chain(others.bodies.values().flatten());
             bodies.filter_map(|body| Some(body.byte_links?.fewest())).collect()

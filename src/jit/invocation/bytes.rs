@@ -105,20 +105,22 @@ impl<R: BodyRunner> Invocation<'_, R> {
         if self.composed.resampled.is_some() {
             return Ok(false);
         }
-        let mut map = ByteMap::default();
-        if mapped > 0 {
+        let map = if mapped == 0 {
+            ByteMap::IDENTITY
+        } else {
             let is_small = self.composed.output.pixels() < fewest;
             if is_small || self.has_reductions() && self.is_too_narrow() {
                 return Ok(false);
             }
             self.run_levels(memory)?;
-            map.set(&memory.levels, self.block.channels);
-            if !map.is_simple() && !is_wide {
+            memory.byte_map.set(&memory.levels, self.block.channels);
+            if !memory.byte_map.is_simple() && !is_wide {
                 return Ok(false);
             }
-        }
+            &memory.byte_map
+        };
         assert_eq!(out.len(), self.output_bytes(), "bytes of the output");
-        self.map_image(&map, is_wide, out);
+        self.map_image(map, is_wide, out);
         for link in &self.body.links[mapped..] {
             if let FusedOp::Paint { region } = *link {
                 self.paint_region(region, out);
@@ -151,9 +153,8 @@ impl<R: BodyRunner> Invocation<'_, R> {
         let of_levels = Base { pixels, stride: pixels.len(), rect: all };
         let mut shown = all;
         let mut base = of_levels;
-        if let Some(first) = reductions.first() {
-            let wanted =
-                reductions.iter().fold(first.reads(), |wanted, pass| wanted.union(&pass.reads()));
+        let reads = reductions.iter().map(PassMap::reads);
+        if let Some(wanted) = reads.reduce(|all, own| all.union(&own)) {
             (base, shown) = levels.base(&mut memory.framed, wanted, reductions.iter())?;
         }
         let passes = || {
