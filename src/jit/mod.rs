@@ -265,7 +265,8 @@ impl Kernel {
 
     /// Says whether bytes are copied, or looked up in tables, and the loop does not run over the image.
     fn explain_bytes(&self) -> String {
-        let fewest: Vec<u64> = self.blocks.iter().flat_map(|block| block.byte_maps_from()).collect();
+        let fewest: Vec<u64> =
+            self.blocks.iter().flat_map(|block| block.byte_maps_from()).collect();
         match fewest.iter().filter(|fewest| **fewest > 0).min() {
             Some(fewest) => format!(
                 "bytes are looked up in tables of 256, which the loop computes, in images of {fewest} pixels or more\n"
