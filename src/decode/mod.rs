@@ -194,6 +194,20 @@ impl Decoder {
         Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
     }
 
+    /// Returns the pixels of a raw image that is stored as it is read, without a copy; `None` for all others, and for
+    /// images that can't be [opened](Self::open_as).
+    pub(crate) fn stored_pixels<'a>(
+        &self,
+        image: &EncodedImage<'a>,
+        mode: ImageReadMode,
+    ) -> Option<ImageView<'a>> {
+        if image.mode.is_coded() {
+            return None;
+        }
+        let (size, format) = self.raw.size(image, mode).ok()?;
+        (format == mode.format()).then(|| raw::view(image.bytes, size, format).view)
+    }
+
     /// Opens an array, `[height, width, channels]` or `[channels, height, width]`, whose elements are the pixels.
     /// Up to four planes are copied into pixels; more are passed on as they are.
     ///

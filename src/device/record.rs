@@ -16,7 +16,7 @@
 //! Pass 0 computes what is stored; each reduction (a mean) is a pass of its own that runs before pass 0.
 
 use crate::plan::block::{FusedOp, OpGroup, Reduction, nth_order, pixel_op, reduction};
-use crate::plan::compose::{PassMap, compose};
+use crate::plan::compose::{Composed, PassMap};
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{LevelTable, RowMix, Statistic, Window};
@@ -177,7 +177,8 @@ impl Words<'_> {
         self.0.fill([0; 4]);
         let active = |means: &&Needed| draws.active[means.leaf];
         let leaves: Vec<usize> = means.iter().filter(active).map(|mean| mean.leaf).collect();
-        let composed = compose(block, draws, &leaves, staged);
+        let mut composed = Composed::default();
+        composed.set(block, draws, &leaves, staged);
         let mut passes = composed.passes();
         self.pass(layout, 0, passes.next(), true);
         for (k, mean) in means.iter().enumerate() {

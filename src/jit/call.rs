@@ -4,7 +4,7 @@
 
 use super::code::CodeModule;
 use super::compile::CompiledBody;
-use super::param_block::ParamBlock;
+use super::param_block::ParamBlocks;
 use crate::plan::{Block, Draws, FusedOp, ImagePlan};
 use fuseloop_ops::internals::area::AreaRows;
 use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
@@ -12,14 +12,15 @@ use fuseloop_ops::internals::{Histograms, LevelTables, MAX_CHANNELS};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One run of a loop body: its code, the filled parameter block, and what the code was made from.
+/// One run of a loop body: its code, the filled parameter blocks of one or several samples, and what the code was made
+/// from.
 pub(super) struct BodyCall<'a> {
     pub(super) plan: &'a ImagePlan,
     pub(super) block: &'a Block,
     pub(super) links: &'a [FusedOp],
     pub(super) compiled: &'a CompiledBody,
-    pub(super) record: &'a mut ParamBlock,
-    /// The memory that the parameter block's addresses point into, if the runner needs it.
+    pub(super) records: &'a mut ParamBlocks,
+    /// The memory that the parameter blocks' addresses point into, if the runner needs it.
     pub(super) regions: Vec<MemoryRegion>,
     pub(super) states: States,
 }
@@ -69,8 +70,8 @@ pub(super) trait BodyRunner {
     ///
     /// # Safety
     ///
-    /// The code must be a block compiled by [`compile`](super::compile::compile), and every address in its
-    /// parameter block must be valid for what the block reads and writes there, as
+    /// The code must be a block compiled by [`compile`](super::compile::compile), and every address in the
+    /// parameter blocks must be valid for what the block reads and writes there, as
     /// [`Invocation`](super::invocation::Invocation) fills it. The regions, if there are any, and the
     /// states must be valid, and nothing else may use them, until the call returns.
     unsafe fn run(&self, call: BodyCall<'_>);
@@ -84,28 +85,28 @@ impl BodyRunner for Native {
     const NEEDS_REGIONS: bool = false;
 
     #[inline]
-    unsafe fn run(&self, BodyCall { compiled, record, .. }: BodyCall<'_>) {
+    unsafe fn run(&self, BodyCall { compiled, records, .. }: BodyCall<'_>) {
         // SAFETY: the caller's promise.
-        unsafe { run(&compiled.code, record, &compiled.constants) }
+        unsafe { run(&compiled.code, records, &compiled.constants) }
     }
 }
 
-/// Runs `code` on one parameter block.
+/// Runs `code` on parameter blocks.
 ///
 /// # Safety
 ///
 /// `code` must be a block compiled by [`compile`](super::compile::compile), `constants` its constants,
-/// and `param_block` a parameter block of its layout in which every address is valid for what the block reads
-/// and writes there, as [`Invocation`](super::invocation::Invocation) fills it.
-unsafe fn run(code: &CodeModule, record: &mut ParamBlock, constants: &[u128]) {
+/// and `records` parameter blocks of its layout in which every address is valid for what the block reads
+/// and writes there, as [`Invocation`](super::invocation::Invocation) fills them.
+unsafe fn run(code: &CodeModule, records: &mut ParamBlocks, constants: &[u128]) {
     // SAFETY: `entry` is the address of a function of exactly this signature, finished by
     // `compile`; `code` keeps its pages mapped.
     let entry: unsafe extern "C" fn(*mut u8, u64, *const u8) =
         unsafe { std::mem::transmute(code.entry()) };
     clear_upper_halves();
-    // SAFETY: the caller's promise; `param_block` and `constants` are borrowed until the call returns and are
-    // aligned to 16 bytes, and the count is one parameter block.
-    unsafe { entry(record.as_mut_ptr(), 1, constants.as_ptr().cast()) };
+    // SAFETY: the caller's promise; `records` and `constants` are borrowed until the call returns and are
+    // aligned to 16 bytes, and the count is that of the parameter blocks.
+    unsafe { entry(records.as_mut_ptr(), records.count(), constants.as_ptr().cast()) };
 }
 
 /// Clears the upper halves of the 256-bit registers: while they are dirty, code with 128-bit vectors

@@ -2,11 +2,11 @@
 //! with a hook in place of the native code.
 //!
 //! ```text
-//! Kernel::run ─▶ Invocation fills the ParamBlock ─▶ Native: the native code
-//! run_with    ─▶ Invocation fills the ParamBlock ─▶ Hooked: the hook, with a BlockRun
+//! Kernel::run ─▶ Invocation fills a ParamBlocks ─▶ Native: the native code
+//! run_with    ─▶ Invocation fills a ParamBlocks ─▶ Hooked: the hook, with a BlockRun
 //! ```
 //!
-//! A [`BlockRun`] is one run of a block for one sample: a function, its arguments, and the memory
+//! A [`BlockRun`] is one run of a block for one or several samples: a function, its arguments, and the memory
 //! regions that the host vouches for. A hook reads, writes and calls only through the run, which checks
 //! every access against the regions: an access that native code would make silently is an error here.
 
@@ -36,7 +36,7 @@ impl MemoryRegion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedAccess(pub String);
 
-/// One block and one sample, ready to run.
+/// One block and its samples, ready to run.
 #[derive(Debug)]
 pub struct BlockRun {
     /// The code, without instructions that only x86-64 has.
@@ -55,11 +55,12 @@ impl BlockRun {
     /// Until the run is dropped, the regions must be valid for the accesses they allow and the states
     /// must be valid; nothing else may use either meanwhile.
     unsafe fn new(call: BodyCall<'_>) -> Self {
-        let BodyCall { plan, block, links, compiled, record, regions, states } = call;
+        let BodyCall { plan, block, links, compiled, records, regions, states } = call;
         let spec = BodySpec::new(plan.flat_ops(), block, links, plan.rule(), compiled.bits);
         let row_loops = avx::row_loops(spec, &mut Constants::default()).into_iter();
         let row_loops = row_loops.map(|row_loop| Some(row_loop.ok()??.code())).collect();
-        let arguments = [record.as_mut_ptr() as u64, 1, compiled.constants.as_ptr() as u64];
+        let (first, count) = (records.as_mut_ptr() as u64, records.count());
+        let arguments = [first, count, compiled.constants.as_ptr() as u64];
         let function = compile::ir(spec, false);
         Self { function, row_loops, arguments, regions, states }
     }
@@ -227,6 +228,30 @@ pub fn run_with(
     hook: &mut dyn FnMut(&mut BlockRun),
 ) -> Result<(), RunOpsError> {
     kernel.run_by(&Hooked(RefCell::new(hook)), &mut Scratch::default(), source, draws, out)
+}
+
+/// Like [`run_with`], for the samples of a chunk, whose loops run by as few calls as they can. Each sample has its
+/// draws, its pixels and its row.
+///
+/// # Errors
+///
+/// See [`run_with`].
+///
+/// # Panics
+///
+/// See [`run_with`].
+pub fn run_chunk_with<'a>(
+    kernel: &Kernel,
+    samples: impl Iterator<Item = (&'a Draws, DecodedPixels<'a>, &'a mut [u8])>,
+    hook: &mut dyn FnMut(&mut BlockRun),
+) -> Result<(), RunOpsError> {
+    let (hooked, mut scratch) = (Hooked(RefCell::new(hook)), Scratch::default());
+    let mut run = kernel.run_chunk(&mut scratch);
+    for (draws, source, out) in samples {
+        run.add_by(&hooked, source, draws, out)?;
+    }
+    run.end_by(&hooked);
+    Ok(())
 }
 
 /// Returns the functions of a plan's blocks, as one sample runs them, without instructions that only

@@ -4,7 +4,7 @@
 //! and have the colour of the frame in the others. For all other code, and for rows that are resampled, the image is
 //! first copied into a frame of its own.
 
-use super::param_block::{ParamBlock, ParamLayout, PassWord};
+use super::param_block::{ParamBlocks, ParamLayout, PassWord};
 use crate::plan::compose::{AxisMap, PassMap, Rect};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::memory::{self, NoMemory};
@@ -16,7 +16,7 @@ const GROUP: u32 = 16;
 /// Writes the masks of each pass to `masks` and their addresses to the parameter block. Pixels of a pass are in view if
 /// their source is in its rectangle.
 pub(super) fn set_masks<'p>(
-    (record, layout): (&mut ParamBlock, ParamLayout),
+    (record, layout): (&mut ParamBlocks, ParamLayout),
     masks: &mut Vec<u64>,
     passes: impl Iterator<Item = (&'p PassMap, Rect)> + Clone,
     channels: usize,

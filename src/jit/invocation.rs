@@ -12,8 +12,11 @@
 //! memory outside the loop itself.
 
 mod bytes;
+mod chunk;
 
 pub(super) use bytes::ByteLinks;
+pub use chunk::ChunkRun;
+pub(super) use chunk::WaitingSamples;
 
 use super::call::{
     BodyCall, BodyRunner, LevelsState, MemoryRegion, ProducedWindow, RowFunctionKind,
@@ -21,9 +24,10 @@ use super::call::{
 };
 use super::compile::CompiledBody;
 use super::frame::{self, Framed};
-use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
+use super::param_block::{HEADER, HeaderWord, ParamBlocks, PassWord};
+use super::shuffle_tables::shuffles_for;
 use crate::plan::block::{Reduction, pixel_op};
-use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
+use crate::plan::compose::{AxisMap, Composed, PassMap, Rect};
 use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_kernels::bytes::ByteMap;
 use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
@@ -32,7 +36,7 @@ use fuseloop_ops::internals::bilinear::Taps;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::{FloatScratch, RowScratch};
 use fuseloop_ops::internals::{
-    Histograms, ImageView, LevelTables, MAX_CHANNELS, PixelFormat, RGB, geometry_step, memory,
+    Histograms, ImageView, LevelTables, MAX_CHANNELS, RGB, geometry_step, memory,
 };
 use fuseloop_ops::{DType, Size};
 use std::ops::Range;
@@ -50,7 +54,7 @@ const SLACK: usize = 64;
 /// The working memory of one worker. It grows to what the largest sample needs and is reused.
 #[derive(Debug, Default)]
 pub(super) struct WorkerScratch {
-    record: ParamBlock,
+    record: ParamBlocks,
     rows: Taps,
     columns: Taps,
     /// The columns' weights: in pairs, each pair four times, or those of one channel in eights.
@@ -116,7 +120,7 @@ pub(super) struct Invocation<'a, R> {
     draws: &'a Draws,
     source: DecodedPixels<'a>,
     body: LoopBody<'a>,
-    composed: Composed,
+    composed: &'a Composed,
     runner: &'a R,
 }
 
@@ -146,20 +150,20 @@ impl<E: Into<RunOpsError>> From<E> for NotRun {
 }
 
 impl<'a, R: BodyRunner> Invocation<'a, R> {
-    /// Prepares the block at `index` of `plan` for the sample of `draws` and `source`.
+    /// Prepares the block at `index` of `plan` for the sample of `draws` and `source`, whose geometry is composed in
+    /// `composed`.
     pub(super) fn new(
-        plan: &'a ImagePlan,
-        index: usize,
+        (plan, index): (&'a ImagePlan, usize),
         compiled: &'a CompiledBody,
-        draws: &'a Draws,
-        source: DecodedPixels<'a>,
+        (draws, source): (&'a Draws, DecodedPixels<'a>),
         body: LoopBody<'a>,
+        composed: &'a mut Composed,
         runner: &'a R,
     ) -> Self {
         let block = &plan.blocks()[index];
         let leaf = |(_, position): &(Reduction, usize)| body.leaves[*position];
         let readings: Vec<usize> = compiled.readings.iter().map(leaf).collect();
-        let composed = compose(block, draws, &readings, source.whole);
+        composed.set(block, draws, &readings, source.whole);
         Self { plan, block, compiled, draws, source, body, composed, runner }
     }
 
@@ -189,14 +193,20 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
             return Ok(());
         }
         if self.is_too_narrow() {
-            let row = self.as_one_row().ok_or(NotRun::Evaluate)?;
-            return row.run_wide(memory, out);
+            let (source, composed) = self.as_one_row().ok_or(NotRun::Evaluate)?;
+            let row = Invocation { source, composed: &composed, ..*self };
+            return if row.is_too_narrow() {
+                Err(NotRun::Evaluate)
+            } else {
+                row.run_wide(memory, out)
+            };
         }
         self.run_wide(memory, out)
     }
 
     /// Like [`run`](Self::run), for images that are wide enough.
     fn run_wide(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
+        memory.record.reset(self.compiled.layout);
         self.set_all(memory, out)?;
         match self.composed.resampled.as_deref() {
             Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
@@ -205,9 +215,8 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         Ok(())
     }
 
-    /// Writes all but the passes to the parameter block.
+    /// Writes all but the passes to the parameter block, which was zeroed.
     fn set_all(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
-        memory.record.reset(self.compiled.layout);
         self.set_output(memory, out)?;
         self.set_byte_row(memory)?;
         self.set_params(&mut memory.record);
@@ -215,12 +224,11 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         Ok(())
     }
 
-    /// Returns the same run with all rows one after the other as a single row, for images of few columns, such as
-    /// points. Returns `None` if that row is too short, or if it matters where a row begins: rows are produced,
-    /// mirrored, cut or not adjacent in memory, or the fused ops use the position of a pixel or reduce the image.
-    fn as_one_row(&self) -> Option<Self> {
-        let (Composed { stored, resampled, reductions, .. }, source) =
-            (&self.composed, self.source);
+    /// Returns the pixels and the geometry with all rows one after the other as a single row, for images of few
+    /// columns, such as points. Returns `None` if it matters where a row begins: rows are produced, mirrored, cut or
+    /// not adjacent in memory, or the fused ops use the position of a pixel or reduce the image.
+    fn as_one_row(&self) -> Option<(DecodedPixels<'a>, Composed)> {
+        let (Composed { stored, resampled, reductions, .. }, source) = (self.composed, self.source);
         let (width, view) = (source.whole.width, source.view);
         let is_whole = view.size().width == width
             && stored.size.width == width
@@ -247,8 +255,16 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let output = stored.size;
         let composed =
             Composed { resampled: None, stored, reductions: vec![], frame: None, output };
-        let all = Self { source, composed, ..*self };
-        (!all.is_too_narrow()).then_some(all)
+        Some((source, composed))
+    }
+
+    /// Returns the number of values of the row of floats that row functions store; 0 if they store none.
+    fn row_of_floats(&self) -> usize {
+        if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
+            self.stored_channels() * self.composed.output.width as usize
+        } else {
+            0
+        }
     }
 
     fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
@@ -259,17 +275,17 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let record = &mut memory.record;
         set(record, HeaderWord::Out, out.as_mut_ptr() as u64);
         set(record, HeaderWord::Plane, if planar { (pixels * element) as u64 } else { 0 });
-        if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
+        let values = self.row_of_floats();
+        if values > 0 {
             // Row functions store whole elements.
             assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
-            let values = self.stored_channels() * self.composed.output.width as usize;
             memory::resize(&mut memory.float_row, values, "a row of floats")?;
             set(record, HeaderWord::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
         Ok(())
     }
 
-    fn set_params(&self, record: &mut ParamBlock) {
+    fn set_params(&self, record: &mut ParamBlocks) {
         let params = self.compiled.layout.params();
         let numbers = &self.draws.params[self.block.params.clone()];
         for (index, number) in numbers.iter().enumerate() {
@@ -375,6 +391,13 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     }
 
     fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
+        let pixels = self.set_passes(memory)?;
+        self.call(memory, pixels, None);
+        Ok(())
+    }
+
+    /// Writes the passes over the source to the parameter block. Returns the bytes that they read.
+    fn set_passes(&self, memory: &mut WorkerScratch) -> Result<Range<*const u8>, NoMemory> {
         let (wanted, passes) = (self.composed.reads(), self.composed.passes());
         let (base, shown) = self.base(&mut memory.framed, wanted, passes)?;
         let passes = self.composed.passes().map(|pass| (pass, shown));
@@ -382,9 +405,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         for (index, pass) in passes.enumerate() {
             self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
         }
-        let pixels = base.pixels.as_ptr_range();
-        self.call(memory, pixels, None);
-        Ok(())
+        Ok(base.pixels.as_ptr_range())
     }
 
     fn run_with_produced_rows(
@@ -583,7 +604,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// if their source is in its rectangle.
     fn set_masks<'p>(
         &self,
-        record: &mut ParamBlock,
+        record: &mut ParamBlocks,
         masks: &mut Vec<u64>,
         passes: impl Iterator<Item = (&'p PassMap, Rect)> + Clone,
     ) -> Result<(), NoMemory> {
@@ -610,7 +631,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
     /// Writes a pass to the parameter block. It reads pixels of `shown` only, as it reads no others or masks them.
     fn set_pass(
         &self,
-        record: &mut ParamBlock,
+        record: &mut ParamBlocks,
         index: usize,
         (pass, shown): (&PassMap, Rect),
         base: Base<'_>,
@@ -698,7 +719,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         let Self { plan, block, compiled, body: LoopBody { links, .. }, .. } = *self;
         let levels = self.has_reductions().then_some(levels);
         let states = States { maker, levels };
-        let call = BodyCall { plan, block, links, compiled, record, regions, states };
+        let call = BodyCall { plan, block, links, compiled, records: record, regions, states };
         // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block reads
         // and writes there, and the regions are those slices; the callers of this function borrow all of
         // them until it returns.
@@ -774,169 +795,11 @@ pub(super) fn bytes_of(size: Size, pixel: usize) -> usize {
     pixels.and_then(|pixels| pixels.checked_mul(pixel)).expect(TOO_LARGE)
 }
 
-fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
+fn set(record: &mut ParamBlocks, word: HeaderWord, value: u64) {
     debug_assert!(8 * (word as i32) < HEADER);
     record.set(8 * word as i32, value);
 }
 
 fn clamp_i32(value: i64) -> i32 {
     value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
-}
-
-/// The vectors that [`shuffles`] names, aligned for loads.
-#[repr(align(16))]
-struct Shuffles([[u8; 16]; shuffles::BYTES / 16]);
-
-/// The shuffles for a group in order, and for a mirrored group, of 1 to 4 channels.
-static SHUFFLES: [[Shuffles; 2]; MAX_CHANNELS] = [
-    [shuffles_of(1, false), shuffles_of(1, true)],
-    [shuffles_of(2, false), shuffles_of(2, true)],
-    [shuffles_of_rgb(false), shuffles_of_rgb(true)],
-    [shuffles_of(4, false), shuffles_of(4, true)],
-];
-
-/// The shuffles for elements of more than a byte, by the place of an element in its lane, the number of
-/// channels, and whether the group is mirrored.
-static WIDE_SHUFFLES: [[[WideShuffles; 2]; MAX_CHANNELS]; 3] =
-    [wide_shuffles(Lane::LowHalf), wide_shuffles(Lane::HighHalf), wide_shuffles(Lane::Whole)];
-
-/// Like [`Shuffles`], for elements of more than a byte.
-#[repr(align(16))]
-struct WideShuffles([[u8; 16]; shuffles::WIDE_BYTES / 16]);
-
-/// The bytes of a lane that an element is moved to.
-#[derive(Clone, Copy)]
-enum Lane {
-    LowHalf,
-    HighHalf,
-    Whole,
-}
-
-/// Returns the shuffles for a group.
-fn shuffles_for(format: PixelFormat, mirrored: bool) -> &'static [[u8; 16]] {
-    let (channels, mirrored) = (format.channels - 1, usize::from(mirrored));
-    let lane = match format.dtype {
-        DType::U8 => return &SHUFFLES[channels][mirrored].0,
-        DType::I16 | DType::Bf16 => Lane::HighHalf,
-        dtype if dtype.bytes() == 2 => Lane::LowHalf,
-        _ => Lane::Whole,
-    };
-    &WIDE_SHUFFLES[lane as usize][channels][mirrored].0
-}
-
-const fn wide_shuffles(lane: Lane) -> [[WideShuffles; 2]; MAX_CHANNELS] {
-    [
-        [wide_shuffles_of(1, lane, false), wide_shuffles_of(1, lane, true)],
-        [wide_shuffles_of(2, lane, false), wide_shuffles_of(2, lane, true)],
-        [wide_shuffles_of(3, lane, false), wide_shuffles_of(3, lane, true)],
-        [wide_shuffles_of(4, lane, false), wide_shuffles_of(4, lane, true)],
-    ]
-}
-
-/// Takes each element of four pixels from its [`place`](shuffles::place), or from the same place of a blend.
-const fn wide_shuffles_of(channels: usize, lane: Lane, mirrored: bool) -> WideShuffles {
-    let mut all = [[NOTHING; 16]; shuffles::WIDE_BYTES / 16];
-    let bytes = match lane {
-        Lane::LowHalf | Lane::HighHalf => 2,
-        Lane::Whole => 4,
-    };
-    let first = match lane {
-        Lane::LowHalf | Lane::Whole => 0,
-        Lane::HighHalf => 2,
-    };
-    let mut element = 0;
-    while element < 4 * channels {
-        let (pixel, c) = (element / channels, element % channels);
-        let to = if mirrored { 3 - pixel } else { pixel };
-        let (load, at) = shuffles::place(channels, bytes, element);
-        let load = if shuffles::blend(channels, bytes, c).is_some() { 0 } else { load };
-        let shuffle = shuffles::wide(load, c) as usize / 16;
-        let mut byte = 0;
-        while byte < bytes {
-            all[shuffle][4 * to + first + byte] = (at + byte) as u8;
-            byte += 1;
-        }
-        element += 1;
-    }
-    let ones = shuffles::WIDE_ALL as usize / 16;
-    (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
-    (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);
-    WideShuffles(all)
-}
-
-/// Each half of a group is loaded by itself; in a mirrored group the halves swap and the pixels run
-/// backwards.
-const fn shuffles_of(channels: usize, mirrored: bool) -> Shuffles {
-    let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
-    let (interleaved, planar) = (shuffles::INTERLEAVED as usize, shuffles::PLANAR as usize);
-    let mut lane = 0;
-    while lane < 4 {
-        let pixel = if mirrored { 3 - lane } else { lane };
-        let mut c = 0;
-        while c < channels {
-            let from = (channels * pixel + c) as u8;
-            all[shuffles::unpack(channels, 0, c) as usize / 16][4 * lane] = from;
-            all[interleaved / 16][channels * lane + c] = from;
-            all[planar / 16][4 * c + lane] = from;
-            c += 1;
-        }
-        lane += 1;
-    }
-    with_masks(all)
-}
-
-/// A group's first half is loaded from its byte 0 and the second half from byte 8; in a mirrored group
-/// the halves swap and the pixels run backwards.
-const fn shuffles_of_rgb(mirrored: bool) -> Shuffles {
-    let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
-    let mut index = 0;
-    while index < 6 {
-        let (half, channel) = (index / 3, index % 3);
-        let mut lane = 0;
-        while lane < 4 {
-            let pixel = 4 * half + lane;
-            all[index][4 * lane] = from_load(mirrored, half, pixel, channel);
-            lane += 1;
-        }
-        index += 1;
-    }
-    let (interleaved, planar) = (shuffles::INTERLEAVED as usize, shuffles::PLANAR as usize);
-    let mut index = 0;
-    while index < 4 {
-        let (vector, load) = (index / 2, index % 2);
-        let mut byte = 0;
-        while byte < 16 {
-            let at = 8 * vector + byte;
-            all[interleaved / 16 + index][byte] = from_load(mirrored, load, at / 3, at % 3);
-            let at = 16 * vector + byte;
-            if at < 24 {
-                all[planar / 16 + index][byte] = from_load(mirrored, load, at % 8, at / 8);
-            }
-            byte += 1;
-        }
-        index += 1;
-    }
-    with_masks(all)
-}
-
-/// Adds the masks of a group's pixels.
-const fn with_masks(mut all: [[u8; 16]; shuffles::BYTES / 16]) -> Shuffles {
-    let ones = shuffles::ALL as usize / 16;
-    (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
-    (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);
-    Shuffles(all)
-}
-
-/// The shuffle index that yields a zero byte.
-const NOTHING: u8 = 0x80;
-
-/// The byte of load `load` that holds a pixel's channel, or [`NOTHING`] if the pixel is in the other
-/// half.
-const fn from_load(mirrored: bool, load: usize, pixel: usize, channel: usize) -> u8 {
-    let byte = 3 * (if mirrored { 7 - pixel } else { pixel }) + channel;
-    if load != pixel / 4 {
-        return NOTHING;
-    }
-    let begins = if (load == 1) != mirrored { 8 } else { 0 };
-    (byte - begins) as u8
 }

@@ -17,6 +17,7 @@ use super::call::Native;
 use super::compile::{self, CompiledBody};
 use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
 use super::{CompileError, Kernel, spec, unsupported};
+use crate::plan::compose::Composed;
 use crate::plan::{Block, Draws, FusedOp};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::{ImageView, geometry_step, memory};
@@ -196,12 +197,18 @@ impl<'a> KernelTimer<'a> {
         let ready = produced
             .and_then(|produced| ImageView::packed_format(&black, produced.size, format))
             .map(DecodedPixels::whole);
-        let mut partials = vec![];
+        let mut inputs = vec![];
         if let (Some(draws), Some(source)) = (&bare_draws, ready) {
-            partials.push(self.partial(BlockInput { draws, source, ..input }, 0));
+            inputs.push((BlockInput { draws, source, ..input }, 0));
         }
-        partials.extend((0..=input.links.len()).map(|count| self.partial(input, count)));
-        let output = self.partial(input, 0).output();
+        let whole = inputs.len();
+        inputs.extend((0..=input.links.len()).map(|count| (input, count)));
+        let mut composed = vec![Composed::default(); inputs.len()];
+        let partials = inputs.iter().zip(&mut composed);
+        let partials: Vec<_> = partials
+            .map(|(&(input, count), composed)| self.partial(input, count, composed))
+            .collect();
+        let output = partials[whole].output();
         // A partial version may store another number of channels than the whole one, which runs last.
         let bytes = partials.iter().map(Invocation::output_bytes).max().unwrap_or(0);
         let mut out = vec![];
@@ -236,12 +243,18 @@ impl<'a> KernelTimer<'a> {
     }
 
     /// The block with only the first `count` fused ops.
-    fn partial<'b>(&'b self, input: BlockInput<'b>, count: usize) -> Invocation<'b, Native> {
+    fn partial<'b>(
+        &'b self,
+        input: BlockInput<'b>,
+        count: usize,
+        composed: &'b mut Composed,
+    ) -> Invocation<'b, Native> {
         let (links, leaves) = (&input.links[..count], &input.leaves[..count]);
         let body = LoopBody { links, leaves, fixed: &self.kernel.fixed };
         let compiled = &self.partials[&(input.index, links.to_vec())];
-        let plan = &self.kernel.plan;
-        Invocation::new(plan, input.index, compiled, input.draws, input.source, body, &Native)
+        let block = (&*self.kernel.plan, input.index);
+        let sample = (input.draws, input.source);
+        Invocation::new(block, compiled, sample, body, composed, &Native)
     }
 }
 

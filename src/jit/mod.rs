@@ -23,17 +23,19 @@ mod param_block;
 mod perf;
 mod planes;
 mod predict;
+mod shuffle_tables;
 mod variants;
 mod vector_bits;
 
 pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
-pub use invocation::DecodedPixels;
+pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
 pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps};
 pub(crate) use oracle::{shown, try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
+use crate::plan::compose::Composed;
 use crate::plan::{Draws, FusedOp, ImagePlan, OpKind, PlaneWalk, RunOpsError};
 use call::{BodyRunner, Native};
 use emit::BodySpec;
@@ -43,7 +45,7 @@ use fuseloop_ops::internals::{
     ImageView, LevelTables, MAX_CHANNELS, PixelFormat, SampleKey, memory,
 };
 use fuseloop_ops::{DType, Size};
-use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
+use invocation::{Invocation, LoopBody, NotRun, WaitingSamples, WorkerScratch};
 use planes::PlaneScratch;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -68,6 +70,8 @@ pub struct Kernel {
 #[derive(Debug, Default)]
 pub struct Scratch {
     memory: WorkerScratch,
+    composed: Composed,
+    waiting: WaitingSamples,
     between: [Vec<u8>; 2],
     links: Vec<FusedOp>,
     leaves: Vec<usize>,
@@ -337,11 +341,26 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), RunOpsError> {
-        assert_eq!(out.len(), self.plan.drawn_bytes(draws), "bytes of a sample");
+        self.check_length(draws, out);
         let ran = match self.plan.planes() {
             None => self.run_compiled(runner, scratch, 0, source, draws, out),
             Some(planes) => self.run_planes(runner, scratch, (source, planes), draws, out),
         };
+        self.or_evaluated(ran, source, draws, out)
+    }
+
+    fn check_length(&self, draws: &Draws, out: &[u8]) {
+        assert_eq!(out.len(), self.plan.drawn_bytes(draws), "bytes of a sample");
+    }
+
+    /// Writes `out` by the oracle if compiled code can't.
+    fn or_evaluated(
+        &self,
+        ran: Result<(), NotRun>,
+        source: DecodedPixels<'_>,
+        draws: &Draws,
+        out: &mut [u8],
+    ) -> Result<(), RunOpsError> {
         match ran {
             Ok(()) => Ok(()),
             Err(NotRun::Failed(error)) => Err(error),
@@ -350,6 +369,11 @@ impl Kernel {
                 Ok(())
             }
         }
+    }
+
+    /// Starts the run of several samples, whose loops run by as few calls as they can.
+    pub fn run_chunk<'r>(&'r self, scratch: &'r mut Scratch) -> ChunkRun<'r> {
+        ChunkRun::new(self, scratch)
     }
 
     /// Runs the compiled blocks for an image of planes.
@@ -477,7 +501,8 @@ impl Kernel {
         draws: &Draws,
         mut out: Option<&mut [u8]>,
     ) -> Result<Option<(usize, Size)>, NotRun> {
-        let Scratch { memory, between: [from, to], links, leaves, inner, mixing, .. } = scratch;
+        let Scratch { memory, composed, between, links, leaves, inner, mixing, .. } = scratch;
+        let [from, to] = between;
         let last = self.blocks.len().min(blocks.end).checked_sub(1).ok_or(NotRun::Evaluate)?;
         let mut stored: Option<(usize, Size)> = None;
         for index in blocks {
@@ -498,8 +523,8 @@ impl Kernel {
             let compile = |links: &[FusedOp], body| compile_body(&self.plan, index, links, body);
             let compiled = variants.get(links, compile).ok_or(NotRun::Evaluate)?;
             let body = LoopBody { links, leaves, fixed: &self.fixed };
-            let invocation =
-                Invocation::new(&self.plan, index, &compiled, draws, source, body, runner);
+            let (plan, sample) = ((&*self.plan, index), (draws, source));
+            let invocation = Invocation::new(plan, &compiled, sample, body, composed, runner);
             if index == last
                 && let Some(out) = out.take()
             {

@@ -1,4 +1,4 @@
-//! The parameter block of one sample: everything that compiled code reads about the sample.
+//! The parameter block of a sample: everything that compiled code reads about the sample.
 //!
 //! ```text
 //! words of 8 bytes                                   offset
@@ -264,47 +264,72 @@ impl ParamLayout {
     }
 }
 
-/// The memory of a parameter block, aligned to 16 bytes.
+/// The memory of the parameter blocks of one layout, aligned to 16 bytes. The last of them is written and read.
 #[derive(Debug, Default)]
-pub(crate) struct ParamBlock {
+pub(crate) struct ParamBlocks {
     words: Vec<u128>,
+    /// The index of the first word of the last block.
+    last: usize,
+    count: u64,
 }
 
-impl ParamBlock {
-    /// Zeroes the memory and resizes it to `layout`.
-    pub(crate) fn reset(&mut self, layout: ParamLayout) {
+impl ParamBlocks {
+    /// Forgets all blocks.
+    pub(crate) fn clear(&mut self) {
         self.words.clear();
-        self.words.resize(layout.bytes() / 16, 0);
+        self.count = 0;
+    }
+
+    /// Forgets all blocks and adds one of zeros.
+    pub(crate) fn reset(&mut self, layout: ParamLayout) {
+        self.clear();
+        self.push(layout);
+    }
+
+    /// Adds a block of zeros. All blocks must have the same layout.
+    pub(crate) fn push(&mut self, layout: ParamLayout) {
+        self.last = self.words.len();
+        self.words.resize(self.last + layout.bytes() / 16, 0);
+        self.count += 1;
+    }
+
+    /// Returns the number of blocks.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns 16 bytes of the last block.
+    fn word(&mut self, offset: i32) -> &mut u128 {
+        &mut self.words[self.last..][offset as usize / 16]
     }
 
     /// Writes a word at a byte offset that is a multiple of 8.
     pub(crate) fn set(&mut self, offset: i32, word: u64) {
-        let (index, high) = (offset as usize / 16, offset % 16 != 0);
-        let shift = if high { 64 } else { 0 };
-        let other_half = self.words[index] & !(u128::from(u64::MAX) << shift);
-        self.words[index] = other_half | (u128::from(word) << shift);
+        let shift = if offset % 16 != 0 { 64 } else { 0 };
+        let both = self.word(offset);
+        let other_half = *both & !(u128::from(u64::MAX) << shift);
+        *both = other_half | (u128::from(word) << shift);
     }
 
     /// Returns the word at a byte offset that is a multiple of 8.
     pub(crate) fn get(&self, offset: i32) -> u64 {
         let shift = if offset % 16 != 0 { 64 } else { 0 };
-        (self.words[offset as usize / 16] >> shift) as u64
+        (self.words[self.last..][offset as usize / 16] >> shift) as u64
     }
 
     /// Writes a number into all four lanes of an op parameter.
     pub(crate) fn set_param(&mut self, offset: i32, number: f32) {
         let lane = u128::from(number.to_bits());
-        self.words[offset as usize / 16] = lane | lane << 32 | lane << 64 | lane << 96;
+        *self.word(offset) = lane | lane << 32 | lane << 64 | lane << 96;
     }
 
     /// Writes the four numbers of a rectangle or a map.
     pub(crate) fn set_region(&mut self, offset: i32, numbers: [i32; 4]) {
         let lanes = numbers.map(|n| u128::from(n as u32));
-        self.words[offset as usize / 16] =
-            lanes[0] | lanes[1] << 32 | lanes[2] << 64 | lanes[3] << 96;
+        *self.word(offset) = lanes[0] | lanes[1] << 32 | lanes[2] << 64 | lanes[3] << 96;
     }
 
-    /// Returns the whole parameter block.
+    /// Returns all blocks.
     pub(crate) fn words(&mut self) -> &mut [u128] {
         &mut self.words
     }

@@ -374,7 +374,7 @@ impl Inspector {
         let first = self.drawn_before(sample)?;
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
-        let stored_bytes = image.stored_bytes();
+        let stored_bytes = image.bytes().len();
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);

@@ -1,6 +1,8 @@
 //! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
 //! compiled loops.
 
+mod images_together;
+
 use super::cache::{CacheLookup, CachedSample, PendingEntry, SampleCache};
 use super::collate::Collated;
 use super::columns::Column;
@@ -23,12 +25,14 @@ use crate::plan::element_steps::{RowError, StepScratch};
 use crate::plan::{Draws, OpKind};
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
+use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{Objects, Window};
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
+use images_together::runs_together;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::mem;
@@ -50,8 +54,10 @@ pub(super) struct LoaderStage {
     outputs: Arc<[OutputPlan]>,
     /// The fields that are read, each with the outputs computed from it.
     fields: Vec<(usize, Vec<usize>)>,
-    /// Those of them whose values the source is told of before they are read.
+    /// Those of them, by their place in `fields`, whose values the source is told of before they are read.
     fields_ahead: Vec<usize>,
+    /// Those of them, by their place in `fields`, whose images run together if they lie in memory.
+    images_together: Vec<usize>,
     /// The images whose targets follow them.
     targets: Arc<[TargetGroup]>,
     tensors: Vec<TensorSpec>,
@@ -115,6 +121,8 @@ pub(super) struct Worker {
     columns: Vec<Column>,
     targets: TargetScratch,
     elements: StepScratch,
+    /// For each field that is read, whether the outputs of all samples of the chunk are written.
+    is_written: Vec<bool>,
     /// Scratch memory for one row of a batch that is mixed.
     spare: Vec<u8>,
 }
@@ -178,9 +186,15 @@ impl LoaderStage {
         let fields = by_field(&outputs);
         let is_number =
             |field: usize| matches!(source.fields()[field].kind, FieldKind::Int | FieldKind::Float);
-        let mut fields_ahead: Vec<usize> = fields.iter().map(|(field, _)| *field).collect();
-        fields_ahead.retain(|&field| chunk.get() > 1 && !is_number(field));
-        let targets = TargetGroup::of_outputs(&outputs).into();
+        let mut fields_ahead: Vec<usize> = (0..fields.len()).collect();
+        fields_ahead.retain(|&place| chunk.get() > 1 && !is_number(fields[place].0));
+        let targets: Arc<[_]> = TargetGroup::of_outputs(&outputs).into();
+        let mut images_together: Vec<usize> = (0..fields.len()).collect();
+        images_together.retain(|&place| {
+            let (field, of_field) = &fields[place];
+            let is_alone = shared.cache.is_none() && targets.iter().all(|own| own.field != *field);
+            is_alone && of_field.iter().all(|&k| runs_together(&outputs[k]))
+        });
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
@@ -190,6 +204,7 @@ impl LoaderStage {
             outputs,
             fields,
             fields_ahead,
+            images_together,
             targets,
             tensors,
             sizes,
@@ -352,12 +367,11 @@ impl LoaderStage {
         self.outputs[output].draws.key(self.visit_key(epoch, SampleRef::once(sample)))
     }
 
-    /// Tells the source that samples of a chunk will be read: which they are, and then that their values come next.
-    fn expect_reads(&self, visits: &[SampleRef], is_near: bool) {
-        for &field in &self.fields_ahead {
-            for visit in visits {
-                self.source.expect_read(visit.sample, field, is_near);
-            }
+    /// Asks the processor for the values of a field that are read next, if they lie in memory.
+    fn fetch_values(&self, place: usize, visits: &[SampleRef]) {
+        for visit in visits {
+            let value = self.source.value_in_memory(visit.sample, self.fields[place].0);
+            fetch_ahead(value.map_or(&[], |value| value.bytes()));
         }
     }
 
@@ -817,6 +831,7 @@ impl Stage for LoaderStage {
             columns: self.outputs.iter().map(|_| Column::default()).collect(),
             targets: TargetScratch::default(),
             elements: StepScratch::default(),
+            is_written: vec![],
             spare: vec![],
         }
     }
@@ -838,11 +853,25 @@ impl Stage for LoaderStage {
         worker.columns.iter_mut().for_each(Column::clear);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         let outputs = &mut *outputs;
-        self.expect_reads(visits, false);
-        self.expect_reads(&visits[..visits.len().min(SAMPLES_AHEAD)], true);
+        for (visit, place) in visits
+            .iter()
+            .flat_map(|visit| self.fields_ahead.iter().map(move |place| (visit, place)))
+        {
+            self.source.expect_read(visit.sample, self.fields[*place].0);
+        }
+        let mut is_written = mem::take(&mut worker.is_written);
+        is_written.clear();
+        is_written.resize(self.fields.len(), false);
+        for &place in &self.images_together {
+            is_written[place] =
+                self.run_images_together(&mut worker.pictures, (epoch, visits), place, outputs)?;
+        }
+        let others_ahead = || self.fields_ahead.iter().filter(|place| !is_written[**place]);
+        let first = &visits[..visits.len().min(SAMPLES_AHEAD)];
+        others_ahead().for_each(|place| self.fetch_values(*place, first));
         for (index, visit) in visits.iter().enumerate() {
-            let next = visits.get(index + SAMPLES_AHEAD);
-            self.expect_reads(next.map_or(&[], std::slice::from_ref), true);
+            let next = visits.get(index + SAMPLES_AHEAD).map_or(&[][..], std::slice::from_ref);
+            others_ahead().for_each(|place| self.fetch_values(*place, next));
             let key = self.visit_key(epoch, *visit);
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
@@ -850,11 +879,14 @@ impl Stage for LoaderStage {
             let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
-            for field in &self.fields {
+            for (field, _) in
+                self.fields.iter().zip(&is_written).filter(|(_, is_written)| !**is_written)
+            {
                 self.fill_field(worker, &mut lookup, key, field, &mut rows)?;
             }
             lookup.end();
         }
+        worker.is_written = is_written;
         let mut rows = SampleRows { outputs, visits, index: 0, component: 0 };
         let Worker { columns, elements, .. } = &mut *worker;
         for (k, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.rows > 0) {

@@ -18,7 +18,7 @@ use crate::sample::Epoch;
 use crate::source::Value;
 use crate::source::npy::{self, NpyArray, NpyError};
 use fuseloop_ops::author::{Dim, ImageType, Layout, OpClass, Type};
-use fuseloop_ops::internals::{BatchKey, PixelFormat, SampleKey};
+use fuseloop_ops::internals::{BatchKey, ImageView, PixelFormat, SampleKey};
 use fuseloop_ops::{DType, HostRows, Ops, Size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -314,6 +314,27 @@ pub(super) fn open_image<'a>(
             decoder.open_array(bytes, array_size(bytes.len(), input)?, format, input.layout)
         }
         (other, _) => unreachable!("a field's kind does not change: {other:?}"),
+    }
+}
+
+/// Returns the pixels of a value that is stored as it is read, without a copy; `None` for all others, and for values that
+/// can't be [opened](open_image).
+pub(super) fn stored_pixels<'a>(
+    decoder: &Decoder,
+    value: Value<'a>,
+    mode: ImageReadMode,
+    input: ImageType,
+) -> Option<ImageView<'a>> {
+    match value {
+        Value::Image(image) => decoder.stored_pixels(&image, mode),
+        Value::NdArray(bytes) if input.layout != Layout::ChannelsFirst || input.channels == 1 => {
+            let size = array_size(bytes.len(), input).ok()?;
+            let format = PixelFormat { channels: input.channels.into(), dtype: input.dtype };
+            let expected = size.pixels().checked_mul(format.pixel_bytes() as u64)?;
+            let is_whole = expected == bytes.len() as u64 && expected > 0;
+            is_whole.then(|| ImageView::packed_format(bytes, size, format))?
+        }
+        _ => None,
     }
 }
 

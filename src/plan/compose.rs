@@ -17,6 +17,12 @@ pub(crate) struct AxisMap {
     pub(crate) offset: i64,
 }
 
+impl Default for AxisMap {
+    fn default() -> Self {
+        Self::IDENTITY
+    }
+}
+
 impl AxisMap {
     pub(crate) const IDENTITY: Self = Self { sign: 1, offset: 0 };
 
@@ -104,7 +110,7 @@ impl Rect {
 }
 
 /// One image that compiled code goes over.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PassMap {
     pub(crate) rows: AxisMap,
     pub(crate) columns: AxisMap,
@@ -119,8 +125,14 @@ pub(crate) struct PassMap {
 impl PassMap {
     /// Returns the pass that reads an image of `size` as it is.
     pub(crate) fn new(size: Size) -> Self {
-        let (rows, columns) = (AxisMap::IDENTITY, AxisMap::IDENTITY);
-        Self { rows, columns, size, regions: vec![], maps: vec![] }
+        Self { size, ..Self::default() }
+    }
+
+    /// Makes this the pass that reads an image of `size` as it is.
+    fn restart(&mut self, size: Size) {
+        (self.rows, self.columns, self.size) = (AxisMap::IDENTITY, AxisMap::IDENTITY, size);
+        self.regions.clear();
+        self.maps.clear();
     }
 
     /// Returns the rectangle of the base image that the pass reads.
@@ -167,14 +179,14 @@ impl PassMap {
                 }
             }
             GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
-                *self = Self::new(geometry_step::output(motion, self.size));
+                self.restart(geometry_step::output(motion, self.size));
             }
         }
     }
 }
 
 /// The composed geometry of one sample in one block.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Composed {
     /// The pass that rows are resampled from, in coordinates of the source, and the step that does it,
     /// if any. Most samples have none, so the pair lies elsewhere.
@@ -200,41 +212,43 @@ impl Composed {
         let stored = self.stored.reads();
         self.reductions.iter().fold(stored, |all, pass| all.union(&pass.reads()))
     }
-}
 
-/// Composes what `draws` does to an image of size `source` in `block`. `readings` are the flat ops that
-/// need a reduction over the image first, in the order of their passes.
-pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: Size) -> Composed {
-    let mut now = PassMap::new(source);
-    let (mut resampled, mut frame) = (None, None);
-    let mut read: Vec<(usize, PassMap)> = vec![];
-    for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
-        let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
-        read.extend(needed.map(|(index, _)| (index, now.clone())));
-        if let Some(map) = map_of(block, leaf) {
-            now.maps.push((map, [AxisMap::IDENTITY; 2]));
-        }
-        if let Some((_, fill)) = block.padded_copy.filter(|framed| framed.0 == leaf) {
-            frame = Some((now.reads(), fill));
-        }
-        let before = Rect::of(now.size);
-        let region = block.regions.iter().position(|region| region.leaf == leaf);
-        if let Some(region) = region.filter(|region| block.regions[*region].outside) {
-            now.regions.push((region, before)); // a shift, if one is drawn: the pixels inside `before` stay
-        }
-        for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
-            if geometry_step::produces_rows(motion) {
-                resampled = Some(Box::new((now.clone(), motion.clone())));
+    /// Composes what `draws` does to an image of size `source` in `block`. `readings` are the flat ops that need a
+    /// reduction over the image first, in the order of their passes. Memory is reused.
+    pub(crate) fn set(&mut self, block: &Block, draws: &Draws, readings: &[usize], source: Size) {
+        let Self { resampled, stored: now, reductions, frame, output } = self;
+        (*resampled, *frame) = (None, None);
+        now.restart(source);
+        reductions.clear();
+        let mut read: Vec<(usize, PassMap)> = vec![];
+        for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
+            let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
+            read.extend(needed.map(|(index, _)| (index, now.clone())));
+            if let Some(map) = map_of(block, leaf) {
+                now.maps.push((map, [AxisMap::IDENTITY; 2]));
             }
-            now.apply(motion);
+            if let Some((_, fill)) = block.padded_copy.filter(|framed| framed.0 == leaf) {
+                *frame = Some((now.reads(), fill));
+            }
+            let before = Rect::of(now.size);
+            let region = block.regions.iter().position(|region| region.leaf == leaf);
+            if let Some(region) = region.filter(|region| block.regions[*region].outside) {
+                now.regions.push((region, before)); // a shift, if one is drawn: the pixels inside `before` stay
+            }
+            for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
+                if geometry_step::produces_rows(motion) {
+                    *resampled = Some(Box::new((now.clone(), motion.clone())));
+                }
+                now.apply(motion);
+            }
+            for (_, window) in draws.windows.iter().filter(|(of, _)| *of == leaf) {
+                now.regions.extend(region.map(|region| (region, rect(*window))));
+            }
         }
-        for (_, window) in draws.windows.iter().filter(|(of, _)| *of == leaf) {
-            now.regions.extend(region.map(|region| (region, rect(*window))));
-        }
+        read.sort_by_key(|(index, _)| *index);
+        reductions.extend(read.into_iter().map(|(_, pass)| pass));
+        *output = now.size;
     }
-    read.sort_by_key(|(index, _)| *index);
-    let reductions = read.into_iter().map(|(_, pass)| pass).collect();
-    Composed { resampled, output: now.size, stored: now, reductions, frame }
 }
 
 /// Returns the number of the map of `leaf`, if that op uses a pixel's position.
@@ -273,7 +287,9 @@ mod tests {
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
         let (size, mut draws) = (Size::new(20, 30), Draws::default());
         plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
-        compose(&plan.blocks()[0], &draws, &[], size)
+        let mut composed = Composed::default();
+        composed.set(&plan.blocks()[0], &draws, &[], size);
+        composed
     }
 
     fn mirror() -> RandomHorizontalFlip {

@@ -180,10 +180,15 @@ impl Source for Concat {
         self.parts.iter().try_for_each(|part| part.hold_in_memory())
     }
 
-    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
+    fn expect_read(&self, sample: SampleId, field: usize) {
         if let Some((part, sample)) = self.source_of(sample) {
-            part.expect_read(sample, field, is_near);
+            part.expect_read(sample, field);
         }
+    }
+
+    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
+        let (part, sample) = self.source_of(sample)?;
+        part.value_in_memory(sample, field)
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

@@ -6,9 +6,13 @@
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Asks the processor to load bytes into its caches, and does not wait for them. Does nothing on other processors than
-/// x86-64.
-pub(super) fn fetch_ahead(bytes: &[u8]) {
+/// The most bytes that the processor is asked for: a fraction of its second cache.
+const MOST: usize = 16 << 10;
+
+/// Asks the processor to load bytes into its caches, and does not wait for them: the first of them, if they are many.
+/// Does nothing on other processors than x86-64.
+pub(crate) fn fetch_ahead(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(MOST)];
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -19,7 +19,7 @@ pub(crate) mod escape;
 mod faults;
 #[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
 mod feature;
-mod fetch_ahead;
+pub(crate) mod fetch_ahead;
 mod field_kind;
 mod file;
 mod fixed_length;

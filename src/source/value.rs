@@ -23,14 +23,14 @@ pub enum Value<'a> {
     Custom(&'a [u8]),
 }
 
-impl Value<'_> {
-    /// Returns the number of bytes that the value is stored in; 0 for a number.
-    pub(crate) fn stored_bytes(&self) -> usize {
-        match self {
-            Self::Float(_) | Self::Int(_) => 0,
-            Self::Image(image) => image.bytes.len(),
+impl<'a> Value<'a> {
+    /// Returns the bytes that the value is stored in; none for a number.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Float(_) | Self::Int(_) => &[],
+            Self::Image(image) => image.bytes,
             Self::Bytes(bytes) | Self::NdArray(bytes) | Self::Json(bytes) | Self::Custom(bytes) => {
-                bytes.len()
+                bytes
             }
         }
     }

@@ -27,6 +27,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("stored_bytes", PAGES),
             ("hold_in_memory", PAGES),
             ("expect_read", PAGES),
+            ("value_in_memory", PAGES),
         ],
     ),
     ("StreamSource", STREAM),
@@ -52,6 +53,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("stored_bytes", "records of a function lie in no file"),
             ("hold_in_memory", "records of a function lie in no file"),
             ("expect_read", "records of a function lie in no file"),
+            ("value_in_memory", "records of a function lie in no file"),
         ],
     ),
 ];
@@ -68,6 +70,7 @@ const STREAM: &[(&str, &str)] = &[
     ("stored_bytes", SEQUENCE),
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
+    ("value_in_memory", SEQUENCE),
 ];
 const COUNTED: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
@@ -79,6 +82,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("stored_bytes", SEQUENCE),
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
+    ("value_in_memory", SEQUENCE),
 ];
 /// The methods of an item of a stream that the stream answers.
 const ITEM: &[(&str, &str)] = &[
@@ -99,6 +103,7 @@ const ITEM: &[(&str, &str)] = &[
     ("stored_bytes", "the stream answers"),
     ("hold_in_memory", "the stream answers"),
     ("expect_read", "the record is there"),
+    ("value_in_memory", "the record is there"),
 ];
 
 /// Types that read a dataset themselves.

@@ -303,8 +303,8 @@ impl Machine<'_> {
                 let value = self.stack.pop().ok_or("an empty stack")?;
                 self.gprs[inst.op_register(0).number()] = value;
             }
-            // In place of an instruction that a test took out.
-            Mnemonic::Nop => {}
+            // The first stands for an instruction that a test took out, the second reads nothing.
+            Mnemonic::Nop | Mnemonic::Prefetcht0 => {}
             Mnemonic::Jmp => return Ok(Some(inst.near_branch64())),
             Mnemonic::Je => return Ok(self.is_zero.then(|| inst.near_branch64())),
             Mnemonic::Jne => return Ok((!self.is_zero).then(|| inst.near_branch64())),

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod channels;
+mod chunks;
 #[path = "../common/mod.rs"]
 mod common;
 mod fused_equals_evaluated;

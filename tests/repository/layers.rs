@@ -203,6 +203,7 @@ const UNSAFE: &[&str] = &[
     "src/jit/check.rs",               // stand-in for compiled code that checks every access
     "src/jit/code.rs",                // the release of its pages
     "src/jit/invocation.rs",          // the addresses passed to compiled code
+    "src/jit/invocation/chunk.rs",    // the same, of several samples
     "tests/common/counting.rs",       // a counting allocator
     "tests/common/guarded.rs",        // guard pages
     "tests/common/guarded_maps.rs",   // guard pages around all memory of a process

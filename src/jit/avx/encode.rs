@@ -394,6 +394,8 @@ pub(super) enum Scalar {
     },
     Push(Gpr),
     Pop(Gpr),
+    /// Asks for memory that is read later, at any address: it never faults.
+    Prefetch(Memory),
 }
 
 /// A condition of a jump.
@@ -504,6 +506,7 @@ impl Scalar {
             Self::ShiftLeft { to, from, count } => counted(code, (1, 0xF7), to, from, count),
             Self::Push(register) => code.extend([0x40 | register.0 >> 3, 0x50 | register.0 & 7]),
             Self::Pop(register) => code.extend([0x40 | register.0 >> 3, 0x58 | register.0 & 7]),
+            Self::Prefetch(memory) => plain(code, &[0x0F, 0x18], 1, Rm::Memory(memory)),
         }
     }
 }
@@ -638,6 +641,7 @@ impl fmt::Display for Scalar {
             Self::ShiftLeft { to, from, count } => write!(f, "shlx {to}, {from}, {count}"),
             Self::Push(register) => write!(f, "push {register}"),
             Self::Pop(register) => write!(f, "pop {register}"),
+            Self::Prefetch(memory) => write!(f, "prefetcht0 {memory}"),
         }
     }
 }

@@ -31,6 +31,10 @@ use crate::plan::FusedOp;
 use fuseloop_ops::DType;
 use fuseloop_ops::internals::channel_of;
 
+/// The number of rows before a row is read that its bytes are asked for: images that lie in memory are not in the
+/// caches, and where a window of one ends, its next row begins elsewhere.
+const ROWS_AHEAD: u8 = 4;
+
 /// The columns of a row less [`PassWord::LastGroup`].
 const LAST_GROUP: i32 = 8;
 
@@ -510,8 +514,15 @@ impl Row<'_> {
 
     /// Emits a group: loads, steps, stores. With a mask, it has less pixels.
     fn group(&mut self, masked: bool) -> Result<(), Fallback> {
-        let Parts { loaded, steps, stored, .. } = *self.parts;
+        let Parts { loaded, steps, stored, spec, .. } = *self.parts;
         self.registers.begin(steps, stored);
+        // Rows that are produced were just written.
+        if !masked && spec.block.rows.is_none() {
+            let row_step = self.word(PassWord::RowStep);
+            self.registers.scalar(Scalar::Move(R14, Rm::Memory(row_step)));
+            let ahead = at(SOURCE, 0).plus(R14, ROWS_AHEAD);
+            self.registers.scalar(Scalar::Prefetch(ahead));
+        }
         self.load(loaded, masked)?;
         self.registers.drop_unread(loaded);
         self.registers.steps(steps)?;

@@ -144,9 +144,10 @@ impl<R: BodyRunner> Invocation<'_, R> {
             frame: self.composed.frame,
             output: size,
         };
-        let levels = Self { composed, ..*self };
+        let levels = Invocation { composed: &composed, ..*self };
         let mut out = std::mem::take(&mut memory.levels);
         memory::resize(&mut out, levels.output_bytes(), "a table of bytes")?;
+        memory.record.reset(self.compiled.layout);
         levels.set_all(memory, &mut out)?;
         let reductions = &levels.composed.reductions;
         let pixels = self::levels(self.block.channels);
@@ -174,7 +175,7 @@ impl<R: BodyRunner> Invocation<'_, R> {
 
     /// Writes the image, of whose bytes each becomes what `map` says.
     fn map_image(&self, map: &ByteMap, wide: bool, out: &mut [u8]) {
-        let (Composed { stored, frame, .. }, shown) = (&self.composed, self.shown());
+        let (Composed { stored, frame, .. }, shown) = (self.composed, self.shown());
         let (Size { height, width }, channels) = (stored.size, self.block.channels);
         let rows = stored.rows.taken_from(shown.top..shown.bottom, height);
         let columns = stored.columns.taken_from(shown.left..shown.right, width);

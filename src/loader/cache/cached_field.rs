@@ -66,7 +66,7 @@ mod tests {
             let mut cached = CachedField::held(3, value.clone());
             let bytes = cached.bytes_mut().map(std::mem::take).unwrap_or_default();
             assert_eq!(cached.with_bytes(&bytes), value.borrowed());
-            assert_eq!(value.borrowed().stored_bytes(), bytes.len());
+            assert_eq!(value.borrowed().bytes().len(), bytes.len());
         }
     }
 }

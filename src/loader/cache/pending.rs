@@ -88,7 +88,7 @@ impl<'a> PendingEntry<'a> {
 
     /// Keeps a field's value that is not an image, if such values are cached.
     pub(in crate::loader) fn keep(&mut self, field: usize, value: Value<'_>) {
-        if self.cache.keeps_all && self.reserve(value.stored_bytes() as u64) {
+        if self.cache.keeps_all && self.reserve(value.bytes().len() as u64) {
             self.fields.push(CachedField::held(field, value.into()));
         }
     }

@@ -65,9 +65,6 @@ impl From<Limits> for OpenOptions {
     }
 }
 
-/// The most bytes of a value that the processor is asked for: a fraction of its second cache.
-const MOST_AHEAD: u64 = 16 << 10;
-
 /// The header and the fields of a file. Reading rows requires the sizes of user-defined fields; reading
 /// the head does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -628,16 +625,22 @@ impl Source for Beton {
         Ok(held.map_err(|kind| SourceError { path: path(), kind: OpenError::from(kind).into() })?)
     }
 
-    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
-        let Some(all) = self.bytes.in_memory() else { return };
-        if !is_near {
-            let row = self.layout.size();
-            let row = slice(&self.rows, sample.0.saturating_mul(row as u64), row as u64);
+    fn expect_read(&self, sample: SampleId, _: usize) {
+        if self.bytes.in_memory().is_some() {
+            let row = self.layout.size() as u64;
+            let row = slice(&self.rows, sample.0.saturating_mul(row), row);
             fetch_ahead(row.unwrap_or_default());
-        } else if let Ok(ValueLocation::InPages(StoredBytes { ptr, size, .. })) =
-            self.located(sample, field)
-        {
-            fetch_ahead(slice(all, ptr, size.min(MOST_AHEAD)).unwrap_or_default());
+        }
+    }
+
+    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
+        let all = self.bytes.in_memory()?;
+        match self.located(sample, field).ok()? {
+            ValueLocation::InRow(value) => Some(value),
+            ValueLocation::InPages(stored) => {
+                let bytes = slice(all, stored.ptr, stored.size)?;
+                Some(stored.value(bytes))
+            }
         }
     }
 

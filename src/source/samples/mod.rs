@@ -192,11 +192,18 @@ pub trait Source: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Asks the processor for the memory that reading a value will need, if it is known: with `is_near` for the bytes
-    /// of the value, otherwise for its description. A hint that waits for nothing.
+    /// Asks the processor for the memory that finding a value will need, if it is known. A hint that waits for nothing.
     #[doc(hidden)]
-    fn expect_read(&self, sample: SampleId, field: usize, is_near: bool) {
-        let _ = (sample, field, is_near);
+    fn expect_read(&self, sample: SampleId, field: usize) {
+        let _ = (sample, field);
+    }
+
+    /// Returns a value that lies in memory, so that it is read without a buffer; `None` for all others, and for values
+    /// that can't be read.
+    #[doc(hidden)]
+    fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
+        let _ = (sample, field);
+        None
     }
 
     /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if

@@ -314,6 +314,12 @@ fn general_purpose_registers_are_read_as_they_were_meant() {
             assert_memory(&read, address, &scalar);
         }
     }
+    for address in addresses() {
+        let prefetch = Scalar::Prefetch(address);
+        let read = decoded(Inst::Scalar(prefetch));
+        assert_eq!((name(&read).as_str(), read.op_count()), ("prefetcht0", 1));
+        assert_memory(&read, address, &prefetch);
+    }
 }
 
 #[test]
