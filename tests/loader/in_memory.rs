@@ -58,6 +58,41 @@ fn larger_samples_are_held_only_if_that_is_asked_for() {
     assert_eq!(held.unwrap(), read.unwrap());
 }
 
+/// Samples that lie in memory run together; those that are read run one by one.
+#[test]
+fn samples_that_are_held_have_the_rows_of_samples_that_are_read() {
+    let (_dir, path) = dataset::write(70, WriteMode::Raw, dataset::varied);
+    let small = || RandomCrop::new(24).unwrap().padding(9).unwrap();
+    let lists = [
+        ops![small(), RandomHorizontalFlip::new(0.5).unwrap()],
+        ops![
+            small(),
+            RandomTranslate::new(5).unwrap(),
+            Cutout::new(7).unwrap(),
+            Normalize::cifar10(),
+            ToChannelsFirst
+        ],
+        ops![
+            small(),
+            RandomApply::new(ops![RandomGrayscale::new(1.0).unwrap()]),
+            Convert::to(DType::F16)
+        ],
+        ops![RandomResizedCrop::new(24).unwrap(), ColorJitter::new(0.4, 0.4, 0.4).unwrap()],
+        ops![small(), RandAugment::new()],
+    ];
+    for (number, list) in lists.into_iter().enumerate() {
+        let rows = |in_memory: bool, workers: usize| {
+            let builder = of(&path).in_memory(in_memory).workers(workers).batch_size(32);
+            let loader = builder.drop_last(false).pipeline("image", list.clone()).build().unwrap();
+            let batches = loader.epoch(0).unwrap().map(Result::unwrap);
+            batches.map(|batch| batch.bytes("image").unwrap().to_vec()).collect::<Vec<_>>()
+        };
+        let read = rows(false, 1);
+        assert_eq!(rows(true, 1), read, "list {number}");
+        assert_eq!(rows(true, 3), read, "list {number}, three workers");
+    }
+}
+
 #[test]
 fn what_a_cache_keeps_is_not_held_twice() {
     let (_dir, path) = written(SAMPLES, 9);
