@@ -2,6 +2,7 @@
 //! compiled loops.
 
 mod images_together;
+mod opened_image;
 
 use super::cache::{CacheLookup, CachedSample, PendingEntry, SampleCache};
 use super::collate::Collated;
@@ -33,6 +34,7 @@ use fuseloop_ops::Size;
 use fuseloop_ops::author::{Objects, Window};
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
+use opened_image::{OpenedImage, RawRows, StoredImage};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::mem;
@@ -58,6 +60,8 @@ pub(super) struct LoaderStage {
     fields_ahead: Vec<usize>,
     /// Those of them, by their place in `fields`, whose images run together if they lie in memory.
     images_together: Vec<usize>,
+    /// For each of them, whether only the rows that samples need are read of raw images.
+    reads_rows: Vec<bool>,
     /// The images whose targets follow them.
     targets: Arc<[TargetGroup]>,
     tensors: Vec<TensorSpec>,
@@ -146,6 +150,10 @@ const CHUNK_BYTES: usize = 192 << 10;
 /// How many samples before a value is read the processor is asked for its bytes.
 const SAMPLES_AHEAD: usize = 4;
 
+/// The fewest pixels of the largest image of a field of which rows are read without the others: to find a smaller image
+/// twice takes longer than to read all of it.
+const PARTLY_READ: u64 = 128 * 128;
+
 /// The maximum number of samples of a chunk.
 const CHUNK_SAMPLES: usize = 32;
 
@@ -195,6 +203,14 @@ impl LoaderStage {
             let is_alone = shared.cache.is_none() && targets.iter().all(|own| own.field != *field);
             is_alone && of_field.iter().all(|&k| runs_together(&outputs[k]))
         });
+        let reads_rows = |(field, of_field): &(usize, Vec<usize>)| {
+            let stats = source.image_stats(*field);
+            let is_large =
+                stats.is_some_and(|stats| stats.raw > 0 && stats.max_pixels >= PARTLY_READ);
+            let is_rgb = of_field.iter().all(|&k| outputs[k].read_mode == ImageReadMode::Rgb);
+            is_large && is_rgb && shared.cache.is_none()
+        };
+        let reads_rows = fields.iter().map(reads_rows).collect();
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
@@ -205,6 +221,7 @@ impl LoaderStage {
             fields,
             fields_ahead,
             images_together,
+            reads_rows,
             targets,
             tensors,
             sizes,
@@ -431,9 +448,10 @@ impl LoaderStage {
         worker: &mut Worker,
         lookup: &mut CacheLookup<'_>,
         key: SampleKey,
-        (field, outputs): &(usize, Vec<usize>),
+        place: usize,
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), StageError> {
+        let (field, outputs) = &self.fields[place];
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
@@ -446,13 +464,27 @@ impl LoaderStage {
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
         }
+        if self.reads_rows[place]
+            && let Some(size) = self.source.raw_size(sample, *field)
+            && size.pixels() <= self.limits().max_pixels
+        {
+            let (source, field) = (&*self.source, *field);
+            let image = StoredImage::Rows(RawRows { source, sample, field, size, buffer });
+            let followed = group.map(|group| (group.image, targets));
+            let filled = self.fill_images(pictures, (None, followed), key, image, outputs, rows);
+            pictures.decoded += u64::from(filled.is_ok());
+            filled.map_err(of_field)?;
+            return group
+                .map_or(Ok(()), |group| self.fill_targets(worker, lookup, sample, group, rows));
+        }
         let CacheLookup { found, keeper } = &mut *lookup;
         let value = self.read_value((sample, *field), (buffer, cached_bytes), found.as_ref());
         let (value, is_cached) = value.map_err(of_field)?;
         if matches!(value, Value::Image(_)) {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
             let followed = group.map(|group| (group.image, targets));
-            let filled = self.fill_images(pictures, (keeper, followed), key, value, outputs, rows);
+            let image = StoredImage::Value(value);
+            let filled = self.fill_images(pictures, (keeper, followed), key, image, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok() && !is_cached);
             filled.map_err(of_field)?;
             return group
@@ -465,7 +497,8 @@ impl LoaderStage {
         let component = rows.component;
         let is_image = |k: usize| is_array && self.outputs[k].kernel(k, component).is_some();
         if outputs.iter().any(|&k| is_image(k)) {
-            let filled = self.fill_images(pictures, (None, None), key, value, outputs, rows);
+            let image = StoredImage::Value(value);
+            let filled = self.fill_images(pictures, (None, None), key, image, outputs, rows);
             filled.map_err(of_field)?;
         }
         for &k in outputs.iter().filter(|k| !is_image(**k)) {
@@ -530,14 +563,16 @@ impl LoaderStage {
         image_scratch: &mut ImageScratch,
         (keeper, followed): (Option<(usize, &mut PendingEntry<'_>)>, FollowedImage<'_>),
         key: SampleKey,
-        value: Value<'_>,
+        image: StoredImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
         let ImageScratch { watch, decoder, scratch, draws, .. } = image_scratch;
-        let is_coded = matches!(value, Value::Image(image) if image.mode.is_coded());
+        let is_coded =
+            matches!(image, StoredImage::Value(Value::Image(image)) if image.mode.is_coded());
         // Collated bytes are not images.
-        let is_stored_image = matches!(value, Value::Image(_));
+        let is_stored_image =
+            matches!(image, StoredImage::Value(Value::Image(_)) | StoredImage::Rows(_));
         let collated_images = || {
             outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
         };
@@ -548,7 +583,12 @@ impl LoaderStage {
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
         let mode = outputs.first().map_or(ImageReadMode::Rgb, |&k| self.outputs[k].read_mode);
         let input = kernels().next().map(|(_, kernel)| kernel.plan().input());
-        let mut opened = open_image(decoder, value, mode, input)?;
+        let mut opened = match image {
+            StoredImage::Value(value) => {
+                OpenedImage::Value(open_image(decoder, value, mode, input)?)
+            }
+            StoredImage::Rows(rows) => OpenedImage::Rows(rows),
+        };
         let size = opened.size();
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
@@ -568,9 +608,11 @@ impl LoaderStage {
             Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
-        let decoded = match keeper {
-            Some((field, keeper)) => keeper.decode(field, &mut opened, is_coded, wanted)?,
-            None => opened.decode(wanted)?,
+        let decoded = match (&mut opened, keeper) {
+            (OpenedImage::Value(opened), Some((field, keeper))) => {
+                keeper.decode(field, opened, is_coded, wanted)?
+            }
+            (opened, _) => opened.decode(wanted)?,
         };
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
@@ -879,10 +921,8 @@ impl Stage for LoaderStage {
             let mut rows = SampleRows { outputs: &mut *outputs, visits, index, component };
             let cache = self.shared.cache.as_ref();
             let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
-            for (field, _) in
-                self.fields.iter().zip(&is_written).filter(|(_, is_written)| !**is_written)
-            {
-                self.fill_field(worker, &mut lookup, key, field, &mut rows)?;
+            for place in (0..self.fields.len()).filter(|place| !is_written[*place]) {
+                self.fill_field(worker, &mut lookup, key, place, &mut rows)?;
             }
             lookup.end();
         }

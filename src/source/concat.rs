@@ -13,6 +13,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::sample::SampleId;
+use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -189,6 +190,22 @@ impl Source for Concat {
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
         let (part, sample) = self.source_of(sample)?;
         part.value_in_memory(sample, field)
+    }
+
+    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+        let (part, sample) = self.source_of(sample)?;
+        part.raw_size(sample, field)
+    }
+
+    fn raw_rows<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        rows: Range<u32>,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], BoxError> {
+        let (part, sample) = self.existing(sample)?;
+        part.raw_rows(sample, field, rows, buffer)
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

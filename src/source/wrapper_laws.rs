@@ -28,6 +28,8 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("hold_in_memory", PAGES),
             ("expect_read", PAGES),
             ("value_in_memory", PAGES),
+            ("raw_size", PAGES),
+            ("raw_rows", PAGES),
         ],
     ),
     ("StreamSource", STREAM),
@@ -54,6 +56,8 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("hold_in_memory", "records of a function lie in no file"),
             ("expect_read", "records of a function lie in no file"),
             ("value_in_memory", "records of a function lie in no file"),
+            ("raw_size", "records of a function lie in no file"),
+            ("raw_rows", "records of a function lie in no file"),
         ],
     ),
 ];
@@ -71,6 +75,8 @@ const STREAM: &[(&str, &str)] = &[
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
     ("value_in_memory", SEQUENCE),
+    ("raw_size", SEQUENCE),
+    ("raw_rows", SEQUENCE),
 ];
 const COUNTED: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
@@ -83,6 +89,8 @@ const COUNTED: &[(&str, &str)] = &[
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
     ("value_in_memory", SEQUENCE),
+    ("raw_size", SEQUENCE),
+    ("raw_rows", SEQUENCE),
 ];
 /// The methods of an item of a stream that the stream answers.
 const ITEM: &[(&str, &str)] = &[
@@ -104,6 +112,8 @@ const ITEM: &[(&str, &str)] = &[
     ("hold_in_memory", "the stream answers"),
     ("expect_read", "the record is there"),
     ("value_in_memory", "the record is there"),
+    ("raw_size", "the record is there"),
+    ("raw_rows", "the record is there"),
 ];
 
 /// Types that read a dataset themselves.

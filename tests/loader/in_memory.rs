@@ -58,10 +58,12 @@ fn larger_samples_are_held_only_if_that_is_asked_for() {
     assert_eq!(held.unwrap(), read.unwrap());
 }
 
-/// Samples that lie in memory run together; those that are read run one by one.
+/// Samples that lie in memory run together. Those that are read run one by one, and only the rows that they need are
+/// read of images as large as these.
 #[test]
 fn samples_that_are_held_have_the_rows_of_samples_that_are_read() {
-    let (_dir, path) = dataset::write(70, WriteMode::Raw, dataset::varied);
+    let larger = |size: Size| Size::new(size.height + 60, size.width + 60);
+    let (_dir, path) = dataset::write(70, WriteMode::Raw, |sample| larger(dataset::varied(sample)));
     let small = || RandomCrop::new(24).unwrap().padding(9).unwrap();
     let lists = [
         ops![small(), RandomHorizontalFlip::new(0.5).unwrap()],

@@ -28,6 +28,8 @@ mod preview;
 #[cfg(feature = "write")]
 mod preview_targets;
 #[cfg(feature = "write")]
+mod raw_rows;
+#[cfg(feature = "write")]
 mod read_modes;
 #[cfg(feature = "write")]
 mod rows;

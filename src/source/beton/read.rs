@@ -545,6 +545,16 @@ enum StoredKind {
 }
 
 impl StoredBytes {
+    /// Returns the size of an image of raw pixels.
+    fn raw_size(&self) -> Option<Size> {
+        match self.kind {
+            StoredKind::Image { mode: ImageMode::Raw, width, height } => {
+                Some(Size::new(height, width))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the value, given its bytes.
     pub(super) fn value(self, bytes: &[u8]) -> Value<'_> {
         match self.kind {
@@ -642,6 +652,41 @@ impl Source for Beton {
                 Some(stored.value(bytes))
             }
         }
+    }
+
+    /// Only a local file has rows: a remote object is read in the ranges that were planned.
+    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+        if self.path.is_none() || self.bytes.in_memory().is_some() {
+            return None;
+        }
+        match self.located(sample, field) {
+            Ok(ValueLocation::InPages(stored)) => Some(stored.raw_size()?),
+            _ => None,
+        }
+    }
+
+    fn raw_rows<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        rows: Range<u32>,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], BoxError> {
+        let extent = self.located(sample, field).and_then(|located| match located {
+            ValueLocation::InPages(stored) => {
+                let size = stored.raw_size().unwrap_or_default();
+                // The number of all bytes was compared with the size, so these are among them.
+                let (row, rows) =
+                    (RGB as u64 * u64::from(size.width), rows.start..rows.end.min(size.height));
+                Ok((stored.ptr + row * u64::from(rows.start), row * rows.len() as u64))
+            }
+            ValueLocation::InRow(_) => {
+                Err(ReadCause::NotAnImage { found: self.fields[field].kind.word() })
+            }
+        });
+        let Buffer { bytes, check, .. } = buffer;
+        let read = extent.and_then(|extent| self.bytes.get_with(extent, bytes, check.as_mut()));
+        Ok(read?)
     }
 
     /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample

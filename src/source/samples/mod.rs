@@ -15,6 +15,7 @@ use super::{
     SampleLocation, Value,
 };
 use crate::sample::{Epoch, SampleId};
+use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -204,6 +205,31 @@ pub trait Source: Send + Sync + 'static {
     fn value_in_memory(&self, sample: SampleId, field: usize) -> Option<Value<'_>> {
         let _ = (sample, field);
         None
+    }
+
+    /// Returns the size of an image of raw RGB pixels whose rows can be read without the others; `None` for all other
+    /// values, and for those that lie in memory.
+    #[doc(hidden)]
+    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+        let _ = (sample, field);
+        None
+    }
+
+    /// Reads some rows of an image that has a [`raw_size`](Self::raw_size), which contains them.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`value`](Self::value) does.
+    #[doc(hidden)]
+    fn raw_rows<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        rows: Range<u32>,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], BoxError> {
+        let _ = (rows, buffer);
+        Err(format!("sample {sample} has no rows in field {field}").into())
     }
 
     /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if

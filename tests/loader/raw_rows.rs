@@ -1,0 +1,86 @@
+//! Of large raw images, only the rows that a sample needs are read.
+
+use crate::common::dataset;
+use fuseloop::prelude::*;
+use fuseloop::sample::SampleId;
+use fuseloop::source::{
+    Beton, BoxError, Buffer, FieldSpec, ImageStats, OpenOptions, Record, Source,
+};
+use fuseloop::write::WriteMode;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file whose images are read by rows alone, which are counted.
+struct Counted {
+    file: Beton,
+    rows: Arc<AtomicU64>,
+}
+
+impl Source for Counted {
+    fn fields(&self) -> &[FieldSpec] {
+        &Source::fields(&self.file)[..1]
+    }
+
+    fn len(&self) -> u64 {
+        Source::len(&self.file)
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        panic!("all of sample {sample} is read")
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        Source::image_stats(&self.file, field)
+    }
+
+    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+        self.file.raw_size(sample, field)
+    }
+
+    fn raw_rows<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        rows: Range<u32>,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], BoxError> {
+        self.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        self.file.raw_rows(sample, field, rows, buffer)
+    }
+}
+
+#[test]
+fn rows_outside_of_a_crop_are_not_read() {
+    let size = Size::new(200, 130);
+    let (_dir, path) = dataset::write(6, WriteMode::Raw, |_| size);
+    let list = || ops![RandomCrop::new(50).unwrap(), RandomVerticalFlip::new(0.5).unwrap()];
+    let epoch = |builder: LoaderBuilder| {
+        let builder = builder.batch_size(6).in_memory(false).pipeline("image", list());
+        let loader = builder.build().unwrap();
+        let batch = loader.epoch(3).unwrap().next().unwrap().unwrap();
+        batch.bytes("image").unwrap().to_vec()
+    };
+    let rows = Arc::new(AtomicU64::new(0));
+    let file = Beton::open(&path, &OpenOptions::default()).unwrap();
+    let found = epoch(Loader::from_source(Counted { file, rows: Arc::clone(&rows) }));
+    assert_eq!(rows.load(Ordering::Relaxed), 6 * 50);
+
+    let whole = |builder: LoaderBuilder| builder.in_memory(true);
+    let held = whole(Loader::open(&path).unwrap()).batch_size(6).pipeline("image", list());
+    let held = held.build().unwrap();
+    let batch = held.epoch(3).unwrap().next().unwrap().unwrap();
+    assert!(found == batch.bytes("image").unwrap(), "rows of a crop");
+}
+
+#[test]
+fn an_image_that_ends_early_is_an_error() {
+    let (_dir, path) = dataset::write(6, WriteMode::Raw, |_| Size::new(200, 130));
+    let crop = ops![RandomCrop::new(190).unwrap()];
+    let builder = Loader::open(&path).unwrap().in_memory(false).pipeline("image", crop);
+    let loader = builder.batch_size(6).build().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("sample") && error.contains("pictures.beton"), "{error}");
+}
