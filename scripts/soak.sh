@@ -103,7 +103,7 @@ script() {
 }
 
 step tests lists "200,000 lists compiled and evaluated; 2,000 in the interpreter; 100,000 kernels compiled and dropped" \
-    run_tests --test compiler --test process -- fused_equals_evaluated:: interpreted:: jit_memory::
+    run_tests --test compiler --test process -- chunks:: fused_equals_evaluated:: interpreted:: jit_memory::
 step tests inputs "every format's generator for 300 s" \
     run_tests --lib fuzzing:: -- --nocapture --test-threads=2
 step tests moments "16,000 moments for each of 7 ways to read and 4 changes of the file" \

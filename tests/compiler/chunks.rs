@@ -1,8 +1,8 @@
 //! Samples that run together have the bits of single samples: the code loops over their parameter blocks, and what
 //! these refer to stays where it is until the call.
 //!
-//! Lists are those of [`interpreted`](crate::interpreted), and the code runs in the interpreter, which checks every
-//! access, and natively. Images differ in size where the list takes them, so that buffers grow while samples wait.
+//! The code of random lists runs in the interpreter, which checks every access, and natively. Images differ in size
+//! where the list takes them, so that buffers grow while samples wait. `FUSELOOP_CHUNKS=2000` tries more lists.
 
 use crate::common::guarded::{Guard, Guarded};
 use crate::common::interpreter::interpret;
@@ -129,7 +129,7 @@ fn samples_of_a_chunk_have_the_bits_of_single_samples() {
         return;
     }
     let (mut shared, mut lists) = (0, 0);
-    for number in numbers("FUSELOOP_INTERPRETED") {
+    for number in numbers("FUSELOOP_CHUNKS") {
         let calls = checked(number).unwrap_or_else(|failure| panic!("list {number}: {failure}"));
         lists += 1;
         shared += usize::from(calls > 0 && calls < SAMPLES as usize);

@@ -47,6 +47,8 @@ pub const COUNTS: &[Count] = &[
         "epochs over a cache in flat memory"),
     count("FUSELOOP_CALL_ROUNDS", [24, 1_000, 1_000], 1, ("compiler", "jit_threads::"),
         "kernels that sixteen threads call at once"),
+    count("FUSELOOP_CHUNKS", [300, 2_000, 2_000], 4, ("compiler", "chunks::"),
+        "random lists of ops, for the samples of a chunk"),
     count("FUSELOOP_COMPILE_ROUNDS", [8, 1_000, 1_000], 1, ("compiler", "jit_threads::"),
         "kernels that sixteen threads compile at once"),
     count("FUSELOOP_CONVERT_KILLS", [8, 60, 1_000], 1, ("write", "kill::"),
