@@ -11,8 +11,9 @@
 //! Any other file, and any damaged one, is left to the other decoder, whose verdict counts.
 
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
-use super::entropy::{Codes, POSITIONS};
+use super::entropy::Codes;
 use super::huffman::{CodeTable, TableKind};
+use fuseloop_kernels::POSITIONS;
 
 const DAC: u8 = 0xcc;
 const DNL: u8 = 0xdc;
