@@ -145,6 +145,7 @@ impl Source for Scene {
         Some(ImageStats {
             jpeg: u64::from(is_jpeg),
             raw: u64::from(!is_jpeg),
+            bit_planes: 0,
             unreadable: 0,
             min: Some(SIZE),
             max: Some(SIZE),

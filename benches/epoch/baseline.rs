@@ -186,7 +186,9 @@ fn decode(image: &EncodedImage<'_>, out: &mut Picture) {
     out.size = Size::new(image.height, image.width);
     out.pixels.resize(out.size.pixels() as usize * 3, 0);
     match image.mode {
-        ImageMode::Png => unreachable!("a .beton holds none"),
+        ImageMode::Png | ImageMode::BitPlanes => {
+            unreachable!("a .beton that FFCV reads holds none")
+        }
         ImageMode::Raw => out.pixels.copy_from_slice(image.bytes),
         ImageMode::Jpeg => {
             let options = DecoderOptions::new_fast().jpeg_set_out_colorspace(ColorSpace::RGB);

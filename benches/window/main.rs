@@ -6,6 +6,7 @@
 //! |---|---|
 //! | whole, window of the file as it is | our decoder; no markers: above and beside the window only entropy-coded bits are read |
 //! | window, re-cut | restart markers every 32 or 64 pixels, or every row of MCUs |
+//! | window, bit planes | tiles of 32 pixels; `FUSELOOP_ISA` selects the form of the decoder |
 //! | the same (zune-jpeg) | unmodified zune-jpeg, on a file reduced to the window |
 //! | libjpeg-turbo whole | accurate IDCT, smooth upsampling |
 //! | libjpeg-turbo crop and skip | `jpeg_crop_scanline`, `jpeg_skip_scanlines`, no row below |
@@ -39,11 +40,15 @@ use turn::{Turn, whole, windowed};
 
 const WHOLE: &str = "whole (zune-jpeg)";
 const RECUT: &str = "window, re-cut, tiles of 32";
+const PLANES: &str = "window, bit planes, tiles of 32";
 const LIBJPEG: &str = "libjpeg-turbo whole";
 const CROP: &str = "libjpeg-turbo crop and skip";
 
 /// The methods that [`RECUT`] is compared with, and the largest ratio of [`RECUT`]'s time to each.
 const YARDSTICKS: [(&str, f64); 3] = [(LIBJPEG, 0.62), (WHOLE, 0.52), (CROP, 0.85)];
+
+/// The largest ratio of [`PLANES`]'s time to [`RECUT`]'s.
+const PLANES_AIM: f64 = 0.65;
 
 /// A method of decoding, and the results of its turns.
 struct Method<'a> {
@@ -86,8 +91,9 @@ fn main() {
 
 fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Path) {
     let recut = [Tile::Pixels(32), Tile::Pixels(64), Tile::Row].map(|tile| set.recut(tile));
-    print_bytes(set, &recut);
-    let mut methods = ours(set, &recut);
+    let planes = set.bit_planes();
+    print_bytes(set, &recut, &planes);
+    let mut methods = ours(set, &recut, &planes);
     methods.extend(program.into_iter().flat_map(|program| theirs(set, &recut, program, folder)));
     for _ in 0..rounds {
         methods.iter_mut().for_each(|method| method.turns.push((method.run)()));
@@ -97,7 +103,7 @@ fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Pa
     print_aims(&methods);
 }
 
-fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
+fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3], planes: &'a [Vec<u8>]) -> Vec<Method<'a>> {
     let [tiles, wide_tiles, rows] = recut.each_ref().map(|recut| &recut.files);
     let decoder = |by| Decoder::with_backend(by, DecodeOptions::default());
     let all = |name, by| {
@@ -112,6 +118,7 @@ fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
         all("whole", JpegBackend::Both),
         windows("window of the file as it is", JpegBackend::Both, &set.files),
         windows(RECUT, JpegBackend::Both, tiles),
+        windows(PLANES, JpegBackend::Both, planes),
         windows("window, re-cut, tiles of 64", JpegBackend::Both, wide_tiles),
         windows("window, re-cut, rows", JpegBackend::Both, rows),
         all(WHOLE, JpegBackend::Zune),
@@ -136,7 +143,7 @@ fn theirs<'a>(
     ]
 }
 
-fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
+fn print_bytes(set: &Photographs, recut: &[Recut; 3], planes: &[Vec<u8>]) {
     let (count, bytes) = (set.files.len(), set.bytes());
     println!(
         "{}: {count} pictures, {:.1} kpixel and {:.1} kB each, windows of {:.0} % of the area",
@@ -145,9 +152,9 @@ fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
         bytes as f64 / 1e3 / count as f64,
         100.0 * set.wanted_each() / set.pixels_each(),
     );
+    let more = |now: usize| 100.0 * (now as f64 / bytes as f64 - 1.0);
     for (name, recut) in ["tiles of 32", "tiles of 64", "rows"].iter().zip(recut) {
         let (with, without) = recut.bytes();
-        let more = |now: usize| 100.0 * (now as f64 / bytes as f64 - 1.0);
         println!(
             "  re-cut, {name:<12} {:+5.2} % bytes, {:+5.2} % with the index; {} kept as they are",
             more(without),
@@ -155,6 +162,8 @@ fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
             recut.unchanged
         );
     }
+    let planes = planes.iter().map(Vec::len).sum();
+    println!("  bit planes, tiles of 32 {:+5.2} % bytes with the index", more(planes));
 }
 
 fn print_row(method: &Method<'_>, all: &[Method<'_>], set: &Photographs) {
@@ -172,6 +181,11 @@ fn print_row(method: &Method<'_>, all: &[Method<'_>], set: &Photographs) {
 fn print_aims(methods: &[Method<'_>]) {
     let named = |name| methods.iter().find(|method| method.name == name);
     let Some(recut) = named(RECUT) else { return };
+    if let Some(planes) = named(PLANES) {
+        let ratio = planes.over(recut);
+        let verdict = if ratio <= PLANES_AIM { "reached" } else { "MISSED" };
+        println!("{PLANES}, over {RECUT}: {ratio:.3}; aim: <= {PLANES_AIM:.2}: {verdict}");
+    }
     for (name, most) in YARDSTICKS {
         if let Some(yardstick) = named(name) {
             let ratio = recut.over(yardstick);
@@ -187,5 +201,10 @@ fn print_recutting(set: &Photographs) {
     println!(
         "re-cutting: {:.2} ms a picture on one thread, {together:.1} s for 1000 on all cores",
         one * 1e3 / set.files.len() as f64
+    );
+    let planes = median((0..3).map(|_| set.bit_planes_alone().as_secs_f64()));
+    println!(
+        "bit planes, proved: {:.2} ms a picture on one thread",
+        planes * 1e3 / set.files.len() as f64
     );
 }

@@ -1,7 +1,7 @@
 //! The photographs, the windows wanted of them, and their re-cut files.
 
 use fuseloop::internals::decode::Decoder;
-use fuseloop::recut::{Recutter, Tile};
+use fuseloop::recut::{BitPlaneCodec, Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::author::{GeometryOp as _, GeometryStep, Window};
@@ -47,7 +47,9 @@ pub(crate) struct Recut {
 }
 
 pub(crate) fn encoded(bytes: &[u8], size: Size) -> EncodedImage<'_> {
-    EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes }
+    let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
+    let mode = if is_jpeg { ImageMode::Jpeg } else { ImageMode::BitPlanes };
+    EncodedImage { mode, width: size.width, height: size.height, bytes }
 }
 
 /// Returns the first `most` photographs of `data/imagenet` in the folder `FUSELOOP_SHARED` or
@@ -115,6 +117,22 @@ impl Photographs {
         let both = files.into_iter().zip(&self.files);
         let files = both.map(|(recut, file)| recut.unwrap_or_else(|| file.clone())).collect();
         Recut { files, unchanged }
+    }
+
+    /// Returns the bit-plane images of the files, which must be of a usual kind.
+    pub(crate) fn bit_planes(&self) -> Vec<Vec<u8>> {
+        let pack = |codec: &mut BitPlaneCodec, bytes: &Vec<u8>| {
+            codec.pack(bytes, Tile::default()).unwrap()
+        };
+        self.files.par_iter().map_init(|| BitPlaneCodec::new(Limits::DEFAULT), pack).collect()
+    }
+
+    /// Returns the time that storing all files as bit planes takes on this thread, with the proof.
+    pub(crate) fn bit_planes_alone(&self) -> Duration {
+        let mut codec = BitPlaneCodec::new(Limits::DEFAULT);
+        let start = Instant::now();
+        self.files.iter().for_each(|bytes| drop(codec.pack(bytes, Tile::default())));
+        start.elapsed()
     }
 
     /// Returns the time that re-cutting all files takes on this thread.

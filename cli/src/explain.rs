@@ -64,8 +64,8 @@ pub(super) struct FieldReport {
     /// A description of the target, if the field is a mask that follows an image.
     pub(super) target: Option<String>,
     pub(super) plan: Description,
-    /// The numbers of images stored as JPEG and raw.
-    pub(super) stored: [u64; 2],
+    /// The numbers of images stored as JPEG, raw, and as bit planes.
+    pub(super) stored: [u64; 3],
     /// The number of loop bodies, the time to compile them, and the size of their code in bytes.
     pub(super) code: (usize, Duration, usize),
     /// The measurements, if there are any.
@@ -155,7 +155,7 @@ fn report(
     let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
     let source = loader.source();
     let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
-    let stored = stats.map_or([0, 0], |stats| [stats.jpeg, stats.raw]);
+    let stored = stats.map_or([0; 3], |stats| [stats.jpeg, stats.raw, stats.bit_planes]);
     let (target, plan) = (loader.target_words(&name), kernel.plan().describe());
     Ok(FieldReport { name, target, plan, stored, code, measured })
 }
@@ -277,7 +277,7 @@ fn field_json(report: &FieldReport) -> Value {
     json!({
         "name": name,
         "target": target,
-        "stored": { "jpeg": stored[0], "raw": stored[1] },
+        "stored": { "jpeg": stored[0], "raw": stored[1], "bit_planes": stored[2] },
         "decoded": image_json(plan.input),
         "pushed_into_decode": plan.pushed_into_decode,
         "blocks": blocks.collect::<Vec<_>>(),

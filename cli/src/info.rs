@@ -6,6 +6,7 @@ use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
 use fuseloop::SampleId;
 use fuseloop::internals::ErrorExt as _;
+use fuseloop::internals::decode::bit_plane_form;
 use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::FolderExt as _;
@@ -381,6 +382,13 @@ fn image_words(stats: &ImageStats) -> String {
     if stats.raw > 0 {
         parts.push(format!("{} raw", count(stats.raw)));
     }
+    if stats.bit_planes > 0 {
+        parts.push(format!(
+            "{} as bit planes (decoded with {})",
+            count(stats.bit_planes),
+            bit_plane_form()
+        ));
+    }
     if stats.unreadable > 0 {
         parts.push(format!("{} unreadable", count(stats.unreadable)));
     }
@@ -438,6 +446,7 @@ fn stats_json(stats: &FieldStats) -> Value {
         FieldStats::Image(s) => json!({
             "jpeg": s.jpeg,
             "raw": s.raw,
+            "bit_planes": s.bit_planes,
             "unreadable": s.unreadable,
             "min_width": s.min.map(|size| size.width),
             "max_width": s.max.map(|size| size.width),

@@ -29,6 +29,7 @@ mod source;
 mod stored;
 mod trace;
 mod tree;
+mod unpack;
 mod verify;
 mod write;
 
@@ -58,6 +59,7 @@ enum Command {
     Demo(demo::Args),
     Write(write::Args),
     Recut(recut::Args),
+    Unpack(unpack::Args),
     Convert(convert::Args),
     Concat(parts::ConcatArgs),
     Split(parts::SplitArgs),
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
         Command::Recut(args) => recut::run(&args),
+        Command::Unpack(args) => unpack::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Concat(args) => parts::concat(&args),
         Command::Split(args) => parts::split(&args),

@@ -4,7 +4,6 @@ use super::problem::Problem;
 use fuseloop::Loader;
 use fuseloop::internals::loader::{LoadCause, LoaderExt as _};
 use fuseloop::internals::source::Escaped;
-use fuseloop::source::FieldKind;
 use std::path::Path;
 
 /// Returns at most `count` samples, spread over a file of `all` samples, because neighbours are often of
@@ -22,7 +21,7 @@ pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, 
     let fields = source.fields().iter().enumerate();
     let names = fields.map(|(index, field)| (source.field_name(index), &field.kind));
     let images = names.filter(|(name, kind)| {
-        let is_image = **kind == FieldKind::RgbImage || loader.image_output(Some(name)).is_ok();
+        let is_image = kind.is_image() || loader.image_output(Some(name)).is_ok();
         is_image && is_loaded(name)
     });
     let images: Vec<String> = images.map(|(name, _)| name.to_owned()).collect();

@@ -38,6 +38,8 @@ pub(super) enum Problem {
     LongRange { range: String },
     #[error("`--tile` is for JPEGs, `--write-mode raw` stores none")]
     NoTiles,
+    #[error("{}: a folder, but bit planes are stored in .beton files and tar shards", Escaped(&path.to_string_lossy()))]
+    FolderOfPlanes { path: PathBuf },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -115,6 +117,9 @@ impl Problem {
             Self::Library(error) => library_help(error),
             Self::Sample(error) => sample_help(&error.cause),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
+            Self::FolderOfPlanes { .. } => Some(
+                "`fuseloop write FOLDER FILE.beton --write-mode planes` makes such a file of a folder",
+            ),
             Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
             Self::Exists { .. } => Some("`--force` overwrites it"),

@@ -1,10 +1,12 @@
-//! `fuseloop recut`: copies a dataset and re-cuts its JPEGs. The functions that report re-cutting are
+//! `fuseloop recut`: copies a dataset and re-cuts its JPEGs, or stores them as bit planes. The functions that report re-cutting are
 //! shared with `fuseloop write`.
 
 use super::folder::{InFolder, add_links};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
+use super::stored::{BIT_PLANES, RE_CUT};
 use super::write::OnDamage;
+use clap::ValueEnum;
 use fuseloop::internals::source::Escaped;
 use fuseloop::recut::Tile;
 use fuseloop::write::{
@@ -26,13 +28,17 @@ use std::time::{Duration, Instant};
   fuseloop recut imagenet/train tiled/train       # a folder: the same names in a new one
   fuseloop recut train.beton tiled.beton          # the same samples, in the same format
   fuseloop recut train.beton tiled.beton --tile row
+  fuseloop recut train.beton planes.beton --write-mode planes    # bit planes: half the time again
   fuseloop write imagenet/train train.beton --write-mode tiled   # in one go")]
 pub(super) struct Args {
     /// A folder, with all that is below it, or a .beton file.
     src: PathBuf,
     /// The folder or file to write. What is there under the same name is replaced.
     dst: PathBuf,
-    /// Pixels between restart markers: 32, 64 or another number, or `row`.
+    /// What to make of the JPEGs.
+    #[arg(long, value_enum, default_value_t = RecutMode::Tiled)]
+    write_mode: RecutMode,
+    /// Pixels between restart markers, or columns of a tile of bit planes: 32, 64 or another number, or `row`.
     #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
     /// Threads that re-cut; one a core if not given. The result does not depend on it.
@@ -45,11 +51,24 @@ pub(super) struct Args {
     in_folder: InFolder,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RecutMode {
+    /// JPEGs with restart markers, which any decoder reads.
+    Tiled,
+    /// Bit planes, in a .beton file that FFCV does not read. `fuseloop unpack` restores the JPEGs, byte for byte.
+    Planes,
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let is_folder = fs::metadata(&args.src).is_ok_and(|found| found.is_dir());
+    let bit_planes = args.write_mode == RecutMode::Planes;
+    if is_folder && bit_planes {
+        return Err(Problem::FolderOfPlanes { path: args.src.clone() });
+    }
     let bar = WriteBar::new(if is_folder { "files" } else { "samples" });
     let options = RecutOptions {
         tile: args.tile,
+        bit_planes,
         threads: args.threads,
         damaged: args.damaged.into(),
         progress: bar.progress(),
@@ -65,13 +84,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let report = recut_beton(&args.src, &args.dst, &options)?;
     drop(bar);
     let before = fs::metadata(&args.src).map_err(Problem::io(&args.src))?.len();
-    say(&beton_summary(&args.dst, before, &report, start.elapsed()))
+    let rewritten = if bit_planes { BIT_PLANES } else { RE_CUT };
+    say(&beton_summary(&args.dst, before, (&report, rewritten), start.elapsed()))
 }
 
 fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> String {
     let jpegs = report.recut + report.unchanged.count;
     let mut text = head(dst, jpegs, report.bytes, took);
-    add_recut(&mut text, report.recut, report.recut_bytes);
+    add_recut(&mut text, RE_CUT, report.recut, report.recut_bytes);
     if report.copied > 0 {
         let _ = writeln!(text, "{} copied", counted(report.copied, "other file"));
     }
@@ -86,7 +106,12 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     text
 }
 
-fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) -> String {
+fn beton_summary(
+    dst: &Path,
+    before: u64,
+    (report, rewritten): (&WriteReport, &str),
+    took: Duration,
+) -> String {
     let jpegs = report.recut + report.unchanged.count;
     let mut text = head(dst, jpegs, SizeChange { before, after: report.bytes }, took);
     let _ = writeln!(
@@ -95,14 +120,14 @@ fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) 
         counted(report.samples, "sample"),
         counted(report.pages, "page")
     );
-    add_recut(&mut text, report.recut, report.recut_bytes);
+    add_recut(&mut text, rewritten, report.recut, report.recut_bytes);
     add_unchanged(&mut text, &report.unchanged);
     add_skipped(&mut text, "damaged sample", &report.skipped);
     text
 }
 
 /// Returns the first line of the report.
-fn head(dst: &Path, jpegs: u64, change: SizeChange, took: Duration) -> String {
+pub(super) fn head(dst: &Path, jpegs: u64, change: SizeChange, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
     let speed = rate(jpegs as f64 / seconds.max(1e-9));
@@ -114,9 +139,9 @@ fn head(dst: &Path, jpegs: u64, change: SizeChange, took: Duration) -> String {
     )
 }
 
-/// Adds the number of re-cut JPEGs, and how their size changed.
-pub(super) fn add_recut(text: &mut String, recut: u64, change: SizeChange) {
-    let _ = writeln!(text, "{} re-cut: {}", counted(recut, "JPEG"), changed(change));
+/// Adds the number of JPEGs that are `rewritten`, and how their size changed.
+pub(super) fn add_recut(text: &mut String, rewritten: &str, recut: u64, change: SizeChange) {
+    let _ = writeln!(text, "{} {rewritten}: {}", counted(recut, "JPEG"), changed(change));
 }
 
 /// Adds the JPEGs that were not re-cut, and the reasons.

@@ -10,7 +10,6 @@ use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
-use fuseloop::source::FieldKind;
 use fuseloop::spec::Settings;
 use fuseloop::{Loader, LoaderBuilder, Order, Spec, loader};
 use std::fmt;
@@ -305,6 +304,6 @@ fn with_ops(
 
 fn image_fields(builder: &LoaderBuilder) -> Vec<String> {
     let fields = builder.source().fields().iter();
-    let images = fields.filter(|field| field.kind == FieldKind::RgbImage);
+    let images = fields.filter(|field| field.kind.is_image());
     images.map(|field| field.name.clone()).collect()
 }

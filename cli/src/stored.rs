@@ -21,7 +21,8 @@ pub(super) struct StoredArgs {
     #[arg(long, value_name = "QUALITY")]
     jpeg_quality: Option<u8>,
     /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or
-    /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`.
+    /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`. With
+    /// `--write-mode planes`: the width of the tiles of bit planes.
     #[arg(long, value_name = "PIXELS")]
     tile: Option<Tile>,
     /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
@@ -45,6 +46,9 @@ enum Mode {
     Jpg,
     /// Lossless, and JPEGs re-cut so that crops decode in less time.
     Tiled,
+    /// Lossless, and JPEGs as bit planes, which FFCV does not read: crops decode in half the time of re-cut JPEGs.
+    /// `fuseloop unpack` restores the JPEGs, byte for byte.
+    Planes,
     /// JPEG above `--smart-threshold`, pixels below. Lossy for PNGs above.
     Smart,
     /// JPEG for a share of the images, pixels for the others. Lossy for PNGs of that share.
@@ -62,7 +66,7 @@ impl StoredArgs {
             return Err(Problem::NoTiles);
         }
         let mode = match self.write_mode {
-            Mode::Lossless | Mode::Tiled => WriteMode::Lossless,
+            Mode::Lossless | Mode::Tiled | Mode::Planes => WriteMode::Lossless,
             Mode::Raw => WriteMode::Raw,
             Mode::Jpg => WriteMode::Jpg,
             Mode::Smart => WriteMode::Smart { threshold: self.smart_threshold },
@@ -76,15 +80,29 @@ impl StoredArgs {
             quality: self.jpeg_quality,
             verify: self.verify,
             tile: self.tile(),
+            bit_planes: self.write_mode == Mode::Planes,
             ..ImageOptions::default()
         })
     }
 
-    /// Returns the tile size for re-cutting; `None` if JPEGs are not re-cut.
-    pub(super) fn tile(&self) -> Option<Tile> {
-        self.tile.or((self.write_mode == Mode::Tiled).then(Tile::default))
+    /// Returns the tile size; `None` if JPEGs are neither re-cut nor stored as bit planes.
+    fn tile(&self) -> Option<Tile> {
+        self.tile.or(matches!(self.write_mode, Mode::Tiled | Mode::Planes).then(Tile::default))
+    }
+
+    /// Returns how the report calls what becomes of a JPEG; `None` if JPEGs are stored as they are.
+    pub(super) fn rewritten(&self) -> Option<&'static str> {
+        match self.write_mode {
+            Mode::Planes => Some(BIT_PLANES),
+            _ => self.tile().map(|_| RE_CUT),
+        }
     }
 }
+
+/// How reports call re-cutting.
+pub(super) const RE_CUT: &str = "re-cut";
+/// How reports call the storing of JPEGs as bit planes.
+pub(super) const BIT_PLANES: &str = "stored as bit planes";
 
 /// Adds which images were not stored as given, and whether that was lossy.
 pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
@@ -108,6 +126,7 @@ fn word(mode: ImageMode) -> &'static str {
         ImageMode::Jpeg => "JPEG",
         ImageMode::Raw => "raw pixels",
         ImageMode::Png => "PNG",
+        ImageMode::BitPlanes => "bit planes",
     }
 }
 

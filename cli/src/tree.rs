@@ -2,6 +2,7 @@
 
 use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
+use fuseloop::internals::decode::bit_plane_form;
 use fuseloop::internals::jit::{BlockCosts, unsupported};
 use fuseloop::internals::loader::remedy;
 use fuseloop::internals::plan::Description;
@@ -58,11 +59,21 @@ fn add_field(text: &mut String, report: &FieldReport) {
 }
 
 fn add_decode(text: &mut String, report: &FieldReport) {
-    let FieldReport { plan, stored: [jpeg, raw], measured, .. } = report;
-    let stored = match (jpeg, raw) {
-        (0, _) => "raw pictures".to_owned(),
-        (_, 0) => "JPEGs".to_owned(),
-        _ => format!("{} and {}", counted(*jpeg, "JPEG"), counted(*raw, "raw picture")),
+    let FieldReport { plan, stored, measured, .. } = report;
+    let stored = match stored {
+        [0, _, 0] => "raw pictures".to_owned(),
+        [_, 0, 0] => "JPEGs".to_owned(),
+        [jpeg, raw, 0] => {
+            format!("{} and {}", counted(*jpeg, "JPEG"), counted(*raw, "raw picture"))
+        }
+        [0, 0, _] => format!("bit planes (with {})", bit_plane_form()),
+        [jpeg, raw, planes] => format!(
+            "{}, {} and bit planes of {} (with {})",
+            counted(*jpeg, "JPEG"),
+            counted(*raw, "raw picture"),
+            counted(*planes, "picture"),
+            bit_plane_form()
+        ),
     };
     let pushed = match plan.pushed_into_decode.as_slice() {
         [] => "all of it".to_owned(),

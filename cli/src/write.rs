@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Examples:
   fuseloop write imagenet/train train.beton                       # JPEGs as they are, PNGs as pixels
   fuseloop write imagenet/train train.beton --write-mode tiled    # faster to crop, no pixel changed
+  fuseloop write imagenet/train train.beton --write-mode planes   # faster again, for fuseloop alone
   fuseloop write imagenet/train train.beton --max-resolution 500  # smaller, faster to decode
   fuseloop write photos train.beton --write-mode raw              # pixels: nothing to decode
   fuseloop write scans train.beton --write-mode jpg               # PNGs as JPEGs: lossy, and smaller
@@ -90,8 +91,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     drop(bar);
     let mut text = summary(&args.out, &report, start.elapsed());
     add_reencoded(&mut text, &report.written.reencoded);
-    if args.stored.tile().is_some() {
-        add_recut(&mut text, report.written.recut, report.written.recut_bytes);
+    if let Some(rewritten) = args.stored.rewritten() {
+        add_recut(&mut text, rewritten, report.written.recut, report.written.recut_bytes);
         add_unchanged(&mut text, &report.written.unchanged);
     }
     add_left_out(&mut text, &report);

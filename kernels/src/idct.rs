@@ -22,6 +22,9 @@
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
+use crate::bit_planes::Form;
+#[cfg(target_arch = "x86_64")]
+use crate::bit_planes::Kind;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::pair;
 #[cfg(target_arch = "x86_64")]
@@ -48,6 +51,26 @@ const fn order() -> [u8; 64] {
         index += 1;
     }
     order
+}
+
+/// The index at which each coefficient is stored, in the order of a JPEG's file (T.81, figure 5).
+pub const POSITIONS: [u8; 64] = positions();
+
+#[rustfmt::skip]
+const ZIGZAG: [u8; 64] = [
+     0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
+    12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,  6,  7, 14, 21, 28,
+    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+    58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+];
+
+const fn positions() -> [u8; 64] {
+    let (mut positions, mut at) = ([0; 64], 0);
+    while at < 64 {
+        positions[at] = ORDER[ZIGZAG[at] as usize];
+        at += 1;
+    }
+    positions
 }
 
 /// 4096 times sqrt 2 cos(k pi/16) and similar constants: the factors of coefficients 0 and 4, 2 and 6
@@ -80,14 +103,34 @@ const SECOND: (i32, u32) = ((1 << 16) + (1 << 9) + (128 << 17), 17);
 /// If `out` ends before the last of these bytes.
 #[inline]
 pub fn idct(block: &[i16; 64], steps: &[i16; 64], out: &mut [u8], stride: usize) {
+    store_block(&rows(block, steps), out, stride);
+}
+
+/// Returns the rows of a block's samples, the first sample of a row in its first byte.
+#[inline]
+fn rows(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the CPU has AVX2, as checked just above.
         if let Some(rows) = unsafe { avx2(block, steps) } {
-            return store(&rows, out, stride);
+            return rows;
         }
     }
-    store(&plain(block, steps), out, stride);
+    plain(block, steps)
+}
+
+/// Returns the rows of two blocks, to be stored by [`store_block`]: with AVX-512, both are transformed at once.
+#[inline]
+#[must_use]
+pub fn idct_pair(form: Form, blocks: [&[i16; 64]; 2], steps: [&[i16; 64]; 2]) -> [[u64; 8]; 2] {
+    #[cfg(target_arch = "x86_64")]
+    if form == Form(Kind::Avx512) {
+        // SAFETY: the CPU has the features of a form that exists.
+        if let Some(rows) = unsafe { avx512(blocks, steps) } {
+            return rows;
+        }
+    }
+    [rows(blocks[0], steps[0]), rows(blocks[1], steps[1])]
 }
 
 /// Writes a block of one value, as [`idct`] does for a block whose only nonzero coefficient is the
@@ -99,11 +142,16 @@ pub fn idct(block: &[i16; 64], steps: &[i16; 64], out: &mut [u8], stride: usize)
 #[inline]
 pub fn idct_flat(dc: i16, out: &mut [u8], stride: usize) {
     let value = ((i32::from(dc) + 4 + (128 << 3)) >> 3).clamp(0, 255) as u8;
-    store(&[u64::from_ne_bytes([value; 8]); 8], out, stride);
+    store_block(&[u64::from_ne_bytes([value; 8]); 8], out, stride);
 }
 
+/// Writes the rows of a block to the first 8 bytes of 8 rows, `stride` bytes apart.
+///
+/// # Panics
+///
+/// In the same case as [`idct`].
 #[inline(always)]
-fn store(rows: &[u64; 8], out: &mut [u8], stride: usize) {
+pub fn store_block(rows: &[u64; 8], out: &mut [u8], stride: usize) {
     let out = &mut out[..7 * stride + 8];
     for (y, row) in rows.iter().enumerate() {
         out[y * stride..y * stride + 8].copy_from_slice(&row.to_ne_bytes());
@@ -249,6 +297,122 @@ fn bytes(columns: [__m256i; 8]) -> [u64; 8] {
     [y0, y1, y2, y3, y4, y5, y6, y7]
 }
 
+/// Does the same for two blocks at once as [`avx2`] does for one: in 128-bit lanes, the first and the second half of a
+/// vector of one block are followed by those of the other, or alternate with them from [`transposed512`] on.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+fn avx512(blocks: [&[i16; 64]; 2], steps: [&[i16; 64]; 2]) -> Option<[[u64; 8]; 2]> {
+    let zero = _mm512_setzero_si512();
+    let (mut rows, mut sums, mut lost) = ([zero; 4], zero, zero);
+    for ((row, block), steps) in rows.iter_mut().zip(vectors512(blocks)).zip(vectors512(steps)) {
+        *row = _mm512_mullo_epi16(block, steps);
+        // If a product fits, its high half is the sign.
+        let (high, sign) = (_mm512_mulhi_epi16(block, steps), _mm512_srai_epi16::<15>(*row));
+        lost = _mm512_or_si512(lost, _mm512_xor_si512(high, sign));
+        sums = _mm512_adds_epu16(sums, _mm512_abs_epi16(*row));
+    }
+    lost = _mm512_or_si512(lost, _mm512_subs_epu16(sums, _mm512_set1_epi16(LARGEST)));
+    if _mm512_test_epi64_mask(lost, lost) != 0 {
+        return None;
+    }
+    let columns = transform_avx512::<10>(rows, FIRST.0);
+    Some(bytes512(transform_avx512::<17>(transposed512(columns), SECOND.0)))
+}
+
+/// Returns the vectors of both blocks, each with those of the first one in its low half.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+fn vectors512(values: [&[i16; 64]; 2]) -> [__m512i; 4] {
+    let (first, second) = (vectors(values[0]), vectors(values[1]));
+    let mut both = [_mm512_setzero_si512(); 4];
+    for ((both, first), second) in both.iter_mut().zip(first).zip(second) {
+        *both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second);
+    }
+    both
+}
+
+/// Does the same as [`transform_avx2`] in each half.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+fn transform_avx512<const SHIFT: u32>(c: [__m512i; 4], round: i32) -> [__m512i; 8] {
+    let round = _mm512_set1_epi32(round);
+    let mut values = [round; 8];
+    let sum = _mm512_add_epi32(_mm512_madd_epi16(c[0], pair512(EVEN[0][0], EVEN[0][1])), round);
+    let difference =
+        _mm512_add_epi32(_mm512_madd_epi16(c[0], pair512(EVEN[1][0], EVEN[1][1])), round);
+    let low = _mm512_madd_epi16(c[1], pair512(EVEN[0][2], EVEN[0][3]));
+    let high = _mm512_madd_epi16(c[1], pair512(EVEN[1][2], EVEN[1][3]));
+    let even = [
+        _mm512_add_epi32(sum, low),
+        _mm512_add_epi32(difference, high),
+        _mm512_sub_epi32(difference, high),
+        _mm512_sub_epi32(sum, low),
+    ];
+    for (x, (even, [a, b, c_, d])) in even.into_iter().zip(ODD).enumerate() {
+        let odd = _mm512_add_epi32(
+            _mm512_madd_epi16(c[2], pair512(a, b)),
+            _mm512_madd_epi16(c[3], pair512(c_, d)),
+        );
+        values[x] = _mm512_srai_epi32::<SHIFT>(_mm512_add_epi32(even, odd));
+        values[7 - x] = _mm512_srai_epi32::<SHIFT>(_mm512_sub_epi32(even, odd));
+    }
+    values
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pair512(first: i16, second: i16) -> __m512i {
+    _mm512_set1_epi32(i32::from(second) << 16 | i32::from(first as u16))
+}
+
+/// Does the same as [`transposed`]. In the result the lanes of the two blocks alternate.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+fn transposed512(rows: [__m512i; 8]) -> [__m512i; 4] {
+    let mut r = [[_mm512_setzero_si512(); 2]; 2];
+    for (n, r) in r.iter_mut().enumerate() {
+        let low = _mm512_packs_epi32(rows[2 * n], rows[2 * n + 1]);
+        let high = _mm512_packs_epi32(rows[2 * n + 4], rows[2 * n + 5]);
+        let firsts = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
+        let seconds = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);
+        *r = [_mm512_unpacklo_epi16(firsts, seconds), _mm512_unpackhi_epi16(firsts, seconds)];
+    }
+    let [[r0, r1], [r2, r3]] = r;
+    let low = [_mm512_unpacklo_epi32(r0, r1), _mm512_unpacklo_epi32(r2, r3)];
+    let high = [_mm512_unpackhi_epi32(r0, r1), _mm512_unpackhi_epi32(r2, r3)];
+    [
+        _mm512_unpacklo_epi64(low[0], low[1]),
+        _mm512_unpackhi_epi64(low[0], low[1]),
+        _mm512_unpacklo_epi64(high[0], high[1]),
+        _mm512_unpackhi_epi64(high[0], high[1]),
+    ]
+}
+
+/// Converts columns of values to rows of bytes, clamped.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+fn bytes512(columns: [__m512i; 8]) -> [[u64; 8]; 2] {
+    let turn =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    let mut halves = [turn; 2];
+    for (half, c) in halves.iter_mut().zip(columns.as_chunks::<4>().0) {
+        let pairs = [_mm512_packs_epi32(c[0], c[1]), _mm512_packs_epi32(c[2], c[3])];
+        *half = _mm512_shuffle_epi8(_mm512_packus_epi16(pairs[0], pairs[1]), turn);
+    }
+    let [left, right] = halves;
+    let rows = [_mm512_unpacklo_epi32(left, right), _mm512_unpackhi_epi32(left, right)];
+    // SAFETY: 128 bytes each; any bytes are integers.
+    let [a0, a1, b0, b1, a4, a5, b4, b5, a2, a3, b2, b3, a6, a7, b6, b7] =
+        unsafe { std::mem::transmute::<[__m512i; 2], [u64; 16]>(rows) };
+    [[a0, a1, a2, a3, a4, a5, a6, a7], [b0, b1, b2, b3, b4, b5, b6, b7]]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,6 +436,19 @@ mod tests {
         let mut out = [0; 64];
         idct(block, steps, &mut out, 8);
         out
+    }
+
+    /// Returns the samples of a block next to another one, first or second.
+    fn pair_samples(form: Form, block: &[i16; 64], steps: &[i16; 64], second: bool) -> Vec<u8> {
+        let other = std::array::from_fn(|index| (index as i16 * 37) % 50 - 25);
+        let mut order = [(block, steps), (&other, &[2; 64])];
+        if second {
+            order.reverse();
+        }
+        let rows = idct_pair(form, order.map(|(block, _)| block), order.map(|(_, steps)| steps));
+        let [its, others] = if second { [rows[1], rows[0]] } else { rows };
+        assert_eq!(others, plain(&other, &[2; 64]), "{form:?}");
+        its.into_iter().flat_map(u64::to_ne_bytes).collect()
     }
 
     fn plain_samples(block: &[i16; 64], steps: &[i16; 64]) -> Vec<u8> {
@@ -309,6 +486,10 @@ mod tests {
                 *plain_samples(&block, &steps),
                 "{block:?} {steps:?}"
             );
+            for (form, second) in Form::available().zip([false, true, true]) {
+                let found = pair_samples(form, &block, &steps, second);
+                assert_eq!(found, plain_samples(&block, &steps), "{form:?} {block:?} {steps:?}");
+            }
             Ok(())
         })
         .budget_ms(2000);
@@ -322,7 +503,13 @@ mod tests {
                     // The sum of a whole column is in one coefficient of either half.
                     let mut block = [0; 64];
                     (block[index], block[index ^ 1]) = (value, value);
-                    assert_eq!(samples(&block, &[1; 64]), *plain_samples(&block, &[1; 64]));
+                    let expected = plain_samples(&block, &[1; 64]);
+                    assert_eq!(samples(&block, &[1; 64]), *expected);
+                    for form in Form::available() {
+                        for second in [false, true] {
+                            assert_eq!(pair_samples(form, &block, &[1; 64], second), expected);
+                        }
+                    }
                 }
             }
         }

@@ -16,6 +16,7 @@
 //! | `bytes`   | copies, inversions and look-ups of bytes                              |
 //! | `convert` | conversions of labels and arrays between any two types              |
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
+//! | `bit_planes` | coefficients of a JPEG's blocks as bit planes                    |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
 //! | `planes`  | copies between adjacent channels and planes                         |
@@ -23,6 +24,7 @@
 //!
 //! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
 
+pub mod bit_planes;
 pub mod bytes;
 mod color;
 pub mod convert;
@@ -43,7 +45,7 @@ pub use color::{gray_row, ycbcr_row};
 pub use cpu::{CpuWork, for_cpu};
 pub use entry::{RowEntry, end_streams};
 pub use filter::{filter_row, float_row};
-pub use idct::{ORDER, idct, idct_flat};
+pub use idct::{ORDER, POSITIONS, idct, idct_flat, idct_pair, store_block};
 #[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;

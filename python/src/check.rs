@@ -107,6 +107,7 @@ fn stats_dict<'py>(py: Python<'py>, stats: &FieldStats) -> PyResult<Bound<'py, P
             let (min, max) = (stats.min, stats.max);
             dict.set_item("jpeg", stats.jpeg)?;
             dict.set_item("raw", stats.raw)?;
+            dict.set_item("bit_planes", stats.bit_planes)?;
             dict.set_item("unreadable", stats.unreadable)?;
             dict.set_item("min_size", min.map(|size| (size.height, size.width)))?;
             dict.set_item("max_size", max.map(|size| (size.height, size.width)))?;

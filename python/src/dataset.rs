@@ -252,7 +252,7 @@ pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Float => "float".to_owned(),
         FieldKind::Int => "int".to_owned(),
-        FieldKind::RgbImage => "image".to_owned(),
+        FieldKind::RgbImage | FieldKind::BitPlaneImage => "image".to_owned(),
         FieldKind::Bytes => "bytes".to_owned(),
         FieldKind::Json => "json".to_owned(),
         FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {

@@ -338,6 +338,7 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
         quality: get(options, "quality")?,
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
+        bit_planes: false,
         seed: get(options, "seed")?.unwrap_or(0),
     })
 }
@@ -402,6 +403,7 @@ fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)>
         ImageMode::Jpeg => "jpeg",
         ImageMode::Raw => "raw",
         ImageMode::Png => "png",
+        ImageMode::BitPlanes => "planes",
     };
     list.iter().map(|one| (word(one.from), word(one.to), one.is_lossy, one.images)).collect()
 }

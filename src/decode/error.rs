@@ -222,6 +222,12 @@ pub enum DecodeError {
         /// The JPEG decoder's message.
         reason: String,
     },
+    /// An image of bit planes is damaged, or of another version.
+    #[error("damaged bit-plane image: {what}")]
+    BitPlanes {
+        /// A description of the error.
+        what: &'static str,
+    },
     /// The system has no memory for the pixels.
     #[error("no memory for {bytes} bytes of pixels")]
     Memory {
@@ -291,6 +297,7 @@ mod tests {
                 "the JPEG has 1 restart markers, but its restart interval requires 5".into(),
             ),
             (E::Damaged { reason: "bad code".into() }, "damaged JPEG: bad code".into()),
+            (E::BitPlanes { what: "a checksum" }, "damaged bit-plane image: a checksum".into()),
             (E::Memory { bytes: 7 }, "no memory for 7 bytes of pixels".into()),
         ] {
             assert_eq!(error.to_string(), expected);

@@ -11,6 +11,7 @@
 //! | JPEG with restart markers             | the window, from its segments only         | into scratch            |
 //! | JPEG of a rarer kind                  | the rows, or segments, of the window       | into scratch            |
 //! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
+//! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
 //!
 //! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says
@@ -35,17 +36,26 @@ pub use error::DecodeError;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
 #[cfg(feature = "write")]
-pub(crate) use jpeg::{ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments};
+pub(crate) use jpeg::{
+    BitPlaneError, BitPlaneWriter, ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments,
+};
 pub use jpeg::{append_segment_index, tile_interval};
 pub use object_mask::{ObjectMask, ObjectMaskError};
 pub use read_mode::ImageReadMode;
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
+use fuseloop_kernels::bit_planes::Form;
 use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{Layout, Window};
 use fuseloop_ops::internals::{ImageView, MAX_CHANNELS, PixelFormat, is_inside};
+
+/// Returns what this CPU decodes bit planes with, such as "AVX-512".
+#[must_use]
+pub fn bit_plane_form() -> &'static str {
+    Form::of_cpu().name()
+}
 
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,17 +80,14 @@ pub struct Decoder {
 /// The headers of an image, read and checked.
 #[derive(Debug)]
 enum ImageHeaders {
+    /// A JPEG or its bit planes.
     Jpeg(jpeg::JpegHeaders),
     /// An image of a format whose size is all that decoding needs to know.
     Png(Size),
     /// A raw image, whose bytes are the pixels.
     Raw(Size, PixelFormat),
     /// An array, whose elements are the pixels, and whether its channels are planes.
-    Array {
-        size: Size,
-        format: PixelFormat,
-        is_planar: bool,
-    },
+    Array { size: Size, format: PixelFormat, is_planar: bool },
 }
 
 impl ImageHeaders {
@@ -265,11 +272,14 @@ impl Decoder {
         mode: ImageReadMode,
     ) -> Result<ImageHeaders, DecodeError> {
         Ok(match image.mode {
-            ImageMode::Jpeg if mode == ImageReadMode::Index => return Err(DecodeError::JpegIndex),
-            ImageMode::Jpeg if mode == ImageReadMode::Gray16 => {
+            ImageMode::Jpeg | ImageMode::BitPlanes if mode == ImageReadMode::Index => {
+                return Err(DecodeError::JpegIndex);
+            }
+            ImageMode::Jpeg | ImageMode::BitPlanes if mode == ImageReadMode::Gray16 => {
                 return Err(DecodeError::NotGray16 { found: "a JPEG".into(), fits: "gray" });
             }
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
+            ImageMode::BitPlanes => ImageHeaders::Jpeg(self.jpeg.headers_of_planes(image)?),
             ImageMode::Png => ImageHeaders::Png(self.png.size(image, mode)?),
             ImageMode::Raw => {
                 let (size, format) = self.raw.size(image, mode)?;

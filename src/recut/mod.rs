@@ -29,6 +29,7 @@
 //! that was checked here: the limits and the length of the coded data before anything is allocated, a
 //! file of known segments, coefficients in range. A panic in it is returned as an error.
 
+mod bit_planes;
 mod check;
 mod coefficients;
 mod tile;
@@ -40,6 +41,7 @@ use crate::decode::{
 use crate::panicked;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
+pub use bit_planes::BitPlaneCodec;
 use coefficients::Coefficients;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;

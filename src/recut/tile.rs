@@ -35,7 +35,7 @@ impl Tile {
     /// rows.
     pub(crate) const PIXELS: RangeInclusive<u16> = 8..=1024;
 
-    /// Returns the MCUs between restart markers in an image of `width` columns.
+    /// Returns the MCUs of a tile in an image of `width` columns.
     pub(super) fn interval(self, width: u16, mcu_width: u16) -> u16 {
         match self {
             Self::Pixels(pixels) => tile_interval(width, mcu_width, pixels),

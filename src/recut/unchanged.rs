@@ -1,6 +1,6 @@
 //! Why a JPEG is left unchanged.
 
-use crate::decode::DecodeError;
+use crate::decode::{BitPlaneError, DecodeError};
 use crate::error::{Cause, Details, ErrorKind};
 
 /// Why a JPEG is left unchanged.
@@ -67,6 +67,21 @@ pub enum Unchanged {
     /// Coefficients that no 8-bit image has, and that no baseline file can hold.
     #[error("a coefficient is out of a baseline JPEG's range")]
     Coefficient,
+    /// The coefficients are in several scans, so that their order can't be restored from bit planes.
+    #[error("it is progressive, or has a scan for each component")]
+    SeveralScans,
+    /// A kind of JPEG that the loader's own decoder leaves to another one.
+    #[error("its colours, sampling or tables are of a kind that bit planes can't be made of")]
+    Rare,
+    /// The bit planes of a tile are too long for their index.
+    #[error("bit planes of a tile of {mcus} MCUs take over 65535 bytes: ask for smaller tiles")]
+    Tile {
+        /// MCUs of a tile.
+        mcus: u16,
+    },
+    /// The JPEG that is restored from the bit planes is not the same file.
+    #[error("its coded data are padded or coded in a way that bit planes can't restore")]
+    Restored,
     /// A header or the pixels are damaged, or cut short.
     #[error("it is damaged: {reason}")]
     Damaged {
@@ -103,6 +118,10 @@ impl Unchanged {
             Self::Scans { .. } => "too many scans",
             Self::Misplaced { .. } => "misplaced segment",
             Self::Coefficient => "coefficient out of range",
+            Self::SeveralScans => "several scans",
+            Self::Rare => "rare kind",
+            Self::Tile { .. } => "long tile",
+            Self::Restored => "not restored",
             Self::Damaged { .. } => "damaged",
             Self::Undecodable(_) => "not decodable",
             Self::Differs => "pixels differ",
@@ -128,6 +147,19 @@ impl From<DecodeError> for Unchanged {
             DecodeError::Components { found } => Self::Components { found },
             DecodeError::OpenHeight => Self::OpenHeight,
             error => Self::damaged(&error),
+        }
+    }
+}
+
+impl From<BitPlaneError> for Unchanged {
+    fn from(error: BitPlaneError) -> Self {
+        match error {
+            BitPlaneError::Decode(error) => error.into(),
+            BitPlaneError::Scans => Self::SeveralScans,
+            BitPlaneError::Rare => Self::Rare,
+            BitPlaneError::Coefficient => Self::Coefficient,
+            BitPlaneError::Tile { mcus } => Self::Tile { mcus },
+            BitPlaneError::Differs => Self::Restored,
         }
     }
 }

@@ -60,13 +60,13 @@ fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
         return None;
     }
     match name {
-        IMAGE => only(fields, |field| field.kind == FieldKind::RgbImage),
+        IMAGE => only(fields, |field| field.kind.is_image()),
         LABEL => {
             let is_class = |field: &FieldSpec| is_int(field) && CLASSES.contains(&last(field));
             if fields.iter().any(is_class) {
                 return only(fields, is_class);
             }
-            let has_images = fields.iter().any(|field| field.kind == FieldKind::RgbImage);
+            let has_images = fields.iter().any(|field| field.kind.is_image());
             let is_free = |field: &FieldSpec| is_int(field) && !OTHER_INTS.contains(&last(field));
             if has_images { only(fields, is_free) } else { None }
         }

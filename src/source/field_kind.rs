@@ -24,6 +24,9 @@ pub struct FieldSpec {
 /// |       5 | `Json`        | 16: pointer, size   |     1 |
 /// |       6 | `TorchTensor` | 8: pointer          |     8 |
 /// |     255 | `Custom`      | the user says       |       |
+/// |     255 | `BitPlaneImage` | 13: see `ImageCell` |     1 |
+///
+/// The arguments of a `BitPlaneImage` distinguish it from a user-defined field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldKind {
@@ -58,6 +61,8 @@ pub enum FieldKind {
         /// The alignment of the field's cell in a row, a power of two.
         align: usize,
     },
+    /// An image, raw, JPEG or bit planes. FFCV does not read such a field.
+    BitPlaneImage,
 }
 
 impl FieldKind {
@@ -66,13 +71,19 @@ impl FieldKind {
         match self {
             Self::Float => "float",
             Self::Int => "int",
-            Self::RgbImage => "image",
+            Self::RgbImage | Self::BitPlaneImage => "image",
             Self::Bytes => "bytes",
             Self::NdArray { .. } => "array",
             Self::Json => "json",
             Self::TorchTensor { .. } => "tensor",
             Self::Custom { .. } => "custom",
         }
+    }
+
+    /// Returns whether the values are images.
+    #[must_use]
+    pub fn is_image(&self) -> bool {
+        matches!(self, Self::RgbImage | Self::BitPlaneImage)
     }
 
     /// Returns the size of one array in bytes; `None` for other kinds, and for a product beyond 2^64.

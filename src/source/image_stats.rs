@@ -10,6 +10,8 @@ pub struct ImageStats {
     pub jpeg: u64,
     /// The number of images stored raw.
     pub raw: u64,
+    /// The number of images stored as bit planes.
+    pub bit_planes: u64,
     /// The number of rows left out.
     pub unreadable: u64,
     /// The least height and the least width, not of one image; `None` if there is no image.
@@ -30,6 +32,7 @@ impl ImageStats {
         Self {
             jpeg: self.jpeg + other.jpeg,
             raw: self.raw + other.raw,
+            bit_planes: self.bit_planes + other.bit_planes,
             unreadable: self.unreadable + other.unreadable,
             min: both(u32::min, self.min, other.min),
             max: both(u32::max, self.max, other.max),

@@ -111,4 +111,5 @@ pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
 pub(crate) use tfrecord::{
     detection, example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c,
 };
+pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};

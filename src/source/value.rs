@@ -46,13 +46,24 @@ pub enum ImageMode {
     /// A whole PNG file. A `.beton` file has none: its writer stores the decoded pixels, and no cell is
     /// read as a PNG.
     Png,
+    /// A JPEG whose coefficients are stored as bit planes, with everything else of the file; 2 in the sample table.
+    BitPlanes,
 }
 
+/// The first bytes of a bit-plane image; the last one is the version.
+pub(crate) const BIT_PLANES_MAGIC: [u8; 8] = *b"FPLANES\x01";
+
 impl ImageMode {
-    /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
-    /// ignored: one of ImageNet's `.JPEG` files is a PNG.
+    /// Returns the kind of an image file by its first bytes: a PNG, a bit-plane image, or else a JPEG. The file's name
+    /// is ignored: one of ImageNet's `.JPEG` files is a PNG.
     pub(crate) fn of_file(bytes: &[u8]) -> Self {
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Self::Png
+        } else if bytes.starts_with(&BIT_PLANES_MAGIC) {
+            Self::BitPlanes
+        } else {
+            Self::Jpeg
+        }
     }
 
     /// Returns whether the bytes must be decoded, which is true of all but raw images.
@@ -152,7 +163,7 @@ impl OwnedValue {
             | (Self::Int(_), FieldKind::Int)
             | (Self::Bytes(_), FieldKind::Bytes)
             | (Self::Json(_), FieldKind::Json) => true,
-            (Self::Image(image), FieldKind::RgbImage) => {
+            (Self::Image(image), FieldKind::RgbImage | FieldKind::BitPlaneImage) => {
                 let bytes = (u64::from(image.height) * u64::from(image.width)).checked_mul(3);
                 image.mode != ImageMode::Raw || bytes == Some(image.bytes.len() as u64)
             }

@@ -1,9 +1,9 @@
-//! Copies a `.beton` file and re-cuts its JPEGs.
+//! Copies a `.beton` file and re-cuts its JPEGs, stores them as bit planes, or restores them from bit planes.
 //!
 //! | part of the file        | in the new file                                             |
 //! |-------------------------|-------------------------------------------------------------|
 //! | fields, order, page size| the same                                                    |
-//! | JPEGs of image fields   | re-cut ([`crate::recut`]); unchanged if they can't be    |
+//! | JPEGs of image fields   | re-cut ([`crate::recut`]) or bit planes; unchanged if they can't be; restored |
 //! | every other value       | unchanged                                                   |
 //! | user-defined fields     | refused: their rows may point to offsets that have moved    |
 //!
@@ -12,13 +12,14 @@
 use super::beside::Beside;
 use super::step::unwatched;
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutCause, RecutOptions, Samples, WriteOptions,
-    WriteReport, write_samples,
+    CancelFlag, FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, RecutCause,
+    RecutOptions, Samples, WriteOptions, WriteReport, write_samples,
 };
 use crate::error::Error;
-use crate::sample::SampleId;
+use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
@@ -52,7 +53,11 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
     if is_same(src, out) {
         return Err(RecutCause::Same { path: out.to_owned() });
     }
-    let image = ImageOptions { tile: Some(options.tile), ..ImageOptions::default() };
+    let image = ImageOptions {
+        tile: Some(options.tile),
+        bit_planes: options.bit_planes,
+        ..ImageOptions::default()
+    };
     let options = WriteOptions {
         page_size: beton.header().page_size,
         threads: options.threads,
@@ -67,6 +72,86 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
     let report = write_samples(&StoredSamples(&beton), beton.fields(), out, &options)?;
     beside.put(out, &unwatched)?;
     Ok(report)
+}
+
+/// How the JPEGs of a `.beton` file are restored from bit planes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnpackOptions {
+    /// The number of threads, at most 1024; `None` is one per core. What is written does not depend on it.
+    pub threads: Option<NonZeroUsize>,
+    /// What to do with samples that can't be read, or whose bit planes are damaged.
+    pub damaged: OnUnreadable,
+    /// Receives the progress after each sample.
+    pub progress: ProgressFn,
+    /// Ends the copy early.
+    pub cancel: CancelFlag,
+    /// The largest value that is read, and the largest number of pixels of an image.
+    pub limits: Limits,
+}
+
+impl Default for UnpackOptions {
+    /// One thread per core.
+    fn default() -> Self {
+        Self {
+            threads: None,
+            damaged: OnUnreadable::default(),
+            progress: ProgressFn::default(),
+            cancel: CancelFlag::default(),
+            limits: Limits::DEFAULT,
+        }
+    }
+}
+
+/// Copies a `.beton` file and restores the JPEGs that are stored as bit planes, byte for byte, so that FFCV reads the
+/// file.
+///
+/// ```no_run
+/// use fuseloop::write::{UnpackOptions, unpack_beton};
+///
+/// unpack_beton("planes.beton", "train.beton", &UnpackOptions::default())?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// If a file can't be read or written. `out` is then unchanged, unless only its class names could not be
+/// written.
+pub fn unpack_beton(
+    src: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &UnpackOptions,
+) -> Result<WriteReport, Error> {
+    Ok(unpack(src.as_ref(), out.as_ref(), options)?)
+}
+
+fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
+    let beton = Beton::open_file(src, &options.limits.into())?;
+    if is_same(src, out) {
+        return Err(RecutCause::Same { path: out.to_owned() });
+    }
+    let options = WriteOptions {
+        page_size: beton.header().page_size,
+        threads: options.threads,
+        damaged: options.damaged,
+        progress: options.progress.clone(),
+        cancel: options.cancel.clone(),
+        limits: options.limits,
+        ..WriteOptions::default()
+    };
+    let beside = Beside::of(&beton)?;
+    let fields = restored_fields(beton.fields());
+    let report = write_samples(&StoredSamples(&beton), &fields, out, &options)?;
+    beside.put(out, &unwatched)?;
+    Ok(report)
+}
+
+/// Returns the fields of a file without bit planes.
+pub(super) fn restored_fields(fields: &[FieldSpec]) -> Vec<FieldSpec> {
+    let restored = |field: &FieldSpec| match field.kind {
+        FieldKind::BitPlaneImage => FieldSpec { kind: FieldKind::RgbImage, ..field.clone() },
+        _ => field.clone(),
+    };
+    fields.iter().map(restored).collect()
 }
 
 /// Returns true if both paths lead to the same file, as far as the system can tell.

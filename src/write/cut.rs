@@ -1,4 +1,4 @@
-//! An image in its stored form, and the result of re-cutting it.
+//! An image in its stored form, and the result of re-cutting it or of storing it as bit planes.
 //!
 //! ```text
 //! NotRequested -- recut --> Done { shorter } -- the sample fits its page --> Done
@@ -6,9 +6,9 @@
 //!                       `-> Unchanged: damaged, or of another kind
 //! ```
 
+use super::mode::ImageOptions;
 use super::pixels::PixelReader;
 use super::report::{Reencoded, UnchangedCause};
-use crate::recut::Tile;
 use crate::source::ImageMode;
 use std::path::PathBuf;
 
@@ -51,17 +51,24 @@ impl StoredImage {
         self.is_given && !matches!(self.cut, RecutResult::Done { .. })
     }
 
-    /// Re-cuts a JPEG if `tile` is given.
-    pub(super) fn recut(mut self, tile: Option<Tile>, pixels: &mut PixelReader) -> Self {
-        let Some(tile) = tile else { return self };
-        match pixels.recut(&self.bytes, tile) {
-            Ok(cut) => self.replace(cut),
+    /// Re-cuts a JPEG, or stores it as bit planes, if `options` ask for that.
+    pub(super) fn recut(mut self, options: &ImageOptions, pixels: &mut PixelReader) -> Self {
+        let (mode, cut) = match (self.mode, options.tile) {
+            (ImageMode::Jpeg, tile) if options.bit_planes => {
+                (ImageMode::BitPlanes, pixels.bit_planes(&self.bytes, tile.unwrap_or_default()))
+            }
+            (ImageMode::Jpeg, Some(tile)) => (ImageMode::Jpeg, pixels.recut(&self.bytes, tile)),
+            _ => return self,
+        };
+        match cut {
+            Ok(cut) => self.replace(mode, cut),
             Err(unchanged) => self.cut = RecutResult::Unchanged(unchanged.into()),
         }
         self
     }
 
-    fn replace(&mut self, cut: Vec<u8>) {
+    fn replace(&mut self, mode: ImageMode, cut: Vec<u8>) {
+        self.mode = mode;
         let uncut = std::mem::replace(&mut self.bytes, cut);
         let before = uncut.len();
         let shorter = (before < self.bytes.len()).then_some(uncut);
@@ -72,6 +79,7 @@ impl StoredImage {
     pub(super) fn undo_if_shorter(&mut self, cause: &UnchangedCause) {
         if let RecutResult::Done { shorter: Some(bytes), .. } = &mut self.cut {
             self.bytes = std::mem::take(bytes);
+            self.mode = ImageMode::Jpeg;
             self.cut = RecutResult::Unchanged(cause.clone());
         }
     }
@@ -106,14 +114,15 @@ mod tests {
     #[test]
     fn what_grew_can_be_taken_back_until_it_is_settled() {
         let mut grown = image(3);
-        grown.replace(vec![2; 5]);
+        grown.replace(ImageMode::BitPlanes, vec![2; 5]);
         assert!(!grown.is_passed_through());
         grown.undo_if_shorter(&CAUSE);
         assert_eq!((&grown.bytes, &grown.cut), (&vec![1; 3], &RecutResult::Unchanged(CAUSE)));
+        assert_eq!(grown.mode, ImageMode::Jpeg);
         assert!(grown.is_passed_through());
 
         let mut settled = image(3);
-        settled.replace(vec![2; 5]);
+        settled.replace(ImageMode::Jpeg, vec![2; 5]);
         settled.drop_original();
         settled.undo_if_shorter(&CAUSE);
         assert_eq!(
@@ -125,7 +134,7 @@ mod tests {
     #[test]
     fn what_shrank_stays_re_cut() {
         let mut shrunk = image(5);
-        shrunk.replace(vec![2; 3]);
+        shrunk.replace(ImageMode::Jpeg, vec![2; 3]);
         shrunk.undo_if_shorter(&CAUSE);
         assert_eq!(shrunk.cut, RecutResult::Done { before: 5, shorter: None });
     }

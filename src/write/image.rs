@@ -9,13 +9,15 @@
 //! | a PNG                | encoded like RGB pixels: lossy                              | decoded    |
 //! | RGB pixels           | encoded: baseline, 4:2:0, quality 90 by default: lossy      | unchanged  |
 //! | stored in a `.beton` | unchanged                                                   | unchanged  |
+//! | bit planes           | like the JPEG that they were made of                        | decoded    |
 //!
 //! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and other images raw.
 //! [`StoredImage::reencoded`] records each image that is not stored as given.
 //!
 //! Storing a JPEG's own bytes is lossless and costs one read; FFCV can't do it: it decodes and
 //! re-encodes every image. With [`ImageOptions::tile`] every stored JPEG is re-cut ([`crate::recut`]),
-//! or stored as it would be without this option if it can't be. Sizes and modes are FFCV's, and so is
+//! or stored as it would be without this option if it can't be. With [`ImageOptions::bit_planes`] it is stored as bit
+//! planes in the same way. Sizes and modes are FFCV's, and so is
 //! the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::internals::area`]). Like FFCV, the writer does not apply EXIF
 //! orientation.
 
@@ -182,7 +184,9 @@ pub(super) fn store(
     };
     let is_mask = options.mode == WriteMode::Mask;
     let loaded = match input {
-        ImageInput::Stored(image) if is_mask && image.mode == ImageMode::Jpeg => {
+        ImageInput::Stored(image)
+            if is_mask && matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes) =>
+        {
             return Err(ImageError::MaskJpeg);
         }
         ImageInput::Stored(image) if image.mode == ImageMode::Png => load(image.bytes, pixels)?,
@@ -213,7 +217,7 @@ pub(super) fn store(
             let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
             let jpeg = StoredImage { is_given: true, path, ..jpeg };
             check_untouched(&jpeg.bytes, head, options, limits, pixels)?;
-            return Ok(jpeg.recut(options.tile, pixels));
+            return Ok(jpeg.recut(options, pixels));
         }
         other => other,
     };
@@ -251,7 +255,7 @@ fn store_unchanged(
         check_pixels(size, limits)?;
         pixels.verify(&jpeg.bytes, size)?;
     }
-    Ok(jpeg.recut(options.tile, pixels))
+    Ok(jpeg.recut(options, pixels))
 }
 
 /// Encodes an image as a JPEG of `size`. If the JPEG will be re-cut, it is encoded without restart
@@ -274,8 +278,8 @@ fn encode(
                 .map_err(|e| ImageError::Encode { message: e.to_string() })
         })
     };
-    let jpeg = encode(pixels, options.tile.is_some())?;
-    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options.tile, pixels);
+    let jpeg = encode(pixels, options.tile.is_some() || options.bit_planes)?;
+    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options, pixels);
     if matches!(jpeg.cut, RecutResult::Unchanged(_)) {
         jpeg.bytes = encode(pixels, false)?;
     }
@@ -377,11 +381,15 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Reads the header of a JPEG or a PNG.
-fn load(bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, ImageError> {
-    if ImageMode::of_file(&bytes) == ImageMode::Png {
-        let size = pixels.size(&bytes)?;
-        return Ok(LoadedImage::Png { bytes, size });
+/// Reads the header of a JPEG or a PNG. Bit planes become the JPEG that they were made of.
+fn load(mut bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, ImageError> {
+    match ImageMode::of_file(&bytes) {
+        ImageMode::Png => {
+            let size = pixels.size(&bytes)?;
+            return Ok(LoadedImage::Png { bytes, size });
+        }
+        ImageMode::BitPlanes => bytes = pixels.restore(&bytes)?,
+        ImageMode::Jpeg | ImageMode::Raw => {}
     }
     let head = JpegHeader::parse(&bytes)?;
     Ok(LoadedImage::Jpeg { bytes, head })

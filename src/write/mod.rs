@@ -6,6 +6,7 @@
 //! | samples that can be read by index       | [`write()`]                        |
 //! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
 //! | another `.beton`, its JPEGs re-cut      | [`recut_beton`]                    |
+//! | another `.beton`, its JPEGs restored from bit planes | [`unpack_beton`]      |
 //! | any other source                        | [`convert()`]                      |
 //!
 //! All of these functions encode samples on several threads, and write the same bytes for any number of
@@ -58,7 +59,7 @@ mod staging;
 mod step;
 pub(crate) mod value;
 
-pub use beton::recut_beton;
+pub use beton::{UnpackOptions, recut_beton, unpack_beton};
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use copy_folder::{RecutFolderReport, recut_folder};
 pub use image::ImageInput;
@@ -247,6 +248,7 @@ fn write_jobs<J: Send>(
     watch: &impl ObserveStep,
 ) -> Result<WriteReport, WriteCause> {
     let FileRequest { fields, first, out, options } = request;
+    let fields = &options.stored_fields(fields);
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,

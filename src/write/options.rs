@@ -86,9 +86,8 @@ impl WriteOptions {
         &self,
         fields: &[FieldSpec],
     ) -> Result<Vec<ImageOptions>, WriteCause> {
-        let is_image = |name: &str| {
-            fields.iter().any(|field| field.kind == FieldKind::RgbImage && field.name == name)
-        };
+        let is_image =
+            |name: &str| fields.iter().any(|field| field.kind.is_image() && field.name == name);
         if let Some(name) = self.images.keys().find(|name| !is_image(name)) {
             return Err(WriteCause::NoSuchImageField { name: name.clone() });
         }
@@ -100,6 +99,21 @@ impl WriteOptions {
                 .map_err(|cause| WriteCause::Options { field: field.name.clone(), cause })
         };
         fields.iter().map(checked).collect()
+    }
+
+    /// Returns the fields of the file: those of images that may be stored as bit planes are
+    /// [`FieldKind::BitPlaneImage`].
+    pub(super) fn stored_fields(&self, fields: &[FieldSpec]) -> Vec<FieldSpec> {
+        let stored = |field: &FieldSpec| {
+            let options = self.images.get(&field.name).unwrap_or(&self.image);
+            match field.kind {
+                FieldKind::RgbImage if options.bit_planes => {
+                    FieldSpec { kind: FieldKind::BitPlaneImage, ..field.clone() }
+                }
+                _ => field.clone(),
+            }
+        };
+        fields.iter().map(stored).collect()
     }
 
     /// Returns the number of encoding threads.
@@ -123,8 +137,11 @@ pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, Threads
 /// How a dataset is re-cut.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecutOptions {
-    /// The distance between restart markers.
+    /// The width of a tile: the distance between restart markers.
     pub tile: Tile,
+    /// Stores JPEGs as bit planes instead of re-cutting them: see
+    /// [`ImageOptions::bit_planes`](super::ImageOptions::bit_planes). Only in `.beton` files.
+    pub bit_planes: bool,
     /// The number of re-cutting threads, at most 1024; `None` is one per core. What is written does not
     /// depend on it.
     pub threads: Option<NonZeroUsize>,
@@ -146,6 +163,7 @@ impl Default for RecutOptions {
     fn default() -> Self {
         Self {
             tile: Tile::default(),
+            bit_planes: false,
             threads: None,
             damaged: OnUnreadable::default(),
             progress: ProgressFn::default(),

@@ -1,7 +1,7 @@
 //! Decodes, resizes and re-cuts images, with the working memory of one thread.
 
 use crate::decode::{DecodeError, DecodeOptions, Decoder};
-use crate::recut::{Recutter, Tile, Unchanged};
+use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::Size;
@@ -39,6 +39,7 @@ pub(super) struct PixelReader {
     scratch: AreaScratch,
     /// One re-cutter for each tile size among the fields, created when first needed.
     recutters: Vec<(Tile, Recutter)>,
+    bit_planes: BitPlaneCodec,
     limits: Limits,
 }
 
@@ -49,6 +50,7 @@ impl PixelReader {
             decoder: Decoder::new(options),
             scratch: AreaScratch::default(),
             recutters: Vec::new(),
+            bit_planes: BitPlaneCodec::new(limits),
             limits,
         }
     }
@@ -61,6 +63,16 @@ impl PixelReader {
             self.recutters.len() - 1
         });
         self.recutters[index].1.recut(jpeg)
+    }
+
+    /// Returns the same JPEG as bit planes with tiles of `tile`.
+    pub(super) fn bit_planes(&mut self, jpeg: &[u8], tile: Tile) -> Result<Vec<u8>, Unchanged> {
+        self.bit_planes.pack(jpeg, tile)
+    }
+
+    /// Returns the JPEG of which `image` has the bit planes.
+    pub(super) fn restore(&mut self, image: &[u8]) -> Result<Vec<u8>, PixelsError> {
+        Ok(self.bit_planes.restore(image)?)
     }
 
     /// Decodes a whole JPEG only to find errors.

@@ -19,11 +19,12 @@ pub struct WriteReport {
     pub passed_through: u64,
     /// The images that are not stored as given, by kind.
     pub reencoded: Vec<Reencoded>,
-    /// The number of re-cut JPEGs: see [`ImageOptions::tile`](super::ImageOptions::tile).
+    /// The number of JPEGs that are re-cut or stored as bit planes: see
+    /// [`ImageOptions::tile`](super::ImageOptions::tile).
     pub recut: u64,
-    /// The bytes of the re-cut JPEGs, before and after.
+    /// The bytes of these JPEGs, before and after.
     pub recut_bytes: SizeChange,
-    /// The JPEGs that should have been re-cut but can't be.
+    /// The JPEGs that should have been re-cut, or stored as bit planes, but can't be.
     pub unchanged: CountedList<UnchangedJpeg>,
     /// The number of pages in the file.
     pub pages: u64,
@@ -91,6 +92,7 @@ pub(super) fn word(mode: ImageMode) -> &'static str {
         ImageMode::Jpeg => "jpeg",
         ImageMode::Raw => "raw",
         ImageMode::Png => "png",
+        ImageMode::BitPlanes => "planes",
     }
 }
 
@@ -178,8 +180,8 @@ pub enum UnchangedCause {
     /// The JPEG is damaged, or of a kind that can't be re-cut.
     #[error(transparent)]
     Jpeg(#[from] recut::Unchanged),
-    /// Restart markers make the JPEG longer, and the sample would no longer fit a page.
-    #[error("re-cut, its sample takes {size} bytes, a page has {page_size}")]
+    /// The JPEG becomes longer, and the sample would no longer fit a page.
+    #[error("rewritten, its sample takes {size} bytes, a page has {page_size}")]
     Page {
         /// The size of the sample's values in bytes if all its JPEGs were re-cut.
         size: u64,

@@ -27,7 +27,7 @@ use super::pixels::PixelReader;
 use super::report::UnchangedCause;
 use crate::error::{Cause, Details, ErrorKind};
 use crate::sample::{Limits, SampleId};
-use crate::source::{FieldKind, FieldSpec, NdType};
+use crate::source::{FieldKind, FieldSpec, ImageMode, NdType};
 use std::path::{Path, PathBuf};
 
 /// One field of one sample, to be written.
@@ -37,7 +37,7 @@ pub enum FieldValue {
     Float(f64),
     /// For [`FieldKind::Int`].
     Int(i64),
-    /// For [`FieldKind::RgbImage`].
+    /// For [`FieldKind::RgbImage`] and [`FieldKind::BitPlaneImage`].
     Image(ImageInput),
     /// For [`FieldKind::Bytes`].
     Bytes(Vec<u8>),
@@ -317,7 +317,16 @@ impl Encoding<'_> {
             (FieldKind::Json, FieldValue::Json(value)) => json::stored_bytes(&value)
                 .map(StoredValue::Bytes)
                 .ok_or_else(|| WriteSampleError::TooDeep { field: name.clone() }),
-            (FieldKind::RgbImage, FieldValue::Image(input)) => {
+            (FieldKind::RgbImage | FieldKind::BitPlaneImage, FieldValue::Image(input)) => {
+                let input = match input {
+                    // Such a field holds no bit planes: the JPEG is restored.
+                    ImageInput::Stored(image)
+                        if image.mode == ImageMode::BitPlanes && *kind == FieldKind::RgbImage =>
+                    {
+                        ImageInput::JpegBytes(image.bytes)
+                    }
+                    input => input,
+                };
                 image::store(input, &self.images[position.field], position, &self.limits, pixels)
                     .map(StoredValue::Image)
                     .map_err(|cause| WriteSampleError::Image { field: name.clone(), cause })

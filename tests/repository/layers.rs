@@ -176,6 +176,7 @@ const UNSAFE: &[&str] = &[
     "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
     "engine/src/batch/slot.rs",       // rows of one batch, written by several threads
     "examples/fuseloop_torch.rs",     // pointers of C
+    "kernels/src/bit_planes.rs",      // vectors of coefficients
     "kernels/src/bytes.rs",           // vectors of rows' bytes
     "kernels/src/color.rs",           // the CPU's own multiplications
     "kernels/src/cpu.rs",             // work compiled for the CPU's features

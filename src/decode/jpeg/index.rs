@@ -24,7 +24,7 @@ use crate::decode::DecodeError;
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
 
 /// Comes before a length of two bytes.
-const LONG: u8 = 0xff;
+pub(super) const LONG: u8 = 0xff;
 
 /// Appends the index to a JPEG of one sequential scan with restart markers. Leaves other files
 /// unchanged, and those with a segment of 64 KiB or more.
@@ -59,7 +59,7 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
 }
 
 /// Encodes a length in one byte or three.
-fn code(length: u16) -> [Option<u8>; 3] {
+pub(super) fn code(length: u16) -> [Option<u8>; 3] {
     match length.to_le_bytes() {
         [short, 0] if short < LONG => [Some(short), None, None],
         [low, high] => [Some(LONG), Some(low), Some(high)],
@@ -97,7 +97,7 @@ pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -
 }
 
 /// Takes one length off `lengths`.
-fn take(lengths: &mut &[u8]) -> Option<usize> {
+pub(super) fn take(lengths: &mut &[u8]) -> Option<usize> {
     match **lengths {
         [LONG, low, high, ref rest @ ..] => {
             *lengths = rest;

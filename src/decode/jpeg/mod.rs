@@ -6,13 +6,18 @@
 //! | other files of one sequential scan        | zune-jpeg   | all columns, the rows down to the window's last |
 //! | the same with restart markers             | zune-jpeg   | the window's segments, and up to two more beside |
 //! | progressive, or a scan for each component | zune-jpeg   | everything                           |
+//! | bit-plane image ([`bit_planes`])          | `core`      | the window's tiles                   |
 //!
 //! The core's pixels equal zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
 //! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
-//! does not. The core reports no errors: it leaves any file that it finds damaged to
-//! zune-jpeg. zune-jpeg knows no windows, so it is given a copy of the file cut down to one
-//! ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are refused beforehand.
+//! does not. The core reports no errors: it leaves any file that it finds damaged to zune-jpeg. A bit-plane
+//! image is made only of a file that the core decodes. zune-jpeg knows no windows, so it is given a copy of
+//! the file cut down to one ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are
+//! refused beforehand.
 
+#[cfg(feature = "write")]
+mod bit_plane_writer;
+mod bit_planes;
 mod core;
 mod headers;
 mod index;
@@ -26,6 +31,9 @@ use super::buffer::{image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
+#[cfg(feature = "write")]
+pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
+use bit_planes::BitPlaneLayout;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
@@ -72,6 +80,8 @@ pub(super) struct JpegDecoder {
 #[derive(Debug)]
 pub(super) struct JpegHeaders {
     stored: Headers,
+    /// The layout of a bit-plane image.
+    planes: Option<BitPlaneLayout>,
     orientation: Orientation,
 }
 
@@ -89,28 +99,50 @@ impl JpegDecoder {
 
     /// Reads the headers and checks them against the limits, the sample table and what is supported.
     pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, DecodeError> {
-        let limits = &self.options.limits;
-        let len = image.bytes.len() as u64;
-        if len > limits.max_sample_bytes {
-            return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
-        }
-        let headers = Headers::parse(image.bytes)?;
+        self.check_bytes(image)?;
+        self.checked(image, Headers::parse(image.bytes)?, None)
+    }
+
+    /// Does the same as [`headers`](Self::headers) for a bit-plane image.
+    pub(super) fn headers_of_planes(
+        &self,
+        image: &EncodedImage<'_>,
+    ) -> Result<JpegHeaders, DecodeError> {
+        self.check_bytes(image)?;
+        let (layout, headers) = BitPlaneLayout::parse(image.bytes)?;
+        self.checked(image, headers, Some(layout))
+    }
+
+    fn check_bytes(&self, image: &EncodedImage<'_>) -> Result<(), DecodeError> {
+        let (len, max) = (image.bytes.len() as u64, self.options.limits.max_sample_bytes);
+        if len > max { Err(DecodeError::Bytes { len, max }) } else { Ok(()) }
+    }
+
+    /// Checks headers, which are those of a JPEG or of a bit-plane image.
+    fn checked(
+        &self,
+        image: &EncodedImage<'_>,
+        headers: Headers,
+        planes: Option<BitPlaneLayout>,
+    ) -> Result<JpegHeaders, DecodeError> {
         let (header, table) = (headers.size, Size::new(image.height, image.width));
         if header != table && table != Size::new(0, 0) {
             return Err(DecodeError::SizeMismatch { header, table });
         }
-        if header.pixels() > limits.max_pixels {
-            return Err(DecodeError::Pixels { size: header, max: limits.max_pixels });
+        let max = self.options.limits.max_pixels;
+        if header.pixels() > max {
+            return Err(DecodeError::Pixels { size: header, max });
         }
         check_sampling(&headers)?;
-        let orientation = self.orientation(image, &headers);
-        Ok(JpegHeaders { stored: headers, orientation })
+        let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
+        let orientation = self.orientation(jpeg, &headers);
+        Ok(JpegHeaders { stored: headers, planes, orientation })
     }
 
-    fn orientation(&self, image: &EncodedImage<'_>, headers: &Headers) -> Orientation {
+    fn orientation(&self, jpeg: &[u8], headers: &Headers) -> Orientation {
         match &headers.exif {
             Some(exif) if self.options.exif_orientation => {
-                Orientation::of_exif(&image.bytes[exif.clone()])
+                Orientation::of_exif(&jpeg[exif.clone()])
             }
             _ => Orientation::UPRIGHT,
         }
@@ -120,11 +152,12 @@ impl JpegDecoder {
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
-        JpegHeaders { stored: headers, orientation }: &JpegHeaders,
+        headers: &JpegHeaders,
         gray: bool,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let stored = orientation.stored(wanted, headers.size);
+        let orientation = &headers.orientation;
+        let stored = orientation.stored(wanted, headers.stored.size);
         let channels = if gray { 1 } else { RGB };
         if *orientation == Orientation::UPRIGHT {
             return self.decode_window(bytes, headers, channels, stored);
@@ -148,10 +181,21 @@ impl JpegDecoder {
     fn decode_window(
         &mut self,
         bytes: &[u8],
-        headers: &Headers,
+        headers: &JpegHeaders,
         channels: usize,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
+        let JpegHeaders { stored: headers, planes, .. } = headers;
+        if let Some(layout) = planes {
+            let out = buffer(&mut self.pixels, wanted.size(), channels, false)?;
+            let image = layout.image(bytes);
+            let done = self.core.decode_planes(&image, headers, wanted, channels == 1, out);
+            let what = "its streams are no coefficients, or a checksum differs";
+            done.ok_or(DecodeError::BitPlanes { what })?;
+            let view = ImageView::packed_channels(&self.pixels, wanted.size(), channels);
+            let view = view.expect("the buffer was made for this window");
+            return Ok(Decoded { view, top: wanted.top, left: wanted.left });
+        }
         let Self { backend, core, restarts, file, pixels, .. } = self;
         let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
         let mut shown = None;

@@ -124,7 +124,7 @@ pub(super) struct Grid {
     /// Rows of MCUs.
     pub(super) rows: u64,
     /// Blocks of an MCU.
-    blocks: u64,
+    pub(super) blocks: u64,
 }
 
 impl Grid {

@@ -14,6 +14,9 @@
 //! |    256 |    8 | `len`   | bytes of the text that follows                            |
 //! |    264 |  len | `dtype` | JSON of numpy's `dtype.descr`: `[["", "<f4"]]`            |
 //!
+//! A field of images that may be bit planes has the type id 255, too, so that FFCV refuses it. Its arguments begin with
+//! "fuseloop bit planes".
+//!
 //! Arguments of the other kinds are ignored, as FFCV does: they leave room for extensions.
 
 use super::take;
@@ -37,6 +40,9 @@ const NAME_SIZE: usize = 16;
 const ARGUMENTS_SIZE: usize = 1024;
 const MAX_DIMS: usize = 32;
 const DTYPE_OFFSET: usize = MAX_DIMS * 8 + 8;
+
+/// The first arguments of a field of images that may be bit planes.
+const BIT_PLANES: &[u8] = b"fuseloop bit planes";
 
 impl FieldSpec {
     /// The size of a descriptor in bytes.
@@ -70,6 +76,7 @@ impl FieldSpec {
                     FieldKind::TorchTensor { dtype, shape }
                 }
             }
+            (None, 255) if arguments.starts_with(BIT_PLANES) => FieldKind::BitPlaneImage,
             (None, 255) => return Err(FieldError::CustomUnknown { name }),
             (None, found) => return Err(FieldError::TypeId { name, found, at }),
         };
@@ -99,6 +106,9 @@ impl FieldSpec {
             }
             put_array(&mut bytes[1 + NAME_SIZE..], *dtype, shape);
         }
+        if self.kind == FieldKind::BitPlaneImage {
+            bytes[1 + NAME_SIZE..][..BIT_PLANES.len()].copy_from_slice(BIT_PLANES);
+        }
         Ok(bytes)
     }
 }
@@ -114,7 +124,7 @@ impl FieldKind {
             Self::NdArray { .. } => 4,
             Self::Json => 5,
             Self::TorchTensor { .. } => 6,
-            Self::Custom { .. } => 255,
+            Self::Custom { .. } | Self::BitPlaneImage => 255,
         }
     }
 }
@@ -342,6 +352,7 @@ mod tests {
             FieldKind::NdArray { dtype, shape: shape.clone() },
             FieldKind::Json,
             FieldKind::TorchTensor { dtype, shape },
+            FieldKind::BitPlaneImage,
         ];
         for kind in kinds {
             let field = FieldSpec { name: "sixteen_letters_".to_owned(), kind };

@@ -358,7 +358,7 @@ impl Beton {
     ///
     /// The first call reads the whole sample table, the others are free.
     pub(crate) fn image_stats(&self, field: usize) -> Option<&ImageStats> {
-        if self.fields.get(field)?.kind != FieldKind::RgbImage {
+        if !self.fields.get(field)?.kind.is_image() {
             return None;
         }
         Some(self.image_stats.get(field)?.get_or_init(|| ImageStats::scan(self, field)))
@@ -724,7 +724,7 @@ impl fmt::Debug for Beton {
 
 /// Returns whether only the allocation table has the size of a value of this kind.
 fn sized_by_table(kind: &FieldKind) -> bool {
-    matches!(kind, FieldKind::RgbImage | FieldKind::Custom { .. })
+    kind.is_image() || matches!(kind, FieldKind::Custom { .. })
 }
 
 fn read_fields(

@@ -82,7 +82,7 @@ fn size_and_align(kind: &FieldKind) -> (usize, usize) {
         | FieldKind::Int
         | FieldKind::NdArray { .. }
         | FieldKind::TorchTensor { .. } => (8, 8),
-        FieldKind::RgbImage => (ImageCell::SIZE, 1),
+        FieldKind::RgbImage | FieldKind::BitPlaneImage => (ImageCell::SIZE, 1),
         FieldKind::Bytes | FieldKind::Json => (16, 1),
         FieldKind::Custom { row_size, align } => (*row_size, *align),
     }
@@ -96,12 +96,13 @@ fn round_up(value: usize, align: usize) -> Option<usize> {
 ///
 /// | offset | size | field    | meaning                              |
 /// |-------:|-----:|----------|--------------------------------------|
-/// |      0 |    1 | `mode`   | 0 JPEG, 1 raw                        |
+/// |      0 |    1 | `mode`   | 0 JPEG, 1 raw, 2 bit planes          |
 /// |      1 |    2 | `width`  | columns                              |
 /// |      3 |    2 | `height` | rows                                 |
 /// |      5 |    8 | `ptr`    | file offset of the image's bytes     |
 ///
-/// Only the allocation table tells the number of bytes.
+/// Only the allocation table tells the number of bytes. FFCV takes the mode 2 for raw, so a field whose type FFCV knows
+/// has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageCell {
     /// How the bytes are coded.
@@ -137,6 +138,7 @@ impl ImageCell {
         let mode = match mode {
             0 => ImageMode::Jpeg,
             1 => ImageMode::Raw,
+            2 => ImageMode::BitPlanes,
             found => return Err(CellError::Mode { found }),
         };
         Ok(Self { mode, width, height, ptr })
@@ -149,6 +151,7 @@ impl ImageCell {
         bytes[0] = match self.mode {
             ImageMode::Jpeg => 0,
             ImageMode::Raw => 1,
+            ImageMode::BitPlanes => 2,
             ImageMode::Png => u8::MAX,
         };
         bytes[1..3].copy_from_slice(&self.width.to_le_bytes());
@@ -196,7 +199,13 @@ impl<'r> Cell<'r> {
         Ok(match kind {
             FieldKind::Float => Self::Float(f64::from_le_bytes(word()?)),
             FieldKind::Int => Self::Int(i64::from_le_bytes(word()?)),
-            FieldKind::RgbImage => Self::Image(ImageCell::parse(cell)?),
+            FieldKind::RgbImage => match ImageCell::parse(cell)? {
+                ImageCell { mode: ImageMode::BitPlanes, .. } => {
+                    return Err(CellError::Mode { found: 2 });
+                }
+                cell => Self::Image(cell),
+            },
+            FieldKind::BitPlaneImage => Self::Image(ImageCell::parse(cell)?),
             FieldKind::Bytes | FieldKind::Json => {
                 Self::Bytes { ptr: u64::from_le_bytes(word()?), size: u64::from_le_bytes(word()?) }
             }
@@ -265,11 +274,19 @@ mod tests {
     fn a_cell_of_a_png_is_never_read() {
         let cell = ImageCell { mode: ImageMode::Png, width: 1, height: 1, ptr: 0 };
         assert_eq!(ImageCell::parse(&cell.to_bytes()), Err(CellError::Mode { found: 255 }));
-        for found in 2..=u8::MAX {
+        for found in 3..=u8::MAX {
             let mut bytes = cell.to_bytes();
             bytes[0] = found;
             assert_eq!(ImageCell::parse(&bytes), Err(CellError::Mode { found }));
         }
+    }
+
+    #[test]
+    fn bit_planes_are_read_only_from_a_field_that_other_readers_refuse() {
+        let cell = ImageCell { mode: ImageMode::BitPlanes, width: 1, height: 1, ptr: 0 };
+        let parse = |kind: &FieldKind| Cell::parse(kind, &cell.to_bytes()).map(|_| ());
+        assert_eq!(parse(&FieldKind::BitPlaneImage), Ok(()));
+        assert_eq!(parse(&FieldKind::RgbImage), Err(CellError::Mode { found: 2 }));
     }
 
     #[test]

@@ -43,6 +43,7 @@ impl ImageStats {
         match cell.mode {
             ImageMode::Jpeg => self.jpeg += 1,
             ImageMode::Raw => self.raw += 1,
+            ImageMode::BitPlanes => self.bit_planes += 1,
             ImageMode::Png => {} // no cell is read as a PNG
         }
         let (min, max) = (self.min.unwrap_or(size), self.max.unwrap_or(size));
@@ -111,7 +112,9 @@ impl Beton {
                 });
                 FieldStats::Bytes { min, max }
             }
-            Kind::RgbImage => FieldStats::Image(self.image_stats(field)?.clone()),
+            Kind::RgbImage | Kind::BitPlaneImage => {
+                FieldStats::Image(self.image_stats(field)?.clone())
+            }
             Kind::NdArray { .. } | Kind::TorchTensor { .. } | Kind::Custom { .. } => {
                 FieldStats::Fixed
             }

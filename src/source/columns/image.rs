@@ -5,7 +5,7 @@
 use crate::source::ImageMode;
 
 /// The extensions of image files that can be decoded.
-pub(super) const EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "png", "jpe", "jfif"];
+pub(super) const EXTENSIONS: [&str; 6] = ["jpg", "jpeg", "png", "jpe", "jfif", "fplanes"];
 
 /// Returns whether files with this extension are images that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {

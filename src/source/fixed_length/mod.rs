@@ -487,7 +487,7 @@ impl Source for FixedLength {
     }
 
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let is_image = self.fields.get(field)?.kind == FieldKind::RgbImage;
+        let is_image = self.fields.get(field)?.kind.is_image();
         let size = Some(Size::new(SIDE, SIDE));
         let max_pixels = PLANE as u64;
         let stats =

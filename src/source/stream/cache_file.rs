@@ -236,6 +236,7 @@ fn encoded(key: &str, record: &Record) -> Vec<u8> {
                     ImageMode::Jpeg => 2,
                     ImageMode::Raw => 3,
                     ImageMode::Png => 4,
+                    ImageMode::BitPlanes => 9,
                 };
                 out.push(mode);
                 out.extend_from_slice(&image.width.to_le_bytes());
@@ -268,13 +269,18 @@ fn decoded(payload: &[u8]) -> Option<Record> {
         record.push(match kind {
             0 => OwnedValue::Float(f64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
             1 => OwnedValue::Int(i64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
-            2..=4 => {
+            2..=4 | 9 => {
                 let (sizes, tail) = rest.split_first_chunk::<8>()?;
                 rest = tail;
                 let [a, b, c, d, e, f, g, h] = *sizes;
                 let (width, height) =
                     (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-                let mode = [ImageMode::Jpeg, ImageMode::Raw, ImageMode::Png][usize::from(kind - 2)];
+                let mode = match kind {
+                    2 => ImageMode::Jpeg,
+                    3 => ImageMode::Raw,
+                    4 => ImageMode::Png,
+                    _ => ImageMode::BitPlanes,
+                };
                 let bytes = take(&mut rest)?.to_vec();
                 OwnedValue::Image(OwnedImage { mode, width, height, bytes })
             }

@@ -374,7 +374,7 @@ fn as_written(
     let found = features.remove(name).ok_or_else(missing)?;
     let wanted = match kind {
         FieldKind::Float => Feature::Float,
-        FieldKind::RgbImage => Feature::Image,
+        FieldKind::RgbImage | FieldKind::BitPlaneImage => Feature::Image,
         _ => Feature::Bytes,
     };
     Ok(match (one(name, wanted, found)?, kind) {
@@ -389,7 +389,7 @@ fn as_written(
 
 /// Returns true if the bytes begin like a JPEG or a PNG file.
 pub(crate) fn looks_like_a_picture(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) == ImageMode::Png
+    bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) != ImageMode::Jpeg
 }
 
 /// Infers the type of a feature.

@@ -58,7 +58,7 @@ pub(crate) fn dtype_of(kind: &FieldKind) -> Option<String> {
         FieldKind::TorchTensor { dtype, .. } => Some(format!("tensor {dtype}")),
         FieldKind::Json => Some("json".to_owned()),
         FieldKind::Bytes => Some("bytes".to_owned()),
-        FieldKind::RgbImage => Some("image".to_owned()),
+        FieldKind::RgbImage | FieldKind::BitPlaneImage => Some("image".to_owned()),
         _ => None,
     }
 }

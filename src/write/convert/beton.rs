@@ -14,6 +14,7 @@ use super::pictures::to_input;
 use super::{ConvertCause, ConvertReport, DatasetConversion, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
+use crate::write::beton::restored_fields;
 use crate::write::parts::{PARTS, concat};
 use crate::write::report::CountedList;
 use crate::write::shards::ShardFieldError;
@@ -83,7 +84,7 @@ impl DatasetConversion<'_> {
     ) -> Result<(), ConvertCause> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
-        let fields = &self.fields;
+        let fields = &restored_fields(&self.fields);
         let row = |_, number: u64| self.row(SampleId(number), progress);
         let options = self.write_options();
         let request = FileRequest { fields, first, out, options: &options };
@@ -123,7 +124,7 @@ impl DatasetConversion<'_> {
     /// Converts a value for the writer. If the header of a JPEG has not been read yet, the writer reads
     /// it, because the file stores the image's size.
     fn stored(&self, value: OwnedValue, kind: &FieldKind) -> FieldValue {
-        let is_unseen = |image: &OwnedImage| image.mode == ImageMode::Jpeg && image.width == 0;
+        let is_unseen = |image: &OwnedImage| image.mode != ImageMode::Raw && image.width == 0;
         match value {
             OwnedValue::Image(image) if is_unseen(&image) || !self.options.image.is_untouched() => {
                 FieldValue::Image(to_input(image))

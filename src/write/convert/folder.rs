@@ -47,6 +47,10 @@ struct WrittenSample {
 impl DatasetConversion<'_> {
     /// Writes a folder of images.
     pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertCause> {
+        if self.options.image.bit_planes {
+            let reason = "a folder holds images that other programs read: bit planes are stored in .beton files and shards";
+            return Err(ConvertCause::Options { reason });
+        }
         let shape = Shape::new(&self.fields, self.beside.classes.as_ref())?;
         let taken = || first_in(&self.dst);
         self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))

@@ -2,7 +2,7 @@
 
 use super::{ImageFiles, OutputFormat};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, FieldSpec, Record, Source};
+use crate::source::{BoxError, FieldSpec, Record, Source};
 use crate::write::Reencoded;
 use crate::write::beside::Beside;
 use crate::write::shards::{
@@ -158,7 +158,7 @@ fn members(
         if let Some(row) = row {
             bytes = rows_file(&bytes, row, field)?;
         }
-        let is_picture = field.kind == FieldKind::RgbImage;
+        let is_picture = field.kind.is_image();
         let ending = if is_picture { extension(&bytes) } else { "" };
         Ok(Member { extension: format!("{name}{ending}"), bytes })
     };

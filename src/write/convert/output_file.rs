@@ -41,7 +41,7 @@ impl Shape {
         fields: &[FieldSpec],
         names: Option<&ClassNames>,
     ) -> Result<Self, ShardFieldError> {
-        let image = |field: &FieldSpec| field.kind == FieldKind::RgbImage;
+        let image = |field: &FieldSpec| field.kind.is_image();
         let first = fields.iter().position(image).ok_or(ShardFieldError::NoImage)?;
         let extensions = Columns::new(fields, None)?;
         let label = fields.iter().position(|field| field.kind == FieldKind::Int);
@@ -53,7 +53,10 @@ impl Shape {
         for (index, field) in fields.iter().enumerate() {
             let column = match &field.kind {
                 _ if index == first => "file_name".to_owned(),
-                FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                FieldKind::RgbImage
+                | FieldKind::BitPlaneImage
+                | FieldKind::NdArray { .. }
+                | FieldKind::TorchTensor { .. } => {
                     format!("{}_file_name", field.name)
                 }
                 _ => field.name.clone(),
@@ -141,8 +144,11 @@ fn table_leaves(
             WriteSampleError::Source(format!("field {:?}: {message}", field.name).into())
         };
         let value = match &field.kind {
-            FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
-                let is_picture = field.kind == FieldKind::RgbImage;
+            FieldKind::RgbImage
+            | FieldKind::BitPlaneImage
+            | FieldKind::NdArray { .. }
+            | FieldKind::TorchTensor { .. } => {
+                let is_picture = field.kind.is_image();
                 let ending = if is_picture { extension(&bytes) } else { "" };
                 let name = format!("{stem}.{name}{ending}");
                 leaves.push(OutputFile { path: name.clone().into(), bytes });

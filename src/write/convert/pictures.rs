@@ -67,7 +67,7 @@ impl<'a> ImageFiles<'a> {
     ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
         let (mut change, mut original) = (None, None);
-        if !self.options.is_untouched() {
+        if !self.options.is_untouched() || from == ImageMode::BitPlanes {
             original = (from == ImageMode::Png).then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
             let stored = self.stored(given, position);
@@ -127,6 +127,6 @@ pub(super) fn to_input(image: OwnedImage) -> ImageInput {
     let OwnedImage { mode, width, height, bytes } = image;
     match mode {
         ImageMode::Raw => ImageInput::Rgb { pixels: bytes, width, height },
-        ImageMode::Jpeg | ImageMode::Png => ImageInput::JpegBytes(bytes),
+        ImageMode::Jpeg | ImageMode::Png | ImageMode::BitPlanes => ImageInput::JpegBytes(bytes),
     }
 }

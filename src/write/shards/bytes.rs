@@ -109,7 +109,11 @@ pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
 
 /// Returns the extension of an image file.
 pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
-    if picture.starts_with(b"\x89PNG") { "png" } else { "jpg" }
+    match ImageMode::of_file(picture) {
+        ImageMode::Png => "png",
+        ImageMode::BitPlanes => "fplanes",
+        ImageMode::Jpeg | ImageMode::Raw => "jpg",
+    }
 }
 
 /// Converts an image to a file.

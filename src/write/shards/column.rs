@@ -98,7 +98,7 @@ impl Columns {
         fields: &[FieldSpec],
         objects: Option<&ObjectFields>,
     ) -> Result<Self, ShardFieldError> {
-        let first_image = fields.iter().position(|field| field.kind == FieldKind::RgbImage);
+        let first_image = fields.iter().position(|field| field.kind.is_image());
         let object = |field: &FieldSpec| objects?.get(&field.name);
         let is_image_id = |field: &FieldSpec| object(field) == Some(ObjectField::ImageId);
         let label = label(fields).filter(|&index| !is_image_id(&fields[index]));
@@ -108,7 +108,9 @@ impl Columns {
         let mut taken = HashMap::new();
         for (index, field) in fields.iter().enumerate() {
             let name = match &field.kind {
-                FieldKind::RgbImage => image(&clean(field)?, Some(index) == first_image, fields),
+                FieldKind::RgbImage | FieldKind::BitPlaneImage => {
+                    image(&clean(field)?, Some(index) == first_image, fields)
+                }
                 FieldKind::Int if Some(index) == label => "cls".to_owned(),
                 FieldKind::Int if is_image_id(field) => {
                     with_extension(&clean(field)?, &["id"], "id")
@@ -119,9 +121,11 @@ impl Columns {
                 kind => other(&clean(field)?, kind)
                     .ok_or_else(|| ShardFieldError::Custom { field: field.name.clone() })?,
             };
-            // An image reserves both of its possible names.
+            // An image reserves all of its possible names.
             let all = match field.kind {
-                FieldKind::RgbImage => vec![format!("{name}jpg"), format!("{name}png")],
+                FieldKind::RgbImage | FieldKind::BitPlaneImage => {
+                    ["jpg", "png", "fplanes"].map(|extension| format!("{name}{extension}")).to_vec()
+                }
                 _ => vec![name.clone()],
             };
             for one in all {
@@ -182,7 +186,7 @@ fn image(name: &str, is_first: bool, fields: &[FieldSpec]) -> String {
 
 fn is_plain_picture(field: &FieldSpec) -> bool {
     let names = ["jpg", "jpeg", "png"];
-    field.kind == FieldKind::RgbImage && names.iter().any(|n| field.name.eq_ignore_ascii_case(n))
+    field.kind.is_image() && names.iter().any(|n| field.name.eq_ignore_ascii_case(n))
 }
 
 /// Returns the name of a field that is no image; `None` if the field can't be written.
@@ -193,7 +197,7 @@ fn other(name: &str, kind: &FieldKind) -> Option<String> {
         FieldKind::Bytes => (&KEPT_BYTES, "bin"),
         FieldKind::Json => (&["json"], "json"),
         FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => (&["npy"], "npy"),
-        FieldKind::RgbImage | FieldKind::Custom { .. } => return None,
+        FieldKind::RgbImage | FieldKind::BitPlaneImage | FieldKind::Custom { .. } => return None,
     };
     Some(with_extension(name, known, extension))
 }

@@ -93,6 +93,8 @@ pub const COUNTS: &[Count] = &[
         "moments at which a file changes, for each way to read it"),
     count("FUSELOOP_PAGES", [2_000, 2_000, 2_000], 1, ("sources", "pages::"),
         "random runs over the process cache"),
+    count("FUSELOOP_PLANES", [200, 2_000, 20_000], 1, ("jpeg", "planes::"),
+        "JPEGs of noise, as bit planes"),
     count("FUSELOOP_PREEMPTIONS", [1, 1, 2], 1, ("exhaustive", ""),
         "preemptions, at most, in every order of the engine's threads"),
     count("FUSELOOP_PTX_PROGRAMS", [12, 12, 400], 1, ("interpreted", "random_programs"),

@@ -83,7 +83,9 @@ fn again(value: Value<'_>, kind: &FieldKind) -> FieldValue {
             FieldValue::NdArray { dtype: *dtype, bytes: bytes.to_vec() }
         }
         (Value::Image(image), _) => FieldValue::Image(match image.mode {
-            ImageMode::Jpeg | ImageMode::Png => ImageInput::JpegBytes(image.bytes.to_vec()),
+            ImageMode::Jpeg | ImageMode::Png | ImageMode::BitPlanes => {
+                ImageInput::JpegBytes(image.bytes.to_vec())
+            }
             ImageMode::Raw => ImageInput::Rgb {
                 pixels: image.bytes.to_vec(),
                 width: image.width,

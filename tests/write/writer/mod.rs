@@ -10,6 +10,7 @@ mod format;
 mod images;
 mod lossless;
 mod plain;
+mod planes;
 mod recut;
 mod refused;
 

@@ -10,27 +10,7 @@
 
 use super::bits::Bits;
 use super::huffman::{CodeEntry, CodeTable, Rare};
-use fuseloop_kernels::ORDER;
-
-/// Where each coefficient is stored, in the file's order (T.81, figure 5).
-pub(super) const POSITIONS: [u8; 64] = positions();
-
-#[rustfmt::skip]
-const ZIGZAG: [u8; 64] = [
-     0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
-    12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,  6,  7, 14, 21, 28,
-    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-    58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-];
-
-const fn positions() -> [u8; 64] {
-    let (mut positions, mut at) = ([0; 64], 0);
-    while at < 64 {
-        positions[at] = ORDER[ZIGZAG[at] as usize];
-        at += 1;
-    }
-    positions
-}
+use fuseloop_kernels::POSITIONS;
 
 /// A component's tables.
 #[derive(Clone, Copy, Debug)]

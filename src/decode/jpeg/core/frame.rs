@@ -11,8 +11,9 @@
 //! Any other file, and any damaged one, is left to the other decoder, whose verdict counts.
 
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
-use super::entropy::{Codes, POSITIONS};
+use super::entropy::Codes;
 use super::huffman::{CodeTable, TableKind};
+use fuseloop_kernels::POSITIONS;
 
 const DAC: u8 = 0xcc;
 const DNL: u8 = 0xdc;
@@ -57,6 +58,15 @@ impl FrameComponents {
         &self.channels[..self.count]
     }
 
+    /// Returns the blocks of an MCU in the file's order: the component's index, the component, and the block's column
+    /// and row.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &CoreComponent, [usize; 2])> {
+        self.channels().iter().enumerate().flat_map(|(channel, component)| {
+            let count = component.h * component.v;
+            (0..count).map(move |at| (channel, component, [at % component.h, at / component.h]))
+        })
+    }
+
     /// Returns the codes of a component.
     pub(super) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
         let CoreComponent { dc, ac, .. } = self.channels.get(channel)?;
@@ -68,6 +78,18 @@ impl FrameComponents {
 impl Tables {
     /// Reads the tables that `headers` does not hold. Returns `None` if the image is not decoded here.
     pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<FrameComponents> {
+        let frame = self.read_steps(bytes, headers)?;
+        self.define()?;
+        (0..frame.count).try_for_each(|channel| frame.codes(channel, self).map(|_| ()))?;
+        Some(frame)
+    }
+
+    /// Does the same as [`read`](Self::read), but builds no Huffman tables.
+    pub(super) fn read_steps(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+    ) -> Option<FrameComponents> {
         if headers.progressive || !is_sampled_simply(headers) {
             return None;
         }
@@ -78,10 +100,7 @@ impl Tables {
             let segment = segments.next().ok()?;
             let body = &bytes[segment.body];
             match segment.marker {
-                SOS => {
-                    self.define()?;
-                    return self.frame(headers, body, quantised);
-                }
+                SOS => return self.frame(headers, body, quantised),
                 DHT => {
                     self.definitions.extend_from_slice(&(body.len() as u16).to_be_bytes());
                     self.definitions.extend_from_slice(body);
@@ -178,7 +197,6 @@ impl Tables {
                 dc: (codes >> 4).into(),
                 ac: (codes & 15).into(),
             };
-            frame.codes(i, self)?;
         }
         Some(frame)
     }

@@ -145,6 +145,21 @@ impl CodeTable {
         (index == symbols.len()).then_some(table)
     }
 
+    /// Returns the code of each symbol and its length; the length 0 for a symbol without a code.
+    #[cfg(feature = "write")]
+    pub(super) fn codes(&self) -> [(u16, u8); 256] {
+        let (mut codes, mut index) = ([(0, 0); 256], 0);
+        for length in 1..=16u8 {
+            let end = self.ends[usize::from(length)] >> (16 - length);
+            let mut code = (index - self.offsets[usize::from(length)]) as u32;
+            while code < end {
+                codes[usize::from(self.symbols[index as usize])] = (code as u16, length);
+                (code, index) = (code + 1, index + 1);
+            }
+        }
+        codes
+    }
+
     /// Enters the codes of `length`, of which `code` is the first.
     fn fill(&mut self, code: u32, length: u32, symbols: &[u8]) {
         if length > LOOKUP_BITS {

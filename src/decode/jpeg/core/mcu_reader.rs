@@ -10,6 +10,7 @@
 //! is an error.
 
 use super::IndexedJpeg;
+use super::McuSource;
 use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
 use super::frame::{FrameComponents, Tables};
@@ -27,7 +28,7 @@ struct McuBlock<'a> {
 }
 
 /// Most blocks of an MCU: four of luma and two of chroma.
-const BLOCKS: usize = 6;
+pub(super) const BLOCKS: usize = 6;
 
 /// Reads the MCUs of a region in order.
 pub(super) struct McuReader<'a> {
@@ -60,45 +61,15 @@ impl<'a> McuReader<'a> {
         let codes = frame.codes(0, tables)?;
         let first = McuBlock { channel: 0, steps, position: [0; 2], codes };
         let (mut blocks, mut count) = ([first; BLOCKS], 0);
-        for (channel, factors) in frame.channels().iter().enumerate() {
+        for (channel, component, position) in frame.blocks() {
             let codes = frame.codes(channel, tables)?;
-            for at in 0..factors.h * factors.v {
-                let position = [at % factors.h, at / factors.h];
-                *blocks.get_mut(count)? =
-                    McuBlock { channel, steps: &factors.steps, position, codes };
-                count += 1;
-            }
+            let steps = &component.steps;
+            *blocks.get_mut(count)? = McuBlock { channel, steps, position, codes };
+            count += 1;
         }
         let (bit_position, dc) = (BitPosition::default(), [0; 3]);
         let (next, end) = (0, 0);
         Some(Self { source, part, blocks, count, decoded, segment, next, end, bit_position, dc })
-    }
-
-    /// Reads a row of the region's MCUs into `mcu_row`.
-    #[inline(always)]
-    pub(super) fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()> {
-        let begin = row * self.part.grid.columns;
-        let (mut at, end) = (begin + self.part.columns.start, begin + self.part.columns.end);
-        while at < end {
-            self.pass(at.min(self.end))?;
-            if at >= self.end {
-                self.close()?;
-                self.open(at)?;
-                continue;
-            }
-            let until = end.min(self.end);
-            let first = (at - begin - self.part.columns.start) as usize;
-            self.read(until, first, stripe)?;
-            at = until;
-        }
-        Some(())
-    }
-
-    /// Reads the rest of the current segment.
-    #[inline(always)]
-    pub(super) fn finish(&mut self) -> Option<()> {
-        self.pass(self.end)?;
-        self.close()
     }
 
     /// Checks that the current segment held all bits that were read.
@@ -162,5 +133,32 @@ impl<'a> McuReader<'a> {
         }
         (self.next, self.bit_position, self.dc) = (mcu, bits.position(), dc);
         Some(())
+    }
+}
+
+impl McuSource for McuReader<'_> {
+    #[inline(always)]
+    fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()> {
+        let begin = row * self.part.grid.columns;
+        let (mut at, end) = (begin + self.part.columns.start, begin + self.part.columns.end);
+        while at < end {
+            self.pass(at.min(self.end))?;
+            if at >= self.end {
+                self.close()?;
+                self.open(at)?;
+                continue;
+            }
+            let until = end.min(self.end);
+            let first = (at - begin - self.part.columns.start) as usize;
+            self.read(until, first, stripe)?;
+            at = until;
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn finish(&mut self) -> Option<()> {
+        self.pass(self.end)?;
+        self.close()
     }
 }

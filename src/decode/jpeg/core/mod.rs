@@ -17,6 +17,8 @@
 //! | `huffman`  | codes                                                      |
 //! | `entropy`  | a block's coefficients                                     |
 //! | `mcu_reader` | from MCU to MCU, over restart markers                    |
+//! | `tile_reader` | from tile to tile of a bit-plane image                  |
+//! | `scan_coder` | all coefficients of a scan, and their coded data again     |
 //! | `mcu_row`  | samples of a row of MCUs, and the window's pixels in it    |
 //! | `upsample` | chroma for every pixel                                     |
 
@@ -26,15 +28,22 @@ mod frame;
 mod huffman;
 mod mcu_reader;
 mod mcu_row;
+#[cfg(feature = "write")]
+mod scan_coder;
+mod tile_reader;
 mod upsample;
 
+use super::bit_planes::BitPlaneImage;
 use super::headers::Headers;
 use super::scans::{Grid, SingleScan, mcus};
-use frame::Tables;
+use frame::{FrameComponents, Tables};
 use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::author::Window;
 use mcu_reader::McuReader;
 use mcu_row::{DecodeRegion, McuRow};
+#[cfg(feature = "write")]
+pub(super) use scan_coder::{Blocks, ScanCoder};
+use tile_reader::{TileBuffers, TileReader};
 
 /// Decodes windows. Each worker has its own, which reuses its buffers.
 #[derive(Debug, Default)]
@@ -42,6 +51,7 @@ pub(super) struct Core {
     tables: Tables,
     /// A segment's bytes without stuffing.
     segment: Vec<u8>,
+    tile: TileBuffers,
     stripe: McuRow,
 }
 
@@ -68,12 +78,45 @@ impl Core {
     ) -> Option<()> {
         let frame = self.tables.read(source.bytes, source.headers)?;
         let part = DecodeRegion::holding(wanted, source.headers);
-        let decoded = if gray { 1 } else { frame.channels().len() };
-        self.stripe.begin(&part, &frame.channels()[..decoded], gray);
-        let Self { tables, segment, stripe } = self;
+        let decoded = self.begin(&frame, &part, gray);
+        let Self { tables, segment, stripe, .. } = self;
         let reader = McuReader::new(source, (&frame, decoded), tables, &part, segment)?;
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
     }
+
+    /// Does the same as [`decode`](Self::decode) for a bit-plane image whose JPEG has the headers `headers`. There,
+    /// `None` means that the image is damaged.
+    pub(super) fn decode_planes(
+        &mut self,
+        image: &BitPlaneImage<'_>,
+        headers: &Headers,
+        wanted: Window,
+        gray: bool,
+        pixels: &mut [u8],
+    ) -> Option<()> {
+        let frame = self.tables.read_steps(image.head, headers)?;
+        let part = DecodeRegion::holding(wanted, headers);
+        let decoded = self.begin(&frame, &part, gray);
+        let Self { tile, stripe, .. } = self;
+        let reader = TileReader::new(image, (&frame, decoded), &part, tile)?;
+        for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
+    }
+
+    /// Sizes the buffers for a region, and returns how many components are decoded.
+    fn begin(&mut self, frame: &FrameComponents, part: &DecodeRegion, gray: bool) -> usize {
+        let decoded = if gray { 1 } else { frame.channels().len() };
+        self.stripe.begin(part, &frame.channels()[..decoded], gray);
+        decoded
+    }
+}
+
+/// Reads the MCUs of a region in order, and writes their samples.
+trait McuSource {
+    /// Reads a row of the region's MCUs into `stripe`. Returns `None` if they are damaged.
+    fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()>;
+
+    /// Checks what was read past the last row.
+    fn finish(&mut self) -> Option<()>;
 }
 
 impl DecodeRegion {
@@ -87,14 +130,14 @@ impl DecodeRegion {
 }
 
 /// The whole decoding of one window.
-struct WindowDecode<'a> {
-    reader: McuReader<'a>,
+struct WindowDecode<'a, R> {
+    reader: R,
     part: &'a DecodeRegion,
     stripe: &'a mut McuRow,
     pixels: &'a mut [u8],
 }
 
-impl CpuWork for WindowDecode<'_> {
+impl<R: McuSource> CpuWork for WindowDecode<'_, R> {
     type Output = Option<()>;
 
     #[inline(always)]

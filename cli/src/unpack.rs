@@ -1,0 +1,55 @@
+//! `fuseloop unpack`: copies a dataset and restores JPEGs from bit planes.
+
+use super::print::{WriteBar, counted, say};
+use super::problem::Problem;
+use super::recut::{add_skipped, head};
+use super::write::OnDamage;
+use fuseloop::write::{SizeChange, UnpackOptions, unpack_beton};
+use std::fmt::Write as _;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Restore the JPEGs of a .beton file that `--write-mode planes` wrote, byte for byte.
+///
+/// FFCV reads the new file. `fuseloop convert` does the same when it writes another format.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  fuseloop unpack planes.beton train.beton")]
+pub(super) struct Args {
+    /// The .beton file.
+    src: PathBuf,
+    /// The .beton file to write. One that is there is replaced.
+    dst: PathBuf,
+    /// Threads that restore; one a core if not given. The file does not depend on it.
+    #[arg(long, short = 'j')]
+    threads: Option<NonZeroUsize>,
+    /// What to do with samples that can't be read.
+    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
+    damaged: OnDamage,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let bar = WriteBar::new("samples");
+    let options = UnpackOptions {
+        threads: args.threads,
+        damaged: args.damaged.into(),
+        progress: bar.progress(),
+        ..UnpackOptions::default()
+    };
+    let start = Instant::now();
+    let report = unpack_beton(&args.src, &args.dst, &options)?;
+    drop(bar);
+    let before = fs::metadata(&args.src).map_err(Problem::io(&args.src))?.len();
+    let change = SizeChange { before, after: report.bytes };
+    let mut text = head(&args.dst, report.passed_through, change, start.elapsed());
+    let _ = writeln!(
+        text,
+        "{} in {}",
+        counted(report.samples, "sample"),
+        counted(report.pages, "page")
+    );
+    add_skipped(&mut text, "damaged sample", &report.skipped);
+    say(&text)
+}

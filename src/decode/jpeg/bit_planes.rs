@@ -1,0 +1,209 @@
+//! Bit-plane images: a JPEG whose coefficients are stored as bit planes ([`fuseloop_kernels::bit_planes`]), with
+//! everything else of the file, so that it can be restored byte for byte.
+//!
+//! | offset | size | field       | meaning                                                              |
+//! |-------:|-----:|-------------|----------------------------------------------------------------------|
+//! |      0 |    8 | magic       | "FPLANES\x01"; the last byte is the version                          |
+//! |      8 |    4 | `checksum`  | CRC-32C of all bytes from offset 12 to the end of the index          |
+//! |     12 |    4 | `head`      | bytes of the JPEG before its coded data: headers and tables          |
+//! |     16 |    4 | `main`      | bytes of the main stream                                             |
+//! |     20 |    4 | `side`      | bytes of the side stream                                             |
+//! |     24 |    4 | `tail`      | bytes of the JPEG after its coded data: from the end marker on       |
+//! |     28 |    2 | `tile`      | MCUs of a tile; the last tile of a row may have fewer                |
+//! |     30 |    1 | `fill`      | the bit that fills up the last byte of a segment of coded data: 0, 1 |
+//! |     31 |    1 |             | 0                                                                    |
+//! |     32 | `head` |           | the JPEG's first bytes                                               |
+//! |        | 4 x (rows + 1) | checksums | CRC-32C of each row of MCUs (its bytes in the main stream, then those in the side stream), and of the tail |
+//! |        |      | index       | for each tile, the lengths of its parts of the main and of the side stream: a byte, or `ff` and two bytes |
+//! |        | `main`, `side`, `tail` | | the streams and the JPEG's last bytes                        |
+//!
+//! All integers are little-endian. A tile's blocks are in the JPEG's order, MCU after MCU. DC differences begin at 0 in
+//! each tile. Both streams begin at a byte in each tile.
+//!
+//! Decoding a window verifies the checksums of what it reads, and no more: the headers with the index, and the rows of
+//! MCUs that it touches, over their whole width. The decoder does not rely on it: whatever the bytes are, it stays
+//! inside them, and it ends.
+
+use super::headers::Headers;
+use super::index;
+use super::scans::Grid;
+use crate::decode::DecodeError;
+use crate::source::BIT_PLANES_MAGIC;
+use std::ops::Range;
+
+/// The bytes before the JPEG's own.
+pub(super) const FIXED: usize = 32;
+
+/// The offset of the bytes that the first checksum is about.
+pub(super) const CHECKED: usize = 12;
+
+/// Where the parts of a bit-plane image are, read and checked.
+#[derive(Clone, Debug)]
+pub(super) struct BitPlaneLayout {
+    head: Range<usize>,
+    checksums: Range<usize>,
+    index: Range<usize>,
+    main: Range<usize>,
+    side: Range<usize>,
+    tile: u16,
+    #[cfg(feature = "write")]
+    fill: bool,
+}
+
+/// The parts of a bit-plane image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BitPlaneImage<'a> {
+    /// The JPEG's bytes before the coded data.
+    pub(super) head: &'a [u8],
+    /// Lengths of tiles.
+    pub(super) index: &'a [u8],
+    pub(super) main: PlaneStream<'a>,
+    pub(super) side: PlaneStream<'a>,
+    /// The JPEG's bytes after the coded data.
+    #[cfg(feature = "write")]
+    pub(super) tail: &'a [u8],
+    /// MCUs of a tile.
+    pub(super) tile: u64,
+    /// The bit that fills up the last byte of a segment.
+    #[cfg(feature = "write")]
+    pub(super) fill: bool,
+    checksums: &'a [[u8; 4]],
+}
+
+/// A stream of bit planes, and the bytes of the image after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaneStream<'a> {
+    /// The image's bytes from the stream's first one on.
+    bytes: &'a [u8],
+    len: usize,
+}
+
+impl<'a> PlaneStream<'a> {
+    /// Returns the number of bytes.
+    #[cfg(feature = "write")]
+    pub(super) fn len(self) -> usize {
+        self.len
+    }
+
+    /// Returns the bytes of a part; `None` if the stream ends before.
+    pub(super) fn part(self, part: Range<usize>) -> Option<&'a [u8]> {
+        self.bytes[..self.len].get(part)
+    }
+
+    /// Returns the bytes of a part and all bytes of the image after it; `None` if the stream ends before the part does.
+    pub(super) fn part_and_rest(self, part: Range<usize>) -> Option<&'a [u8]> {
+        if part.end > self.len { None } else { self.bytes.get(part.start..) }
+    }
+}
+
+impl BitPlaneLayout {
+    /// Reads an image's headers and those of the JPEG in it, and verifies their checksum.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no bit-plane image, or a damaged one.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), DecodeError> {
+        let damaged = |what| DecodeError::BitPlanes { what };
+        let fixed =
+            bytes.first_chunk::<FIXED>().ok_or(damaged("it ends inside its first 32 bytes"))?;
+        if fixed[..8] != BIT_PLANES_MAGIC {
+            return Err(damaged("it does not begin with FPLANES and version 1"));
+        }
+        let word =
+            |at: usize| fixed[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+        let [checksum, head, main, side, tail] = [8, 12, 16, 20, 24].map(word);
+        let [tile_low, tile_high, fill, reserved] = word(28).to_le_bytes();
+        let len = bytes.len() as u64;
+        let streams = len.checked_sub(u64::from(main) + u64::from(side) + u64::from(tail));
+        let after_head = FIXED as u64 + u64::from(head);
+        let streams = streams.filter(|&at| at >= after_head).ok_or(damaged("it is cut short"))?;
+        let (after_head, streams) = (after_head as usize, streams as usize);
+        if crc32c::crc32c(&bytes[CHECKED..streams]) != checksum {
+            return Err(damaged("the checksum of its headers differs"));
+        }
+        let head = FIXED..after_head;
+        let headers = Headers::parse(&bytes[head.clone()])?;
+        if headers.scan.data != head.len() || fill > 1 || reserved != 0 {
+            return Err(damaged("a field of its headers has an unknown value"));
+        }
+        let grid = Grid::of(&headers);
+        let index = after_head as u64 + 4 * (grid.rows + 1);
+        if index > streams as u64 {
+            return Err(damaged("its headers end inside the checksums of rows"));
+        }
+        let tile = u16::from_le_bytes([tile_low, tile_high]);
+        if tile == 0 || u64::from(tile) > grid.columns {
+            return Err(damaged("a tile has no MCU, or more than a row has"));
+        }
+        // A block has 6 bits or more in one stream, and 4 or more in the other.
+        let blocks = grid.mcus() * grid.blocks;
+        if 8 * u64::from(main) < 6 * blocks || 8 * u64::from(side) < 4 * blocks {
+            let found = u64::from(main) + u64::from(side);
+            let least = (10 * blocks).div_ceil(8);
+            return Err(DecodeError::TooShort { size: headers.size, found, least });
+        }
+        let after_main = streams + main as usize;
+        let layout = Self {
+            head,
+            checksums: after_head..index as usize,
+            index: index as usize..streams,
+            main: streams..after_main,
+            side: after_main..after_main + side as usize,
+            tile,
+            #[cfg(feature = "write")]
+            fill: fill == 1,
+        };
+        Ok((layout, headers))
+    }
+
+    /// Returns the JPEG's bytes before the coded data; `bytes` are those that were parsed.
+    pub(super) fn head<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.head.clone()]
+    }
+
+    /// Returns the parts; `bytes` are those that were parsed.
+    pub(super) fn image<'a>(&self, bytes: &'a [u8]) -> BitPlaneImage<'a> {
+        let stream =
+            |range: &Range<usize>| PlaneStream { bytes: &bytes[range.start..], len: range.len() };
+        BitPlaneImage {
+            head: self.head(bytes),
+            index: &bytes[self.index.clone()],
+            main: stream(&self.main),
+            side: stream(&self.side),
+            #[cfg(feature = "write")]
+            tail: &bytes[self.side.end..],
+            tile: self.tile.into(),
+            #[cfg(feature = "write")]
+            fill: self.fill,
+            checksums: bytes[self.checksums.clone()].as_chunks().0,
+        }
+    }
+}
+
+impl BitPlaneImage<'_> {
+    /// Verifies the checksum of a row, of which `main` and `side` are the bytes.
+    pub(super) fn is_row(&self, row: usize, main: &[u8], side: &[u8]) -> bool {
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(main), side);
+        self.checksums.get(row) == Some(&checksum.to_le_bytes())
+    }
+
+    /// Verifies the checksum of the tail.
+    #[cfg(feature = "write")]
+    pub(super) fn has_its_tail(&self) -> bool {
+        self.checksums.last() == Some(&crc32c::crc32c(self.tail).to_le_bytes())
+    }
+}
+
+/// Takes the lengths of a tile's parts off the index: main, side.
+#[inline(always)]
+pub(super) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {
+    if let [main, side, rest @ ..] = *index
+        && *main < index::LONG
+        && *side < index::LONG
+    {
+        let lengths = [usize::from(*main), usize::from(*side)];
+        *index = rest;
+        return Some(lengths);
+    }
+    Some([index::take(index)?, index::take(index)?])
+}
