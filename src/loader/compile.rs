@@ -282,11 +282,11 @@ fn plan_field(
         |input, axes| plan_image(output, ops.clone(), (input, axes), staged, setup, cache);
     Ok(match &spec.kind {
         kind if let Some(collate) = &output.collate
-            && (ops.is_empty() || *kind != FieldKind::RgbImage) =>
+            && (ops.is_empty() || !kind.is_image()) =>
         {
             plan_collated(source, output, collate, &ops, setup)?
         }
-        FieldKind::RgbImage => {
+        FieldKind::RgbImage | FieldKind::BitPlaneImage => {
             let input = image_input(source, output, setup)?;
             if output.is_mask {
                 check_mask_files(source, output.field)?;
@@ -357,7 +357,7 @@ fn no_pipeline(spec: &FieldSpec) -> LoadCause {
 
 /// Refuses masks that are known to be JPEGs.
 fn check_mask_files(source: &dyn Source, field: usize) -> Result<(), LoadCause> {
-    match source.image_stats(field).map_or(0, |stats| stats.jpeg) {
+    match source.image_stats(field).map_or(0, |stats| stats.jpegs()) {
         0 => Ok(()),
         jpegs => {
             let field = source.fields()[field].name.clone();
@@ -378,7 +378,7 @@ fn plan_collated(
     let (field, kind) = (output.field, &source.fields()[output.field].kind);
     let mut collated = collate.plan(kind, output.read_mode, ops).map_err(refused)?;
     let mut shape = match (kind, collate.max_length()) {
-        (FieldKind::RgbImage, _) => {
+        (FieldKind::RgbImage | FieldKind::BitPlaneImage, _) => {
             let Size { height, width } = match collate.max_size() {
                 Some(size) => size,
                 None if source.image_stats(field).is_none() => {

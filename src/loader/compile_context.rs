@@ -79,7 +79,7 @@ pub(super) fn image_type(
     let Some((min, max)) = stats.min.zip(stats.max) else {
         return Err(LoadCause::NoPictures { field: name() });
     };
-    if setup.decode.exif_orientation && stats.jpeg > 0 {
+    if setup.decode.exif_orientation && stats.jpegs() > 0 {
         // Any image may be rotated by 90 degrees.
         let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
         return Ok(ImageType::decoded(side, side));

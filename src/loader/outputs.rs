@@ -16,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::targets::{Target, TargetRequest, Targets, TargetsError};
 use crate::decode::ImageReadMode;
 use crate::sample::Epoch;
-use crate::source::{Escaped, FieldKind, Source};
+use crate::source::{Escaped, Source};
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
 use std::sync::Arc;
@@ -190,7 +190,7 @@ impl OutputRequest {
         }
         let is_image = |name: &str| {
             let field = source.field_index(name);
-            field.is_some_and(|field| source.fields()[field].kind == FieldKind::RgbImage)
+            field.is_some_and(|field| source.fields()[field].kind.is_image())
         };
         if let Some(field) = self.masks.iter().find(|name| !is_image(name)) {
             return Err(LoadCause::MaskKind { field: field.clone() });

@@ -183,8 +183,8 @@ impl LoaderStage {
         let row: usize =
             outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
         let has_jpeg = outputs.iter().any(|output| {
-            let is_image = source.fields()[output.field].kind == FieldKind::RgbImage;
-            is_image && source.image_stats(output.field).is_none_or(|stats| stats.jpeg > 0)
+            let is_image = source.fields()[output.field].kind.is_image();
+            is_image && source.image_stats(output.field).is_none_or(|stats| stats.jpegs() > 0)
         });
         let fitting = (CHUNK_BYTES / row.max(1)).clamp(1, CHUNK_SAMPLES);
         // After an error, the engine passes the samples of a chunk again, one by one: a function that failed once

@@ -78,8 +78,7 @@ pub(super) fn check_followed(
 ) -> Result<(), LoadCause> {
     let all = || outputs.iter().zip(plans).filter(|(output, _)| output.target.is_none());
     let kind = |output: &OutputSpec| &source.fields()[output.field].kind;
-    let mut images =
-        all().filter(|(output, _)| *kind(output) == FieldKind::RgbImage && !output.is_mask);
+    let mut images = all().filter(|(output, _)| kind(output).is_image() && !output.is_mask);
     let moves = |(_, plan): &(&OutputSpec, &OutputPlan)| match &plan.work {
         FieldPlan::Image(kernel) => kernel.plan().moves_objects(),
         _ => false,

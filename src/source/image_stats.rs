@@ -40,6 +40,11 @@ impl ImageStats {
         }
     }
 
+    /// Returns the number of JPEGs, stored as they are or as bit planes.
+    pub(crate) fn jpegs(&self) -> u64 {
+        self.jpeg + self.bit_planes
+    }
+
     /// Returns the size that all readable images share, if they share one.
     #[must_use]
     pub fn uniform(&self) -> Option<Size> {

@@ -16,7 +16,7 @@ use super::report::{DegenerateKind, DegenerateObject, ValueError};
 use crate::decode::ObjectMask;
 use crate::decode::object_rows::{self, ObjectRowsError, integers, rows_of};
 use crate::sample::SampleId;
-use crate::source::{Buffer, ClassNames, FieldKind, ObjectField, ObjectFields, Source, Value};
+use crate::source::{Buffer, ClassNames, ObjectField, ObjectFields, Source, Value};
 use fuseloop_ops::author::BoundingBox;
 use fuseloop_ops::{BoxFormat, DType, Size};
 
@@ -51,7 +51,7 @@ impl ObjectChecker {
             return Ok(None);
         };
         let images = source.fields().iter().enumerate();
-        let mut images = images.filter(|(_, field)| field.kind == FieldKind::RgbImage);
+        let mut images = images.filter(|(_, field)| field.kind.is_image());
         let image = match (images.next(), images.next()) {
             (Some((only, _)), None) => Some(only),
             _ => source.field_index("image"),

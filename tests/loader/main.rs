@@ -4,6 +4,8 @@
 
 mod arrays;
 #[cfg(feature = "write")]
+mod bit_planes;
+#[cfg(feature = "write")]
 mod cache;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod collate;

@@ -154,7 +154,7 @@ impl Target {
     fn check(&self, kind: &FieldKind) -> Result<(), TargetsError> {
         let (wanted, fits) = match self {
             Self::InstanceMasks => ("JSON", matches!(kind, FieldKind::Json | FieldKind::Bytes)),
-            Self::Mask { .. } => ("images", *kind == FieldKind::RgbImage),
+            Self::Mask { .. } => ("images", kind.is_image()),
             _ => ("bytes", *kind == FieldKind::Bytes),
         };
         if !fits {
@@ -213,7 +213,7 @@ impl TargetRequest {
         fields: Vec<usize>,
     ) -> Result<Self, (usize, TargetsError)> {
         let kind = &source.fields()[image].kind;
-        if *kind != FieldKind::RgbImage {
+        if !kind.is_image() {
             return Err((image, TargetsError::NotAnImage { kind: kind.word() }));
         }
         let mut own: Vec<(usize, Target)> = vec![];

@@ -17,7 +17,7 @@ use crate::decode::object_rows::{floats, integers};
 use crate::source::example::{BytesList, ExampleFeature, FloatList, Int64List, Kind};
 use crate::source::marks::NamedFeatures;
 use crate::source::{
-    ClassNames, FieldKind, FieldSpec, NdType, ObjectField, ObjectFields, OwnedValue, detection,
+    ClassNames, FieldSpec, NdType, ObjectField, ObjectFields, OwnedValue, detection,
 };
 use crate::write::shards::json_text;
 use crate::write::value::WriteSampleError;
@@ -147,7 +147,7 @@ impl Detection {
 
 /// Returns the only image of a sample.
 pub(in crate::write) fn detection_image(fields: &[FieldSpec]) -> Option<usize> {
-    let mut images = (0..fields.len()).filter(|&at| fields[at].kind == FieldKind::RgbImage);
+    let mut images = (0..fields.len()).filter(|&at| fields[at].kind.is_image());
     images.next().filter(|_| images.next().is_none())
 }
 
@@ -186,6 +186,7 @@ fn texts(value: Vec<Vec<u8>>) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::FieldKind;
     use crate::source::OwnedImage;
     use crate::write::shards::bytes::gray_png;
 

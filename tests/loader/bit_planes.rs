@@ -1,0 +1,55 @@
+//! Images that are stored as bit planes load as the JPEGs that they were.
+
+use crate::common::dataset;
+use fuseloop::prelude::*;
+use fuseloop::write::{RecutOptions, UnpackOptions, WriteMode, recut_beton, unpack_beton};
+use std::fs;
+use std::path::Path;
+
+const SAMPLES: u64 = 20;
+
+/// Returns the rows of an epoch.
+fn rows(path: &Path, change: impl FnOnce(LoaderBuilder) -> LoaderBuilder) -> Vec<u8> {
+    let builder = Loader::open(path).unwrap().batch_size(8).drop_last(false).workers(2);
+    let loader = change(builder).build().unwrap();
+    let batches = loader.epoch(1).unwrap().map(Result::unwrap);
+    batches.flat_map(|batch| batch.bytes("image").unwrap().to_vec()).collect()
+}
+
+#[test]
+fn windows_of_bit_planes_have_the_rows_of_jpegs() {
+    let (dir, jpegs) = dataset::write(SAMPLES, WriteMode::Jpg, dataset::varied);
+    let [planes, again] = ["planes.beton", "again.beton"].map(|name| dir.path().join(name));
+    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let report = recut_beton(&jpegs, &planes, &options).unwrap();
+    assert_eq!((report.samples, report.unchanged.first.len()), (SAMPLES, 0));
+    let beton = fuseloop::source::Beton::open(&planes, &Default::default()).unwrap();
+    let stats = fuseloop::source::Source::image_stats(&beton, 0).unwrap();
+    assert_eq!((stats.jpeg, stats.bit_planes), (0, SAMPLES));
+
+    let lists = [
+        ops![RandomResizedCrop::new(40).unwrap(), RandomHorizontalFlip::new(0.5).unwrap()],
+        ops![CenterCrop::new(33).unwrap(), Normalize::imagenet(), ToChannelsFirst],
+        ops![Resize::new((50, 50)).unwrap()],
+    ];
+    for (number, list) in lists.into_iter().enumerate() {
+        let of = |path: &Path| rows(path, |builder| builder.pipeline("image", list.clone()));
+        assert!(of(&planes) == of(&jpegs), "list {number}");
+    }
+    let gray = |path: &Path| {
+        let list = ops![RandomCrop::new(30).unwrap()];
+        rows(path, |builder| {
+            builder.pipeline("image", list).read_mode("image", fuseloop::ImageReadMode::Gray)
+        })
+    };
+    assert!(gray(&planes) == gray(&jpegs), "gray");
+    let held = |path: &Path| {
+        rows(path, |builder| {
+            builder.in_memory(true).pipeline("image", ops![CenterCrop::new(20).unwrap()])
+        })
+    };
+    assert!(held(&planes) == held(&jpegs), "held in memory");
+
+    unpack_beton(&planes, &again, &UnpackOptions::default()).unwrap();
+    assert!(fs::read(&again).unwrap() == fs::read(&jpegs).unwrap(), "the file is not what it was");
+}
