@@ -28,7 +28,7 @@
 //! | cost   | one step a plane, of which a block has about five, where Huffman codes take one step a coefficient |
 //!
 //! The positions in both streams depend on counts of bits alone. `pdep` puts the bits of a plane at their
-//! coefficients, and a mask of coefficients is an operand of AVX-512. [`portable`] is the reference implementation.
+//! coefficients, and a mask of coefficients is an operand of AVX-512. The portable form is the reference implementation.
 
 #![allow(
     unsafe_code,
