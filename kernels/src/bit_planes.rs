@@ -28,7 +28,7 @@
 //! | cost   | one step a plane, of which a block has about five, where Huffman codes take one step a coefficient |
 //!
 //! The positions in both streams depend on counts of bits alone. `pdep` puts the bits of a plane at their
-//! coefficients, and a mask of coefficients is an operand of AVX-512. The portable form is the reference implementation.
+//! coefficients, and a mask of coefficients is an operand of AVX-512. `portable` is the reference implementation.
 
 #![allow(
     unsafe_code,
@@ -494,8 +494,8 @@ mod x86 {
     form!(avx2, "avx2,bmi1,bmi2,popcnt,lzcnt", permute256, small256, large256);
 
     /// Reads the parts of a block before its planes: the DC difference, the mask of nonzero coefficients in zigzag
-    /// order, and the positions of the planes. Returns `None` for a block that begins behind the end of a stream, and for a
-    /// DC difference of too large a size.
+    /// order, and the positions of the planes. Returns `None` for a block that begins after the end of a stream, and for
+    /// a DC difference of too large a size.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
     fn head(

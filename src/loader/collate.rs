@@ -141,7 +141,7 @@ impl Collate {
         ops: &Ops,
     ) -> Result<Collated, CollateError> {
         self.check(kind, ops)?;
-        let stored = if *kind == FieldKind::RgbImage { mode.dtype() } else { DType::U8 };
+        let stored = if kind.is_image() { mode.dtype() } else { DType::U8 };
         let (dtype, inner) = self.elements.clone().unwrap_or((stored, vec![]));
         let value = self.value.unwrap_or(0.0);
         let pad = element(value, dtype).ok_or(CollateError::Value { value, dtype })?;
@@ -149,7 +149,7 @@ impl Collate {
         let Some(item) = item.filter(|&bytes| bytes > 0) else {
             return Err(CollateError::Inner { inner });
         };
-        let axes = if *kind == FieldKind::RgbImage { 2 } else { 1 };
+        let axes = if kind.is_image() { 2 } else { 1 };
         let is_fixed = self.most.is_some() || axes == 1;
         let Self { form, truncate, .. } = *self;
         let multiple = self.multiple.unwrap_or(1);
@@ -204,7 +204,7 @@ impl Collate {
     /// Checks everything that does not need the dataset.
     fn check(&self, kind: &FieldKind, ops: &Ops) -> Result<(), CollateError> {
         let is_image = match kind {
-            FieldKind::RgbImage => true,
+            FieldKind::RgbImage | FieldKind::BitPlaneImage => true,
             FieldKind::Bytes | FieldKind::Json => false,
             _ => return Err(CollateError::Kind { kind: kind.word() }),
         };

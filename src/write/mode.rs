@@ -82,8 +82,8 @@ pub struct ImageOptions {
     /// Stores every stored JPEG as bit planes instead, in tiles of `tile` or 32 pixels: windows decode in half the time
     /// of re-cut JPEGs, for 8 % more bytes. In a `.beton` file this makes fields of
     /// [`FieldKind::BitPlaneImage`](crate::source::FieldKind::BitPlaneImage), which FFCV does not read.
-    /// [`unpack_beton`](super::unpack_beton()) restores the JPEGs, byte for byte. A JPEG of which no bit planes can be made is
-    /// stored unchanged, and listed in [`WriteReport::unchanged`](super::WriteReport::unchanged).
+    /// [`unpack_beton`](super::unpack_beton()) restores the JPEGs, byte for byte. A JPEG of which no bit planes can be
+    /// made is stored unchanged, and listed in [`WriteReport::unchanged`](super::WriteReport::unchanged).
     pub bit_planes: bool,
     /// The seed of [`WriteMode::Proportion`].
     pub seed: u64,

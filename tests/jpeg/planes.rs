@@ -119,6 +119,35 @@ fn every_window_of_a_small_image_has_the_jpegs_pixels() {
 }
 
 #[test]
+fn the_goldens_that_the_core_decodes_have_the_same_pixels() {
+    let (mut decoder, mut rng, mut taken) = (core(), random(3), 0);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|extension| extension != "jpg") {
+            continue;
+        }
+        let (name, jpeg) = (path.display().to_string(), std::fs::read(&path).unwrap());
+        let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &jpeg };
+        let size = decoder.size(&image);
+        let is_known = size.as_ref().is_ok_and(|size| {
+            let image = (ImageMode::Jpeg, &jpeg[..]);
+            pixels(&mut decoder, image, ImageReadMode::Rgb, size.full()).is_ok()
+        });
+        let planes = codec().pack(&jpeg, Tile::default());
+        assert_eq!(planes.is_ok(), is_known, "{name}: {:?}", planes.err());
+        let (Ok(planes), Ok(size)) = (planes, size) else { continue };
+        assert!(codec().unpack(&planes).unwrap() == jpeg, "{name}");
+        for window in
+            std::iter::once(size.full()).chain((0..20).map(|_| random_window(size, &mut rng)))
+        {
+            assert_same(&mut decoder, [&jpeg, &planes], window, &name);
+        }
+        taken += 1;
+    }
+    assert_eq!(taken, 15, "as in core.rs");
+}
+
+#[test]
 fn noise_of_every_quality_size_and_sampling_has_the_same_pixels_and_comes_back() {
     let mut decoder = core();
     for n in 0..cases() {
@@ -152,7 +181,10 @@ fn everything_beside_the_coefficients_comes_back() {
     .concat();
     let with_metadata = [&jpeg[..2], &metadata, &jpeg[2..]].concat();
     let with_tail = [&with_metadata, b"bytes after the end, \xff\xd8\xff\xd0".as_slice()].concat();
-    for file in [&with_metadata, &with_tail] {
+    // Some encoders end the last segment with a restart marker, too.
+    let (image, end) = jpeg.split_at(jpeg.len() - 2);
+    let with_marker = [image, &[0xff, 0xd0], end].concat();
+    for file in [&with_metadata, &with_tail, &with_marker] {
         let planes = packed(file, Tile::default(), "metadata");
         assert_same(&mut core(), [file, &planes], Size::new(33, 47).full(), "metadata");
     }

@@ -13,11 +13,14 @@
 //! |     30 |    1 | `fill`      | the bit that fills up the last byte of a segment of coded data: 0, 1 |
 //! |     31 |    1 |             | 0                                                                    |
 //! |     32 | `head` |           | the JPEG's first bytes                                               |
-//! |        | 4 x (rows + 1) | checksums | CRC-32C of each row of MCUs (its bytes in the main stream, then those in the side stream), and of the tail |
-//! |        |      | index       | for each tile, the lengths of its parts of the main and of the side stream: a byte, or `ff` and two bytes |
-//! |        | `main`, `side`, `tail` | | the streams and the JPEG's last bytes                        |
+//! |        | 4 each | checksums | CRC-32C of each row of MCUs, and of the tail                         |
+//! |        | 1 or 3 each | index | for each tile, the lengths of its parts of the main and the side stream |
+//! |        | `main` |           | the main stream                                                      |
+//! |        | `side` |           | the side stream                                                      |
+//! |        | `tail` |           | the JPEG's last bytes                                                |
 //!
-//! All integers are little-endian. A tile's blocks are in the JPEG's order, MCU after MCU. DC differences begin at 0 in
+//! All integers are little-endian. A row's checksum is that of its bytes in the main stream, followed by those in the
+//! side stream. A length in the index takes one byte, or `ff` and two bytes from 255 on. A tile's blocks are in the JPEG's order, MCU after MCU. DC differences begin at 0 in
 //! each tile. Both streams begin at a byte in each tile.
 //!
 //! Decoding a window verifies the checksums of what it reads, and no more: the headers with the index, and the rows of

@@ -2,7 +2,7 @@
 //!
 //! | extension (its last part)        | kind      | value                                                   |
 //! |----------------------------------|-----------|---------------------------------------------------------|
-//! | jpg jpeg png jpe jfif            | `Image`   | the file, decoded when the loader wants its pixels      |
+//! | jpg jpeg png jpe jfif fplanes    | `Image`   | the file, decoded when the loader wants its pixels      |
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
 //! | npy                              | `NdArray` | the elements; dtype and shape are the first sample's    |

@@ -238,6 +238,17 @@ mod tests {
         assert_eq!(table.rare(!0, table.look(!0)), None, "ones are no code");
     }
 
+    #[cfg(feature = "write")]
+    #[test]
+    fn a_symbols_code_is_the_standards() {
+        let codes = CodeTable::new(TableKind::Dc, &DC.0, &DC.1).unwrap().codes();
+        for (symbol, code, length) in [(0, 0b00, 2), (1, 0b010, 3), (6, 0b1110, 4), (11, 0x1fe, 9)]
+        {
+            assert_eq!(codes[symbol], (code, length), "{symbol}");
+        }
+        assert_eq!(codes[12], (0, 0), "no code");
+    }
+
     #[test]
     fn a_code_is_looked_up_as_it_is_searched_for() {
         let counts = [1; 16];

@@ -31,7 +31,8 @@ pub(in crate::decode::jpeg) struct ScanCoder {
 /// The blocks of an image, in the file's order.
 #[derive(Debug, Default)]
 pub(in crate::decode::jpeg) struct Blocks {
-    /// The coefficients of each block, in the order of [`ORDER`](fuseloop_kernels::ORDER), with the DC coefficient itself.
+    /// The coefficients of each block, in the order of [`ORDER`](fuseloop_kernels::ORDER), with the DC coefficient
+    /// itself.
     pub(in crate::decode::jpeg) coefficients: Vec<[i16; 64]>,
     /// The component of each block of an MCU.
     pub(in crate::decode::jpeg) channels: Vec<usize>,
@@ -70,8 +71,9 @@ impl ScanCoder {
         reader.read_all(&mut blocks.coefficients)
     }
 
-    /// Appends the coded data of all blocks to `coded`, with the tables of the JPEG that begins with `head`. The last byte of each
-    /// segment is filled up with the bit `fill`. Returns `None` if the tables have no code for a coefficient.
+    /// Appends the coded data of all blocks to `coded`, with the tables of the JPEG that begins with `head`. The last
+    /// byte of each segment is filled up with the bit `fill`. Returns `None` if the tables have no code for a
+    /// coefficient.
     pub(in crate::decode::jpeg) fn code(
         &mut self,
         head: &[u8],
