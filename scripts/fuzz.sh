@@ -49,6 +49,7 @@ seed() {
     tar) copy "$corpus" "$golden"/webdataset/*.tar "$golden"/webdataset/*.gz ;;
     tfrecord) copy "$corpus" "$golden"/tfrecord/*.tfrecord ;;
     png) copy "$corpus" "$golden"/png/*.png ;;
+    bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
     spec) copy "$corpus" examples/pipelines/*.toml ;;
     fixed_length) copy "$corpus" "$golden"/mnist_cifar/*/*-ubyte* "$golden"/mnist_cifar/*/*.bin ;;

@@ -17,6 +17,7 @@
 //! | [`voc`]        | a file of Pascal VOC's annotations     |                        |
 //! | [`yolo`]       | YOLO's labels of an image and, after a NUL, `data.yaml` |        |
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
+//! | [`bit_planes`] | a bit-plane image                      | [`resealed`]           |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
@@ -24,10 +25,10 @@
 #[cfg(test)]
 mod generate;
 
-use crate::decode::{DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
+use crate::decode::{self, DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
 use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
-use crate::recut::{Recutter, Tile, Unchanged};
+use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
 use crate::source::open::open_dataset;
 use crate::source::stream::{Item, Pass, Streamed};
@@ -279,6 +280,45 @@ pub fn jpeg_recut(bytes: &[u8]) -> bool {
         Err(_) => return false,
     }
     true
+}
+
+/// A bit-plane image of any bytes is decoded or refused. If the whole image is decoded, each window has the same pixels.
+/// If the JPEG is restored, the whole image is decoded, and the JPEG has its pixels.
+pub fn bit_planes(bytes: &[u8]) -> bool {
+    let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
+    let mut decoder = Decoder::new(options);
+    let image = EncodedImage { mode: ImageMode::BitPlanes, width: 0, height: 0, bytes };
+    let Ok(size) = decoder.size(&image) else { return false };
+    let whole = pixels(&mut decoder, &image, size.full());
+    let mut rng = SampleKey::new(bytes.len() as u64, 0, hash(bytes)).op(0);
+    for _ in 0..3 {
+        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        let window = Window { top, left, height, width };
+        let part = pixels(&mut decoder, &image, window);
+        if let Some(whole) = &whole {
+            let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));
+            assert!(part == view.map(packed), "{window:?} of {size}");
+        }
+    }
+    if let Ok(mut opened) = decoder.open_as(&image, ImageReadMode::Gray) {
+        let _ = opened.decode(size.full());
+    }
+    if let Ok(jpeg) = BitPlaneCodec::new(Limits::SMALL).unpack(bytes) {
+        let image = EncodedImage { mode: ImageMode::Jpeg, bytes: &jpeg, ..image };
+        let mut core = Decoder::with_backend(JpegBackend::Core, options);
+        let of_jpeg = pixels(&mut core, &image, size.full());
+        assert!(whole.is_some(), "a JPEG of a damaged image");
+        assert!(of_jpeg.is_none() || of_jpeg == whole, "other pixels than the JPEG's");
+    }
+    whole.is_some()
+}
+
+/// Corrects the checksums of a bit-plane image, as far as its lengths lead.
+#[must_use]
+pub fn resealed(bytes: &[u8]) -> Vec<u8> {
+    decode::resealed(bytes)
 }
 
 /// A PNG of any bytes is decoded or refused, and a window of it has the same pixels as in the whole
@@ -649,6 +689,12 @@ mod tests {
     }
 
     #[test]
+    fn bit_planes_hold() {
+        assert_refuses(bit_planes);
+        assert_holds("bit_planes", generate::bit_planes(), Some(resealed), bit_planes);
+    }
+
+    #[test]
     fn png_holds() {
         assert_refuses(png);
         assert_holds("png", generate::png(), Some(rechecked), png);
@@ -669,10 +715,11 @@ mod tests {
     /// Correct checksums stay unchanged, and wrong ones are corrected.
     #[test]
     fn checksums_are_put_right() {
-        let repairs: [(&str, &str, Repair, usize); 3] = [
+        let repairs: [(&str, &str, Repair, usize); 4] = [
             ("webdataset", "tar", resummed, 150),
             ("tfrecord", "tfrecord", reframed, 9),
             ("png", "png", rechecked, 30),
+            ("bit_planes", "fplanes", resealed, 9),
         ];
         for (folder, kind, repair, at) in repairs {
             let mut repaired = 0;
@@ -690,7 +737,7 @@ mod tests {
     /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, InputGenerator); 12] = [
+        let generators: [(&str, InputGenerator); 13] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),
@@ -700,6 +747,7 @@ mod tests {
             ("voc", generate::voc()),
             ("yolo", generate::yolo()),
             ("jpeg", generate::jpeg()),
+            ("bit_planes", generate::bit_planes()),
             ("png", generate::png()),
             ("spec", generate::spec()),
             ("cursor", generate::cursor()),

@@ -36,6 +36,8 @@ pub use error::DecodeError;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
 #[cfg(feature = "write")]
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+pub(crate) use jpeg::resealed;
 pub(crate) use jpeg::{
     BitPlaneError, BitPlaneWriter, ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments,
 };

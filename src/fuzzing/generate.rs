@@ -4,7 +4,7 @@
 //! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG). Goldens of the other
 //! formats, which other programs wrote, are among the valid files too.
 
-use crate::recut::{Recutter, Tile};
+use crate::recut::{BitPlaneCodec, Recutter, Tile};
 use crate::sample::Limits;
 use crate::source::beton::{Allocation, Cell, Header, ImageCell, RowLayout};
 use crate::source::example::{
@@ -379,6 +379,16 @@ pub(super) fn jpeg() -> InputGenerator {
     let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
     jpegs.extend(recut);
     spliced(jpegs, 700)
+}
+
+pub(super) fn bit_planes() -> InputGenerator {
+    let mut codec = BitPlaneCodec::new(Limits::SMALL);
+    let mut images = goldens("bit_planes", "fplanes");
+    for jpeg in goldens("jpeg", "jpg") {
+        let tiles = [Tile::Pixels(8), Tile::Pixels(16), Tile::Row].into_iter();
+        images.extend(tiles.filter_map(|tile| codec.pack(&jpeg, tile).ok()));
+    }
+    spliced(images, 700)
 }
 
 pub(super) fn png() -> InputGenerator {

@@ -336,6 +336,25 @@ fn forged_images_with_right_checksums_are_decoded_or_refused() {
     assert!(taken > 10 && refused > 10, "{taken}, {refused}");
 }
 
+/// Images that were written must be read for ever. `BLESS=1` writes the goldens of a new version of the format.
+#[test]
+fn goldens_are_written_and_read_as_ever() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for (name, tile) in
+        [("444", Tile::Pixels(16)), ("420_restart", Tile::Pixels(32)), ("gray", Tile::Row)]
+    {
+        let jpeg = std::fs::read(golden.join(format!("jpeg/{name}.jpg"))).unwrap();
+        let path = golden.join(format!("bit_planes/{name}.fplanes"));
+        let planes = codec().pack(&jpeg, tile).unwrap();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &planes).unwrap();
+        }
+        let kept = std::fs::read(&path).unwrap();
+        assert!(codec().unpack(&kept).unwrap() == jpeg, "{name}: another JPEG");
+        assert!(kept == planes, "{name}: written differently");
+    }
+}
+
 #[test]
 fn an_image_over_the_limits_is_refused() {
     let planes = packed(&noise(Size::new(40, 40), None, 0, 5), Tile::default(), "gray");

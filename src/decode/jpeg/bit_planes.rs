@@ -197,6 +197,43 @@ impl BitPlaneImage<'_> {
     }
 }
 
+/// Corrects the checksums of an image, as far as its lengths lead.
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+pub(crate) fn resealed(image: &[u8]) -> Vec<u8> {
+    let mut image = image.to_vec();
+    seal_headers(&mut image);
+    let Ok((layout, headers)) = BitPlaneLayout::parse(&image) else { return image };
+    let (parts, grid) = (layout.image(&image), Grid::of(&headers));
+    let (mut index, mut at, mut checksums) = (parts.index, [0; 2], vec![]);
+    for _ in 0..grid.rows {
+        let start = at;
+        for _ in 0..grid.columns.div_ceil(parts.tile) {
+            let Some([main, side]) = take_lengths(&mut index) else { return image };
+            at = [at[0] + main, at[1] + side];
+        }
+        let row = parts.main.part(start[0]..at[0]).zip(parts.side.part(start[1]..at[1]));
+        let Some((main, side)) = row else { return image };
+        checksums.push(crc32c::crc32c_append(crc32c::crc32c(main), side).to_le_bytes());
+    }
+    checksums.push(crc32c::crc32c(parts.tail).to_le_bytes());
+    image[layout.checksums].copy_from_slice(checksums.as_flattened());
+    seal_headers(&mut image);
+    image
+}
+
+/// Corrects the checksum of an image's headers, if they are whole.
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+fn seal_headers(image: &mut [u8]) {
+    let word = |at: usize| image.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+    let after = [16, 20, 24].map(|at| word(at).map_or(u64::MAX, u64::from));
+    let after = after.into_iter().fold(0, u64::saturating_add);
+    let streams = (image.len() as u64).checked_sub(after);
+    if let Some(streams) = streams.filter(|&streams| streams >= FIXED as u64) {
+        let checksum = crc32c::crc32c(&image[CHECKED..streams as usize]);
+        image[CHECKED - 4..CHECKED].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
 /// Takes the lengths of a tile's parts off the index: main, side.
 #[inline(always)]
 pub(super) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {

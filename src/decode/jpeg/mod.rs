@@ -34,6 +34,8 @@ use crate::source::EncodedImage;
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
 use bit_planes::BitPlaneLayout;
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+pub(crate) use bit_planes::resealed;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
