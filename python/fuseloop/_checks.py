@@ -27,7 +27,7 @@ class FieldInfo:
     kind: str
     stats: Mapping[str, Any] | None
     """Of numbers ``min`` and ``max``, of bytes and JSON ``min_bytes`` and ``max_bytes``, of images ``jpeg``, ``raw``,
-    ``unreadable``, ``min_size`` and ``max_size``. None if nothing is known without reading all."""
+    ``bit_planes``, ``unreadable``, ``min_size`` and ``max_size``. None if nothing is known without reading all."""
 
     def __str__(self) -> str:
         return f"{self.name:<16} {self.kind:<10} {_stats(self.stats or {})}".rstrip()
@@ -241,7 +241,7 @@ def verify(
 
 def _stats(stats: Mapping[str, Any]) -> str:
     if "jpeg" in stats:
-        words = {"jpeg": "as JPEG", "raw": "raw", "unreadable": "unreadable"}
+        words = {"jpeg": "as JPEG", "raw": "raw", "bit_planes": "as bit planes", "unreadable": "unreadable"}
         parts = [f"{stats[name]:,} {word}" for name, word in words.items() if stats[name]]
         low, high = stats["min_size"], stats["max_size"]
         if low is not None:

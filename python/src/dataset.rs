@@ -6,6 +6,8 @@ use crate::errors;
 use crate::task::Task;
 use fuseloop::SampleId;
 use fuseloop::internals::source::{BufferExt as _, FolderOptionsExt as _, open_dataset};
+use fuseloop::recut::BitPlaneCodec;
+use fuseloop::sample::Limits;
 use fuseloop::source::stream::Streamed as _;
 use fuseloop::source::{
     self, BoxError, Buffer, ClassNames, FieldKind, FieldSpec, FolderOptions, OwnedValue, Source,
@@ -280,6 +282,10 @@ pub(crate) fn to_python<'py>(
             let pixels = numpy(py)?
                 .call_method1("frombuffer", (PyByteArray::new(py, &image.bytes), "uint8"))?;
             pixels.call_method1("reshape", ((image.height, image.width, 3),))?
+        }
+        OwnedValue::Image(image) if image.mode == source::ImageMode::BitPlanes => {
+            let jpeg = BitPlaneCodec::new(Limits::DEFAULT).unpack(&image.bytes);
+            PyBytes::new(py, &jpeg.map_err(|error| errors::raised(py, &error))?).into_any()
         }
         OwnedValue::Image(image) => PyBytes::new(py, &image.bytes).into_any(),
         OwnedValue::NdArray(bytes) => {

@@ -55,7 +55,9 @@ mod _fuseloop {
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]
-    use super::write::{Writer, concat, convert, index, recut, split, subset, write_folder};
+    use super::write::{
+        Writer, concat, convert, index, recut, split, subset, unpack, write_folder,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -21,8 +21,8 @@ use fuseloop::source::{
 };
 use fuseloop::write::{
     self, CancelFlag, ConvertOptions, FieldValue, Ignored, ImageOptions, LinkCounts, Links,
-    OnUnreadable, ProgressFn, RecutOptions, Reencoded, SkippedSample, WriteMode, WriteOptions,
-    WriteReport,
+    OnUnreadable, ProgressFn, RecutOptions, Reencoded, SkippedSample, UnpackOptions, WriteMode,
+    WriteOptions, WriteReport,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -338,7 +338,7 @@ fn image(given: &Bound<'_, PyAny>) -> PyResult<ImageOptions> {
         quality: get(options, "quality")?,
         verify: flag(options, "verify")?,
         tile: cut.map(|text| tile(py, &text)).transpose()?,
-        bit_planes: false,
+        bit_planes: flag(options, "bit_planes")?,
         seed: get(options, "seed")?.unwrap_or(0),
     })
 }
@@ -517,6 +517,7 @@ pub(crate) fn recut<'py>(
         progress: call.done.counter(),
         cancel: call.cancel.clone(),
         links: links(py, get::<String>(options, "links")?.as_deref())?,
+        bit_planes: flag(options, "bit_planes")?,
         ..RecutOptions::default()
     };
     if !src.is_dir() {
@@ -539,6 +540,27 @@ pub(crate) fn recut<'py>(
     found.set_item("skipped_count", report.skipped.count)?;
     add_folder(&found, &report.ignored, &report.links)?;
     Ok(found)
+}
+
+/// Restores the JPEGs of a `.beton` file from bit planes.
+#[pyfunction]
+pub(crate) fn unpack<'py>(
+    py: Python<'py>,
+    src: PathBuf,
+    out: PathBuf,
+    options: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let call = Call::new();
+    let options = UnpackOptions {
+        threads: threads(options)?,
+        damaged: damaged(options)?,
+        progress: call.done.counter(),
+        cancel: call.cancel.clone(),
+        ..UnpackOptions::default()
+    };
+    let work = move || write::unpack_beton(src, out, &options);
+    written(py, &call.run(py, progress, work)?)
 }
 
 /// Writes the samples of several `.beton` files to one.

@@ -20,7 +20,7 @@ from conftest import picture, run_python
 
 import fuseloop as fl
 from fuseloop import ops
-from fuseloop.write import Array, Image, concat, convert, folder, index, recut, split, subset, write
+from fuseloop.write import Array, Image, concat, convert, folder, index, recut, split, subset, unpack, write
 
 Sample = collections.namedtuple("Sample", "image label")
 
@@ -443,6 +443,13 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     convert(f"{tmp_path}/x-{{000..001}}.tar", tmp_path / "x.beton", image=Image(mode="jpg"), progress=None)
     again = recut(tmp_path / "x.beton", tmp_path / "tiled.beton", 16, progress=None)
     assert again.samples == 24 and again.recut > 0
+    names = ["x", "planes", "back"]
+    _, planes, back = paths = [tmp_path / f"{name}.beton" for name in names]
+    assert recut(tmp_path / "x.beton", planes, bit_planes=True, progress=None).not_recut_count == 0
+    assert unpack(planes, back, progress=None).samples == 24
+    jpegs = [[sample["image"] for sample in fl.Dataset.open(path)] for path in paths]
+    assert jpegs[0] == jpegs[1] == jpegs[2] and jpegs[0][0][:2] == b"\xff\xd8"
+    assert fl.Dataset.open(planes).info().fields[0].stats["bit_planes"] == 24
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
     assert index(tmp_path / "copy", progress=None).samples == 24
