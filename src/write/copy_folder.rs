@@ -49,6 +49,14 @@ pub enum RecutCause {
         /// The path.
         path: PathBuf,
     },
+    /// Bit planes are asked for in a folder.
+    #[error(
+        "{path:?} is a folder, whose images other programs read: bit planes are stored in .beton files and shards"
+    )]
+    BitPlanes {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The destination is a file.
     #[error("{path:?} is a file, a folder is expected")]
     NotAFolder {
@@ -87,9 +95,10 @@ impl Cause for RecutCause {
             Self::List(error) => error.details(),
             Self::Target(error) => error.details(),
             Self::Threads(error) => error.details(),
-            Self::Same { path } | Self::NotAFolder { path } | Self::Inside { dst: path, .. } => {
-                Details::of(ErrorKind::Parameter).path(path)
-            }
+            Self::Same { path }
+            | Self::BitPlanes { path }
+            | Self::NotAFolder { path }
+            | Self::Inside { dst: path, .. } => Details::of(ErrorKind::Parameter).path(path),
             Self::File { path, cause: ImageError::Read { source } } => {
                 Details::of_io(source.kind()).path(path)
             }
@@ -149,6 +158,9 @@ fn copy_folder(
     dst: &Path,
     options: &RecutOptions,
 ) -> Result<RecutFolderReport, RecutCause> {
+    if options.bit_planes {
+        return Err(RecutCause::BitPlanes { path: src.to_owned() });
+    }
     check_outside(src, dst)?;
     let threads = options.thread_count()?;
     let tree = DirTree::of(src, options.links, &options.cancel)?;

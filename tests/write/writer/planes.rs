@@ -188,3 +188,14 @@ fn a_sample_that_bit_planes_make_too_large_for_its_page_keeps_its_jpeg() {
     let stored = image(&open(bytes), 0);
     assert_eq!((stored.mode, stored.bytes == jpeg), (ImageMode::Jpeg, true));
 }
+
+#[test]
+fn a_folder_of_bit_planes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let [photos, out] = ["photos", "out"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&photos).unwrap();
+    let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+    let error = fuseloop::write::recut_folder(&photos, &out, &options).unwrap_err().to_string();
+    assert!(error.contains("bit planes are stored in .beton files"), "{error}");
+    assert!(!out.exists());
+}
