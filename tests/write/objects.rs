@@ -3,10 +3,10 @@
 use fuseloop::loader::{BoundingBoxes, KeyPoints, Targets};
 use fuseloop::ops::*;
 use fuseloop::source::{
-    Annotated, BoxError, Buffer, CocoOptions, Dataset, FieldKind, OwnedValue, Source, TarOptions,
-    TarStream, stream::Streamed as _,
+    Annotated, BoxError, Buffer, CocoOptions, Dataset, FieldKind, FieldSpec, OwnedValue, Source,
+    Stream, TarOptions, TarStream, stream::Streamed as _,
 };
-use fuseloop::write::{ConvertOptions, convert};
+use fuseloop::write::{ConvertOptions, FieldValue, WriteOptions, convert, write_iter};
 use fuseloop::{Loader, SampleId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -211,8 +211,17 @@ fn a_stream_of_shards_has_the_same_fields() {
     let first = coco(dir.path(), MIXED);
     convert(&first, at("a.tar"), &ConvertOptions::default()).unwrap();
     let stream = TarStream::open(at("a.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
-    let stream: fuseloop::source::Stream = stream.into();
+    let stream: Stream = stream.into();
     assert!(stream.object_fields().unwrap().is_some());
+
+    let numbers = [FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
+    let rows = (0..9).map(|n| vec![FieldValue::Int(n)]);
+    write_iter(rows, &numbers, at("n.beton"), &WriteOptions::default()).unwrap();
+    convert(&*open(at("n.beton")), at("n.tar"), &ConvertOptions::default()).unwrap();
+    let others = TarStream::open(at("n.tar").to_str().unwrap(), &TarOptions::default()).unwrap();
+    let both = Stream::zip([stream.clone(), others.into()]).unwrap();
+    assert_eq!(both.object_fields().unwrap(), stream.object_fields().unwrap());
+
     let source = stream.counted(|_| ()).unwrap();
     convert(&source, at("b.beton"), &ConvertOptions::default()).unwrap();
     assert_eq!(values(&*open(at("b.beton"))), values(&first));

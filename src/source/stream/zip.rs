@@ -7,7 +7,9 @@
 use super::{Item, Items, Pass, Stream, StreamError, Streamed, fingerprint_of};
 use crate::error::Error;
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, ImageStats, Record, SampleLocation, Source};
+use crate::source::{
+    BoxError, FieldSpec, ImageStats, ObjectFields, Record, SampleLocation, Source,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -80,6 +82,19 @@ impl Streamed for Zip {
     fn longest(&self, field: usize) -> Option<u64> {
         let (part, field) = self.part(field)?;
         part.longest(field)
+    }
+
+    /// Returns what the only stream with objects says of its fields. The objects of two streams are not each other's.
+    fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
+        let mut found = None;
+        for part in &self.parts {
+            match (part.object_fields()?, &found) {
+                (Some(_), Some(_)) => return Ok(None),
+                (Some(fields), None) => found = Some(fields),
+                (None, _) => {}
+            }
+        }
+        Ok(found)
     }
 
     fn is_exact(&self) -> bool {
