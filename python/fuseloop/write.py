@@ -669,7 +669,7 @@ def recut(
     """Copies a ``.beton`` file, or a folder, with its JPEGs re-cut, so that crops decode in less time. No pixel
     changes. Files of a folder that exist are replaced. With ``bit_planes``, JPEGs of a ``.beton`` file are stored as
     bit planes instead (see :class:`Image`); a folder is refused."""
-    options = _options(threads, on_damaged, links=links, bit_planes=bool(bit_planes))
+    options = {**_options(threads, on_damaged, links=links), "bit_planes": bool(bit_planes)}
     is_folder = os.path.isdir(src)
     path = os.fspath(out) if is_folder else _free(out, overwrite)
     with _Shown(progress, "files" if is_folder else "samples") as shown:

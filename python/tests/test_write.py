@@ -447,9 +447,13 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     _, planes, back = paths = [tmp_path / f"{name}.beton" for name in names]
     assert recut(tmp_path / "x.beton", planes, bit_planes=True, progress=None).not_recut_count == 0
     assert unpack(planes, back, progress=None).samples == 24
-    jpegs = [[sample["image"] for sample in fl.Dataset.open(path)] for path in paths]
+    fields = fl.Dataset.open(planes).info().fields
+    [name] = [field.name for field in fields if field.kind == "image"]
+    jpegs = [[sample[name] for sample in fl.Dataset.open(path)] for path in paths]
     assert jpegs[0] == jpegs[1] == jpegs[2] and jpegs[0][0][:2] == b"\xff\xd8"
-    assert fl.Dataset.open(planes).info().fields[0].stats["bit_planes"] == 24
+    assert [field.stats["bit_planes"] for field in fields if field.kind == "image"] == [24]
+    with pytest.raises(fl.errors.ConfigError, match="bit planes are stored in .beton files"):
+        recut(photos, tmp_path / "planes", bit_planes=True, progress=None)
     wide = recut(photos, tmp_path / "copy", progress=None)
     assert wide.copied == 24
     assert index(tmp_path / "copy", progress=None).samples == 24
