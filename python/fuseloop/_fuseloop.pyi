@@ -41,6 +41,7 @@ __all__ = [
     "split",
     "stream",
     "subset",
+    "unpack",
     "verify",
     "write_folder",
 ]
