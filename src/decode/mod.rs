@@ -35,9 +35,9 @@ mod read_mode;
 pub use error::DecodeError;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
-#[cfg(feature = "write")]
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 pub(crate) use jpeg::resealed;
+#[cfg(feature = "write")]
 pub(crate) use jpeg::{
     BitPlaneError, BitPlaneWriter, ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments,
 };
