@@ -38,7 +38,7 @@ use crate::source::{
     TfRecords, Value, VocOptions, YoloOptions, good_in_sequence, masked_crc32c,
 };
 use crate::spec::Spec;
-use fuseloop_ops::author::{Dim, ImageType, Window};
+use fuseloop_ops::author::{Dim, ImageType, Rng, Window};
 use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::{NumberRule, Size};
 use serde_core::de::IgnoredAny;
@@ -92,10 +92,7 @@ pub fn jpeg_window(bytes: &[u8]) -> bool {
     let is_whole_by_zune = core.decode(&image, size.full()).is_err();
     let mut rng = SampleKey::new(bytes.len() as u64, 0, hash(bytes)).op(0);
     for _ in 0..4 {
-        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
-        let top = rng.below(size.height - height + 1);
-        let left = rng.below(size.width - width + 1);
-        let window = Window { top, left, height, width };
+        let window = random_window(size, &mut rng);
         let part = pixels(&mut decoder, &image, window);
         let is_by_both = is_whole_by_zune && core.decode(&image, window).is_ok();
         let compared = without_edge(window, size, u32::from(is_by_both));
@@ -109,6 +106,14 @@ pub fn jpeg_window(bytes: &[u8]) -> bool {
         let _ = opened.decode(size.full());
     }
     whole.is_some()
+}
+
+/// Returns a window of an image.
+fn random_window(image: Size, rng: &mut Rng) -> Window {
+    let (height, width) = (1 + rng.below(image.height), 1 + rng.below(image.width));
+    let top = rng.below(image.height - height + 1);
+    let left = rng.below(image.width - width + 1);
+    Window { top, left, height, width }
 }
 
 /// Returns the pixels of `window` that are at least `edge` from the edge of the image, as a window of
@@ -292,10 +297,7 @@ pub fn bit_planes(bytes: &[u8]) -> bool {
     let whole = pixels(&mut decoder, &image, size.full());
     let mut rng = SampleKey::new(bytes.len() as u64, 0, hash(bytes)).op(0);
     for _ in 0..3 {
-        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
-        let top = rng.below(size.height - height + 1);
-        let left = rng.below(size.width - width + 1);
-        let window = Window { top, left, height, width };
+        let window = random_window(size, &mut rng);
         let part = pixels(&mut decoder, &image, window);
         if let Some(whole) = &whole {
             let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));

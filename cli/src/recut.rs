@@ -35,7 +35,7 @@ pub(super) struct Args {
     src: PathBuf,
     /// The folder or file to write. What is there under the same name is replaced.
     dst: PathBuf,
-    /// What to make of the JPEGs.
+    /// The form that JPEGs are stored in.
     #[arg(long, value_enum, default_value_t = RecutMode::Tiled)]
     write_mode: RecutMode,
     /// Pixels between restart markers, or columns of a tile of bit planes: 32, 64 or another number, or `row`.

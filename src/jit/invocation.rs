@@ -764,7 +764,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
                 bytes: output,
                 writable: true,
             },
-            MemoryRegion::write("record", memory.record.words()),
+            MemoryRegion::write(chunk::RECORD, memory.record.words()),
             MemoryRegion::read("constants", &self.compiled.constants),
             MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), false)),
             MemoryRegion::read("shuffles", shuffles_for(self.block.source_format(), true)),

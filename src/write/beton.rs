@@ -49,17 +49,12 @@ pub fn recut_beton(
 }
 
 fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, RecutCause> {
-    let beton = Beton::open_file(src, &options.limits.into())?;
-    if is_same(src, out) {
-        return Err(RecutCause::Same { path: out.to_owned() });
-    }
     let image = ImageOptions {
         tile: Some(options.tile),
         bit_planes: options.bit_planes,
         ..ImageOptions::default()
     };
     let options = WriteOptions {
-        page_size: beton.header().page_size,
         threads: options.threads,
         damaged: options.damaged,
         progress: options.progress.clone(),
@@ -68,8 +63,24 @@ fn recut(src: &Path, out: &Path, options: &RecutOptions) -> Result<WriteReport, 
         limits: options.limits,
         ..WriteOptions::default()
     };
+    copy(src, out, options, <[FieldSpec]>::to_vec)
+}
+
+/// Copies a file in pages of its own size, with what is beside it. `fields` returns the fields to write for those of the
+/// file.
+fn copy(
+    src: &Path,
+    out: &Path,
+    options: WriteOptions,
+    fields: fn(&[FieldSpec]) -> Vec<FieldSpec>,
+) -> Result<WriteReport, RecutCause> {
+    let beton = Beton::open_file(src, &options.limits.into())?;
+    if is_same(src, out) {
+        return Err(RecutCause::Same { path: out.to_owned() });
+    }
+    let options = WriteOptions { page_size: beton.header().page_size, ..options };
     let beside = Beside::of(&beton)?;
-    let report = write_samples(&StoredSamples(&beton), beton.fields(), out, &options)?;
+    let report = write_samples(&StoredSamples(&beton), &fields(beton.fields()), out, &options)?;
     beside.put(out, &unwatched)?;
     Ok(report)
 }
@@ -125,12 +136,7 @@ pub fn unpack_beton(
 }
 
 fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport, RecutCause> {
-    let beton = Beton::open_file(src, &options.limits.into())?;
-    if is_same(src, out) {
-        return Err(RecutCause::Same { path: out.to_owned() });
-    }
     let options = WriteOptions {
-        page_size: beton.header().page_size,
         threads: options.threads,
         damaged: options.damaged,
         progress: options.progress.clone(),
@@ -138,11 +144,7 @@ fn unpack(src: &Path, out: &Path, options: &UnpackOptions) -> Result<WriteReport
         limits: options.limits,
         ..WriteOptions::default()
     };
-    let beside = Beside::of(&beton)?;
-    let fields = restored_fields(beton.fields());
-    let report = write_samples(&StoredSamples(&beton), &fields, out, &options)?;
-    beside.put(out, &unwatched)?;
-    Ok(report)
+    copy(src, out, options, restored_fields)
 }
 
 /// Returns the fields of a file without bit planes.

@@ -7,7 +7,7 @@
 //! Each image is proved when it is written: the JPEG is restored from it and compared. Only JPEGs that the loader's own
 //! decoder decodes are written, so that decoding a bit-plane image needs no other decoder.
 
-use super::bit_planes::{BitPlaneLayout, CHECKED, FIXED};
+use super::bit_planes::{BitPlaneLayout, FIXED, seal_headers};
 use super::check_sampling;
 use super::core::{Blocks, IndexedJpeg, ScanCoder};
 use super::headers::Headers;
@@ -95,10 +95,10 @@ impl BitPlaneWriter {
         let side = |side: u32| u16::try_from(side).expect("a JPEG's side has 16 bits");
         let tile = tile(side(headers.size.width), side(grid.mcu_width));
         let (checksums, index) = self.write_streams(grid, tile)?;
-        let mut image = self.assemble(jpeg, coded.clone(), tile, &checksums, &index)?;
+        let mut image = self.assemble(jpeg, coded, tile, &checksums, &index)?;
         for fill in [true, false] {
             image[30] = u8::from(fill);
-            seal(&mut image, self.streams_len() + jpeg.len() - coded.end);
+            seal_headers(&mut image);
             if self.restore(&image)? == jpeg {
                 return Ok(image);
             }
@@ -146,10 +146,6 @@ impl BitPlaneWriter {
             checksums.extend_from_slice(&checksum.to_le_bytes());
         }
         Ok((checksums, index))
-    }
-
-    fn streams_len(&self) -> usize {
-        self.streams.iter().map(|stream| stream.bytes().len()).sum()
     }
 
     /// Assembles the image; see [`BitPlaneImage`] for its layout. The first checksum and the fill bit are left 0.
@@ -209,13 +205,6 @@ impl BitPlaneWriter {
         jpeg.extend_from_slice(planes.tail);
         Ok(jpeg)
     }
-}
-
-/// Computes the checksum of the headers; `after` is the number of bytes after them.
-fn seal(image: &mut [u8], after: usize) {
-    let checked = CHECKED..image.len() - after;
-    let checksum = crc32c::crc32c(&image[checked]);
-    image[CHECKED - 4..CHECKED].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// The encoding of the blocks of a tile. Its result is `None` if a coefficient is out of range.

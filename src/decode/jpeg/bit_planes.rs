@@ -38,7 +38,7 @@ use std::ops::Range;
 pub(super) const FIXED: usize = 32;
 
 /// The offset of the bytes that the first checksum is about.
-pub(super) const CHECKED: usize = 12;
+const CHECKED: usize = 12;
 
 /// Where the parts of a bit-plane image are, read and checked.
 #[derive(Clone, Debug)]
@@ -222,8 +222,8 @@ pub(crate) fn resealed(image: &[u8]) -> Vec<u8> {
 }
 
 /// Corrects the checksum of an image's headers, if they are whole.
-#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-fn seal_headers(image: &mut [u8]) {
+#[cfg(feature = "write")]
+pub(super) fn seal_headers(image: &mut [u8]) {
     let word = |at: usize| image.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let after = [16, 20, 24].map(|at| word(at).map_or(u64::MAX, u64::from));
     let after = after.into_iter().fold(0, u64::saturating_add);

@@ -135,7 +135,7 @@ impl WaitingBlocks {
 }
 
 /// The name of the region of parameter blocks.
-const RECORD: &str = "record";
+pub(super) const RECORD: &str = "record";
 
 impl<'r> ChunkRun<'r> {
     pub(in crate::jit) fn new(kernel: &'r Kernel, scratch: &'r mut Scratch) -> Self {
