@@ -154,7 +154,7 @@ fn motion_pass(motion: &GeometryStep) -> Option<Pass> {
         GeometryStep::FlipHorizontal => Pass::FlipHorizontal,
         GeometryStep::FlipVertical => Pass::FlipVertical,
         GeometryStep::Rows(filter) => Pass::Rows(filter.clone()),
-        GeometryStep::Resize { .. } => return None,
+        GeometryStep::Resize { .. } | GeometryStep::ResizePart { .. } => return None,
     })
 }
 

@@ -119,12 +119,16 @@ fn replay(
 
 /// Adds what was drawn, op by op.
 fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
-    let Inspected { draws, wanted, row, .. } = &replayed.inspected;
+    let Inspected { draws, scaled, wanted, row, .. } = &replayed.inspected;
     let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
+    let scale = scaled.as_ref().map(|scaled| format!(" at {},", scaled.source));
     let _ = writeln!(
         text,
-        "  stored {}, decoded rows {}..{bottom}, columns {}..{right}",
-        draws.source, wanted.top, wanted.left
+        "  stored {}, decoded{} rows {}..{bottom}, columns {}..{right}",
+        draws.source,
+        scale.unwrap_or_default(),
+        wanted.top,
+        wanted.left
     );
     for step in &replayed.steps {
         let line = format!("  {:<24} {}", step.drawn.name, step.drawn.words);
@@ -135,7 +139,8 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
         let indent = if number == 0 { "  " } else { "    " };
         let _ = writeln!(text, "{indent}{line}");
     }
-    let agree = *row == evaluate(plan, &replayed.inspected.picture(), draws);
+    let agree =
+        *row == evaluate(plan, &replayed.inspected.picture(), replayed.inspected.run_draws());
     let agree = match (agree, unsupported()) {
         (true, None) => "compiled and evaluated are the same bits".to_owned(),
         (true, Some(reason)) => format!("evaluated, not compiled ({reason})"),
@@ -174,7 +179,7 @@ fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Conten
         files.push((format!("{stem}.png"), Content::Picture(shown.pixels, size)));
         Ok::<_, Problem>(())
     };
-    add(format!("{name}_00_decoded"), inspected.shown(&[])?, inspected.draws.source, 0)?;
+    add(format!("{name}_00_decoded"), inspected.shown(&[])?, inspected.run_draws().source, 0)?;
     for (step, number) in steps.iter().zip(1..) {
         let stem = format!("{name}_{number:02}_{}", plain_name(number, step.drawn.name));
         add(stem, step.shown(&[])?, step.picture.size(), step.drawn.flat_op + 1)?;

@@ -18,6 +18,7 @@
 //! | `cpu`     | any integer code, compiled for the CPU's features                   |
 //! | `bit_planes` | coefficients of a JPEG's blocks as bit planes                    |
 //! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
+//! | `idct_scaled` | the same at 1/2, 1/4 or 1/8 of a block's size                   |
 //! | `color`   | colour conversion of a JPEG's rows                                  |
 //! | `planes`  | copies between adjacent channels and planes                         |
 //! | `shipped` | GPU kernels that are shipped precompiled: needs the feature `cuda`     |
@@ -32,6 +33,7 @@ mod cpu;
 mod entry;
 mod filter;
 mod idct;
+mod idct_scaled;
 pub mod mix;
 pub mod planes;
 mod rows;
@@ -46,6 +48,7 @@ pub use cpu::{CpuWork, for_cpu};
 pub use entry::{RowEntry, end_streams};
 pub use filter::{filter_row, float_row};
 pub use idct::{ORDER, POSITIONS, idct, idct_flat, idct_pair, store_block};
+pub use idct_scaled::idct_scaled;
 #[cfg(feature = "cuda")]
 pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;

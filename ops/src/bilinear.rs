@@ -20,6 +20,9 @@
 //! out[i]    = (sum_k row[first + k] * wx(k) + 2^20 + 128 * 2^21) >> 21       clamped to 0..=255
 //! ```
 //!
+//! A part of the source may be scaled instead of all of it: then `scale = (end - start) / output`, the
+//! centres lie `start` further on, and the taps stay inside the source.
+//!
 //! The intermediate rows are not rounded to u8, so the result is closer to the exact filter than the
 //! results of the two libraries: within one level of both, and of the exact value.
 //!
@@ -37,6 +40,22 @@ use crate::shape::ImageView;
 /// The sum of the weights of one output pixel: 1.0 in Q14.
 const ONE: i32 = 1 << 14;
 
+/// An axis of the source, and the part of it that becomes the output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AxisPart {
+    /// The pixels of the source.
+    pub pixels: u32,
+    /// Where the part begins and ends, in pixels of the source.
+    pub part: [f64; 2],
+}
+
+impl From<u32> for AxisPart {
+    /// The part is the whole axis.
+    fn from(pixels: u32) -> Self {
+        Self { pixels, part: [0.0, f64::from(pixels)] }
+    }
+}
+
 /// The filter of one axis: the first tap and the weights of each output pixel.
 ///
 /// All outputs have the same number of taps; taps beyond a border have weight 0. The buffers are reused
@@ -53,7 +72,7 @@ pub struct Taps {
 impl Taps {
     /// Builds the taps of every output pixel of the resize from `source` to `output` pixels.
     #[must_use]
-    pub fn new(source: u32, output: u32) -> Self {
+    pub fn new(source: impl Into<AxisPart>, output: u32) -> Self {
         let mut taps = Self::default();
         taps.set(source, output, (0..output).map(i64::from), 1, 1);
         taps
@@ -67,13 +86,13 @@ impl Taps {
     /// taps are past its end; their weight is 0.
     pub fn set(
         &mut self,
-        source: u32,
+        source: impl Into<AxisPart>,
         output: u32,
         wanted: impl Iterator<Item = i64>,
         group: usize,
         step: i32,
     ) {
-        let triangle = Triangle::new(source, output);
+        let triangle = Triangle::new(source.into(), output);
         self.count = triangle.widest().next_multiple_of(group);
         self.scratch.resize(self.count, 0.0);
         self.first.clear();
@@ -115,6 +134,7 @@ impl Taps {
 /// The filter of one axis, before its weights become integers.
 struct Triangle {
     source: u32,
+    start: f64,
     scale: f64,
     radius: f64,
     /// One over the radius.
@@ -122,10 +142,10 @@ struct Triangle {
 }
 
 impl Triangle {
-    fn new(source: u32, output: u32) -> Self {
-        let scale = f64::from(source) / f64::from(output);
+    fn new(AxisPart { pixels, part: [start, end] }: AxisPart, output: u32) -> Self {
+        let scale = (end - start) / f64::from(output);
         let radius = scale.max(1.0);
-        Self { source, scale, radius, slope: 1.0 / radius }
+        Self { source: pixels, start, scale, radius, slope: 1.0 / radius }
     }
 
     /// Returns the largest number of taps with a weight above 0: a triangle of radius r covers at most
@@ -137,7 +157,7 @@ impl Triangle {
     /// Writes the weights of output `i` over zeros, and returns its first tap. `shares` is as long as
     /// `weights`.
     fn weigh(&self, i: f64, shares: &mut [f64], weights: &mut [i16]) -> i32 {
-        let centre = self.scale * (i + 0.5);
+        let centre = self.start + self.scale * (i + 0.5);
         let share = |k: u32| (1.0 - (f64::from(k) + 0.5 - centre).abs() * self.slope).max(0.0);
         let mut first = (centre - self.radius + 0.5).max(0.0) as u32;
         let mut last = ((centre + self.radius + 0.5) as u32).min(self.source);
@@ -184,9 +204,22 @@ fn quantize(shares: &[f64], out: &mut [i16]) {
 /// If either size has a side of 0.
 #[must_use]
 pub fn resize(source: &ImageView<'_>, size: Size) -> Vec<u8> {
+    let Size { height, width } = source.size();
+    resize_part(source, [height, width].map(|side| AxisPart::from(side).part), size)
+}
+
+/// Scales a part of `source`, which may begin and end inside pixels, to `size`; see [`resize`].
+///
+/// # Panics
+///
+/// If either size has a side of 0.
+#[must_use]
+pub fn resize_part(source: &ImageView<'_>, part: [[f64; 2]; 2], size: Size) -> Vec<u8> {
     let from = source.size();
     assert!(from.pixels() > 0 && size.pixels() > 0, "cannot resize an image without pixels");
-    let (rows, columns) = (Taps::new(from.height, size.height), Taps::new(from.width, size.width));
+    let [down, across] = [(from.height, part[0]), (from.width, part[1])]
+        .map(|(pixels, part)| AxisPart { pixels, part });
+    let (rows, columns) = (Taps::new(down, size.height), Taps::new(across, size.width));
     let mut out = Vec::new();
     for y in 0..size.height as usize {
         let row = filter_rows(source, &rows, y);

@@ -76,6 +76,16 @@ pub enum GeometryStep {
         /// The method by which pixels are weighted.
         interpolation: Interpolation,
     },
+    /// Scales a part of the input to `size` as [`Interpolation::BilinearAntialias`] does, like Pillow's `resize` with a
+    /// `box`. The part may begin and end inside pixels. The input is u8. The planner makes this step of a `Resize`
+    /// whose image is decoded at a smaller scale.
+    #[doc(hidden)]
+    ResizePart {
+        /// The size of the output.
+        size: Size,
+        /// Where the part begins and ends, in pixels of the input: its rows, then its columns.
+        part: [[f64; 2]; 2],
+    },
     /// Applies a row filter to the whole input, which is rounded to u8 first.
     Rows(RowFilter),
 }
@@ -111,6 +121,7 @@ pub const fn produces_rows(step: &GeometryStep) -> bool {
 pub const fn row_producer(step: &GeometryStep) -> Option<RowProducer> {
     match step {
         GeometryStep::Resize { interpolation, .. } => Some(resize_producer(*interpolation)),
+        GeometryStep::ResizePart { .. } => Some(RowProducer::Compiled),
         GeometryStep::Rows(_) => Some(RowProducer::Called),
         GeometryStep::CropPad { .. }
         | GeometryStep::FlipHorizontal
@@ -135,7 +146,9 @@ pub fn row_filter(step: &GeometryStep) -> Option<RowFilter> {
 #[must_use]
 pub fn output(step: &GeometryStep, input: Size) -> Size {
     match *step {
-        GeometryStep::CropPad { size, .. } | GeometryStep::Resize { size, .. } => size,
+        GeometryStep::CropPad { size, .. }
+        | GeometryStep::Resize { size, .. }
+        | GeometryStep::ResizePart { size, .. } => size,
         GeometryStep::Rows(ref filter) => filter.output(input),
         GeometryStep::FlipHorizontal | GeometryStep::FlipVertical => input,
     }

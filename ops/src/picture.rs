@@ -163,9 +163,9 @@ impl FloatImage {
                 image.round(dtype);
                 Ok(image)
             }
-            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
-                self.with_produced_rows(motion, rule)
-            }
+            GeometryStep::Resize { .. }
+            | GeometryStep::ResizePart { .. }
+            | GeometryStep::Rows(_) => self.with_produced_rows(motion, rule),
         }
     }
 
@@ -266,6 +266,7 @@ impl FloatImage {
                 GeometryStep::Resize {
                     interpolation: Interpolation::BilinearAntialias, ..
                 } if rule != NumberRule::Exact => bilinear::resize(&view, size),
+                GeometryStep::ResizePart { part, .. } => bilinear::resize_part(&view, part, size),
                 _ => geometry_step::row_filter(motion)
                     .map_or_else(Vec::new, |filter| filter.eval(&view)),
             };

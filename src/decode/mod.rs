@@ -118,6 +118,23 @@ impl Opened<'_> {
         self.headers.size()
     }
 
+    /// Returns the image that decoding at 1 / `factor` of the size gives; `None` if the image can't be decoded so, or it
+    /// would not take less time.
+    #[must_use]
+    pub fn scaled(&self, factor: u32) -> Option<ScaledImage> {
+        match &self.headers {
+            ImageHeaders::Jpeg(headers) => headers.scaled(factor),
+            _ => None,
+        }
+    }
+
+    /// Decodes at a smaller scale from now on: windows refer to the smaller image.
+    pub fn set_scale(&mut self, image: &ScaledImage) {
+        if let ImageHeaders::Jpeg(headers) = &mut self.headers {
+            headers.set_scale(image.factor);
+        }
+    }
+
     /// Returns the channels of a decoded pixel, and the type of their elements.
     #[must_use]
     pub fn format(&self) -> PixelFormat {
@@ -136,6 +153,18 @@ impl Opened<'_> {
     pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, DecodeError> {
         self.decoder.decode_opened(self.bytes, &self.headers, self.mode, wanted)
     }
+}
+
+/// The image that is decoded at a smaller scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaledImage {
+    /// The rows and columns of the stored image that become one: 2, 4 or 8.
+    pub factor: u32,
+    /// The size of the smaller image.
+    pub size: Size,
+    /// Where row 0 and column 0 of the stored image begin: after 0, if the last row or column is not whole, and
+    /// the image is turned so that it comes first.
+    pub origin: [f64; 2],
 }
 
 /// Pixels of an image, borrowed from the decoder or from the file.

@@ -58,6 +58,14 @@ impl Orientation {
         if self.transposed { Size::new(size.width, size.height) } else { size }
     }
 
+    /// Returns the rows and columns of the upright image that come before the image, of those `rests` that come after
+    /// it as it is stored.
+    pub(super) fn origin(self, rests: [f64; 2]) -> [f64; 2] {
+        let [row, column] = [(self.from_bottom, rests[0]), (self.from_right, rests[1])]
+            .map(|(is_reversed, rest)| if is_reversed { rest } else { 0.0 });
+        if self.transposed { [column, row] } else { [row, column] }
+    }
+
     /// Returns where the upright image's `window` is in an image stored as `size`. The window must fit.
     pub(super) fn stored(self, window: Window, size: Size) -> Window {
         let Window { top, left, height, width } = window;

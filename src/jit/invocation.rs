@@ -32,7 +32,7 @@ use crate::plan::{Block, Draws, FusedOp, ImagePlan, RunOpsError};
 use fuseloop_kernels::bytes::ByteMap;
 use fuseloop_ops::author::{GeometryStep, Layout, RowProducer};
 use fuseloop_ops::internals::area::{AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::internals::bilinear::Taps;
+use fuseloop_ops::internals::bilinear::{AxisPart, Taps};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::rows::{FloatScratch, RowScratch};
 use fuseloop_ops::internals::{
@@ -475,14 +475,7 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
-            Some(RowProducer::Compiled) => {
-                self.resize_bilinear(
-                    memory,
-                    view,
-                    geometry_step::output(motion, view.size()),
-                    wanted,
-                )?;
-            }
+            Some(RowProducer::Compiled) => self.resize_bilinear(memory, view, motion, wanted)?,
             _ => self.call_row_producer(memory, view, motion, wanted)?,
         }
         memory.framed = framed;
@@ -493,20 +486,27 @@ impl<'a, R: BodyRunner> Invocation<'a, R> {
         &self,
         memory: &mut WorkerScratch,
         view: ImageView<'_>,
-        to: Size,
+        motion: &GeometryStep,
         wanted: Rect,
     ) -> Result<(), NoMemory> {
-        let from = view.size();
+        let (from, to) = (view.size(), geometry_step::output(motion, view.size()));
+        let [down, across] = match *motion {
+            GeometryStep::ResizePart { part: [rows, columns], .. } => [
+                AxisPart { pixels: from.height, part: rows },
+                AxisPart { pixels: from.width, part: columns },
+            ],
+            _ => [from.height.into(), from.width.into()],
+        };
         // Above 4 taps there is code for even numbers only; a source this much taller has enough rows
         // for it.
         let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
-        memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, group, 1);
+        memory.rows.set(down, to.height, wanted.top..wanted.bottom, group, 1);
         assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
         // One channel is blended eight taps at a time, others two at a time.
         let channels = self.block.channels;
         let together = if channels == 1 { 8 } else { 2 };
         let columns = wanted.left..wanted.right;
-        memory.columns.set(from.width, to.width, columns, together, 2 * channels as i32);
+        memory.columns.set(across, to.width, columns, together, 2 * channels as i32);
         memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
         let weights = memory.columns.weights();
         memory.column_pairs.clear();

@@ -95,9 +95,9 @@ fn moved<'a>(
             {
                 Some(RESIZE[0] * pixels(size) + RESIZE[1] * pixels(after))
             }
-            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
-                Some(ROW_FUNCTION * pixels(after))
-            }
+            GeometryStep::Resize { .. }
+            | GeometryStep::ResizePart { .. }
+            | GeometryStep::Rows(_) => Some(ROW_FUNCTION * pixels(after)),
             GeometryStep::CropPad { .. }
             | GeometryStep::FlipHorizontal
             | GeometryStep::FlipVertical => None,

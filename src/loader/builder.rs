@@ -143,6 +143,7 @@ impl LoaderBuilder {
             device_request: DeviceRequest::default(),
             pin_memory: None,
             setup: CompileContext {
+                scaled_decode: false,
                 seed: 0,
                 rule: NumberRule::Fused,
                 batch_size: 64,
@@ -669,6 +670,35 @@ impl LoaderBuilder {
         self
     }
 
+    /// If true, a JPEG is decoded at 1/2, 1/4 or 1/8 of its size where the first op that is not a crop or a flip is a
+    /// resize, by [`Interpolation::BilinearAntialias`](fuseloop_ops::Interpolation::BilinearAntialias), that would
+    /// still read at least two rows and columns of the smaller image for each that it writes: Pillow's `draft` with a
+    /// `reducing_gap` of 2. Default false.
+    ///
+    /// This is for large photographs: an output of 224 x 224 needs a window of 896 x 896 for 1/2. Pixels change: by
+    /// less than a level on average. Draws, crops, boxes and masks stay those of the whole image. It applies to
+    /// fields with one output, and to JPEGs and their bit planes, but not to progressive ones. A cursor of a loader
+    /// without it is refused. Whoever reads the photographs for many epochs saves more by writing them once with
+    /// `max_resolution`.
+    ///
+    /// It does not go with [`cache`](Self::cache), which stores whole images, nor with
+    /// [`NumberRule::Exact`]: [`build`](Self::build) refuses them together.
+    ///
+    /// ```no_run
+    /// use fuseloop::prelude::*;
+    ///
+    /// let loader = Loader::open("photographs")?
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224)?])
+    ///     .scaled_decode(true)
+    ///     .build()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn scaled_decode(mut self, scaled: bool) -> Self {
+        self.setup.scaled_decode = scaled;
+        self
+    }
+
     /// Limits the size of images and batches: stored images, images produced by ops, and the rows of
     /// batches. Limits on opening a dataset are set where it is opened. Default [`Limits::DEFAULT`].
     #[must_use]
@@ -819,6 +849,17 @@ impl LoaderBuilder {
         Ok(())
     }
 
+    /// Refuses to decode at a smaller scale beside a setting that needs the images' own pixels.
+    fn check_scaled_decode(&self) -> Result<(), LoadCause> {
+        let with = match (&self.cache, self.setup.rule) {
+            _ if !self.setup.scaled_decode => return Ok(()),
+            (Some(_), _) => "a cache stores whole images",
+            (None, NumberRule::Exact) => "NumberRule::Exact promises those of torchvision",
+            (None, _) => return Ok(()),
+        };
+        Err(LoadCause::ScaledDecode { with })
+    }
+
     /// Refuses a setup whose epochs have no batch: `rows` of the samples chosen are this rank's.
     fn check_count(&self, subset: &Subset, rows: u64) -> Result<(), LoadCause> {
         let (dataset, batch_size) = (self.source.name(), self.setup.batch_size);
@@ -852,6 +893,7 @@ impl LoaderBuilder {
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;
+        self.check_scaled_decode()?;
         if let Some(expected) = &self.expected_classes {
             classes::check(&*self.source, expected)?;
         }

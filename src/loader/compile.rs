@@ -544,7 +544,8 @@ fn mode_print(output: &OutputPlan) -> String {
 
 /// Returns the fingerprint of everything that changes the numbers a plan produces.
 pub(super) fn fingerprint(outputs: &[OutputPlan], setup: &CompileContext) -> u64 {
-    let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
+    let scaled = if setup.scaled_decode { " scaled" } else { "" };
+    let rules = format!("{:?} {}{scaled}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputPlan| {
         let OutputPlan { name, field, draws, work, by_component, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);

@@ -58,6 +58,12 @@ pub enum LoadCause {
         /// The names of all outputs.
         known: String,
     },
+    /// Images are to be decoded at a smaller scale, and another setting needs their own pixels.
+    #[error("scaled_decode changes pixels, and {with}: set one of them alone")]
+    ScaledDecode {
+        /// The other setting.
+        with: &'static str,
+    },
     /// An image output was asked for, and this one has other values.
     #[error("output {} has no images; available: {known}", Escaped(name))]
     NotAnImage {
@@ -782,6 +788,7 @@ impl Cause for LoadCause {
             Self::NoPages { .. } | Self::NotHeld { .. } | Self::Stream { .. } => unsupported,
             Self::NoClasses { .. } | Self::OtherClasses { .. } => Details::of(ErrorKind::Format),
             Self::BatchSize
+            | Self::ScaledDecode { .. }
             | Self::NoClassesExpected { .. }
             | Self::NoSamples { .. }
             | Self::NoBatch { .. }

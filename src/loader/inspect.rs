@@ -60,8 +60,10 @@ pub struct Inspector {
 pub struct Inspected {
     /// The sample.
     pub sample: SampleId,
-    /// The draws of the sample.
+    /// The draws of the sample, in pixels of the stored image.
     pub draws: Draws,
+    /// The same draws for the image that was decoded, if its scale is smaller.
+    pub scaled: Option<Box<Draws>>,
     /// The window of the image that is decoded for these draws.
     pub wanted: Window,
     /// The whole decoded image, packed, channels last.
@@ -82,8 +84,15 @@ impl Inspected {
     /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
-        let view = ImageView::packed_format(&self.pixels, self.draws.source, self.format);
+        let size = self.run_draws().source;
+        let view = ImageView::packed_format(&self.pixels, size, self.format);
         view.expect("decoded whole")
+    }
+
+    /// Returns the draws that ran: those for the image that was decoded.
+    #[must_use]
+    pub fn run_draws(&self) -> &Draws {
+        self.scaled.as_deref().unwrap_or(&self.draws)
     }
 
     /// Returns the decoded image for display: its bytes, or the smallest value of another array as black and the
@@ -232,7 +241,7 @@ impl Inspector {
     /// If an op returns an error, or the system has no memory for the images.
     pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, LoadSampleError> {
         let plan = inspected.kernel.plan();
-        let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws);
+        let steps = evaluate_steps(plan, &inspected.picture(), inspected.run_draws());
         steps.map_err(|error| self.error(inspected.sample.0, error.into()))
     }
 
@@ -269,7 +278,7 @@ impl Inspector {
     /// See [`steps`](Self::steps).
     pub fn agrees(&self, inspected: &Inspected) -> Result<bool, LoadSampleError> {
         let plan = inspected.kernel.plan();
-        match try_evaluate(plan, &inspected.picture(), &inspected.draws) {
+        match try_evaluate(plan, &inspected.picture(), inspected.run_draws()) {
             Ok(row) => Ok(row == inspected.row),
             Err(error) => Err(self.error(inspected.sample.0, error.into())),
         }
@@ -339,16 +348,19 @@ impl Inspector {
         let mut draws = Draws::default();
         draw(plan, &start, (key, size), &mut draws)?;
         plan.check_draws(&draws, self.stage.limits())?;
-        let wanted = plan.needed_window(&draws);
+        let scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws).map(Box::new);
+        let size = opened.size();
+        let run_draws = scaled.as_deref().unwrap_or(&draws);
+        let wanted = plan.needed_window(run_draws);
         let decoded = opened.decode(wanted)?;
         let part =
             DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         let mut row = vec![];
-        memory::resize(&mut row, plan.drawn_bytes(&draws), "a row")?;
-        kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
+        memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
+        kernel.try_run(&mut self.scratch, part, run_draws, &mut row)?;
         let whole = opened.decode(size.full())?;
         if plan.staged().is_some() {
-            row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
+            row = try_evaluate(plan, &whole.view, run_draws)?; // the row that a device produces, bit for bit
         }
         let mut pixels = vec![];
         if whole.view.plane(0).is_some() {
@@ -359,7 +371,7 @@ impl Inspector {
             (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
         }
         let format = whole.view.format();
-        Ok(Inspected { sample, draws, wanted, pixels, format, row, kernel })
+        Ok(Inspected { sample, draws, scaled, wanted, pixels, format, row, kernel })
     }
 
     fn phases(
@@ -378,6 +390,7 @@ impl Inspector {
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![]);
+        let mut scaled = None;
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
@@ -387,8 +400,10 @@ impl Inspector {
             let headers = Instant::now();
             draw(plan, &first, (key, size), &mut draws)?;
             plan.check_draws(&draws, self.stage.limits())?;
-            let wanted = plan.needed_window(&draws);
-            memory::resize(&mut row, plan.drawn_bytes(&draws), "a row")?;
+            scaled = self.stage.scaled_draws(self.output, &mut opened, plan, &draws);
+            let run_draws = scaled.as_ref().unwrap_or(&draws);
+            let wanted = plan.needed_window(run_draws);
+            memory::resize(&mut row, plan.drawn_bytes(run_draws), "a row")?;
             let drawn = Instant::now();
             let decoded = opened.decode(wanted)?;
             let decoding = Instant::now();
@@ -396,19 +411,20 @@ impl Inspector {
                 view: decoded.view,
                 top: decoded.top,
                 left: decoded.left,
-                whole: size,
+                whole: run_draws.source,
             };
-            kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
+            kernel.try_run(&mut self.scratch, part, run_draws, &mut row)?;
             let ends = [start, headers, drawn, decoding, Instant::now()];
             for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
                 times.push(pair[1] - pair[0]);
             }
         }
         let mut opened = open_image(&mut self.decoder, image, self.mode, Some(plan.input()))?;
-        let decoded = opened.decode(plan.needed_window(&draws))?;
-        let part =
-            DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-        each(part, &draws);
+        let scaled = scaled.and(self.stage.scaled_draws(self.output, &mut opened, plan, &draws));
+        let run_draws = scaled.as_ref().unwrap_or(&draws);
+        let decoded = opened.decode(plan.needed_window(run_draws))?;
+        let (top, left, whole) = (decoded.top, decoded.left, run_draws.source);
+        each(DecodedPixels { view: decoded.view, top, left, whole }, run_draws);
         let [headers, draw, decode, compiled] = times.map(median);
         let decoded = decoded.view.size();
         Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })

@@ -1,10 +1,11 @@
 //! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
 //! compiled loops.
 
+mod image_outputs;
 mod images_together;
 mod opened_image;
 
-use super::cache::{CacheLookup, CachedSample, PendingEntry, SampleCache};
+use super::cache::{CacheLookup, CachedSample, SampleCache};
 use super::collate::Collated;
 use super::columns::Column;
 use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
@@ -19,7 +20,7 @@ use super::targets::{Target, TargetCause};
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode};
-use crate::device::{DeviceOutput, PageLocker};
+use crate::device::PageLocker;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::element_steps::{RowError, StepScratch};
@@ -31,10 +32,10 @@ use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, FieldKind, Source, Value};
 use fuseloop_engine::batch::pack;
 use fuseloop_ops::Size;
-use fuseloop_ops::author::{Objects, Window};
+use fuseloop_ops::author::Objects;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
-use opened_image::{OpenedImage, RawRows, StoredImage};
+use opened_image::{RawRows, StoredImage};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::mem;
@@ -139,6 +140,8 @@ struct ImageScratch {
     scratch: Scratch,
     /// The draws of each output of a field.
     draws: Vec<Draws>,
+    /// Those of an output whose image is decoded at a smaller scale.
+    scaled: [Draws; 1],
     /// The number of images decoded in this call.
     decoded: u64,
 }
@@ -557,90 +560,6 @@ impl LoaderStage {
         self.write_sizes(k, &[height.into(), width.into()], rows);
     }
 
-    /// Writes the outputs of an image. All outputs draw first, so that one decode serves them all.
-    fn fill_images(
-        &self,
-        image_scratch: &mut ImageScratch,
-        (keeper, followed): (Option<(usize, &mut PendingEntry<'_>)>, FollowedImage<'_>),
-        key: SampleKey,
-        image: StoredImage<'_>,
-        outputs: &[usize],
-        rows: &mut SampleRows<'_, '_>,
-    ) -> Result<(), SampleCause> {
-        let ImageScratch { watch, decoder, scratch, draws, .. } = image_scratch;
-        let is_coded =
-            matches!(image, StoredImage::Value(Value::Image(image)) if image.mode.is_coded());
-        // Collated bytes are not images.
-        let is_stored_image =
-            matches!(image, StoredImage::Value(Value::Image(_)) | StoredImage::Rows(_));
-        let collated_images = || {
-            outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
-        };
-        if is_coded {
-            watch.phase(Phase::Decode);
-        }
-        let component = rows.component;
-        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
-        let mode = outputs.first().map_or(ImageReadMode::Rgb, |&k| self.outputs[k].read_mode);
-        let input = kernels().next().map(|(_, kernel)| kernel.plan().input());
-        let mut opened = match image {
-            StoredImage::Value(value) => {
-                OpenedImage::Value(open_image(decoder, value, mode, input)?)
-            }
-            StoredImage::Rows(rows) => OpenedImage::Rows(rows),
-        };
-        let size = opened.size();
-        draws.resize_with(outputs.len(), Draws::default);
-        let mut wanted: Option<Window> = None;
-        let mut followed = followed;
-        for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
-            draws.objects.clear();
-            if let Some((_, targets)) = followed.as_mut().filter(|(image, _)| *image == k) {
-                mem::swap(&mut draws.objects, &mut targets.objects);
-            }
-            kernel.plan().draw_around_objects(self.outputs[k].draws.key(key), size, draws);
-            kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
-            let own = kernel.plan().needed_window(draws);
-            wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
-        }
-        wanted = collated_images().try_fold(wanted, |wanted, (_, collated)| {
-            let own = collated.window(size)?;
-            Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
-        })?;
-        let Some(wanted) = wanted else { return Ok(()) };
-        let decoded = match (&mut opened, keeper) {
-            (OpenedImage::Value(opened), Some((field, keeper))) => {
-                keeper.decode(field, opened, is_coded, wanted)?
-            }
-            (opened, _) => opened.decode(wanted)?,
-        };
-        watch.phase(Phase::Kernel);
-        let (top, left) = (decoded.top, decoded.left);
-        for ((k, kernel), draws) in kernels().zip(draws.iter()) {
-            let (source, row) =
-                (DecodedPixels { view: decoded.view, top, left, whole: size }, rows.of(k));
-            let output = &self.outputs[k];
-            output.run(kernel, scratch, (source, draws), row)?;
-            if let Some(DeviceOutput::Image(image)) = &output.device_output {
-                image.record(draws, row);
-            }
-            self.write_image_size(k, draws.output, rows);
-        }
-        let image = followed.and_then(|(image, targets)| {
-            let index = kernels().position(|(k, _)| k == image)?;
-            Some((&mut draws[index], targets))
-        });
-        if let Some((draws, targets)) = image {
-            mem::swap(draws, &mut targets.image);
-        }
-        for (k, collated) in collated_images() {
-            let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
-            collated.copy_image(&picture, rows.of(k));
-            self.write_image_size(k, picture.size(), rows);
-        }
-        Ok(())
-    }
-
     /// Reads the objects of a sample, whose image draws afterwards.
     fn read_objects(
         &self,
@@ -815,14 +734,6 @@ fn by_field(outputs: &[OutputPlan]) -> Vec<(usize, Vec<usize>)> {
     fields
 }
 
-/// Returns the smallest window that contains both.
-fn around(a: Window, b: Window) -> Window {
-    let (top, left) = (a.top.min(b.top), a.left.min(b.left));
-    let bottom = (a.top + a.height).max(b.top + b.height);
-    let right = (a.left + a.width).max(b.left + b.width);
-    Window { top, left, height: bottom - top, width: right - left }
-}
-
 /// The rows of one sample, in every output.
 struct SampleRows<'a, 'b> {
     outputs: &'a mut [&'b mut [u8]],
@@ -868,6 +779,7 @@ impl Stage for LoaderStage {
                 decoder: self.decoder(),
                 scratch: Scratch::default(),
                 draws: vec![],
+                scaled: Default::default(),
                 decoded: 0,
             },
             columns: self.outputs.iter().map(|_| Column::default()).collect(),

@@ -151,7 +151,7 @@ impl PassMap {
         }
     }
 
-    fn apply(&mut self, motion: &GeometryStep) {
+    pub(super) fn apply(&mut self, motion: &GeometryStep) {
         let Size { height, width } = self.size;
         match *motion {
             GeometryStep::CropPad { top, left, size, .. } => {
@@ -178,7 +178,9 @@ impl PassMap {
                     (r.top, r.bottom) = (height - r.bottom, height - r.top);
                 }
             }
-            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
+            GeometryStep::Resize { .. }
+            | GeometryStep::ResizePart { .. }
+            | GeometryStep::Rows(_) => {
                 self.restart(geometry_step::output(motion, self.size));
             }
         }

@@ -184,7 +184,9 @@ impl ImagePlan {
         for (leaf, motion) in draws.geometry.iter().filter(|(l, _)| *l < self.blocks()[0].ops.end) {
             match motion {
                 GeometryStep::CropPad { .. } => names.push(self.flat_ops()[*leaf].op.name()),
-                GeometryStep::Resize { .. } | GeometryStep::Rows(_) => break,
+                GeometryStep::Resize { .. }
+                | GeometryStep::ResizePart { .. }
+                | GeometryStep::Rows(_) => break,
                 GeometryStep::FlipHorizontal | GeometryStep::FlipVertical => {}
             }
         }

@@ -222,7 +222,9 @@ fn geometry_words(from: Size, motion: &GeometryStep) -> String {
         GeometryStep::CropPad { top, left, size, .. } => framed(from, *top, *left, *size),
         GeometryStep::FlipHorizontal => "mirrored left to right".to_owned(),
         GeometryStep::FlipVertical => "turned upside down".to_owned(),
-        GeometryStep::Resize { size, .. } => format!("to {size}"),
+        GeometryStep::Resize { size, .. } | GeometryStep::ResizePart { size, .. } => {
+            format!("to {size}")
+        }
         GeometryStep::Rows(filter) => filtered(filter, from),
     }
 }

@@ -177,7 +177,9 @@ impl ImagePlan {
                 }
                 GeometryStep::FlipHorizontal => columns.flip(),
                 GeometryStep::FlipVertical => rows.flip(),
-                GeometryStep::Resize { .. } | GeometryStep::Rows(_) => break,
+                GeometryStep::Resize { .. }
+                | GeometryStep::ResizePart { .. }
+                | GeometryStep::Rows(_) => break,
             }
         }
         let (top, height) = rows.range(draws.source.height);

@@ -238,7 +238,9 @@ fn nearest(step: &GeometryStep, fill: u8) -> GeometryStep {
             }),
             filter => filter,
         }),
-        step @ (GeometryStep::FlipHorizontal | GeometryStep::FlipVertical) => step,
+        step @ (GeometryStep::FlipHorizontal
+        | GeometryStep::FlipVertical
+        | GeometryStep::ResizePart { .. }) => step,
     }
 }
 

@@ -14,7 +14,7 @@
 //!   that is decoded and the addresses that pixels are loaded from; conversion and layout become the
 //!   final store.
 //!
-//! `size` checks a plan against the limits, before samples are read and for each sample's draws;
+//! [`scaled`] changes the draws of a sample whose image is decoded at a smaller scale. `size` checks a plan against the limits, before samples are read and for each sample's draws;
 //! [`describe`] shows the plan to people, and [`drawn`] a sample's draws.
 
 pub mod array;
@@ -33,6 +33,7 @@ pub mod function;
 pub mod kind;
 pub mod label;
 mod mask;
+mod scaled;
 mod size;
 mod variants;
 

@@ -210,7 +210,7 @@ impl Loader {
 
     /// Returns the cell of the stored image.
     fn stored(&self, sample: u64, opened: &Inspected, bands: &[usize]) -> Result<Cell, NoMemory> {
-        let size = opened.draws.source;
+        let size = opened.run_draws().source;
         let mut captions = vec![format!("sample {sample}, {size}")];
         captions.extend(self.labels(sample));
         cell(opened.shown(bands)?, size, captions)
@@ -269,7 +269,9 @@ fn cells(
     );
     Ok(vec![match steps.last() {
         Some(last) => after(last, bands, targets, captions)?,
-        None => cell(opened.shown(bands)?, opened.draws.source, captions)?.with(targets, 0)?,
+        None => {
+            cell(opened.shown(bands)?, opened.run_draws().source, captions)?.with(targets, 0)?
+        }
     }])
 }
 

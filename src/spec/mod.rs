@@ -34,6 +34,7 @@
 //! | `device` | as in each `ToDevice` | where the ops after `ToDevice` run: `"auto"`, `"cpu"`, `"cuda:0"` |
 //! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
+//! | `scaled_decode` | false | whether large JPEGs are decoded at a smaller scale: [`LoaderBuilder::scaled_decode`] |
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
 //! | `read_mode` | none | a table: for image fields, `"rgb"`, `"gray"`, `"gray16"`, `"rgb_alpha"` or `"index"`: [`ImageReadMode`] |
@@ -133,6 +134,8 @@ pub struct Settings {
     pub device_batches: Option<usize>,
     /// Turns JPEGs as their EXIF orientation says if true.
     pub exif_orientation: Option<bool>,
+    /// Decodes large JPEGs at a smaller scale if true.
+    pub scaled_decode: Option<bool>,
     /// Fields to leave out of the batches.
     pub without: Vec<String>,
     /// The image fields that hold masks.
@@ -199,6 +202,11 @@ const TOP: &[ParamInfo] = &[
     optional("device", ParamKind::Text, "device that runs the ops after ToDevice"),
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
     optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
+    optional(
+        "scaled_decode",
+        ParamKind::Bool,
+        "whether large JPEGs are decoded at a smaller scale",
+    ),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("masks", ParamKind::Words, "image fields that hold class numbers"),
     optional("read_mode", ParamKind::Table, "what the images of a field are read as"),
@@ -254,6 +262,7 @@ impl Settings {
             device: args.if_given("device", |args, name| Ok(args.text(name)?.parse()?))?,
             device_batches: args.if_given("device_batches", OpArgs::usize)?,
             exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
+            scaled_decode: args.if_given("scaled_decode", OpArgs::bool)?,
             without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
             masks: args.if_given("masks", OpArgs::texts)?.unwrap_or_default(),
             read_mode: read_modes(args.if_given("read_mode", OpArgs::table)?.unwrap_or_default())?,
@@ -367,6 +376,7 @@ impl Spec {
         builder = set(builder, settings.workers, LoaderBuilder::workers);
         builder = set(builder, settings.batches_ahead, LoaderBuilder::batches_ahead);
         builder = set(builder, settings.exif_orientation, LoaderBuilder::exif_orientation);
+        builder = set(builder, settings.scaled_decode, LoaderBuilder::scaled_decode);
         builder = set(builder, settings.device, |b, device| b.device(&device.to_string()));
         builder = set(builder, settings.device_batches, LoaderBuilder::device_batches);
         for field in &settings.without {

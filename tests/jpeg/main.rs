@@ -12,4 +12,6 @@ mod planes;
 #[cfg(feature = "write")]
 mod recut;
 #[cfg(feature = "write")]
+mod scaled;
+#[cfg(feature = "write")]
 mod windows;

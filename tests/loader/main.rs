@@ -37,6 +37,8 @@ mod read_modes;
 mod rows;
 #[cfg(feature = "write")]
 mod runtime;
+#[cfg(feature = "write")]
+mod scaled_decode;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod spec;
 mod targets;

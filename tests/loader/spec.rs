@@ -111,7 +111,7 @@ fn every_op_is_understood_as_toml() {
 fn settings_reach_the_loader_and_what_comes_after_holds() {
     let (_dir, file) = write(10, WriteMode::Raw, |_| Size::new(8, 8));
     let text = "batch_size = 3\nseed = 7\norder = 'random'\ndrop_last = false\nworkers = 1
-                batches_ahead = 2\nrule = 'exact'\nexif_orientation = true\nwithout = ['label']";
+                batches_ahead = 2\nrule = 'exact'\nexif_orientation = true\nscaled_decode = false\nwithout = ['label']";
     let spec = parse(text).unwrap();
     let settings = spec.settings();
     assert_eq!((settings.seed, settings.order.clone()), (Some(7), Some(Order::Random)));

@@ -167,6 +167,7 @@ fn method<'a>(step: &'a GeometryStep, from: Size, [x, y]: [&mut Taps; 2]) -> Met
         | GeometryStep::FlipVertical => {
             unreachable!("these steps move pixels, and produce no rows")
         }
+        GeometryStep::ResizePart { .. } => unreachable!("this step is made for bytes alone"),
     }
     Method::Taps
 }

@@ -44,6 +44,12 @@ impl PointMap {
             GeometryStep::FlipHorizontal => Self::FlipX(f64::from(input.width)),
             GeometryStep::FlipVertical => Self::FlipY(f64::from(input.height)),
             GeometryStep::Resize { size, .. } => Self::resize(input, *size),
+            GeometryStep::ResizePart { size, part: [rows, columns] } => {
+                let scale = |side: u32, [start, end]: [f64; 2]| f64::from(side) / (end - start);
+                let (x, y) = (scale(size.width, *columns), scale(size.height, *rows));
+                let shift = [-x * columns[0], -y * rows[0]];
+                Self::Matrix([x, 0.0, shift[0], 0.0, y, shift[1], 0.0, 0.0, 1.0])
+            }
             GeometryStep::Rows(filter) => match filter {
                 RowFilter::Warp(warp) => match warp.map.displacement() {
                     Some(displacement) => Self::Elastic(Arc::clone(displacement)),

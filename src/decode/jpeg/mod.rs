@@ -11,7 +11,8 @@
 //! The core's pixels equal zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
 //! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
 //! does not. The core reports no errors: it leaves any file that it finds damaged to zune-jpeg. A bit-plane
-//! image is made only of a file that the core decodes. zune-jpeg knows no windows, so it is given a copy of
+//! image is made only of a file that the core decodes. At a [smaller scale](scale) the core transforms fewer
+//! coefficients; a file that it leaves to zune-jpeg is then decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a copy of
 //! the file cut down to one ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are
 //! refused beforehand.
 
@@ -23,13 +24,14 @@ mod headers;
 mod index;
 #[cfg(feature = "write")]
 mod jpeg_segments;
+mod scale;
 mod scans;
 mod window_cut;
 
-use self::core::{Core, IndexedJpeg};
+use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{image_bytes, room};
 use super::orientation::Orientation;
-use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
 use crate::source::EncodedImage;
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
@@ -43,6 +45,7 @@ use headers::Headers;
 pub use index::append_segment_index;
 #[cfg(feature = "write")]
 pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
+use scale::Scale;
 #[cfg(feature = "write")]
 pub(crate) use scans::MAX_SCANS;
 use scans::{Markers, Scans, max_factors};
@@ -74,6 +77,8 @@ pub(super) struct JpegDecoder {
     /// Offsets of the file's restart markers.
     restarts: Vec<usize>,
     pixels: Vec<u8>,
+    /// The window at a smaller scale, of a file that was decoded whole.
+    shrunk: Vec<u8>,
     /// The window after orientation.
     turned: Vec<u8>,
 }
@@ -85,12 +90,37 @@ pub(super) struct JpegHeaders {
     /// The layout of a bit-plane image.
     planes: Option<BitPlaneLayout>,
     orientation: Orientation,
+    scale: Scale,
 }
 
 impl JpegHeaders {
     /// Returns the size after orientation.
     pub(super) fn size(&self) -> Size {
-        self.orientation.turned(self.stored.size)
+        self.orientation.turned(self.stored_size())
+    }
+
+    /// Returns the size before orientation.
+    fn stored_size(&self) -> Size {
+        self.scale.of(self.stored.size)
+    }
+
+    /// Returns the image that decoding at 1 / `factor` of the size gives; `None` for files that the core does not decode.
+    pub(super) fn scaled(&self, factor: u32) -> Option<ScaledImage> {
+        if self.stored.progressive || !is_sampled_simply(&self.stored) {
+            return None;
+        }
+        let scale = Scale::of_factor(factor)?;
+        let (whole, stored) = (self.stored.size, scale.of(self.stored.size));
+        let rest =
+            |larger: u32, smaller: u32| f64::from(smaller) - f64::from(larger) / f64::from(factor);
+        let rests = [rest(whole.height, stored.height), rest(whole.width, stored.width)];
+        let origin = self.orientation.origin(rests);
+        Some(ScaledImage { factor, size: self.orientation.turned(stored), origin })
+    }
+
+    /// Decodes at 1 / `factor` of the size from now on.
+    pub(super) fn set_scale(&mut self, factor: u32) {
+        self.scale = Scale::of_factor(factor).unwrap_or(Scale::FULL);
     }
 }
 
@@ -138,7 +168,7 @@ impl JpegDecoder {
         check_sampling(&headers)?;
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
         let orientation = self.orientation(jpeg, &headers);
-        Ok(JpegHeaders { stored: headers, planes, orientation })
+        Ok(JpegHeaders { stored: headers, planes, orientation, scale: Scale::FULL })
     }
 
     fn orientation(&self, jpeg: &[u8], headers: &Headers) -> Orientation {
@@ -159,7 +189,7 @@ impl JpegDecoder {
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let orientation = &headers.orientation;
-        let stored = orientation.stored(wanted, headers.stored.size);
+        let stored = orientation.stored(wanted, headers.stored_size());
         let channels = if gray { 1 } else { RGB };
         if *orientation == Orientation::UPRIGHT {
             return self.decode_window(bytes, headers, channels, stored);
@@ -187,27 +217,28 @@ impl JpegDecoder {
         channels: usize,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let JpegHeaders { stored: headers, planes, .. } = headers;
+        let JpegHeaders { stored: headers, planes, scale, .. } = headers;
+        let as_wanted = Wanted { window: wanted, scale: *scale, gray: channels == 1 };
         if let Some(layout) = planes {
             let out = buffer(&mut self.pixels, wanted.size(), channels, false)?;
             let image = layout.image(bytes);
-            let done = self.core.decode_planes(&image, headers, wanted, channels == 1, out);
+            let done = self.core.decode_planes(&image, headers, as_wanted, out);
             let what = "its streams are no coefficients, or a checksum differs";
             done.ok_or(DecodeError::BitPlanes { what })?;
             let view = ImageView::packed_channels(&self.pixels, wanted.size(), channels);
             let view = view.expect("the buffer was made for this window");
             return Ok(Decoded { view, top: wanted.top, left: wanted.left });
         }
-        let Self { backend, core, restarts, file, pixels, .. } = self;
+        let Self { backend, core, restarts, file, pixels, shrunk, .. } = self;
         let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
         let mut shown = None;
         if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
             let out = buffer(pixels, wanted.size(), channels, false)?;
             let source = IndexedJpeg { bytes, headers, scan };
-            let done = core.decode(source, wanted, channels == 1, out);
+            let done = core.decode(source, as_wanted, out);
             shown = done.map(|()| DecodedWindow { size: wanted.size(), part: wanted, lead: 0 });
         }
-        let DecodedWindow { size, part, lead } = match shown {
+        let decoded = match shown {
             Some(shown) => shown,
             None if *backend == JpegBackend::Core => {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
@@ -218,13 +249,26 @@ impl JpegDecoder {
                 } else {
                     scans
                 };
-                decode_with_zune(bytes, headers, (&scans, channels), wanted, file, pixels)?
+                let whole = scale.in_full(wanted, headers.size);
+                let scans = (&scans, channels);
+                let decoded = decode_with_zune(bytes, headers, scans, whole, file, pixels)?;
+                if *scale == Scale::FULL {
+                    decoded
+                } else {
+                    let out = buffer(shrunk, wanted.size(), channels, false)?;
+                    let view = decoded.view(pixels, channels).and_then(|view| {
+                        let Window { top, left, .. } = decoded.part;
+                        view.crop(Window { top: whole.top - top, left: whole.left - left, ..whole })
+                    });
+                    scale.shrink(view.expect("the window was decoded"), wanted.size(), out);
+                    let view = ImageView::packed_channels(shrunk, wanted.size(), channels);
+                    let view = view.expect("the buffer was made for this window");
+                    return Ok(Decoded { view, top: wanted.top, left: wanted.left });
+                }
             }
         };
-        let view = ImageView::packed_channels(pixels, size, channels)
-            .and_then(|view| view.crop(Window { top: 0, left: lead, ..part }))
-            .expect("the buffer was made for this part");
-        Ok(Decoded { view, top: part.top, left: part.left })
+        let view = decoded.view(pixels, channels).expect("the buffer was made for this part");
+        Ok(Decoded { view, top: decoded.part.top, left: decoded.part.left })
     }
 }
 
@@ -236,6 +280,14 @@ struct DecodedWindow {
     part: Window,
     /// Columns of the decoded image before that window.
     lead: u32,
+}
+
+impl DecodedWindow {
+    /// Returns the window that can be taken from the pixels.
+    fn view<'a>(&self, pixels: &'a [u8], channels: usize) -> Option<ImageView<'a>> {
+        let view = ImageView::packed_channels(pixels, self.size, channels)?;
+        view.crop(Window { top: 0, left: self.lead, ..self.part })
+    }
 }
 
 /// Decodes at least `wanted`, a window of the image as stored, with zune-jpeg.

@@ -147,10 +147,9 @@ impl Grid {
     }
 }
 
-/// Returns the MCUs of `mcu` pixels each that cover `len` pixels from `start` on, in an image of `side`
-/// pixels.
-pub(super) fn mcus(start: u32, len: u32, side: u32, mcu: u32) -> Range<u64> {
-    let margin = u32::from(mcu > 8); // chroma's neighbour, where chroma is subsampled
+/// Returns the MCUs of `mcu` pixels each that cover `len` pixels from `start` on, and `margin` pixels on both sides, in
+/// an image of `side` pixels. The margin is 1 where chroma is upsampled, which reads its neighbour.
+pub(super) fn mcus(start: u32, len: u32, side: u32, mcu: u32, margin: u32) -> Range<u64> {
     let end = (start + len + margin).min(side).div_ceil(mcu);
     u64::from(start.saturating_sub(margin) / mcu)..end.into()
 }

@@ -231,7 +231,7 @@ struct McuRange {
 impl McuRange {
     /// Returns the MCUs needed for `len` pixels from `start` on.
     fn new(start: u32, len: u32, side: u32, mcu: u32) -> Self {
-        let Range { start: first, end } = mcus(start, len, side, mcu);
+        let Range { start: first, end } = mcus(start, len, side, mcu, u32::from(mcu > 8));
         Self { first, end, mcu, side }
     }
 

@@ -37,7 +37,7 @@ impl LoaderStage {
         rows: &mut [&mut [u8]],
     ) -> Result<bool, StageError> {
         let (field, outputs) = &self.fields[place];
-        let ImageScratch { watch, decoder, scratch, draws, decoded } = scratch;
+        let ImageScratch { watch, decoder, scratch, draws, decoded, .. } = scratch;
         let (Some(first), Some(&k)) = (visits.first(), outputs.first()) else { return Ok(false) };
         watch.start(first.sample, Phase::Read);
         let Some(images) = self.images_in_memory(decoder, visits, *field, &self.outputs[k]) else {

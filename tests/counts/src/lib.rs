@@ -103,6 +103,8 @@ pub const COUNTS: &[Count] = &[
         "random datasets, written from records"),
     count("FUSELOOP_RECUT_KILLS", [10, 10, 10], 1, ("cli", "commands::"),
         "re-cuts of a folder killed"),
+    count("FUSELOOP_SCALED", [60, 600, 6_000], 1, ("jpeg", "scaled::"),
+        "JPEGs, decoded at smaller scales"),
     count("FUSELOOP_SCHEDULES", [2_000, 100_000, 100_000], 10, ("engine", ""),
         "random orders of the engine's threads, for each scenario"),
     count("FUSELOOP_SETTINGS", [100, 500, 500], 1, ("compiler", "interpreted::"),

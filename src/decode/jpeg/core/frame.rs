@@ -204,7 +204,7 @@ impl Tables {
 
 /// Returns whether the components and their factors are among those in the module's documentation, in
 /// one scan.
-fn is_sampled_simply(headers: &Headers) -> bool {
+pub(in super::super) fn is_sampled_simply(headers: &Headers) -> bool {
     if headers.scan.ids.len() != headers.components.len() {
         return false;
     }

@@ -15,7 +15,7 @@ use super::bits::{BitPosition, Bits, unstuff};
 use super::entropy::Codes;
 use super::frame::{FrameComponents, Tables};
 use super::mcu_row::{DecodeRegion, McuRow};
-use fuseloop_kernels::{idct, idct_flat};
+use fuseloop_kernels::{idct, idct_flat, idct_scaled};
 
 /// A block of an MCU.
 #[derive(Clone, Copy, Debug)]
@@ -124,10 +124,12 @@ impl<'a> McuReader<'a> {
                 // A product that no valid image has would wrap, and the short path would then differ
                 // from the long one.
                 let flat = i16::checked_mul(block[0], steps[0])?;
+                let size = stripe.block_size(channel);
                 let (out, stride) = stripe.block_mut(channel, first + nth, position);
-                match length {
-                    1 => idct_flat(flat, out, stride),
-                    _ => idct(&block, steps, out, stride),
+                match (length, size) {
+                    (1, [8, 8]) => idct_flat(flat, out, stride),
+                    (_, [8, 8]) => idct(&block, steps, out, stride),
+                    _ => idct_scaled(&block, steps, size, out, stride),
                 }
             }
         }

@@ -13,6 +13,7 @@
 //! them: as in libjpeg, the last sample has no neighbour beyond it (`compptr->downsampled_width` in
 //! jdsample.c, `set_bottom_pointers` in jdmainct.c).
 
+use super::super::scale::{BLOCK, Scale};
 use super::super::scans::Grid;
 use super::frame::CoreComponent;
 use super::upsample;
@@ -28,6 +29,8 @@ struct Plane {
     /// Columns and rows of blocks that the component has in an MCU.
     h: usize,
     v: usize,
+    /// Rows and columns of samples in a block.
+    block: [usize; 2],
     columns: usize,
     /// Columns that belong to the image; the columns after them only fill up its last MCU.
     shown: usize,
@@ -50,13 +53,30 @@ pub(super) struct McuRow {
 #[derive(Clone, Debug)]
 pub(super) struct DecodeRegion {
     pub(super) grid: Grid,
+    /// The size of an MCU at the scale of the region.
+    pub(super) mcu: Size,
+    pub(super) scale: Scale,
+    /// Whether chroma has half as many rows and columns as luma.
+    pub(super) upsampled: [bool; 2],
     /// Rows and columns of MCUs.
     pub(super) rows: Range<u64>,
     pub(super) columns: Range<u64>,
     /// The pixels to write; all of them are in those MCUs.
     pub(super) wanted: Window,
-    /// The size of the whole image.
+    /// The size of the image at this scale, and as it is stored.
     pub(super) size: Size,
+    pub(super) whole: Size,
+}
+
+/// Returns whether chroma has half as many rows, and half as many columns, as luma at a scale: at a smaller one, its
+/// blocks have more samples instead.
+pub(super) fn upsampled(grid: &Grid, scale: Scale) -> [bool; 2] {
+    if scale == Scale::FULL { halves(grid) } else { [false; 2] }
+}
+
+/// Returns whether chroma is stored with half as many rows, and half as many columns, as luma.
+fn halves(grid: &Grid) -> [bool; 2] {
+    [grid.mcu_height > BLOCK, grid.mcu_width > BLOCK]
 }
 
 impl Plane {
@@ -72,15 +92,24 @@ impl McuRow {
         self.pixel = if gray { 1 } else { RGB };
         let mcus = (part.columns.end - part.columns.start) as usize;
         self.channels = channels.len();
-        for (plane, channel) in self.planes.iter_mut().zip(channels) {
-            (plane.h, plane.v, plane.columns) = (channel.h, channel.v, 8 * channel.h * mcus);
-            let per_column = (part.grid.mcu_width / 8) / channel.h as u32;
-            let columns = u64::from(part.size.width.div_ceil(per_column));
-            let before = 8 * channel.h as u64 * part.columns.start;
+        let side = (BLOCK / part.scale.factor()) as usize;
+        let doubled = match part.scale {
+            Scale::FULL => [false; 2],
+            _ => halves(&part.grid),
+        };
+        for (index, (plane, channel)) in self.planes.iter_mut().zip(channels).enumerate() {
+            plane.block = doubled.map(|is| if is && index > 0 { 2 * side } else { side });
+            (plane.h, plane.v) = (channel.h, channel.v);
+            plane.columns = plane.block[1] * channel.h * mcus;
+            // Columns of the stored image are shown by as many samples as their part of an MCU has.
+            let in_mcu = (plane.block[1] * channel.h) as u64;
+            let columns =
+                (u64::from(part.whole.width) * in_mcu).div_ceil(part.grid.mcu_width.into());
+            let before = in_mcu * part.columns.start;
             plane.shown = plane.columns.min((columns - before) as usize);
             // Old samples are overwritten before they are read, except for the row before the image's
             // first.
-            plane.samples.resize((1 + 8 * channel.v) * plane.columns, 0);
+            plane.samples.resize((1 + plane.block[0] * channel.v) * plane.columns, 0);
         }
         for [between, wide] in &mut self.scratch {
             between.resize(8 * mcus, 0);
@@ -98,17 +127,23 @@ impl McuRow {
         [x, y]: [usize; 2],
     ) -> (&mut [u8], usize) {
         let plane = &mut self.planes[channel];
-        let start = (1 + 8 * y) * plane.columns + 8 * (mcu * plane.h + x);
+        let [height, width] = plane.block;
+        let start = (1 + height * y) * plane.columns + width * (mcu * plane.h + x);
         (&mut plane.samples[start..], plane.columns)
+    }
+
+    /// Returns the rows and columns of samples of a component's blocks: 8, or fewer at a smaller scale.
+    #[inline(always)]
+    pub(super) fn block_size(&self, channel: usize) -> [usize; 2] {
+        self.planes[channel].block
     }
 
     /// Writes the pixels that this row of MCUs, `row` of the image, completes.
     #[inline(always)]
     pub(super) fn write(&mut self, part: &DecodeRegion, row: u64, pixels: &mut [u8]) {
-        let grid = part.grid;
-        let (mcu, wanted) = (u64::from(grid.mcu_height), part.wanted);
-        let late = u64::from(self.channels == 3 && mcu > 8);
-        let end = (row + 1) * mcu - if row + 1 == grid.rows { 0 } else { late };
+        let (mcu, wanted) = (u64::from(part.mcu.height), part.wanted);
+        let late = u64::from(self.channels == 3 && part.upsampled[0]);
+        let end = (row + 1) * mcu - if row + 1 == part.grid.rows { 0 } else { late };
         let end = end.min((wanted.top + wanted.height).into());
         let width = wanted.width as usize * self.pixel;
         for y in (row * mcu).saturating_sub(late).max(wanted.top.into())..end {
@@ -116,7 +151,7 @@ impl McuRow {
             self.write_row(part, row, y, &mut pixels[at..at + width]);
         }
         for plane in &mut self.planes[..self.channels] {
-            let last = 8 * plane.v * plane.columns;
+            let last = plane.block[0] * plane.v * plane.columns;
             plane.samples.copy_within(last.., 0);
         }
     }
@@ -124,28 +159,29 @@ impl McuRow {
     #[inline(always)]
     fn write_row(&mut self, part: &DecodeRegion, row: u64, y: u64, out: &mut [u8]) {
         let Self { planes: [luma, chroma @ ..], channels, pixel, scratch } = self;
-        let left = part.columns.start * u64::from(part.grid.mcu_width);
+        let left = part.columns.start * u64::from(part.mcu.width);
         let left = (u64::from(part.wanted.left) - left) as usize;
         let columns = left..left + part.wanted.width as usize;
-        let luma_row = luma.row((y + 1 - row * u64::from(part.grid.mcu_height)) as usize);
+        let luma_row = luma.row((y + 1 - row * u64::from(part.mcu.height)) as usize);
         if *pixel == 1 {
             return out.copy_from_slice(&luma_row[columns]);
         }
         if *channels == 1 {
             return gray_row(&luma_row[columns], out);
         }
-        let rows = chroma_rows(part, row, y);
+        let rows = chroma_rows(part, chroma[0].block[0] as u64, row, y);
         let [for_cb, for_cr] = scratch;
-        let cb = &chroma_row(&chroma[0], luma, rows, for_cb)[columns.clone()];
-        let cr = &chroma_row(&chroma[1], luma, rows, for_cr)[columns.clone()];
+        let cb = &chroma_row(&chroma[0], part.upsampled, rows, for_cb)[columns.clone()];
+        let cr = &chroma_row(&chroma[1], part.upsampled, rows, for_cr)[columns.clone()];
         ycbcr_row(&luma_row[columns], cb, cr, out);
     }
 }
 
-/// Returns the rows of the chroma planes that row `y` of the image is computed from: near and far.
-fn chroma_rows(part: &DecodeRegion, row: u64, y: u64) -> [usize; 2] {
-    let buffer_row = |at: u64| (at + 1 - 8 * row) as usize;
-    if part.grid.mcu_height == 8 {
+/// Returns the rows of the chroma planes that row `y` of the image is computed from: near and far. An MCU has `height`
+/// rows of them.
+fn chroma_rows(part: &DecodeRegion, height: u64, row: u64, y: u64) -> [usize; 2] {
+    let buffer_row = |at: u64| (at + 1 - height * row) as usize;
+    if !part.upsampled[0] {
         return [buffer_row(y); 2];
     }
     let near = y / 2;
@@ -161,17 +197,17 @@ fn chroma_rows(part: &DecodeRegion, row: u64, y: u64) -> [usize; 2] {
 #[inline(always)]
 fn chroma_row<'a>(
     plane: &'a Plane,
-    luma: &Plane,
+    upsampled: [bool; 2],
     [near, far]: [usize; 2],
     [between, wide]: &'a mut [Vec<u8>; 2],
 ) -> &'a [u8] {
-    let row = if luma.v == 1 {
+    let row = if !upsampled[0] {
         &plane.row(near)[..plane.shown]
     } else {
         upsample::rows(plane.row(near), plane.row(far), between);
         &between[..plane.shown]
     };
-    if luma.h == 1 {
+    if !upsampled[1] {
         return row;
     }
     upsample::columns(row, wide);

@@ -35,12 +35,15 @@ mod upsample;
 
 use super::bit_planes::BitPlaneImage;
 use super::headers::Headers;
+use super::scale::Scale;
 use super::scans::{Grid, SingleScan, mcus};
+pub(super) use frame::is_sampled_simply;
 use frame::{FrameComponents, Tables};
 use fuseloop_kernels::{CpuWork, for_cpu};
+use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use mcu_reader::McuReader;
-use mcu_row::{DecodeRegion, McuRow};
+use mcu_row::{DecodeRegion, McuRow, upsampled};
 #[cfg(feature = "write")]
 pub(super) use scan_coder::{Blocks, ScanCoder};
 use tile_reader::{TileBuffers, TileReader};
@@ -64,21 +67,19 @@ pub(super) struct IndexedJpeg<'a> {
 }
 
 impl Core {
-    /// Writes the pixels of `wanted`, a window inside the image, to `pixels`, packed: luma alone if `gray` is
-    /// set, else RGB.
+    /// Writes the pixels of a window inside the image to `pixels`, packed.
     ///
     /// Returns `None` if the image is not one of those decoded here, or is damaged. The contents of
     /// `pixels` are unspecified in that case.
     pub(super) fn decode(
         &mut self,
         source: IndexedJpeg<'_>,
-        wanted: Window,
-        gray: bool,
+        wanted: Wanted,
         pixels: &mut [u8],
     ) -> Option<()> {
         let frame = self.tables.read(source.bytes, source.headers)?;
         let part = DecodeRegion::holding(wanted, source.headers);
-        let decoded = self.begin(&frame, &part, gray);
+        let decoded = self.begin(&frame, &part, wanted.gray);
         let Self { tables, segment, stripe, .. } = self;
         let reader = McuReader::new(source, (&frame, decoded), tables, &part, segment)?;
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
@@ -90,13 +91,12 @@ impl Core {
         &mut self,
         image: &BitPlaneImage<'_>,
         headers: &Headers,
-        wanted: Window,
-        gray: bool,
+        wanted: Wanted,
         pixels: &mut [u8],
     ) -> Option<()> {
         let frame = self.tables.read_steps(image.head, headers)?;
         let part = DecodeRegion::holding(wanted, headers);
-        let decoded = self.begin(&frame, &part, gray);
+        let decoded = self.begin(&frame, &part, wanted.gray);
         let Self { tile, stripe, .. } = self;
         let reader = TileReader::new(image, (&frame, decoded), &part, tile)?;
         for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
@@ -107,6 +107,24 @@ impl Core {
         let decoded = if gray { 1 } else { frame.channels().len() };
         self.stripe.begin(part, &frame.channels()[..decoded], gray);
         decoded
+    }
+}
+
+/// The pixels that are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// A window of the image at this scale.
+    pub(super) window: Window,
+    pub(super) scale: Scale,
+    /// Luma alone, else RGB.
+    pub(super) gray: bool,
+}
+
+#[cfg(feature = "write")]
+impl Wanted {
+    /// Returns what asks for all of an image.
+    fn whole(size: Size) -> Self {
+        Self { window: size.full(), scale: Scale::FULL, gray: false }
     }
 }
 
@@ -121,11 +139,14 @@ trait McuSource {
 
 impl DecodeRegion {
     /// Returns the MCUs that `wanted` needs.
-    fn holding(wanted: Window, headers: &Headers) -> Self {
-        let grid = Grid::of(headers);
-        let rows = mcus(wanted.top, wanted.height, headers.size.height, grid.mcu_height);
-        let columns = mcus(wanted.left, wanted.width, headers.size.width, grid.mcu_width);
-        Self { grid, rows, columns, wanted, size: headers.size }
+    fn holding(Wanted { window: wanted, scale, .. }: Wanted, headers: &Headers) -> Self {
+        let (grid, size, factor) = (Grid::of(headers), scale.of(headers.size), scale.factor());
+        let mcu = Size::new(grid.mcu_height / factor, grid.mcu_width / factor);
+        let [down, across] = upsampled(&grid, scale);
+        let rows = mcus(wanted.top, wanted.height, size.height, mcu.height, down.into());
+        let columns = mcus(wanted.left, wanted.width, size.width, mcu.width, across.into());
+        let whole = headers.size;
+        Self { grid, mcu, scale, upsampled: [down, across], rows, columns, wanted, size, whole }
     }
 }
 

@@ -14,7 +14,7 @@ use super::frame::{FrameComponents, Tables};
 use super::huffman::CodeTable;
 use super::mcu_reader::BLOCKS;
 use super::tile_reader::{TileBuffers, TileReader};
-use super::{DecodeRegion, IndexedJpeg};
+use super::{DecodeRegion, IndexedJpeg, Wanted};
 use crate::decode::jpeg::bit_planes::BitPlaneImage;
 use crate::decode::jpeg::headers::Headers;
 use crate::decode::jpeg::scans::Grid;
@@ -65,7 +65,7 @@ impl ScanCoder {
     ) -> Option<()> {
         let frame = self.tables.read_steps(image.head, headers)?;
         start(blocks, &frame, headers)?;
-        let part = DecodeRegion::holding(headers.size.full(), headers);
+        let part = DecodeRegion::holding(Wanted::whole(headers.size), headers);
         let channels = frame.channels().len();
         let mut reader = TileReader::new(image, (&frame, channels), &part, &mut self.tile)?;
         reader.read_all(&mut blocks.coefficients)

@@ -13,7 +13,7 @@ use super::frame::FrameComponents;
 use super::mcu_reader::BLOCKS;
 use super::mcu_row::{DecodeRegion, McuRow};
 use fuseloop_kernels::bit_planes::{self, Form};
-use fuseloop_kernels::{idct, idct_pair, store_block};
+use fuseloop_kernels::{idct, idct_pair, idct_scaled, store_block};
 
 /// A block of an MCU.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +143,12 @@ impl<'a> TileReader<'a> {
                     continue;
                 }
                 let mcu = first + mcu;
+                let size = stripe.block_size(block.channel);
+                if size != [8; 2] {
+                    let (out, stride) = stripe.block_mut(block.channel, mcu, block.position);
+                    idct_scaled(coefficients, block.steps, size, out, stride);
+                    continue;
+                }
                 let Some((before, its, its_mcu)) = waiting.take() else {
                     waiting = Some((coefficients, block, mcu));
                     continue;

@@ -1,0 +1,150 @@
+//! Large photographs, decoded at a smaller scale: `RandomResizedCrop(224)` on one worker.
+//!
+//! A row reads `<size>  <stored as>  ms an image whole, scaled  <- scaled over whole  PSNR of the rows`. The yardstick is
+//! the same loader without `scaled_decode`; the two take turns, epoch by epoch, so that both see every window. The
+//! photographs are the largest of `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, enlarged: they have
+//! fewer bits a pixel than those of a camera.
+//!
+//! `-- nothing` runs each once, with one photograph.
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::prelude::*;
+use fuseloop::recut::{BitPlaneCodec, Tile};
+use fuseloop::sample::{Limits, SampleId};
+use fuseloop::source::{
+    BoxError, EncodedImage, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+};
+use fuseloop_ops::internals::{ImageView, bilinear};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The largest number of pixels of the images of each set.
+const SETS: [(&str, f64); 3] = [("1024 px", 0.8e6), ("2048 px", 3.1e6), ("12 Mpixel", 12.0e6)];
+
+fn main() {
+    let is_full = std::env::args().any(|arg| arg == "--bench")
+        && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
+    let (count, epochs) = if is_full { (16, 9) } else { (1, 1) };
+    let paths = paths(count);
+    if paths.is_empty() {
+        return;
+    }
+    let codec = BitPlaneCodec::new(Limits::DEFAULT);
+    for (name, pixels) in SETS {
+        let jpegs: Vec<Vec<u8>> = paths.iter().filter_map(|path| enlarged(path, pixels)).collect();
+        let planes = jpegs.iter().map(|jpeg| codec.pack(jpeg, Tile::Pixels(32)).unwrap()).collect();
+        for (stored, mode, images) in
+            [("JPEG", ImageMode::Jpeg, jpegs), ("bit planes", ImageMode::BitPlanes, planes)]
+        {
+            let loader = |scaled: bool| {
+                let source = Images::new(mode, images.clone());
+                let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
+                let list = ops![RandomResizedCrop::new(224).unwrap()];
+                loader.pipeline("image", list).scaled_decode(scaled).build().unwrap()
+            };
+            let loaders = [loader(false), loader(true)];
+            let (mut times, mut errors) = ([vec![], vec![]], vec![]);
+            for epoch in 0..=epochs {
+                let rows = [0, 1].map(|way: usize| {
+                    let begun = Instant::now();
+                    let rows = rows(&loaders[way], epoch);
+                    times[way].push(begun.elapsed().as_secs_f64());
+                    rows
+                });
+                errors.extend(rows[0].iter().zip(&rows[1]).map(|(a, b)| psnr(a, b)));
+            }
+            // The first epoch compiles.
+            let ratio = median(times[1][1..].iter().zip(&times[0][1..]).map(|(a, b)| a / b));
+            let [whole, scaled] =
+                times.map(|times| 1e3 * median(times[1..].iter().copied()) / images.len() as f64);
+            errors.sort_by(f64::total_cmp);
+            println!(
+                "{name:<10} {stored:<11} {whole:6.2} ms whole {scaled:6.2} ms scaled  <- {ratio:.2}x  PSNR {:.1} dB, least {:.1}",
+                errors[errors.len() / 2],
+                errors[0]
+            );
+        }
+    }
+}
+
+/// Images in memory.
+struct Images {
+    fields: Vec<FieldSpec>,
+    mode: ImageMode,
+    images: Vec<Vec<u8>>,
+}
+
+impl Images {
+    fn new(mode: ImageMode, images: Vec<Vec<u8>>) -> Self {
+        let fields = vec![FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
+        Self { fields, mode, images }
+    }
+}
+
+impl Source for Images {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.images.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let bytes = self.images[sample.0 as usize].clone();
+        Ok(vec![OwnedValue::Image(OwnedImage { mode: self.mode, width: 0, height: 0, bytes })])
+    }
+}
+
+fn rows(loader: &Loader, epoch: u32) -> Vec<Vec<u8>> {
+    let batches = loader.epoch(epoch).unwrap().map(Result::unwrap);
+    batches.map(|batch| batch.bytes("image").unwrap().to_vec()).collect()
+}
+
+fn psnr(a: &[u8], b: &[u8]) -> f64 {
+    let squares = a.iter().zip(b).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
+    let error = squares.sum::<f64>() / a.len() as f64;
+    if error == 0.0 { 99.0 } else { 10.0 * (255.0 * 255.0 / error).log10() }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Returns the largest files.
+fn paths(count: usize) -> Vec<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
+    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
+        println!("skipped: no photographs at {}", shared.display());
+        return vec![];
+    };
+    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
+    paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).map_or(0, |m| m.len())));
+    paths.truncate(count);
+    paths
+}
+
+/// Returns a photograph of about `pixels` pixels; `None` if it does not decode.
+fn enlarged(path: &Path, pixels: f64) -> Option<Vec<u8>> {
+    let bytes = std::fs::read(path).ok()?;
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let mut opened = decoder.open(&image).ok()?;
+    let size = opened.size();
+    let view: ImageView<'_> = opened.decode(size.full()).ok()?.view;
+    let factor = (pixels / size.pixels() as f64).sqrt();
+    let side = |side: u32| (f64::from(side) * factor) as u32;
+    let larger = Size::new(side(size.height), side(size.width));
+    let pixels = bilinear::resize(&view, larger);
+    let mut jpeg = vec![];
+    let mut encoder = Encoder::new(&mut jpeg, 90);
+    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+    encoder.encode(&pixels, larger.width as u16, larger.height as u16, ColorType::Rgb).ok()?;
+    Some(jpeg)
+}

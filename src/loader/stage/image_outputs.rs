@@ -1,0 +1,159 @@
+//! The outputs of one image: all of them draw, one decode serves them all, and their loops run.
+//!
+//! ```text
+//! size ──▶ draws of each output ──▶ scale, window ──▶ pixels ──▶ rows of all outputs
+//! ```
+
+use super::opened_image::{OpenedImage, StoredImage};
+use super::{FollowedImage, ImageScratch, LoaderStage, SampleRows};
+use crate::decode::{ImageReadMode, Opened, ScaledImage};
+use crate::device::DeviceOutput;
+use crate::jit::DecodedPixels;
+use crate::loader::cache::PendingEntry;
+use crate::loader::error::SampleCause;
+use crate::loader::work::open_image;
+use crate::plan::{Draws, ImagePlan};
+use crate::run::Phase;
+use crate::source::Value;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::SampleKey;
+use std::mem;
+
+/// The factors by which an image may be decoded smaller.
+const FACTORS: [u32; 3] = [8, 4, 2];
+
+impl LoaderStage {
+    /// Writes the outputs of an image. All outputs draw first, so that one decode serves them all.
+    pub(super) fn fill_images(
+        &self,
+        image_scratch: &mut ImageScratch,
+        (keeper, followed): (Option<(usize, &mut PendingEntry<'_>)>, FollowedImage<'_>),
+        key: SampleKey,
+        image: StoredImage<'_>,
+        outputs: &[usize],
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), SampleCause> {
+        let ImageScratch { watch, decoder, scratch, draws, scaled, .. } = image_scratch;
+        let is_coded =
+            matches!(image, StoredImage::Value(Value::Image(image)) if image.mode.is_coded());
+        // Collated bytes are not images.
+        let is_stored_image =
+            matches!(image, StoredImage::Value(Value::Image(_)) | StoredImage::Rows(_));
+        let collated_images = || {
+            outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
+        };
+        if is_coded {
+            watch.phase(Phase::Decode);
+        }
+        let component = rows.component;
+        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, component));
+        let mode = outputs.first().map_or(ImageReadMode::Rgb, |&k| self.outputs[k].read_mode);
+        let input = kernels().next().map(|(_, kernel)| kernel.plan().input());
+        let mut opened = match image {
+            StoredImage::Value(value) => {
+                OpenedImage::Value(open_image(decoder, value, mode, input)?)
+            }
+            StoredImage::Rows(rows) => OpenedImage::Rows(rows),
+        };
+        let size = opened.size();
+        draws.resize_with(outputs.len(), Draws::default);
+        let mut followed = followed;
+        for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
+            draws.objects.clear();
+            if let Some((_, targets)) = followed.as_mut().filter(|(image, _)| *image == k) {
+                mem::swap(&mut draws.objects, &mut targets.objects);
+            }
+            kernel.plan().draw_around_objects(self.outputs[k].draws.key(key), size, draws);
+            kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
+        }
+        let alone = kernels().next().filter(|_| outputs.len() == 1).map(|(_, kernel)| kernel);
+        let mut runs = (&draws[..], size);
+        if let (Some(kernel), OpenedImage::Value(opened)) = (alone, &mut opened)
+            && let Some(image) = self.scaled_image(opened, kernel.plan(), &draws[0])
+        {
+            opened.set_scale(&image);
+            kernel.plan().scale_draws(&draws[0], &image, &mut scaled[0]);
+            runs = (&scaled[..], image.size);
+        }
+        let (run_draws, run_size) = runs;
+        let wanted =
+            kernels().zip(run_draws).fold(None, |wanted: Option<Window>, (kernel, draws)| {
+                let own = kernel.1.plan().needed_window(draws);
+                Some(wanted.map_or(own, |wanted| around(wanted, own)))
+            });
+        let wanted = collated_images().try_fold(wanted, |wanted, (_, collated)| {
+            let own = collated.window(size)?;
+            Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
+        })?;
+        let Some(wanted) = wanted else { return Ok(()) };
+        let decoded = match (&mut opened, keeper) {
+            (OpenedImage::Value(opened), Some((field, keeper))) => {
+                keeper.decode(field, opened, is_coded, wanted)?
+            }
+            (opened, _) => opened.decode(wanted)?,
+        };
+        watch.phase(Phase::Kernel);
+        let (top, left) = (decoded.top, decoded.left);
+        for (((k, kernel), draws), run_draws) in kernels().zip(draws.iter()).zip(run_draws) {
+            let source = DecodedPixels { view: decoded.view, top, left, whole: run_size };
+            let (output, row) = (&self.outputs[k], rows.of(k));
+            output.run(kernel, scratch, (source, run_draws), row)?;
+            if let Some(DeviceOutput::Image(image)) = &output.device_output {
+                image.record(draws, row);
+            }
+            self.write_image_size(k, draws.output, rows);
+        }
+        let image = followed.and_then(|(image, targets)| {
+            let index = kernels().position(|(k, _)| k == image)?;
+            Some((&mut draws[index], targets))
+        });
+        if let Some((draws, targets)) = image {
+            mem::swap(draws, &mut targets.image);
+        }
+        for (k, collated) in collated_images() {
+            let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
+            collated.copy_image(&picture, rows.of(k));
+            self.write_image_size(k, picture.size(), rows);
+        }
+        Ok(())
+    }
+
+    /// Returns the smaller image that is decoded for the draws of a field's only output; `None` if it is decoded whole.
+    pub(in crate::loader) fn scaled_image(
+        &self,
+        opened: &Opened<'_>,
+        plan: &ImagePlan,
+        draws: &Draws,
+    ) -> Option<ScaledImage> {
+        if !self.setup.scaled_decode {
+            return None;
+        }
+        let factor = FACTORS.into_iter().find(|factor| plan.allows_scale(draws, *factor))?;
+        opened.scaled(factor)
+    }
+
+    /// Has an image decoded at a smaller scale, as for a run, and returns the draws of output `k` for that; `None` if it
+    /// is decoded whole.
+    pub(in crate::loader) fn scaled_draws(
+        &self,
+        k: usize,
+        opened: &mut Opened<'_>,
+        plan: &ImagePlan,
+        draws: &Draws,
+    ) -> Option<Draws> {
+        let is_alone = self.fields.iter().any(|(_, outputs)| outputs[..] == [k]);
+        let image = self.scaled_image(opened, plan, draws).filter(|_| is_alone)?;
+        opened.set_scale(&image);
+        let mut scaled = Draws::default();
+        plan.scale_draws(draws, &image, &mut scaled);
+        Some(scaled)
+    }
+}
+
+/// Returns the smallest window that contains both.
+fn around(a: Window, b: Window) -> Window {
+    let (top, left) = (a.top.min(b.top), a.left.min(b.left));
+    let bottom = (a.top + a.height).max(b.top + b.height);
+    let right = (a.left + a.width).max(b.left + b.width);
+    Window { top, left, height: bottom - top, width: right - left }
+}

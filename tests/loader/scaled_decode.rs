@@ -1,0 +1,205 @@
+//! Large JPEGs are decoded at a smaller scale where their resize allows it: rows stay nearly the same, everything
+//! else stays the same.
+
+use fuseloop::internals::loader::LoaderExt as _;
+use fuseloop::loader::{Cache, Targets};
+use fuseloop::prelude::*;
+use fuseloop::recut::{BitPlaneCodec, Tile};
+use fuseloop::sample::{Limits, SampleId};
+use fuseloop::source::{
+    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+
+/// Photographs of 240 to 500 pixels a side, each with a box.
+struct Photographs {
+    fields: Vec<FieldSpec>,
+    jpegs: Vec<Vec<u8>>,
+    planes: bool,
+}
+
+const COUNT: u64 = 9;
+
+fn jpeg(sample: u64) -> Vec<u8> {
+    let (height, width) = (240 + 17 * sample as u32, 500 - 11 * sample as u32);
+    let level = |y: u32, x: u32, c: u32| {
+        let wave =
+            ((y + 40 * c) as f32 / 21.0).sin() + ((x + 9 * sample as u32) as f32 / 34.0).cos();
+        let edge = if (x / 60 + y / 45) % 2 == 0 { 25.0 } else { 0.0 };
+        (110.0 + 45.0 * wave + edge) as u8
+    };
+    let mut pixels = vec![];
+    for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+        pixels.extend([level(y, x, 0), level(y, x, 1), level(y, x, 2)]);
+    }
+    let mut bytes = vec![];
+    let mut encoder = Encoder::new(&mut bytes, 92);
+    let samplings = [SamplingFactor::R_4_2_0, SamplingFactor::R_4_4_4, SamplingFactor::R_4_2_2];
+    encoder.set_sampling_factor(samplings[sample as usize % 3]);
+    encoder.encode(&pixels, width as u16, height as u16, ColorType::Rgb).unwrap();
+    bytes
+}
+
+impl Photographs {
+    fn new(planes: bool) -> Self {
+        let field = |name: &str, kind: FieldKind| FieldSpec { name: name.to_owned(), kind };
+        let fields = vec![field("image", FieldKind::RgbImage), field("bbox", FieldKind::Bytes)];
+        let mut codec = BitPlaneCodec::new(Limits::DEFAULT);
+        let mut stored = |sample| match planes {
+            true => codec.pack(&jpeg(sample), Tile::Pixels(32)).unwrap(),
+            false => jpeg(sample),
+        };
+        Self { fields, jpegs: (0..COUNT).map(&mut stored).collect(), planes }
+    }
+}
+
+impl Source for Photographs {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        COUNT
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let bytes = self.jpegs[sample.0 as usize].clone();
+        let mode = if self.planes { ImageMode::BitPlanes } else { ImageMode::Jpeg };
+        let image = OwnedImage { mode, width: 0, height: 0, bytes };
+        let bbox = [30.0_f32, 20.0, 200.0, 150.0].iter().flat_map(|edge| edge.to_le_bytes());
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Bytes(bbox.collect())])
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        [0, 16].get(field).copied()
+    }
+}
+
+fn builder(list: &Ops, scaled: bool) -> LoaderBuilder {
+    let loader = Loader::from_source(Photographs::new(false)).batch_size(4).seed(3);
+    loader.order(Order::Random).pipeline("image", list.clone()).scaled_decode(scaled)
+}
+
+/// The images and the boxes of three epochs.
+fn rows(builder: LoaderBuilder) -> (Vec<u8>, Vec<f32>) {
+    let targets = Targets::new().boxes("bbox", BoxFormat::Xyxy);
+    let loader = builder.targets("image", targets).build().unwrap();
+    let (mut images, mut boxes) = (vec![], vec![]);
+    for epoch in 0..3 {
+        for batch in loader.epoch(epoch).unwrap() {
+            let batch = batch.unwrap();
+            images.extend_from_slice(batch.bytes("image").unwrap());
+            boxes.extend_from_slice(batch.ragged::<f32>("bbox").unwrap().values());
+        }
+    }
+    (images, boxes)
+}
+
+/// Lists whose resize averages what a smaller scale averages.
+fn lists() -> [Ops; 5] {
+    [
+        ops![RandomResizedCrop::new(32).unwrap(), RandomHorizontalFlip::new(0.5).unwrap()],
+        ops![
+            RandomHorizontalFlip::new(0.5).unwrap(),
+            RandomVerticalFlip::new(0.5).unwrap(),
+            RandomCrop::new((201, 233)).unwrap(),
+            RandomResizedCrop::new((24, 40)).unwrap(),
+            Normalize::imagenet(),
+        ],
+        ops![Resize::new((24, 30)).unwrap(), RandomCrop::new(20).unwrap()],
+        ops![
+            Resize::new(33).unwrap(),
+            CenterCrop::new(32).unwrap(),
+            RandomRotation::new(9.0).unwrap()
+        ],
+        ops![
+            CenterCrop::new((151, 203)).unwrap(),
+            Resize::new((30, 30)).unwrap(),
+            RandomInvert::new(0.5).unwrap()
+        ],
+    ]
+}
+
+#[test]
+fn rows_are_nearly_those_of_the_whole_image_and_targets_are_the_same() {
+    for (number, list) in lists().iter().enumerate() {
+        let (whole, boxes) = rows(builder(list, false));
+        let (scaled, scaled_boxes) = rows(builder(list, true));
+        assert_eq!(boxes, scaled_boxes, "list {number}");
+        assert!(whole != scaled, "list {number} is not decoded at a smaller scale");
+        if number != 1 {
+            let apart: u64 =
+                whole.iter().zip(&scaled).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+            let apart = apart as f64 / whole.len() as f64;
+            assert!(apart < 1.0, "list {number}: {apart} levels apart");
+        }
+    }
+}
+
+#[test]
+fn rows_are_the_same_for_any_threads_and_for_bit_planes() {
+    for list in &lists() {
+        let (one, _) = rows(builder(list, true).workers(1));
+        let (many, _) = rows(builder(list, true).workers(3));
+        assert!(one == many);
+        let planes = Loader::from_source(Photographs::new(true)).batch_size(4).seed(3);
+        let planes = planes.order(Order::Random).pipeline("image", list.clone());
+        let (planes, _) = rows(planes.scaled_decode(true));
+        assert!(one == planes);
+    }
+}
+
+#[test]
+fn an_inspected_sample_is_the_row_of_the_batch_and_what_its_ops_give() {
+    for list in &lists() {
+        let loader = builder(list, true).order(Order::Sequential).build().unwrap();
+        let mut inspector = loader.inspect("image", 1).unwrap().unwrap();
+        let batch = loader.get(&(0..COUNT).collect::<Vec<_>>(), 1).unwrap();
+        let (bytes, mut scaled) = (batch.bytes("image").unwrap(), 0);
+        for (sample, row) in bytes.chunks(bytes.len() / COUNT as usize).enumerate() {
+            let inspected = inspector.sample(sample as u64).unwrap();
+            scaled += usize::from(inspected.scaled.is_some());
+            assert!(inspected.row == row, "sample {sample}, {list:?}");
+            assert!(inspector.agrees(&inspected).unwrap(), "sample {sample}, {list:?}");
+        }
+        assert!(scaled > 0, "no sample is decoded at a smaller scale");
+    }
+}
+
+#[test]
+fn an_image_that_is_not_resized_first_is_decoded_whole() {
+    let nearest = Resize::new((24, 30)).unwrap().interpolation(Interpolation::Nearest);
+    for list in [
+        ops![CenterCrop::new(100).unwrap()],
+        ops![RandomInvert::new(1.0).unwrap(), Resize::new((24, 30)).unwrap()],
+        ops![Pad::new(5).unwrap(), Resize::new((24, 30)).unwrap()],
+        ops![Resize::new((130, 200)).unwrap()],
+        ops![nearest],
+    ] {
+        assert!(rows(builder(&list, false)).0 == rows(builder(&list, true)).0, "{list:?}");
+    }
+    // Each of two outputs may need another scale.
+    let two = |scaled| {
+        let list = ops![Resize::new((24, 30)).unwrap()];
+        rows(builder(&list, scaled).view("small", "image", ops![Resize::new((12, 12)).unwrap()])).0
+    };
+    assert!(two(true) == two(false));
+}
+
+#[test]
+fn what_needs_the_pixels_of_the_whole_image_is_refused_beside_it() {
+    let [list, ..] = lists();
+    let refused = |builder: LoaderBuilder| builder.build().unwrap_err().to_string();
+    assert_eq!(
+        refused(builder(&list, true).cache(Cache::memory(1 << 20))),
+        "scaled_decode changes pixels, and a cache stores whole images: set one of them alone"
+    );
+    let exact = refused(builder(&list, true).number_rule(NumberRule::Exact));
+    assert!(exact.contains("NumberRule::Exact promises those of torchvision"), "{exact}");
+
+    let loader = |scaled| builder(&list, scaled).build().unwrap();
+    let cursor = |loader: &Loader| loader.epoch(0).unwrap().cursor().unwrap();
+    let (whole, scaled) = (loader(false), loader(true));
+    assert!(whole.resume(&cursor(&scaled)).is_err() && scaled.resume(&cursor(&whole)).is_err());
+    assert!(scaled.resume(&cursor(&loader(true))).is_ok());
+}
