@@ -31,10 +31,11 @@ fn main() {
     if paths.is_empty() {
         return;
     }
-    let codec = BitPlaneCodec::new(Limits::DEFAULT);
+    let mut codec = BitPlaneCodec::new(Limits::DEFAULT);
     for (name, pixels) in SETS {
         let jpegs: Vec<Vec<u8>> = paths.iter().filter_map(|path| enlarged(path, pixels)).collect();
-        let planes = jpegs.iter().map(|jpeg| codec.pack(jpeg, Tile::Pixels(32)).unwrap()).collect();
+        let planes: Vec<Vec<u8>> =
+            jpegs.iter().map(|jpeg| codec.pack(jpeg, Tile::Pixels(32)).unwrap()).collect();
         for (stored, mode, images) in
             [("JPEG", ImageMode::Jpeg, jpegs), ("bit planes", ImageMode::BitPlanes, planes)]
         {

@@ -402,6 +402,9 @@ impl LoaderStage {
 
     pub(super) fn explain(&self) -> String {
         let mut text = self.device_words();
+        if self.setup.scaled_decode {
+            text += "scaled decode: large JPEGs at 1/2, 1/4 or 1/8 of their size, where a resize comes first\n";
+        }
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
             if let Some(target) = self.target_words(&output.name) {

@@ -202,4 +202,5 @@ fn what_needs_the_pixels_of_the_whole_image_is_refused_beside_it() {
     let (whole, scaled) = (loader(false), loader(true));
     assert!(whole.resume(&cursor(&scaled)).is_err() && scaled.resume(&cursor(&whole)).is_err());
     assert!(scaled.resume(&cursor(&loader(true))).is_ok());
+    assert!(scaled.explain().contains("scaled decode: ") && !whole.explain().contains("scaled"));
 }
