@@ -5,6 +5,7 @@ use super::pick::{image_fields, spread};
 use super::print::{device_line, say};
 use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
+use super::storage::{self, StorageCosts};
 use super::tree;
 use fuseloop::Loader;
 use fuseloop::internals::jit::{
@@ -22,7 +23,8 @@ use std::time::Duration;
 /// Show the plan of a workload or a pipeline: its blocks, what was fused into each and why it ends,
 /// what was pushed into decode, and what every op costs, predicted and measured.
 ///
-/// Ops are measured on a few samples, by compiling each block with one op more at a time.
+/// Ops are measured on a few samples, by compiling each block with one op more at a time. The same
+/// samples are stored as JPEG, re-cut and as bit planes, in memory, to show what decoding each costs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop explain train.beton --workload W3
@@ -70,6 +72,8 @@ pub(super) struct FieldReport {
     pub(super) code: (usize, Duration, usize),
     /// The measurements, if there are any.
     pub(super) measured: Option<Measured>,
+    /// What decoding costs for each way to store JPEGs, if it was measured.
+    pub(super) storage: Option<StorageCosts>,
 }
 
 /// The means over the measured samples.
@@ -132,7 +136,13 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         if args.asm {
             listings.push_str(&inspector.kernel().asm());
         }
-        reports.push(report(args, &loader, name, &mut inspector)?);
+        let mut report = report(args, &loader, name, &mut inspector)?;
+        let source = loader.source();
+        let samples = spread(args.samples, source.len());
+        report.storage = source
+            .field_index(&report.name)
+            .and_then(|field| storage::measure(source, field, &mut inspector, &samples));
+        reports.push(report);
     }
     let others = other_fields(args, &setup, &loader)?;
     if args.json {
@@ -157,7 +167,7 @@ fn report(
     let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
     let stored = stats.map_or([0; 3], |stats| [stats.jpeg, stats.raw, stats.bit_planes]);
     let (target, plan) = (loader.target_words(&name), kernel.plan().describe());
-    Ok(FieldReport { name, target, plan, stored, code, measured })
+    Ok(FieldReport { name, target, plan, stored, code, measured, storage: None })
 }
 
 /// Measures the samples, phase by phase and op by op.
@@ -241,7 +251,8 @@ fn as_json(
 }
 
 fn field_json(report: &FieldReport) -> Value {
-    let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured } = report;
+    let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured, storage } =
+        report;
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
         let measured = measured.as_ref();
         let predicted = measured.and_then(|measured| measured.predicted.get(index));
@@ -290,6 +301,7 @@ fn field_json(report: &FieldReport) -> Value {
             "compile_ms": time.as_secs_f64() * 1e3,
         },
         "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
+        "storage": storage.as_ref().map(StorageCosts::to_json),
         "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
     })
 }

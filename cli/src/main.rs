@@ -26,6 +26,7 @@ mod process;
 mod recut;
 mod replay;
 mod source;
+mod storage;
 mod stored;
 mod trace;
 mod tree;

@@ -234,6 +234,16 @@ impl Inspector {
         self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
+    /// Returns the window of the stored image that the draws of a sample need.
+    ///
+    /// # Errors
+    ///
+    /// See [`sample`](Self::sample).
+    pub fn stored_window(&mut self, sample: u64) -> Result<Window, LoadSampleError> {
+        let inspected = self.sample(sample)?;
+        Ok(inspected.kernel.plan().needed_window(&inspected.draws))
+    }
+
     /// Returns the image of an inspected sample after each op.
     ///
     /// # Errors

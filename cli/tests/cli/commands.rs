@@ -860,12 +860,17 @@ fn explain_shows_the_plan_its_costs_and_its_code() {
         "only what RandomResizedCrop asks for: ",
         "mean of 2 samples: read ",
         "of decode, estimated: entropy decoding ",
+        "the same windows of 2 images, stored as\n    JPEG ",
+        "µs to decode  1.00x\n    re-cut ",
+        "--write-mode planes\n",
         "bottleneck: ",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
     let unmeasured = stdout_of(dir.path(), &[&explain[..], &["-n", "0"]].concat());
-    assert!(!unmeasured.contains("predicted") && !unmeasured.contains("bottleneck"));
+    for word in ["predicted", "bottleneck", "the same windows"] {
+        assert!(!unmeasured.contains(word), "{unmeasured}");
+    }
     let with_code = |flag| stdout_of(dir.path(), &[&explain[..], &["-n", "0", flag]].concat());
     if text.contains("bytes of code") {
         assert!(text.contains("measured"), "{text}");
