@@ -49,6 +49,8 @@ seed() {
     tar) copy "$corpus" "$golden"/webdataset/*.tar "$golden"/webdataset/*.gz ;;
     tfrecord) copy "$corpus" "$golden"/tfrecord/*.tfrecord ;;
     png) copy "$corpus" "$golden"/png/*.png ;;
+    tiff) copy "$corpus" "$golden"/tiff/*.tif ;;
+    webp) copy "$corpus" "$golden"/webp/*.webp ;;
     bit_planes) copy "$corpus" "$golden"/bit_planes/*.fplanes ;;
     jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
     spec) copy "$corpus" examples/pipelines/*.toml ;;

@@ -19,6 +19,8 @@
 //! | [`jpeg_window`], [`jpeg_recut`] | a JPEG                |                        |
 //! | [`bit_planes`] | a bit-plane image                      | [`resealed`]           |
 //! | [`png`]        | a PNG                                  | [`rechecked`]          |
+//! | [`webp`]       | a WebP                                 |                        |
+//! | [`tiff`]       | a TIFF                                 |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
 //! | [`cursor`]     | a cursor                               |                        |
 
@@ -326,9 +328,27 @@ pub fn resealed(bytes: &[u8]) -> Vec<u8> {
 /// A PNG of any bytes is decoded or refused, and a window of it has the same pixels as in the whole
 /// image, whatever they are read as.
 pub fn png(bytes: &[u8]) -> bool {
+    holds_as(ImageMode::Png, bytes)
+}
+
+/// A WebP of any bytes is decoded or refused, and its windows are those of the whole image.
+pub fn webp(bytes: &[u8]) -> bool {
+    holds_as(ImageMode::Webp, bytes)
+}
+
+/// A TIFF of any bytes is decoded or refused, as an image and as an array, and its windows are those of the whole
+/// image.
+pub fn tiff(bytes: &[u8]) -> bool {
+    #[cfg(feature = "tiff")]
+    let _ = crate::source::TiffFile::array(bytes, Limits::SMALL.max_sample_bytes);
+    holds_as(ImageMode::Tiff, bytes)
+}
+
+/// Checks an image of a format in every mode.
+fn holds_as(mode: ImageMode, bytes: &[u8]) -> bool {
     let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
     let mut decoder = Decoder::new(options);
-    let image = EncodedImage { mode: ImageMode::Png, width: 0, height: 0, bytes };
+    let image = EncodedImage { mode, width: 0, height: 0, bytes };
     let Ok(size) = decoder.size(&image) else { return false };
     let Some(whole) = pixels(&mut decoder, &image, size.full()) else { return false };
     let (top, left) = (size.height / 3, size.width / 2);
@@ -700,6 +720,20 @@ mod tests {
     fn png_holds() {
         assert_refuses(png);
         assert_holds("png", generate::png(), Some(rechecked), png);
+    }
+
+    #[cfg(feature = "webp")]
+    #[test]
+    fn webp_holds() {
+        assert_refuses(webp);
+        assert_holds("webp", generate::webp(), None, webp);
+    }
+
+    #[cfg(feature = "tiff")]
+    #[test]
+    fn tiff_holds() {
+        assert_refuses(tiff);
+        assert_holds("tiff", generate::tiff(), None, tiff);
     }
 
     #[test]

@@ -72,7 +72,9 @@
 //! | `spec` | | [pipelines in TOML files](spec) | `toml` |
 //! | `tables` | | tables of images (`.csv`, `.tsv`, `.jsonl`), and the arrays in `.npz` files of tar shards | `csv`, `zip` |
 //! | `tfrecord` | | TFRecord files, plain or packed with gzip | `prost` |
+//! | `tiff` | | TIFF images, by strips and tiles, and arrays in TIFFs of tar shards | `tiff` |
 //! | `tracing` | | spans of epochs, batches and the phases of samples | `tracing` |
+//! | `webp` | | WebP images, lossy and lossless | `image-webp` |
 //! | `write` | | whatever writes datasets: [`mod@write`] in all of its formats, and [`recut`]; includes `tfrecord` | `jpeg-encoder`, `libjpeg-turbo-rs` |
 //!
 //! Caches, indexes of shards and saved listings of folders need no feature beyond that of their format: they

@@ -126,6 +126,8 @@ fn word(mode: ImageMode) -> &'static str {
         ImageMode::Jpeg => "JPEG",
         ImageMode::Raw => "raw pixels",
         ImageMode::Png => "PNG",
+        ImageMode::Webp => "WebP",
+        ImageMode::Tiff => "TIFF",
         ImageMode::BitPlanes => "bit planes",
     }
 }

@@ -19,6 +19,7 @@ from .errors import ConfigError
 
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _KINDS = ("image", "int", "float", "bytes", "json")
 _OF_TYPE: dict[type, str] = {
     int: "int",
@@ -175,7 +176,7 @@ def _inferred(name: str, value: Any) -> Spec:
     if isinstance(value, (float, np.floating)):
         return Spec(name, "float")
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return Spec(name, "image" if bytes(value[:8]).startswith((_JPEG, _PNG)) else "bytes")
+        return Spec(name, "image" if _is_image_file(bytes(value[:12])) else "bytes")
     if isinstance(value, str):
         return Spec(name, "bytes")
     if isinstance(value, np.ndarray):
@@ -208,6 +209,12 @@ def _is_pil(value: Any) -> bool:
 
 def _is_tensor(value: Any) -> bool:
     return any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__)
+
+
+def _is_image_file(head: bytes) -> bool:
+    """Returns whether a file that begins so is an image."""
+    is_webp = head.startswith(b"RIFF") and head[8:12] == b"WEBP"
+    return is_webp or head.startswith((_JPEG, _PNG, *_TIFF))
 
 
 def _is_encoded(value: Any) -> bool:

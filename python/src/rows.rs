@@ -2,7 +2,7 @@
 //!
 //! | kind | what a row has |
 //! |---|---|
-//! | image | the bytes of a JPEG or PNG file, the path of one (a text), or (height, width, RGB bytes) |
+//! | image | the bytes of an image file, the path of one (a text), or (height, width, RGB bytes) |
 //! | int, float | a number |
 //! | bytes, json, array, tensor | bytes |
 
@@ -14,9 +14,6 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::path::PathBuf;
-
-/// The bytes that every PNG file begins with.
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads fields: for each its name, its kind, and the dtype and shape of an array.
 pub(crate) fn fields(list: &Bound<'_, PyAny>) -> PyResult<Vec<FieldSpec>> {
@@ -106,11 +103,8 @@ fn owned(py: Python<'_>, value: FieldValue) -> PyResult<OwnedValue> {
         FieldValue::Image(ImageInput::Rgb { pixels, width, height }) => {
             OwnedValue::Image(OwnedImage::rgb(Size::new(height, width), pixels))
         }
-        FieldValue::Image(ImageInput::JpegBytes(bytes)) if bytes.starts_with(PNG) => {
-            OwnedValue::Image(OwnedImage::png(bytes))
-        }
         FieldValue::Image(ImageInput::JpegBytes(bytes)) => {
-            OwnedValue::Image(OwnedImage::jpeg(bytes))
+            OwnedValue::Image(OwnedImage::file(bytes))
         }
         _ => return Err(errors::setting(py, "a value of a kind that a dataset can't have")),
     })

@@ -403,6 +403,8 @@ fn reencoded(list: &[Reencoded]) -> Vec<(&'static str, &'static str, bool, u64)>
         ImageMode::Jpeg => "jpeg",
         ImageMode::Raw => "raw",
         ImageMode::Png => "png",
+        ImageMode::Webp => "webp",
+        ImageMode::Tiff => "tiff",
         ImageMode::BitPlanes => "planes",
     };
     list.iter().map(|one| (word(one.from), word(one.to), one.is_lossy, one.images)).collect()

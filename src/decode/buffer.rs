@@ -1,12 +1,38 @@
 //! Buffers for pixels. Their sizes come from files, and decoders use them again for the next image.
 
 use super::DecodeError;
+#[cfg(any(feature = "tiff", feature = "webp"))]
+use crate::{sample::Limits, source::EncodedImage};
 use fuseloop_ops::Size;
 
 /// Returns the number of bytes of an image of `size` with `pixel` bytes a pixel.
 pub(super) fn image_bytes(size: Size, pixel: usize) -> Result<usize, DecodeError> {
     let bytes = usize::try_from(size.pixels()).ok().and_then(|pixels| pixels.checked_mul(pixel));
     bytes.ok_or(DecodeError::Memory { bytes: usize::MAX })
+}
+
+/// Checks the size in an image's headers against the limits, and against the sample table if that has one.
+#[cfg(any(feature = "tiff", feature = "webp"))]
+pub(super) fn checked_size(
+    image: &EncodedImage<'_>,
+    size: Size,
+    limits: &Limits,
+    damaged: impl Fn(String) -> DecodeError,
+) -> Result<(), DecodeError> {
+    let (len, table) = (image.bytes.len() as u64, Size::new(image.height, image.width));
+    if len > limits.max_sample_bytes {
+        return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
+    }
+    if size != table && table != Size::new(0, 0) {
+        return Err(damaged(format!("its header says {size}, the sample table {table}")));
+    }
+    if size.pixels() == 0 {
+        return Err(DecodeError::Empty { size });
+    }
+    if size.pixels() > limits.max_pixels {
+        return Err(DecodeError::Pixels { size, max: limits.max_pixels });
+    }
+    Ok(())
 }
 
 /// Returns the first `bytes` bytes of a buffer, which grows if it has fewer. They may hold pixels of an earlier

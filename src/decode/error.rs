@@ -93,6 +93,31 @@ pub enum DecodeError {
         /// The PNG decoder's message.
         reason: String,
     },
+    /// A WebP that can't be decoded.
+    #[error("a WebP that can't be decoded: {reason}")]
+    Webp {
+        /// The error, as a sentence about the file.
+        reason: String,
+    },
+    /// A TIFF that can't be decoded.
+    #[error("a TIFF that can't be decoded: {reason}")]
+    Tiff {
+        /// The error, as a sentence about the file.
+        reason: String,
+    },
+    /// An image of a format that this build leaves out.
+    #[error("this build can't read {format} images: build fuseloop with the feature `{feature}`")]
+    LeftOut {
+        /// The name of the format.
+        format: &'static str,
+        /// The cargo feature that reads it.
+        feature: &'static str,
+    },
+    /// A lossy WebP whose pixels are to be read as [`ImageReadMode::Index`](super::ImageReadMode::Index).
+    #[error(
+        "a lossy WebP holds no exact numbers, so it can't be read as an index: store masks as PNG or lossless WebP"
+    )]
+    WebpIndex,
     /// A JPEG whose pixels are to be read as [`ImageReadMode::Index`](super::ImageReadMode::Index).
     #[error(
         "a JPEG holds no exact numbers, so it can't be read as an index: store masks as PNG or raw pixels"
@@ -271,6 +296,18 @@ mod tests {
             (
                 E::NotGray16 { found: "a JPEG".into(), fits: "gray" },
                 "a JPEG can't be read as 16-bit gray: use the read mode \"gray\"".into(),
+            ),
+            (
+                E::Webp { reason: "its frame is cut".into() },
+                "a WebP that can't be decoded: its frame is cut".into(),
+            ),
+            (
+                E::Tiff { reason: "its tag 320 is cut".into() },
+                "a TIFF that can't be decoded: its tag 320 is cut".into(),
+            ),
+            (
+                E::LeftOut { format: "WebP", feature: "webp" },
+                "this build can't read WebP images: build fuseloop with the feature `webp`".into(),
             ),
             (E::HeaderTruncated { len: 9 }, "the JPEG ends at byte 9, inside its headers".into()),
             (

@@ -13,6 +13,8 @@
 //! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
 //! | bit planes of a JPEG                  | the window, from its tiles only            | into scratch            |
 //! | PNG                                   | the whole image                            | its window into scratch |
+//! | WebP                                  | the whole image                            | its window into scratch |
+//! | TIFF                                  | the strips or tiles that the window touches | its window into scratch |
 //!
 //! Inside the window the pixels equal those of decoding the whole image, bit for bit. [`ImageReadMode`] says
 //! what they are read as: by default RGB, which gray becomes, too. CMYK and YCCK become RGB without a colour
@@ -31,6 +33,12 @@ mod orientation;
 mod png;
 mod raw;
 mod read_mode;
+#[cfg(feature = "tiff")]
+mod tiff;
+#[cfg(feature = "webp")]
+mod webp;
+#[cfg(all(test, feature = "tiff", feature = "webp"))]
+mod webp_tiff_tests;
 
 pub use error::DecodeError;
 #[doc(hidden)]
@@ -74,6 +82,10 @@ pub struct DecodeOptions {
 pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
     png: png::PngDecoder,
+    #[cfg(feature = "tiff")]
+    tiff: tiff::TiffDecoder,
+    #[cfg(feature = "webp")]
+    webp: webp::WebpDecoder,
     raw: raw::RawDecoder,
     /// The pixels of an image that is not read as it was decoded.
     converted: Vec<u8>,
@@ -86,6 +98,12 @@ enum ImageHeaders {
     Jpeg(jpeg::JpegHeaders),
     /// An image of a format whose size is all that decoding needs to know.
     Png(Size),
+    #[cfg(feature = "webp")]
+    /// A WebP.
+    Webp(Size),
+    #[cfg(feature = "tiff")]
+    /// A TIFF, with the directory of its first image.
+    Tiff(Box<crate::source::TiffFile>),
     /// A raw image, whose bytes are the pixels.
     Raw(Size, PixelFormat),
     /// An array, whose elements are the pixels, and whether its channels are planes.
@@ -97,6 +115,10 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
+            #[cfg(feature = "webp")]
+            Self::Webp(size) => *size,
+            #[cfg(feature = "tiff")]
+            Self::Tiff(file) => file.size,
             Self::Png(size) | Self::Raw(size, _) | Self::Array { size, .. } => *size,
         }
     }
@@ -202,7 +224,16 @@ impl Decoder {
     pub fn with_backend(by: JpegBackend, options: DecodeOptions) -> Self {
         let jpeg = jpeg::JpegDecoder::new(options, by);
         let (png, raw) = (png::PngDecoder::new(options), raw::RawDecoder::new(options.limits));
-        Self { jpeg, png, raw, converted: vec![] }
+        Self {
+            jpeg,
+            png,
+            #[cfg(feature = "tiff")]
+            tiff: tiff::TiffDecoder::new(options),
+            #[cfg(feature = "webp")]
+            webp: webp::WebpDecoder::new(options),
+            raw,
+            converted: vec![],
+        }
     }
 
     /// Reads the headers of an image. Costs well under a microsecond; no pixel is decoded.
@@ -221,8 +252,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// See [`open`](Self::open). A JPEG can't be read as an index, and only PNGs of 16-bit gray levels can be
-    /// read as such.
+    /// See [`open`](Self::open). A JPEG or a lossy WebP can't be read as an index, and only PNGs and TIFFs of
+    /// 16-bit gray levels can be read as such.
     pub fn open_as<'a>(
         &'a mut self,
         image: &EncodedImage<'a>,
@@ -312,6 +343,18 @@ impl Decoder {
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
             ImageMode::BitPlanes => ImageHeaders::Jpeg(self.jpeg.headers_of_planes(image)?),
             ImageMode::Png => ImageHeaders::Png(self.png.size(image, mode)?),
+            #[cfg(feature = "webp")]
+            ImageMode::Webp => ImageHeaders::Webp(self.webp.size(image, mode)?),
+            #[cfg(not(feature = "webp"))]
+            ImageMode::Webp => {
+                return Err(DecodeError::LeftOut { format: "WebP", feature: "webp" });
+            }
+            #[cfg(feature = "tiff")]
+            ImageMode::Tiff => ImageHeaders::Tiff(Box::new(self.tiff.open(image, mode)?)),
+            #[cfg(not(feature = "tiff"))]
+            ImageMode::Tiff => {
+                return Err(DecodeError::LeftOut { format: "TIFF", feature: "tiff" });
+            }
             ImageMode::Raw => {
                 let (size, format) = self.raw.size(image, mode)?;
                 ImageHeaders::Raw(size, format)
@@ -332,6 +375,10 @@ impl Decoder {
                 self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
             }
             ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
+            #[cfg(feature = "webp")]
+            ImageHeaders::Webp(size) => return self.webp.decode(bytes, *size, mode, wanted),
+            #[cfg(feature = "tiff")]
+            ImageHeaders::Tiff(file) => return self.tiff.decode(bytes, file, mode, wanted),
             ImageHeaders::Raw(size, format) => raw::view(bytes, *size, *format),
             &ImageHeaders::Array { size, format, is_planar: false } => {
                 return Ok(raw::view(bytes, size, format));

@@ -1,7 +1,7 @@
 //! Inputs for the checks: a valid file with up to three mutations.
 //!
 //! Files are generated from random numbers where that is simple (`.beton`, tar, TFRecord, tables,
-//! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG). Goldens of the other
+//! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG, WebP, TIFF). Goldens of the other
 //! formats, which other programs wrote, are among the valid files too.
 
 use crate::recut::{BitPlaneCodec, Recutter, Tile};
@@ -393,6 +393,16 @@ pub(super) fn bit_planes() -> InputGenerator {
 
 pub(super) fn png() -> InputGenerator {
     spliced(goldens("png", "png"), 200)
+}
+
+#[cfg(feature = "webp")]
+pub(super) fn webp() -> InputGenerator {
+    spliced(goldens("webp", "webp"), 200)
+}
+
+#[cfg(feature = "tiff")]
+pub(super) fn tiff() -> InputGenerator {
+    spliced(goldens("tiff", "tif"), 400)
 }
 
 /// Returns one of `files` with up to three mutations, or the beginning of one joined with the end of

@@ -1,5 +1,12 @@
 //! The size of an image and its EXIF orientation, from the header of its file.
 
+#[cfg(not(all(feature = "tiff", feature = "webp")))]
+use super::feature::NeedsFeature;
+#[cfg(feature = "tiff")]
+use super::tiff_file::TiffFile;
+use super::value::ImageMode;
+#[cfg(feature = "webp")]
+use super::webp_file::WebpHeader;
 use crate::exif;
 use fuseloop_ops::Size;
 use std::io::Cursor;
@@ -17,12 +24,32 @@ pub(super) struct ImageHeader {
 }
 
 impl ImageHeader {
-    /// Reads the header of a JPEG or PNG file from its first bytes.
+    /// Reads the header of an image file from its first bytes. Those of a TIFF may be at its end.
     ///
     /// # Errors
     ///
     /// If the header is damaged or cut; the error says why.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
+        match ImageMode::of_file(file) {
+            #[cfg(feature = "webp")]
+            ImageMode::Webp => {
+                let size = WebpHeader::parse(file)?.size;
+                return Ok(Self { size, orientation: 1 });
+            }
+            #[cfg(feature = "tiff")]
+            ImageMode::Tiff => {
+                return Ok(Self { size: TiffFile::size_of(file)?, orientation: 1 });
+            }
+            #[cfg(not(feature = "webp"))]
+            ImageMode::Webp => {
+                return Err(NeedsFeature { what: "WebP images", feature: "webp" }.to_string());
+            }
+            #[cfg(not(feature = "tiff"))]
+            ImageMode::Tiff => {
+                return Err(NeedsFeature { what: "TIFF images", feature: "tiff" }.to_string());
+            }
+            ImageMode::Jpeg | ImageMode::Png | ImageMode::Raw | ImageMode::BitPlanes => {}
+        }
         if !file.starts_with(&[0xff, 0xd8]) {
             let reader = png::Decoder::new(Cursor::new(file)).read_info();
             let (width, height) = reader.map_err(|error| error.to_string())?.info().size();

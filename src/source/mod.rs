@@ -17,7 +17,14 @@ pub(crate) mod escape;
 #[cfg(test)]
 #[cfg(all(feature = "tar", feature = "tfrecord"))]
 mod faults;
-#[cfg(not(all(feature = "remote", feature = "tables", feature = "tar", feature = "tfrecord")))]
+#[cfg(not(all(
+    feature = "remote",
+    feature = "tables",
+    feature = "tar",
+    feature = "tfrecord",
+    feature = "tiff",
+    feature = "webp"
+)))]
 mod feature;
 pub(crate) mod fetch_ahead;
 mod field_kind;
@@ -26,6 +33,7 @@ mod fixed_length;
 pub(crate) mod folder;
 pub(crate) mod generate;
 mod image_header;
+mod image_names;
 mod image_stats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 mod index_file;
@@ -56,7 +64,11 @@ pub mod stream;
 mod tar;
 #[cfg(feature = "tfrecord")]
 mod tfrecord;
+#[cfg(feature = "tiff")]
+mod tiff_file;
 mod value;
+#[cfg(feature = "webp")]
+mod webp_file;
 #[cfg(test)]
 mod wrapper_laws;
 
@@ -86,6 +98,8 @@ pub(crate) use folder::{
     FolderWalk, ImageList, Labelled, ListError, PendingDir, Rules, is_jpeg_name,
 };
 pub use generate::{Generated, Generator, Queue, QueueStats};
+#[cfg(feature = "write")]
+pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub use index_shards::{IndexReport, index_shards};
@@ -111,5 +125,9 @@ pub use tfrecord::{Feature, TfOptions, TfRecordStream, TfRecords};
 pub(crate) use tfrecord::{
     detection, example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c,
 };
+#[cfg(feature = "tiff")]
+pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
+#[cfg(feature = "webp")]
+pub(crate) use webp_file::WebpHeader;

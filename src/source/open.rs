@@ -2,7 +2,7 @@
 //!
 //! | named                                            | opened as                           |
 //! |--------------------------------------------------|-------------------------------------|
-//! | a folder; `photos/**/*.jpg` (jpeg, png)          | a [`Folder`]: class = folder's name |
+//! | a folder; `photos/**/*.jpg` (jpeg, png, webp, tiff) | a [`Folder`]: class = folder's name |
 //! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
 //! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
 //! | a folder in COCO's layout; its `instances_*.json` | an [`Annotated`]: images with objects |
@@ -290,7 +290,9 @@ impl FileFormat {
             Self::TfRecordStream
         } else if is_tf_shard() {
             if name.ends_with(".gz") { Self::TfRecordStream } else { Self::TfRecords }
-        } else if ends(&[".csv", ".tsv", ".jsonl", ".jpg", ".jpeg", ".png"]) {
+        } else if ends(&[
+            ".csv", ".tsv", ".jsonl", ".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff",
+        ]) {
             Self::Folder
         } else {
             Self::Beton

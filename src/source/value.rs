@@ -46,6 +46,10 @@ pub enum ImageMode {
     /// A whole PNG file. A `.beton` file has none: its writer stores the decoded pixels, and no cell is
     /// read as a PNG.
     Png,
+    /// A whole WebP file, lossy or lossless. A `.beton` file has none, as of PNG.
+    Webp,
+    /// A whole TIFF file, whose first image is read. A `.beton` file has none, as of PNG.
+    Tiff,
     /// A JPEG whose coefficients are stored as bit planes, with everything else of the file; 2 in the sample table.
     BitPlanes,
 }
@@ -54,13 +58,20 @@ pub enum ImageMode {
 pub(crate) const BIT_PLANES_MAGIC: [u8; 8] = *b"FPLANES\x01";
 
 impl ImageMode {
-    /// Returns the kind of an image file by its first bytes: a PNG, a bit-plane image, or else a JPEG. The file's name
-    /// is ignored: one of ImageNet's `.JPEG` files is a PNG.
+    /// Returns the kind of an image file by its first bytes: a PNG, a WebP, a TIFF, a bit-plane image, or else a
+    /// JPEG. The file's name is ignored: one of ImageNet's `.JPEG` files is a PNG.
     pub(crate) fn of_file(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             Self::Png
         } else if bytes.starts_with(&BIT_PLANES_MAGIC) {
             Self::BitPlanes
+        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            Self::Webp
+        } else if [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"]
+            .iter()
+            .any(|four| bytes.starts_with(*four))
+        {
+            Self::Tiff
         } else {
             Self::Jpeg
         }
@@ -81,7 +92,7 @@ pub struct EncodedImage<'a> {
     pub width: u32,
     /// The number of rows, according to the sample table: the file's own header may differ.
     pub height: u32,
-    /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    /// A whole file of an image format, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: &'a [u8],
 }
 
@@ -110,11 +121,11 @@ pub enum OwnedValue {
 pub struct OwnedImage {
     /// How `bytes` are coded.
     pub mode: ImageMode,
-    /// The number of columns; 0 for a JPEG or PNG whose header was not read.
+    /// The number of columns; 0 for a file whose header was not read.
     pub width: u32,
-    /// The number of rows; 0 for a JPEG or PNG whose header was not read.
+    /// The number of rows; 0 for a file whose header was not read.
     pub height: u32,
-    /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    /// A whole file of an image format, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: Vec<u8>,
 }
 
@@ -129,6 +140,12 @@ impl OwnedImage {
     #[must_use]
     pub fn png(bytes: Vec<u8>) -> Self {
         Self { mode: ImageMode::Png, width: 0, height: 0, bytes }
+    }
+
+    /// Wraps a whole file of any image format, which its first bytes tell.
+    #[must_use]
+    pub fn file(bytes: Vec<u8>) -> Self {
+        Self { mode: ImageMode::of_file(&bytes), width: 0, height: 0, bytes }
     }
 
     /// Wraps `height * width * 3` bytes RGB, rows top down. One number as the size is a square.

@@ -6,7 +6,7 @@
 //! | given                | stored as JPEG                                              | stored raw |
 //! |----------------------|-------------------------------------------------------------|------------|
 //! | a JPEG               | **its own bytes**, unless it is resized or a quality is set | decoded    |
-//! | a PNG                | encoded like RGB pixels: lossy                              | decoded    |
+//! | a PNG, WebP or TIFF  | encoded like RGB pixels: lossy                              | decoded    |
 //! | RGB pixels           | encoded: baseline, 4:2:0, quality 90 by default: lossy      | unchanged  |
 //! | stored in a `.beton` | unchanged                                                   | unchanged  |
 //! | bit planes           | like the JPEG that they were made of                        | decoded    |
@@ -27,6 +27,8 @@ use super::mode::{ImageOptions, WriteMode, raw_bytes};
 use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
+#[cfg(feature = "webp")]
+use crate::source::WebpHeader;
 use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
@@ -39,9 +41,9 @@ const QUALITY: u8 = 90;
 /// An image to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageInput {
-    /// The bytes of a JPEG file, or of a PNG.
+    /// The bytes of a JPEG file, or of a PNG, WebP or TIFF.
     JpegBytes(Vec<u8>),
-    /// The path of a JPEG or PNG file, read by the thread that encodes it.
+    /// The path of an image file, read by the thread that encodes it.
     Path(PathBuf),
     /// Pixels: u8, `[height, width, 3]`, without gaps.
     Rgb {
@@ -53,8 +55,8 @@ pub enum ImageInput {
         height: u32,
     },
     /// An image from a `.beton` file or from another source. It keeps its mode and its size, whatever
-    /// its bytes are: only the options `tile` and `verify` apply. A PNG is treated like one given by its
-    /// bytes.
+    /// its bytes are: only the options `tile` and `verify` apply. A PNG, WebP or TIFF is treated like one given
+    /// by its bytes.
     Stored(OwnedImage),
 }
 
@@ -110,6 +112,11 @@ pub enum ImageError {
     /// A JPEG of a mask.
     #[error("a JPEG blends the class numbers of a mask: give the mask as PNG or as raw pixels")]
     MaskJpeg,
+    /// A lossy WebP of a mask.
+    #[error(
+        "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
+    )]
+    MaskWebp,
     /// The pixels can't be decoded.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
@@ -151,7 +158,11 @@ impl ImageError {
     pub(super) fn is_damage(&self) -> bool {
         !matches!(
             self,
-            Self::Side { .. } | Self::PixelCount { .. } | Self::Encode { .. } | Self::MaskJpeg
+            Self::Side { .. }
+                | Self::PixelCount { .. }
+                | Self::Encode { .. }
+                | Self::MaskJpeg
+                | Self::MaskWebp
         )
     }
 }
@@ -165,9 +176,20 @@ pub(super) struct InputPosition {
 
 /// An input image in memory, with its size.
 enum LoadedImage {
-    Jpeg { bytes: Vec<u8>, head: JpegHeader },
-    Png { bytes: Vec<u8>, size: Size },
-    Rgb { pixels: Vec<u8>, size: Size },
+    Jpeg {
+        bytes: Vec<u8>,
+        head: JpegHeader,
+    },
+    /// A PNG, a WebP or a TIFF.
+    Other {
+        bytes: Vec<u8>,
+        size: Size,
+        mode: ImageMode,
+    },
+    Rgb {
+        pixels: Vec<u8>,
+        size: Size,
+    },
 }
 
 /// Turns an image into its stored form.
@@ -189,7 +211,11 @@ pub(super) fn store(
         {
             return Err(ImageError::MaskJpeg);
         }
-        ImageInput::Stored(image) if image.mode == ImageMode::Png => load(image.bytes, pixels)?,
+        ImageInput::Stored(image)
+            if matches!(image.mode, ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) =>
+        {
+            load(image.bytes, pixels)?
+        }
         ImageInput::Stored(image) => return store_unchanged(image, options, limits, pixels),
         ImageInput::JpegBytes(bytes) => load(bytes, pixels)?,
         ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?, pixels)?,
@@ -201,11 +227,18 @@ pub(super) fn store(
     };
     let (from, given) = match &loaded {
         LoadedImage::Jpeg { head, .. } => (head.size, ImageMode::Jpeg),
-        LoadedImage::Png { size, .. } => (*size, ImageMode::Png),
+        LoadedImage::Other { size, mode, .. } => (*size, *mode),
         LoadedImage::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
     if is_mask && given == ImageMode::Jpeg {
         return Err(ImageError::MaskJpeg);
+    }
+    #[cfg(feature = "webp")]
+    if let LoadedImage::Other { bytes, mode: ImageMode::Webp, .. } = &loaded
+        && is_mask
+        && WebpHeader::parse(bytes).is_ok_and(|header| header.is_lossy)
+    {
+        return Err(ImageError::MaskWebp);
     }
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
@@ -298,7 +331,7 @@ fn with_rgb<T>(
         LoadedImage::Rgb { pixels: rgb, size: from } if *from == size => each(rgb),
         LoadedImage::Rgb { pixels: rgb, size: from } => each(&pixels.resize(rgb, *from, size)?),
         LoadedImage::Jpeg { bytes, head: JpegHeader { size: from, .. } }
-        | LoadedImage::Png { bytes, size: from } => {
+        | LoadedImage::Other { bytes, size: from, .. } => {
             check_pixels(*from, limits)?;
             pixels.with_decoded(bytes, *from, size, each)?
         }
@@ -349,7 +382,7 @@ fn scaled(
         LoadedImage::Rgb { pixels: rgb, size: from } if from == size => Ok(rgb),
         LoadedImage::Rgb { pixels: rgb, size: from } => Ok(pixels.resize(&rgb, from, size)?),
         LoadedImage::Jpeg { bytes, head: JpegHeader { size: from, .. } }
-        | LoadedImage::Png { bytes, size: from } => {
+        | LoadedImage::Other { bytes, size: from, .. } => {
             check_pixels(from, limits)?;
             Ok(pixels.decode(&bytes, from, size)?)
         }
@@ -381,12 +414,12 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Reads the header of a JPEG or a PNG. Bit planes become the JPEG that they were made of.
+/// Reads the header of an image file. Bit planes become the JPEG that they were made of.
 fn load(mut bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, ImageError> {
     match ImageMode::of_file(&bytes) {
-        ImageMode::Png => {
+        mode @ (ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
             let size = pixels.size(&bytes)?;
-            return Ok(LoadedImage::Png { bytes, size });
+            return Ok(LoadedImage::Other { bytes, size, mode });
         }
         ImageMode::BitPlanes => bytes = pixels.restore(&bytes)?,
         ImageMode::Jpeg | ImageMode::Raw => {}

@@ -92,6 +92,8 @@ pub(super) fn word(mode: ImageMode) -> &'static str {
         ImageMode::Jpeg => "jpeg",
         ImageMode::Raw => "raw",
         ImageMode::Png => "png",
+        ImageMode::Webp => "webp",
+        ImageMode::Tiff => "tiff",
         ImageMode::BitPlanes => "planes",
     }
 }

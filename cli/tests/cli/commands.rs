@@ -1162,7 +1162,11 @@ fn an_error_names_the_cause_and_the_next_step() {
     fs::write(path.join("hello.txt"), "hello").unwrap();
     for (args, message, help) in [
         (&["info", "none.beton"][..], "none.beton: No such file", "what can be opened"),
-        (&["info", "empty"], "no .jpg, .jpeg or .png file", "what can be opened"),
+        (
+            &["info", "empty"],
+            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "what can be opened",
+        ),
         (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
         (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
         (
@@ -1176,7 +1180,11 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-w", "W4"], "images of 40..=90 x 47..=97", "--workload W1"),
         (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
-        (&["write", "empty", "x.beton"], "no .jpg, .jpeg or .png file", "convert them to JPEG"),
+        (
+            &["write", "empty", "x.beton"],
+            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "convert them to JPEG",
+        ),
         (&["write", "nothing", "x.beton"], "nothing", "nothing has this name"),
         (&["info", "wide.csv"], "line 3: 3 columns, expected 2 (path, label): quote", ""),
         (&["info", "head.csv"], "the table lists no image", ""),

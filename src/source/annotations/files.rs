@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Extensions of images.
-pub(super) const IMAGES: [&str; 3] = ["jpg", "jpeg", "png"];
+pub(super) const IMAGES: &[&str] = crate::source::image_names::IMAGE_EXTENSIONS;
 
 /// Returns a path without its extension.
 pub(super) fn stem(file: &str) -> &str {

@@ -4,6 +4,7 @@ use super::error::AnnotationError;
 use super::files::{IMAGES, list, stem};
 use super::{Annotated, Column, Parts};
 use crate::sample::Limits;
+use crate::source::image_names::{LISTED, MASK_EXTENSIONS};
 use crate::source::{ClassNames, FieldKind};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +16,12 @@ pub(super) fn open(
     masks: &Path,
     limits: &Limits,
 ) -> Result<Annotated, AnnotationError> {
-    let files = list(images, &IMAGES, limits)?;
+    let files = list(images, IMAGES, limits)?;
     if files.is_empty() {
-        let reason = "no .jpg, .jpeg or .png file found: expected an image for each mask";
+        let reason = format!("no {LISTED} file found: expected an image for each mask");
         return Err(AnnotationError::damaged(images, reason));
     }
-    let found = list(masks, &["png"], limits)?;
+    let found = list(masks, MASK_EXTENSIONS, limits)?;
     let by_stem: BTreeMap<&str, &str> = found.iter().map(|mask| (stem(mask), &**mask)).collect();
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));
     let missing: Vec<&str> =

@@ -171,7 +171,7 @@ impl Samples {
                           kinds of files beside each other";
             return Err(AnnotationError::damaged(annotations, reason));
         }
-        let files = list(images, &IMAGES, limits)?;
+        let files = list(images, IMAGES, limits)?;
         let mut by_stem = BTreeMap::new();
         for file in &files {
             if let Some(other) = by_stem.insert(stem(file), file) {

@@ -16,6 +16,7 @@ use crate::parallel;
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
+use crate::source::image_names::LISTED;
 use crate::source::{ClassNames, FieldKind};
 use fuseloop_ops::BoxFormat;
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,9 +149,9 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
     }
     let texts = TextFiles::new(limits);
     let (names, shape) = description(root, &labels, options, &texts)?;
-    let files = list(&images, &IMAGES, limits)?;
+    let files = list(&images, IMAGES, limits)?;
     if files.is_empty() {
-        return Err(AnnotationError::damaged(&images, "no .jpg, .jpeg or .png file is in it"));
+        return Err(AnnotationError::damaged(&images, format!("no {LISTED} file is in it")));
     }
     let origins = label_files(&files, &images, &labels, limits)?;
     let count = names.as_ref().map(Vec::len);

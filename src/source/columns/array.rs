@@ -1,12 +1,12 @@
-//! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip file of `.npy` files.
+//! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip file of `.npy` files; and in TIFFs.
 
 use super::ColumnError;
 #[cfg(feature = "tables")]
 use crate::source::Escaped;
-use crate::source::NdType;
-#[cfg(not(feature = "tables"))]
+#[cfg(not(all(feature = "tables", feature = "tiff")))]
 use crate::source::feature::NeedsFeature;
 use crate::source::npy::{self, NpyArray};
+use crate::source::{ImageMode, NdType};
 use std::borrow::Cow;
 #[cfg(feature = "tables")]
 use std::io::{Cursor, Read};
@@ -26,6 +26,9 @@ impl<'a> Array<'a> {
         inside: Option<&str>,
         most: u64,
     ) -> Result<Self, ColumnError> {
+        if ImageMode::of_file(bytes) == ImageMode::Tiff {
+            return tiff(bytes, most);
+        }
         if !bytes.starts_with(b"PK") {
             return npy(bytes);
         }
@@ -35,6 +38,19 @@ impl<'a> Array<'a> {
         file.drain(..header);
         Ok(Self { dtype, shape, elements: Cow::Owned(file) })
     }
+}
+
+/// Reads the samples of a TIFF.
+#[cfg(feature = "tiff")]
+fn tiff(bytes: &[u8], most: u64) -> Result<Array<'_>, ColumnError> {
+    let array = crate::source::TiffFile::array(bytes, most);
+    let (dtype, shape, elements) = array.map_err(|reason| wrong(format!("a TIFF: {reason}")))?;
+    Ok(Array { dtype, shape, elements: Cow::Owned(elements) })
+}
+
+#[cfg(not(feature = "tiff"))]
+fn tiff(_: &[u8], _: u64) -> Result<Array<'_>, ColumnError> {
+    Err(wrong(NeedsFeature { what: "TIFF files", feature: "tiff" }.to_string()))
 }
 
 fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {

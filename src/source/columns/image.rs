@@ -5,7 +5,20 @@
 use crate::source::ImageMode;
 
 /// The extensions of image files that can be decoded.
-pub(super) const EXTENSIONS: [&str; 6] = ["jpg", "jpeg", "png", "jpe", "jfif", "fplanes"];
+pub(super) const EXTENSIONS: &[&str] = &[
+    "jpg",
+    "jpeg",
+    "png",
+    "jpe",
+    "jfif",
+    "fplanes",
+    #[cfg(feature = "webp")]
+    "webp",
+    #[cfg(feature = "tiff")]
+    "tif",
+    #[cfg(feature = "tiff")]
+    "tiff",
+];
 
 /// Returns whether files with this extension are images that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {

@@ -3,6 +3,8 @@
 //! | extension (its last part)        | kind      | value                                                   |
 //! |----------------------------------|-----------|---------------------------------------------------------|
 //! | jpg jpeg png jpe jfif fplanes    | `Image`   | the file, decoded when the loader wants its pixels      |
+//! | webp, tif tiff                   | `Image`   | the same, with the features `webp` and `tiff`           |
+//! | tif tiff, declared as an array   | `NdArray` | the samples, as stored                                  |
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
 //! | npy                              | `NdArray` | the elements; dtype and shape are the first sample's    |
@@ -27,7 +29,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum As {
-    /// An image, a JPEG or a PNG: its first bytes tell which.
+    /// An image, a JPEG, PNG, WebP or TIFF: its first bytes tell which.
     Image,
     /// A decimal number with or without a sign.
     Int,
@@ -37,7 +39,7 @@ pub enum As {
     Bytes,
     /// JSON text.
     Json,
-    /// An array in a `.npy` or a `.npz` file. All arrays of a field have one dtype and shape.
+    /// An array in a `.npy` or a `.npz` file, or the samples of a TIFF. All arrays of a field have one dtype and shape.
     NdArray,
 }
 
@@ -137,7 +139,7 @@ pub(super) enum ColumnError {
         at: usize,
     },
     /// The image is in a format that can't be decoded.
-    #[error("an image that is neither JPEG nor PNG")]
+    #[error("an image that is neither JPEG, PNG, WebP nor TIFF")]
     Picture,
     /// The bytes are not an array, or not one that a tensor can hold.
     #[error("{0}")]
@@ -183,8 +185,8 @@ impl FieldRequest {
         let mut all: Vec<Self> = exts.map(Self::of_extension).collect();
         let mut pictures = all.iter_mut().filter(|wanted| image::is_read(&wanted.name));
         if let (Some(only), None) = (pictures.next(), pictures.next()) {
-            let others = image::EXTENSIONS.into_iter().filter(|&ext| ext != only.name);
-            let others: Vec<_> = others.map(|ext| (ext.to_owned(), None)).collect();
+            let others = image::EXTENSIONS.iter().filter(|&&ext| ext != only.name);
+            let others: Vec<_> = others.map(|&ext| (ext.to_owned(), None)).collect();
             only.exts.extend(others);
         }
         all

@@ -22,7 +22,7 @@ const MOST_ENTRIES: usize = 256;
 const LEVELS: usize = 2;
 
 /// Extensions of images.
-const IMAGES: [&str; 3] = ["jpg", "jpeg", "png"];
+const IMAGES: &[&str] = crate::source::image_names::IMAGE_EXTENSIONS;
 
 /// The form of a dataset's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

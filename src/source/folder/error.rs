@@ -2,10 +2,16 @@
 
 use super::links::LinkCounts;
 use crate::error::{Cause, Details, ErrorKind};
+use crate::source::image_names::LISTED;
 use crate::source::{BesideFileError, Escaped, LocationError};
 use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Names a format that the build leaves out, among other names.
+fn such_as(hint: Option<&str>) -> String {
+    hint.map(|hint| format!(", such as {hint}")).unwrap_or_default()
+}
 
 /// Why a folder or a table of paths gives no dataset.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +32,14 @@ pub enum ListError {
     #[error("the listing was cancelled")]
     Cancelled,
     /// No image was found.
-    #[error("{path:?}: no .jpg, .jpeg or .png file found ({ignored} other names{})", and(links))]
+    #[error("{path:?}: no {LISTED} file found ({ignored} other names{}{})", and(links), such_as(*hint))]
     Empty {
         /// The folder.
         path: PathBuf,
         /// The number of files that are not images.
         ignored: u64,
+        /// Why files of a format that the build leaves out are among them.
+        hint: Option<&'static str>,
         /// How the links in the folder were treated.
         links: LinkCounts,
     },

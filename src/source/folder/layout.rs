@@ -46,7 +46,9 @@ impl ListedFiles {
     fn refuse_empty(self, path: &Path) -> Result<Self, ListError> {
         if self.labels.is_empty() {
             let (ignored, links) = (self.ignored.count, self.links);
-            return Err(ListError::Empty { path: path.to_owned(), ignored, links });
+            let mut reasons = self.ignored.first.iter().map(|(_, reason)| *reason);
+            let hint = reasons.find(|reason| reason.contains("a build of fuseloop"));
+            return Err(ListError::Empty { path: path.to_owned(), ignored, hint, links });
         }
         Ok(self)
     }

@@ -11,7 +11,7 @@
 //! images keeps its number. Samples are in the order of `ImageFolder` ([`walk.rs`](super::walk)), or of
 //! the table's lines. The order does not depend on the file system.
 //!
-//! An image is a regular file whose extension is jpg, jpeg or png in any case. Everything else is
+//! An image is a regular file whose extension is one of `image_names.rs` in any case. Everything else is
 //! counted in [`ImageList::ignored`], including names that begin with a dot. Links are followed unless
 //! [`Links`] says otherwise; a directory that contains itself is left out.
 
@@ -22,7 +22,7 @@ use super::numbers::ClassNumbers;
 use super::table;
 use super::walk::Rules;
 use crate::cancel::CancelFlag;
-use crate::source::ClassNames;
+use crate::source::{ClassNames, image_names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -159,10 +159,10 @@ pub(super) fn number_names<'a>(
 
 /// Returns why a file is not a sample; `None` if it has the name of an image.
 pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
-    let is_png = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("png"));
-    (!is_png && !is_jpeg_name(path)).then_some("not called .jpg, .jpeg or .png")
+    image_names::why_not(path.extension().and_then(OsStr::to_str))
 }
 
+#[cfg(feature = "write")]
 pub(crate) fn is_jpeg_name(path: &Path) -> bool {
     let is = |ext: &OsStr| ext.eq_ignore_ascii_case("jpg") || ext.eq_ignore_ascii_case("jpeg");
     path.extension().is_some_and(is)
@@ -220,7 +220,7 @@ mod tests {
             reasons,
             [
                 "beside the class folders, not in one",
-                "not called .jpg, .jpeg or .png",
+                image_names::why_not(None).unwrap(),
                 "its name begins with a dot"
             ]
         );
@@ -253,7 +253,8 @@ mod tests {
         let error = ImageList::from_folder(dir.path(), Links::Follow, &CancelFlag::default())
             .unwrap_err()
             .to_string();
-        assert!(error.ends_with("no .jpg, .jpeg or .png file found (2 other names)"), "{error}");
+        let names = image_names::LISTED;
+        assert!(error.ends_with(&format!("no {names} file found (2 other names)")), "{error}");
         assert!(matches!(
             ImageList::open(&dir.path().join("no"), Links::Follow, &CancelFlag::default()),
             Err(ListError::Io { .. })

@@ -237,6 +237,8 @@ fn encoded(key: &str, record: &Record) -> Vec<u8> {
                     ImageMode::Raw => 3,
                     ImageMode::Png => 4,
                     ImageMode::BitPlanes => 9,
+                    ImageMode::Webp => 10,
+                    ImageMode::Tiff => 11,
                 };
                 out.push(mode);
                 out.extend_from_slice(&image.width.to_le_bytes());
@@ -269,7 +271,7 @@ fn decoded(payload: &[u8]) -> Option<Record> {
         record.push(match kind {
             0 => OwnedValue::Float(f64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
             1 => OwnedValue::Int(i64::from_le_bytes(take(&mut rest)?.try_into().ok()?)),
-            2..=4 | 9 => {
+            2..=4 | 9..=11 => {
                 let (sizes, tail) = rest.split_first_chunk::<8>()?;
                 rest = tail;
                 let [a, b, c, d, e, f, g, h] = *sizes;
@@ -279,6 +281,8 @@ fn decoded(payload: &[u8]) -> Option<Record> {
                     2 => ImageMode::Jpeg,
                     3 => ImageMode::Raw,
                     4 => ImageMode::Png,
+                    10 => ImageMode::Webp,
+                    11 => ImageMode::Tiff,
                     _ => ImageMode::BitPlanes,
                 };
                 let bytes = take(&mut rest)?.to_vec();

@@ -2,7 +2,7 @@
 //!
 //! | requested as            | in the record               | field                                    |
 //! |-------------------------|-----------------------------|------------------------------------------|
-//! | `Image`                 | bytes, one value            | RgbImage: JPEG or PNG, by its first bytes |
+//! | `Image`                 | bytes, one value            | RgbImage: JPEG, PNG, WebP or TIFF, by its first bytes |
 //! | `Bytes`                 | bytes, one value            | Bytes                                    |
 //! | `Int`, `Float`          | one value                   | Int, Float                               |
 //! | `Ints { len }`          | `len` ints                  | NdArray `<i8`, `[len]`                    |
@@ -14,7 +14,7 @@
 //! If no features are requested, the first record determines the fields. The objects of TensorFlow's
 //! detection datasets become the fields that targets read: `detection.rs`. A marked feature (`marks.rs`)
 //! becomes the field that it was written from, with its type and shape. Of the others, a single value
-//! becomes an `Image` if it begins like a JPEG or PNG file, else `Bytes`, `Int` or `Float`; several
+//! becomes an `Image` if it begins like an image file, else `Bytes`, `Int` or `Float`; several
 //! numbers become `Ints` or `Floats`; a list of numbers becomes a list of any length. Features without
 //! values, and features with several values of bytes, are left out. The fields are then in the byte
 //! order of their names, unless `fuseloop/fields` lists another order. Requested features keep the order
@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// An image: one value of bytes, a JPEG or PNG file.
+    /// An image: one value of bytes, an image file.
     Image,
     /// One value of bytes.
     Bytes,
@@ -387,7 +387,7 @@ fn as_written(
     })
 }
 
-/// Returns true if the bytes begin like a JPEG or a PNG file.
+/// Returns true if the bytes begin like an image file.
 pub(crate) fn looks_like_a_picture(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) != ImageMode::Jpeg
 }

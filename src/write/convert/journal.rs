@@ -114,7 +114,14 @@ impl OutputChunk {
 /// Parses an entry of `reencoded`.
 fn reencoded_of(entry: &Value) -> Option<Reencoded> {
     let mode = |index: usize| {
-        let all = [ImageMode::Jpeg, ImageMode::Raw, ImageMode::Png, ImageMode::BitPlanes];
+        let all = [
+            ImageMode::Jpeg,
+            ImageMode::Raw,
+            ImageMode::Png,
+            ImageMode::Webp,
+            ImageMode::Tiff,
+            ImageMode::BitPlanes,
+        ];
         all.into_iter().find(|&mode| entry[index] == word(mode))
     };
     let (from, to) = (mode(0)?, mode(1)?);

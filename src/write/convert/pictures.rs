@@ -4,6 +4,7 @@
 //! |----------|-------------|-----------------------------------------|-------------------------|
 //! | JPEG     | its bytes   | its bytes, or encoded if a size or a quality is set | a PNG of its pixels |
 //! | PNG      | its bytes   | encoded: lossy                          | its bytes, or a smaller PNG             |
+//! | WebP, TIFF | its bytes | encoded: lossy                          | a PNG of its pixels |
 //! | pixels   | a PNG       | encoded: lossy                          | a PNG                   |
 //!
 //! The rules are those of a `.beton` (`image.rs`), except that raw pixels become a PNG, because a file
@@ -127,6 +128,10 @@ pub(super) fn to_input(image: OwnedImage) -> ImageInput {
     let OwnedImage { mode, width, height, bytes } = image;
     match mode {
         ImageMode::Raw => ImageInput::Rgb { pixels: bytes, width, height },
-        ImageMode::Jpeg | ImageMode::Png | ImageMode::BitPlanes => ImageInput::JpegBytes(bytes),
+        ImageMode::Jpeg
+        | ImageMode::Png
+        | ImageMode::Webp
+        | ImageMode::Tiff
+        | ImageMode::BitPlanes => ImageInput::JpegBytes(bytes),
     }
 }

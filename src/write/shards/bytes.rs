@@ -2,7 +2,7 @@
 //!
 //! | value        | bytes                                                                        |
 //! |--------------|------------------------------------------------------------------------------|
-//! | image        | the JPEG or PNG unchanged; raw pixels as a PNG                                |
+//! | image        | the file unchanged; raw pixels as a PNG                                |
 //! | int          | decimal                                                                      |
 //! | float        | the shortest decimal that reads back unchanged: `0.1`, `1e300`, `NaN`, `inf` |
 //! | bytes        | unchanged                                                                    |
@@ -111,6 +111,8 @@ pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
 pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
     match ImageMode::of_file(picture) {
         ImageMode::Png => "png",
+        ImageMode::Webp => "webp",
+        ImageMode::Tiff => "tif",
         ImageMode::BitPlanes => "fplanes",
         ImageMode::Jpeg | ImageMode::Raw => "jpg",
     }

@@ -2,7 +2,7 @@
 //!
 //! | field                              | extension         | bytes                                 |
 //! |------------------------------------|-------------------|---------------------------------------|
-//! | the first image                    | `jpg` or `png`    | the JPEG or PNG; raw pixels as PNG    |
+//! | the first image                    | `jpg` or `png`, … | the file; raw pixels as PNG           |
 //! | another image `seg`                | `seg.jpg`, `.png` |                                       |
 //! | the int `cls`, `label`, or only int | `cls`             | decimal                               |
 //! | another int `n`                    | `n.cls`           | decimal                               |
@@ -18,7 +18,7 @@
 //! shards (`jpg`, `cls`, `caption.txt`, `npy`) are written under the same names. WebDataset's own
 //! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
-use crate::source::{FieldKind, FieldSpec, NdType, ObjectField, ObjectFields};
+use crate::source::{FieldKind, FieldSpec, IMAGE_EXTENSIONS, NdType, ObjectField, ObjectFields};
 use std::collections::HashMap;
 
 /// Extensions that a bytes field keeps.
@@ -124,7 +124,9 @@ impl Columns {
             // An image reserves all of its possible names.
             let all = match field.kind {
                 FieldKind::RgbImage | FieldKind::BitPlaneImage => {
-                    ["jpg", "png", "fplanes"].map(|extension| format!("{name}{extension}")).to_vec()
+                    ["jpg", "png", "webp", "tif", "fplanes"]
+                        .map(|extension| format!("{name}{extension}"))
+                        .to_vec()
                 }
                 _ => vec![name.clone()],
             };
@@ -174,7 +176,7 @@ const MOST: usize = 100;
 /// Returns the part of an image's name before `jpg` or `png`.
 fn image(name: &str, is_first: bool, fields: &[FieldSpec]) -> String {
     let (before, last) = name.rsplit_once('.').unwrap_or(("", name));
-    let is_kept = ["jpg", "jpeg", "png"].contains(&last);
+    let is_kept = IMAGE_EXTENSIONS.contains(&last);
     match (is_kept, before) {
         (true, "") => String::new(),
         (true, before) => format!("{before}."),
@@ -185,8 +187,7 @@ fn image(name: &str, is_first: bool, fields: &[FieldSpec]) -> String {
 }
 
 fn is_plain_picture(field: &FieldSpec) -> bool {
-    let names = ["jpg", "jpeg", "png"];
-    field.kind.is_image() && names.iter().any(|n| field.name.eq_ignore_ascii_case(n))
+    field.kind.is_image() && IMAGE_EXTENSIONS.iter().any(|n| field.name.eq_ignore_ascii_case(n))
 }
 
 /// Returns the name of a field that is no image; `None` if the field can't be written.

@@ -98,7 +98,10 @@ impl Detection {
         add(detection::HEIGHT, ints(vec![i64::from(size.height)]));
         add(detection::WIDTH, ints(vec![i64::from(size.width)]));
         if let OwnedValue::Image(image) = &record[self.image] {
-            let format = if super::extension(&image.bytes) == "png" { "png" } else { "jpeg" };
+            let format = match super::extension(&image.bytes) {
+                "jpg" | "fplanes" => "jpeg",
+                other => other,
+            };
             add("image/format", texts(vec![format.as_bytes().to_vec()]));
         }
         if let Some(OwnedValue::Int(id)) = self.image_id.map(|index| &record[index]) {

@@ -19,7 +19,7 @@ use crate::sample::SampleId;
 const MOST: usize = 200;
 
 /// The extensions of image files.
-const PICTURES: [&str; 3] = [".jpg", ".jpeg", ".png"];
+const PICTURES: [&str; 6] = [".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"];
 
 /// Returns the name of a sample in an archive: safe components between slashes.
 pub(in crate::write) fn safe_key(key: Option<&str>, sample: SampleId) -> String {

@@ -1,0 +1,303 @@
+//! TIFF: decodes the strips or tiles that a window touches, to the same pixels as Pillow's `convert("RGB")`,
+//! `convert("L")` and `convert("RGBA")`.
+//!
+//! | stored as                     | becomes                                                             |
+//! |-------------------------------|---------------------------------------------------------------------|
+//! | gray of 1, 2, 4, 8 bits       | R = G = B = the level, scaled to 0..=255; inverted if white is zero |
+//! | gray of 16 bits               | R = G = B = the level, clipped to 255 as Pillow does                |
+//! | gray and alpha of 8 bits      | the level, and alpha                                                |
+//! | RGB, RGBA of 8 or 16 bits     | the colour, and alpha; samples of 16 bits keep their upper 8        |
+//! | RGBA multiplied by alpha      | the colour divided by alpha again, as in Pillow; 8 bits             |
+//! | palette of up to 8 bits       | the palette's colours, of which the upper 8 bits are taken          |
+//! | CMYK of 8 bits                | RGB by Pillow's formula, without a colour profile                   |
+//!
+//! Alpha is dropped unless it is read ([`ImageReadMode::RgbAlpha`]). [`ImageReadMode::Index`] takes the index into the
+//! palette, or the level that is not scaled; [`ImageReadMode::Gray16`] the levels of 16-bit gray. Of a file with
+//! several images the first is read. Numbers that are no picture, such as floats, signed numbers and many bands, are
+//! refused: a field of arrays takes them from `.tif` members of tar shards.
+//!
+//! The directory is checked against [`Limits`](crate::sample::Limits) and against the number of stored bytes before
+//! memory is allocated (`source/tiff_file.rs`).
+
+use super::buffer::{checked_size, image_bytes, room};
+use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use crate::source::{EncodedImage, Photometric, SampleKind, TiffFile};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::RGB;
+
+/// Decodes TIFFs. Each worker has its own decoder, which reuses its buffers.
+#[derive(Debug, Default)]
+pub(super) struct TiffDecoder {
+    options: DecodeOptions,
+    /// The samples of a strip or tile; of each plane one after the other.
+    segment: Vec<u8>,
+    /// The pixels of the window.
+    pixels: Vec<u8>,
+}
+
+fn damaged(reason: impl ToString) -> DecodeError {
+    DecodeError::Tiff { reason: reason.to_string() }
+}
+
+impl TiffDecoder {
+    pub(super) fn new(options: DecodeOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Reads the directory and checks it, and whether `mode` can read the image.
+    pub(super) fn open(
+        &self,
+        image: &EncodedImage<'_>,
+        mode: ImageReadMode,
+    ) -> Result<TiffFile, DecodeError> {
+        let limits = &self.options.limits;
+        let size = TiffFile::size_of(image.bytes).map_err(damaged)?;
+        checked_size(image, size, limits, damaged)?;
+        let file = TiffFile::parse(image.bytes, limits.max_pixels).map_err(damaged)?;
+        check_picture(&file)?;
+        let is_gray16 =
+            file.bits == 16 && file.samples == 1 && file.photometric == Photometric::BlackIsZero;
+        if mode == ImageReadMode::Gray16 && !is_gray16 {
+            let fits = match (&file.photometric, file.samples) {
+                (Photometric::Palette(_), _) => "index",
+                (_, 1 | 2) => "gray",
+                _ => "rgb",
+            };
+            let found = format!("a TIFF of {} samples of {} bits", file.samples, file.bits);
+            return Err(DecodeError::NotGray16 { found, fits });
+        }
+        Ok(file)
+    }
+
+    /// Decodes `wanted`, a window of an image with this directory.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        file: &TiffFile,
+        mode: ImageReadMode,
+        wanted: Window,
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let format = mode.format();
+        let out_pixel = format.pixel_bytes();
+        let out_bytes = image_bytes(wanted.size(), out_pixel)?;
+        let pixels = room(&mut self.pixels, out_bytes)?;
+        let mut reader = file.reader(bytes).map_err(damaged)?;
+        let (Size { height, width }, (across, down)) = (file.segment(), file.segments());
+        let planes = if file.is_planar { u32::from(file.samples) } else { 1 };
+        let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
+        for row in wanted.top / height..bottom.div_ceil(height) {
+            for column in wanted.left / width..right.div_ceil(width) {
+                let size = file.segment_size(row, column);
+                let row_bytes = file.row_bytes(size.width);
+                let plane_bytes = row_bytes
+                    .checked_mul(file.rows_read(size))
+                    .ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+                let all = plane_bytes
+                    .checked_mul(planes as usize)
+                    .ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+                let segment = room(&mut self.segment, all)?;
+                for (plane, out) in (0..planes).zip(segment.chunks_exact_mut(plane_bytes)) {
+                    let index = (plane * down + row) * across + column;
+                    reader.read(index, out).map_err(damaged)?;
+                }
+                let samples = Samples { file, bytes: segment, row_bytes, plane_bytes };
+                // The part of the window inside this segment, in coordinates of the image.
+                let (top, left) = (row * height, column * width);
+                let rows = wanted.top.max(top)..bottom.min(top + size.height);
+                let columns = wanted.left.max(left)..right.min(left + size.width);
+                for y in rows {
+                    let at = (y - wanted.top) as usize * wanted.width as usize;
+                    let start = (at + (columns.start - wanted.left) as usize) * out_pixel;
+                    let out = &mut pixels[start..][..columns.len() * out_pixel];
+                    let range = columns.start - left..columns.end - left;
+                    if let Some(stored) = samples.as_stored(y - top, range, mode) {
+                        out.copy_from_slice(stored);
+                        continue;
+                    }
+                    for (x, out) in columns.clone().zip(out.chunks_exact_mut(out_pixel)) {
+                        if let Some(pixel) = samples.pixel(y - top, x - left, mode, out) {
+                            return Err(DecodeError::NoIndex { row: y, column: x, pixel });
+                        }
+                    }
+                }
+            }
+        }
+        let view = mode.view(pixels, wanted.size());
+        let view = view.ok_or(DecodeError::Memory { bytes: out_bytes })?;
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+}
+
+/// Refuses samples that are no picture.
+fn check_picture(file: &TiffFile) -> Result<(), DecodeError> {
+    let TiffFile { samples, bits, kind, photometric, extra, .. } = file;
+    let first_extra = extra.first().copied();
+    let is_known = match photometric {
+        Photometric::BlackIsZero => match samples {
+            1 => *bits <= 16,
+            2 => *bits == 8 && matches!(first_extra, Some(0 | 2)),
+            _ => false,
+        },
+        Photometric::WhiteIsZero => *samples == 1 && *bits <= 8,
+        Photometric::Rgb => {
+            let is_alpha = matches!(first_extra, None | Some(0 | 2));
+            match (samples, bits) {
+                (3, 8 | 16) => extra.is_empty(),
+                (4, 8) => is_alpha || first_extra == Some(1),
+                (4, 16) => is_alpha,
+                _ => false,
+            }
+        }
+        Photometric::Palette(_) => *samples == 1 && *bits <= 8,
+        Photometric::Cmyk => *samples == 4 && *bits == 8,
+        Photometric::Other(name) => {
+            return Err(damaged(format!(
+                "its photometric interpretation is {name}, which is not decoded"
+            )));
+        }
+    };
+    if is_known && *kind == SampleKind::Unsigned {
+        return Ok(());
+    }
+    let kind = match kind {
+        SampleKind::Unsigned => "unsigned",
+        SampleKind::Signed => "signed",
+        SampleKind::Float => "floating-point",
+    };
+    Err(damaged(format!(
+        "{samples} {kind} samples of {bits} bits a pixel are no picture: read it as an array, from a `.tif` member of a tar shard whose field is declared as `As::NdArray`"
+    )))
+}
+
+/// The samples of a strip or tile.
+struct Samples<'a> {
+    file: &'a TiffFile,
+    bytes: &'a [u8],
+    row_bytes: usize,
+    plane_bytes: usize,
+}
+
+impl<'a> Samples<'a> {
+    /// Returns a part of a row if its bytes are the pixels.
+    fn as_stored(
+        &self,
+        y: u32,
+        columns: std::ops::Range<u32>,
+        mode: ImageReadMode,
+    ) -> Option<&'a [u8]> {
+        let TiffFile { samples, bits, photometric, extra, is_planar, .. } = self.file;
+        let is_same = match (photometric, mode) {
+            (Photometric::Rgb, ImageReadMode::Rgb) => *samples == 3,
+            (Photometric::Rgb, ImageReadMode::RgbAlpha) => {
+                *samples == 4 && matches!(extra[..], [] | [2])
+            }
+            (Photometric::BlackIsZero, ImageReadMode::Gray) => *samples == 1,
+            (Photometric::BlackIsZero | Photometric::Palette(_), ImageReadMode::Index) => {
+                *samples == 1
+            }
+            _ => false,
+        };
+        if !is_same || *bits != 8 || *is_planar {
+            return None;
+        }
+        let pixel = usize::from(*samples);
+        let row = &self.bytes[y as usize * self.row_bytes..][..self.row_bytes];
+        row.get(columns.start as usize * pixel..columns.end as usize * pixel)
+    }
+
+    /// Returns a sample of a pixel, of up to 16 bits.
+    fn sample(&self, y: u32, x: u32, sample: usize) -> u16 {
+        let (plane, sample) = if self.file.is_planar { (sample, 0) } else { (0, sample) };
+        let row = &self.bytes[plane * self.plane_bytes + y as usize * self.row_bytes..];
+        let index = x as usize * self.file.samples_in_row() + sample;
+        match self.file.bits {
+            16 => u16::from_ne_bytes([row[2 * index], row[2 * index + 1]]),
+            8 => u16::from(row[index]),
+            bits => {
+                let bits = usize::from(bits);
+                let shift = 8 - bits - index * bits % 8;
+                u16::from(row[index * bits / 8] >> shift) & ((1 << bits) - 1)
+            }
+        }
+    }
+
+    /// Returns a sample whose level is one of 256: the upper byte of 16 bits.
+    fn byte(&self, y: u32, x: u32, sample: usize) -> u8 {
+        let level = self.sample(y, x, sample);
+        if self.file.bits == 16 { (level >> 8) as u8 } else { level as u8 }
+    }
+
+    /// Writes a pixel as `mode` reads it. Returns its colour if `mode` can't.
+    fn pixel(&self, y: u32, x: u32, mode: ImageReadMode, out: &mut [u8]) -> Option<[u8; RGB]> {
+        let bits = self.file.bits;
+        let sample = |index| self.byte(y, x, index);
+        let mut alpha = u8::MAX;
+        let first_extra = self.file.extra.first();
+        let rgb = match &self.file.photometric {
+            Photometric::Palette(colors) => {
+                let index = self.sample(y, x, 0);
+                if mode == ImageReadMode::Index {
+                    out[0] = index as u8;
+                    return None;
+                }
+                colors.get(usize::from(index)).copied().unwrap_or_default()
+            }
+            Photometric::BlackIsZero | Photometric::WhiteIsZero => {
+                let (most, stored) = (u32::MAX >> (32 - u32::from(bits)), self.sample(y, x, 0));
+                let is_inverted = self.file.photometric == Photometric::WhiteIsZero;
+                let level = if is_inverted { most - u32::from(stored) } else { stored.into() };
+                match mode {
+                    ImageReadMode::Gray16 => {
+                        out.copy_from_slice(&stored.to_le_bytes());
+                        return None;
+                    }
+                    ImageReadMode::Index if level <= 255 => {
+                        out[0] = level as u8;
+                        return None;
+                    }
+                    ImageReadMode::Index => return Some([u8::MAX; RGB]),
+                    _ => {}
+                }
+                if self.file.samples == 2 && first_extra == Some(&2) {
+                    alpha = sample(1);
+                }
+                let level = if bits < 8 { level * 255 / most } else { level.min(255) };
+                [level as u8; RGB]
+            }
+            Photometric::Cmyk => {
+                let light = 255 - u32::from(sample(3));
+                [0, 1, 2].map(|index| {
+                    let product = u32::from(sample(index)) * light + 128;
+                    light.saturating_sub(((product >> 8) + product) >> 8) as u8
+                })
+            }
+            Photometric::Rgb | Photometric::Other(_) => {
+                let rgb = [sample(0), sample(1), sample(2)];
+                let (has_alpha, is_multiplied) = match first_extra {
+                    None | Some(2) => (self.file.samples == 4, false),
+                    Some(1) => (true, true),
+                    Some(_) => (false, false),
+                };
+                if has_alpha {
+                    alpha = sample(3);
+                }
+                if is_multiplied { divided(rgb, alpha) } else { rgb }
+            }
+        };
+        if mode == ImageReadMode::RgbAlpha {
+            out[..RGB].copy_from_slice(&rgb);
+            out[RGB] = alpha;
+            return None;
+        }
+        (!mode.read(rgb, out)).then_some(rgb)
+    }
+}
+
+/// Divides a colour by its alpha, as Pillow does.
+fn divided(rgb: [u8; RGB], alpha: u8) -> [u8; RGB] {
+    match alpha {
+        0 => [0; RGB],
+        alpha => rgb.map(|level| (u32::from(level) * 255 / u32::from(alpha)).min(255) as u8),
+    }
+}

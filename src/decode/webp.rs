@@ -1,0 +1,109 @@
+//! WebP: decodes the whole image, to the same pixels as Pillow's `convert("RGB")`, `convert("L")` and
+//! `convert("RGBA")`.
+//!
+//! | stored as             | becomes                                                                     |
+//! |-----------------------|-----------------------------------------------------------------------------|
+//! | lossy                 | RGB, chroma enlarged as libwebp does by default ("fancy upsampling")        |
+//! | lossless              | RGB, or RGB and alpha, exactly                                              |
+//! | either, with alpha    | alpha is dropped, or kept in [`ImageReadMode::RgbAlpha`]                    |
+//! | an animation          | its first image, on a transparent canvas                                    |
+//!
+//! A lossless image is read as an index where red, green and blue are the same number. A lossy one is refused as
+//! such, since it has no exact numbers. Colour profiles and the EXIF orientation are not applied, as in Pillow. The
+//! format knows no windows: all pixels are decoded before those of the window are copied.
+//!
+//! The sizes in all headers are compared, and checked against [`Limits`](crate::sample::Limits), before the decoder
+//! takes memory by them. There is no least number of bytes for a size: an image of one colour takes a few.
+
+use super::buffer::{checked_size, image_bytes, room};
+use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use crate::source::{EncodedImage, WebpHeader};
+use fuseloop_ops::Size;
+use fuseloop_ops::author::Window;
+use fuseloop_ops::internals::RGB;
+use image_webp::WebPDecoder;
+use std::io::Cursor;
+
+/// Decodes WebPs. Each worker has its own decoder, which reuses its buffers.
+#[derive(Debug, Default)]
+pub(super) struct WebpDecoder {
+    options: DecodeOptions,
+    /// The image as RGB or RGBA.
+    stored: Vec<u8>,
+    /// The pixels of the window.
+    pixels: Vec<u8>,
+}
+
+fn damaged(reason: impl ToString) -> DecodeError {
+    DecodeError::Webp { reason: reason.to_string() }
+}
+
+impl WebpDecoder {
+    pub(super) fn new(options: DecodeOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Reads the size from the headers and checks it, and whether `mode` can read the image.
+    pub(super) fn size(
+        &self,
+        image: &EncodedImage<'_>,
+        mode: ImageReadMode,
+    ) -> Result<Size, DecodeError> {
+        let header = WebpHeader::parse(image.bytes).map_err(damaged)?;
+        checked_size(image, header.size, &self.options.limits, damaged)?;
+        match mode {
+            ImageReadMode::Gray16 => {
+                Err(DecodeError::NotGray16 { found: "a WebP".into(), fits: "gray" })
+            }
+            ImageReadMode::Index if header.is_lossy => Err(DecodeError::WebpIndex),
+            _ => Ok(header.size),
+        }
+    }
+
+    /// Decodes `wanted`, a window of an image of this size.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        size: Size,
+        mode: ImageReadMode,
+        wanted: Window,
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
+        let (width, height) = decoder.dimensions();
+        if Size::new(height, width) != size {
+            return Err(damaged("two decoders read different sizes from its headers"));
+        }
+        let has_alpha = decoder.has_alpha();
+        let channels = if has_alpha { RGB + 1 } else { RGB };
+        let stored = room(&mut self.stored, image_bytes(size, channels)?)?;
+        decoder.read_image(stored).map_err(damaged)?;
+        let is_stored = match mode {
+            ImageReadMode::Rgb => !has_alpha,
+            ImageReadMode::RgbAlpha => has_alpha,
+            _ => false,
+        };
+        if is_stored {
+            let bytes = stored.len();
+            let view = mode.view(stored, size).ok_or(DecodeError::Memory { bytes })?;
+            return Ok(Decoded { view, top: 0, left: 0 });
+        }
+        let out_channels = usize::from(mode.channels());
+        let bytes = image_bytes(wanted.size(), out_channels)?;
+        let pixels = room(&mut self.pixels, bytes)?;
+        let rows = stored.chunks_exact(size.width as usize * channels).skip(wanted.top as usize);
+        let out = pixels.chunks_exact_mut(wanted.width as usize * out_channels);
+        for (y, (row, out)) in (wanted.top..).zip(rows.zip(out)) {
+            let row = row.chunks_exact(channels).skip(wanted.left as usize);
+            for (x, (pixel, out)) in
+                (wanted.left..).zip(row.zip(out.chunks_exact_mut(out_channels)))
+            {
+                let rgb = [pixel[0], pixel[1], pixel[2]];
+                if !mode.read(rgb, out) {
+                    return Err(DecodeError::NoIndex { row: y, column: x, pixel: rgb });
+                }
+            }
+        }
+        let view = mode.view(pixels, wanted.size()).ok_or(DecodeError::Memory { bytes })?;
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+}
