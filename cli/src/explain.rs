@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         if args.asm {
             listings.push_str(&inspector.kernel().asm());
         }
-        reports.push(report(args, &loader, name, &mut inspector)?);
+        reports.push(report(args.samples, &loader, name, &mut inspector)?);
     }
     let others = other_fields(args, &setup, &loader)?;
     if args.json {
@@ -143,13 +143,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&(title + &tree::in_words(&reports, &others) + &listings))
 }
 
-fn report(
-    args: &Args,
+/// Describes the plan of a field and measures it on samples spread over the dataset.
+pub(super) fn report(
+    samples: u64,
     loader: &Loader,
     name: String,
     inspector: &mut Inspector,
 ) -> Result<FieldReport, Problem> {
-    let samples = spread(args.samples, loader.source().len());
+    let samples = spread(samples, loader.source().len());
     let measured = if samples.is_empty() { None } else { Some(measure(inspector, &samples)?) };
     let kernel = inspector.kernel();
     let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
@@ -240,7 +241,8 @@ fn as_json(
     })
 }
 
-fn field_json(report: &FieldReport) -> Value {
+/// Returns the report of a field as JSON.
+pub(super) fn field_json(report: &FieldReport) -> Value {
     let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured } = report;
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
         let measured = measured.as_ref();

@@ -27,6 +27,8 @@ mod recut;
 mod replay;
 mod source;
 mod stored;
+#[cfg(feature = "studio")]
+mod studio;
 mod trace;
 mod tree;
 mod unpack;
@@ -72,6 +74,8 @@ enum Command {
     Explain(explain::Args),
     Preview(preview::Args),
     Replay(replay::Args),
+    #[cfg(feature = "studio")]
+    Studio(studio::Args),
     Ops(ops::Args),
 }
 
@@ -96,6 +100,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "studio")]
+        Command::Studio(args) => studio::run(&args),
         Command::Ops(args) => ops::run(&args),
     };
     exit_code(outcome)
