@@ -10,7 +10,7 @@ use fuseloop::internals::jit::shown_row;
 use fuseloop::internals::loader::Inspected;
 use fuseloop::internals::source::FieldKindExt as _;
 use fuseloop::internals::source::has_labels_apart;
-use fuseloop::source::{Buffer, Dataset, FieldKind, Source, Value as Stored};
+use fuseloop::source::{Buffer, ClassNames, Dataset, FieldKind, Source, Value as Stored};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,14 +44,12 @@ pub(super) fn image_fields(source: &dyn Source) -> Vec<String> {
 }
 
 /// Returns the numbers and names of the classes.
-pub(super) fn classes(source: &dyn Source) -> Value {
-    let names = source.class_names().ok().flatten().unwrap_or_default();
+pub(super) fn classes(names: &ClassNames) -> Value {
     names.iter().take(MOST_CLASSES).map(|(number, name)| json!([number, name])).collect()
 }
 
 /// Returns the numbers stored with a sample: `label 3 (cat)`.
-pub(super) fn label_words(source: &dyn Source, sample: u64) -> Vec<String> {
-    let names = source.class_names().ok().flatten().unwrap_or_default();
+pub(super) fn label_words(source: &dyn Source, names: &ClassNames, sample: u64) -> Vec<String> {
     let mut buffer = Buffer::default();
     let mut words = vec![];
     for (index, field) in source.fields().iter().enumerate() {
@@ -71,17 +69,20 @@ pub(super) fn label_words(source: &dyn Source, sample: u64) -> Vec<String> {
 }
 
 impl Session {
+    /// Returns the field of the class, if all labels are read without reading the samples.
+    pub(super) fn label_field(&self) -> Option<usize> {
+        let is_apart = matches!(self.dataset, Dataset::Beton(_) | Dataset::Folder(_))
+            || has_labels_apart(&self.path);
+        let is_short = self.source.len() <= MOST_LABELS;
+        self.source.field_index("label").filter(|_| is_apart && is_short)
+    }
+
     /// Returns the class of every sample: `None` if reading them would read all samples.
     fn labels(&self) -> Option<Arc<Labels>> {
         let mut held = lock(&self.labels);
         if held.is_none() {
             let source = &*self.source;
-            let is_apart = matches!(self.dataset, Dataset::Beton(_) | Dataset::Folder(_))
-                || has_labels_apart(&self.path);
-            let field = source.field_index("label").filter(|_| is_apart)?;
-            if source.len() > MOST_LABELS {
-                return None;
-            }
+            let field = self.label_field()?;
             let mut buffer = Buffer::default();
             let label = |sample| match source.value(SampleId(sample), field, &mut buffer) {
                 Ok(Stored::Int(label)) => Some(label),
@@ -143,8 +144,7 @@ pub(super) fn describe(session: &Session) -> Result<Value, Fault> {
             "raw": stats.as_ref().map(|stats| stats.raw),
         })
     };
-    let names = source.class_names().ok().flatten().unwrap_or_default();
-    let labels = session.labels();
+    let (names, labels) = (&session.names, session.labels());
     let mut classes: BTreeMap<i64, (Option<&str>, Option<u64>)> =
         names.iter().map(|(number, name)| (number, (Some(name), None))).collect();
     for (number, count) in labels.iter().flat_map(|labels| &labels.counts) {

@@ -91,7 +91,8 @@ fn grid(
     let decoding: Arc<str> =
         format!("{} {:?}", prepared.decoding(output), first.kernel().plan().input()).into();
     let compiled = start.elapsed();
-    let work = Work { session, prepared: &prepared, output, decoding, side, with_targets };
+    let bands = bands(body);
+    let work = Work { session, prepared: &prepared, output, decoding, side, with_targets, bands };
     let jobs: Vec<(u64, u32)> =
         (epoch..epoch + draws).flat_map(|e| samples.iter().map(move |s| (*s, e))).collect();
     let cells = work.run(&jobs, (epoch, first))?;
@@ -100,6 +101,7 @@ fn grid(
     header["field"] = json!(output);
     header["images"] = json!(prepared.images);
     header["output"] = json!(Type::Image(plan.output()).to_string());
+    header["channels"] = json!(plan.output().channels);
     header["output_bytes"] = json!(plan.sample_bytes());
     header["not_compiled"] = json!(unsupported());
     header["changes"] = json!(fuseloop::internals::spec::SpecExt::changes(&prepared.spec));
@@ -118,6 +120,15 @@ fn grid(
     Ok(pictures.into_iter().flatten().collect())
 }
 
+/// Returns the channels that a call shows: one, or three; else those that are shown by default.
+pub(super) fn bands(body: &Value) -> Vec<usize> {
+    let bands = body["bands"].as_array().into_iter().flatten().take(4);
+    let bands = bands.filter_map(|band| usize::try_from(band.as_u64()?).ok());
+    Some(bands.collect())
+        .filter(|bands: &Vec<usize>| matches!(bands.len(), 1 | 3))
+        .unwrap_or_default()
+}
+
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -130,6 +141,7 @@ struct Work<'a> {
     decoding: Arc<str>,
     side: u32,
     with_targets: bool,
+    bands: Vec<usize>,
 }
 
 impl Work<'_> {
@@ -217,7 +229,7 @@ impl Work<'_> {
         };
         let DrawnRow { draws, row, kernel } = drawn;
         let plan = kernel.plan();
-        let (mut shown, size) = (shown_row(plan, &draws, &row, &[])?, draws.output);
+        let (mut shown, size) = (shown_row(plan, &draws, &row, &self.bands)?, draws.output);
         let words = draws.describe(plan);
         let words = words.iter().filter(|op| op.outcome == OpOutcome::Runs && !op.words.is_empty());
         let words = words.map(ToString::to_string).collect();
@@ -255,7 +267,7 @@ pub(super) fn over(
 impl Session {
     /// Returns the numbers stored with a sample, with the names of classes.
     pub(super) fn label_words(&self, sample: u64) -> Vec<String> {
-        super::dataset::label_words(&*self.source, sample)
+        super::dataset::label_words(&*self.source, &self.names, sample)
     }
 }
 

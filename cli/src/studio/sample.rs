@@ -1,7 +1,7 @@
 //! One sample: the stored image and the image after every op, with what was drawn.
 
 use super::fault::Fault;
-use super::grid::{PictureError, over};
+use super::grid::{PictureError, bands, over};
 use super::http::Response;
 use super::pictures::{Rgba, packed, rgba};
 use super::session::{Session, number};
@@ -63,15 +63,15 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
         pictures.push(picture);
         Ok(json)
     };
-    let source = inspected.draws.source;
+    let (source, bands) = (inspected.draws.source, bands(body));
     let mut all = vec![];
-    let mut first = add(inspected.shown(&[]), source, 0).map_err(failed)?;
+    let mut first = add(inspected.shown(&bands), source, 0).map_err(failed)?;
     first["name"] = json!("stored");
     first["words"] = json!(source.to_string());
     first["outcome"] = json!("runs");
     all.push(first);
     for step in &steps {
-        let added = add(step.shown(&[]), step.picture.size(), step.drawn.flat_op + 1);
+        let added = add(step.shown(&bands), step.picture.size(), step.drawn.flat_op + 1);
         let mut json = added.map_err(failed)?;
         json["name"] = json!(step.drawn.name);
         json["words"] = json!(step.drawn.words);

@@ -15,7 +15,7 @@ use super::plan;
 use super::sample;
 use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
 use fuseloop::internals::source::is_annotated;
-use fuseloop::source::{Dataset, Source};
+use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub(super) struct Session {
     pub(super) path: PathBuf,
     pub(super) dataset: Dataset,
     pub(super) source: Arc<dyn Source>,
+    pub(super) names: ClassNames,
     /// The pipeline file, which may be new; the only file that is written.
     file: Option<PathBuf>,
     /// The text that the page begins with.
@@ -60,6 +61,8 @@ impl Session {
         Self {
             path: path.to_owned(),
             dataset,
+            // Names that can't be read are left out: `fuseloop info` says why.
+            names: source.class_names().ok().flatten().unwrap_or_default(),
             source,
             file,
             text,
@@ -102,7 +105,12 @@ impl Session {
             "file": self.file.as_ref().map(|file| file.to_string_lossy()),
             "text": text,
             "images": dataset::image_fields(&*self.source),
-            "classes": dataset::classes(&*self.source),
+            // Only classes that can be chosen.
+            "classes": match self.label_field() {
+                Some(_) => dataset::classes(&self.names),
+                None => json!([]),
+            },
+            "has_targets": self.source.object_fields().is_ok_and(|fields| fields.is_some()),
             "registry": controls::all(),
             "version": env!("CARGO_PKG_VERSION"),
         }))

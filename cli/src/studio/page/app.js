@@ -15,10 +15,11 @@ window.studio = { done: 0, times: [], state };
 const opened = await call('open');
 byId('dataset-name').textContent = opened.dataset;
 byId('dataset-name').title = `${opened.dataset}, ${opened.samples} samples`;
-byId('file').textContent = opened.file ?? 'no file: start with --pipeline';
-byId('file').title = byId('file').textContent;
+byId('file').textContent = opened.file ?? 'no file';
+byId('file').title = opened.file ?? 'No file was named: start with --pipeline FILE.toml to save';
 byId('save').disabled = byId('load').disabled = !opened.file;
 for (const [number, name] of opened.classes) byId('classes').append(el('option', { value: number, textContent: name }));
+byId('targets').checked = opened.has_targets;
 byId('classes').hidden = !opened.classes.length;
 
 const body = () => ({
@@ -27,6 +28,7 @@ const body = () => ({
   field: state.field, seed: state.seed ?? undefined, epoch: state.epoch, page: state.page,
   rows: byId('rows').valueAsNumber || 6, draws: byId('draws').valueAsNumber || 4, side: 224,
   targets: byId('targets').checked,
+  bands: byId('bands').value.split(',').map((band) => parseInt(band, 10)).filter(Number.isInteger),
   classes: byId('classes').value === '' ? [] : [Number(byId('classes').value)],
 });
 
@@ -86,6 +88,7 @@ async function refresh() {
     byId('timing').textContent = `${took.toFixed(0)} ms (${header.compile_ms.toFixed(1)})`;
     state.all = header.all;
     state.images = header.images;
+    byId('bands-label').hidden = header.channels <= 4;
     byId('epoch').title = header.changes ? 'Numbers of this pipeline follow the epoch' : 'No number of this pipeline follows the epoch: it changes the draws';
   }
   if (version === state.version) {
@@ -124,7 +127,7 @@ function fields(header) {
 
 function dirty() {
   const changed = opened.file && state.text !== state.saved;
-  byId('file').textContent = `${changed ? '● ' : ''}${opened.file ?? 'no file: start with --pipeline'}`;
+  byId('file').textContent = `${changed ? '● ' : ''}${opened.file ?? 'no file'}`;
 }
 
 function openSample(number, epoch) {
@@ -200,6 +203,7 @@ byId('help-dialog').addEventListener('click', () => byId('help-dialog').close())
 
 byId('undo').append(icon('undo'));
 byId('redo').append(icon('redo'));
+byId('load').append(icon('reset'));
 byId('add').onclick = () => dialog.open();
 byId('undo').onclick = () => walk(state.undo, state.redo);
 byId('redo').onclick = () => walk(state.redo, state.undo);
@@ -221,7 +225,7 @@ byId('next').onclick = () => turn(1);
 byId('field').onchange = (event) => { state.field = event.target.value; state.from = 'text'; changed(); };
 byId('seed').oninput = (event) => { state.seed = Number.isFinite(event.target.valueAsNumber) ? Math.max(0, event.target.valueAsNumber) : 0; changed(); };
 byId('epoch').oninput = (event) => { state.epoch = event.target.valueAsNumber; byId('epoch-value').textContent = state.epoch; if (state.sample) state.sample.epoch = state.epoch; changed(); };
-for (const id of ['rows', 'draws', 'classes', 'targets']) byId(id).oninput = () => { if (id === 'classes' || id === 'rows') state.page = 0; changed(); };
+for (const id of ['rows', 'draws', 'classes', 'targets', 'bands']) byId(id).oninput = () => { if (id === 'classes' || id === 'rows') state.page = 0; changed(); };
 
 document.addEventListener('keydown', (event) => {
   const command = event.ctrlKey || event.metaKey;

@@ -99,14 +99,18 @@ function slider(param, value, set, id, name) {
 }
 
 function number(control, param, value, set, id) {
-  control.append(...slider(param, value, set, id), el('button', {
+  control.append(...slider(param, value, set, id), clock(control, param, value, set, id));
+}
+
+function clock(control, param, value, set, id) {
+  return el('button', {
     class: 'mode', type: 'button', title: 'Let the number follow the epoch', 'aria-label': `${param.name} follows the epoch`,
     onclick: () => {
       const next = { from: value ?? 0, to: value ?? 1, epochs: 10 };
       set(next);
       fill(control, param, next, set, id);
     },
-  }, icon('clock')));
+  }, icon('clock'));
 }
 
 function schedule(control, param, value, set, id) {
@@ -162,6 +166,7 @@ function size(control, param, value, set, id) {
   }
   if (param.kind !== 'size') return;
   const paired = typeof value !== 'number';
+  if (!paired) control.append(clock(control, param, value, set, id));
   control.append(el('button', {
     class: 'mode', type: 'button', title: paired ? 'A square' : 'Two sides', 'aria-label': `${param.name}: ${paired ? 'a square' : 'two sides'}`,
     onclick: () => { const next = paired ? value[0] : [value, value]; set(next); fill(control, param, next, set, id); },

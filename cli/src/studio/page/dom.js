@@ -84,6 +84,9 @@ const ICONS = {
   range: 'M3 8h10M3 5v6M13 5v6',
 };
 
+/** Lets a name break before its capitals. */
+export const breakable = (name) => name.replace(/(?<=[a-z])(?=[A-Z])/g, '\u200b');
+
 /** Makes a small picture for a button. */
 export function icon(name) {
   return svg('svg', { viewBox: '0 0 16 16', width: '14', height: '14', 'aria-hidden': 'true', class: 'icon' },

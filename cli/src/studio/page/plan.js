@@ -49,7 +49,7 @@ export class Plan {
         el('div', { class: 'kind' }, `${shape(block.input)} → ${shape(block.output)}`),
         meter('load and store', block.load_and_store.measured_ns ?? block.load_and_store.predicted_ns, longest, ''),
         ...block.ops.map((op) => meter(op.name, op.measured_ns ?? op.predicted_ns, longest, [op.became, ...(op.chosen_by.length ? [`if ${op.chosen_by.join(' and ')} chooses it`] : [])].join(', '))),
-        el('div', { class: 'why' }, `Ends here: ${block.ends}.`),
+        el('div', { class: 'why' }, `${block.bytes_loaded ? `Loads ${bytes(block.bytes_loaded)} and stores ${bytes(block.bytes_stored)} a sample. ` : ''}Ends here: ${block.ends}.`),
       )),
       ...(plan.left_out.length ? [el('p', { class: 'why' }, `Left out, since it does nothing: ${plan.left_out.join(', ')}.`)] : []),
       el('h2', {}, 'Output'),
@@ -79,7 +79,7 @@ export class Plan {
     const all = phases.reduce((sum, [, seconds]) => sum + seconds, 0);
     this.run.replaceChildren(
       el('p', { class: 'big' }, count(state.images_per_second ?? 0), el('small', {}, ` images/s, ${count(state.images ?? 0)} of ${count(state.of ?? 0)}`)),
-      rateChart(this.rates),
+      ...(this.rates.length > 4 ? [rateChart(this.rates)] : []),
       stack(phases, all),
       legend(phases.map(([name, seconds]) => [name, `${((seconds / Math.max(all, 1e-9)) * 100).toFixed(0)} %`])),
       ...(state.error ? [el('p', { class: 'why' }, state.error)] : []),
@@ -110,7 +110,7 @@ function legend(parts) {
 
 function meter(name, ns, most, role) {
   const fill = el('i', {});
-  fill.style.width = `${Math.min(100, ((ns ?? 0) / most) * 100)}%`;
+  fill.style.width = `${Math.max(0, Math.min(100, ((ns ?? 0) / most) * 100))}%`;
   return el('div', { class: 'meter' }, el('span', { class: 'ellipsis' }, name), el('span', { class: 'num' }, ns === null || ns === undefined ? '' : nanos(ns)), el('div', { class: 'track' }, fill), role ? el('span', { class: 'role' }, role) : null);
 }
 

@@ -1,6 +1,6 @@
 // One sample: the picture after every op, beside the stored one, with histograms and pixel values.
 import { pixels } from './call.js';
-import { byId, draw, el, svg } from './dom.js';
+import { breakable, byId, draw, el, svg } from './dom.js';
 import { problemNode } from './cards.js';
 
 export class Sample {
@@ -43,7 +43,7 @@ export class Sample {
       const canvas = draw(el('canvas', {}), step);
       const off = step.outcome !== 'runs';
       return el('button', { class: `step${off ? ' off' : ''}`, type: 'button', 'aria-pressed': 'false', onclick: () => this.choose(index) },
-        canvas, el('b', {}, `${index ? `${index}. ` : ''}${step.name}`), el('span', {}, off ? (step.words || step.outcome) : step.words || step.size.join(' × ')));
+        canvas, el('b', {}, `${index ? `${index}. ` : ''}${breakable(step.name)}`), el('span', {}, off ? (step.words || step.outcome) : step.words || step.size.join(' × ')));
     });
     const objects = header.objects.length ? el('div', { class: 'objects', textContent: header.objects.join('\n') }) : null;
     this.node.replaceChildren(title, el('div', { class: 'compare' }, this.stored.figure, this.after.figure), this.value, this.histograms,

@@ -135,7 +135,7 @@ fn a_pipeline_is_changed_in_a_browser() {
 
     // An epoch runs.
     browser.press("r", 82, 0);
-    browser.wait("document.querySelector('.chart') && document.querySelector('#plan').textContent.includes('Run an epoch')");
+    browser.wait("document.querySelector('#plan').textContent.includes('96 of 96') && document.querySelector('#plan').textContent.includes('Run an epoch')");
     assert_eq!(browser.errors, Vec::<String>::new());
 }
 
