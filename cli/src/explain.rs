@@ -123,6 +123,7 @@ pub(super) struct OtherField {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.on(&args.on);
     let loader = setup.builder(&args.file)?.build()?;
+    let samples = spread(args.samples, loader.source().len());
     let (mut reports, mut listings) = (vec![], String::new());
     for name in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&name, args.epoch)? else { continue };
@@ -132,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         if args.asm {
             listings.push_str(&inspector.kernel().asm());
         }
-        reports.push(report(args.samples, &loader, name, &mut inspector)?);
+        reports.push(report(&samples, &loader, name, &mut inspector)?);
     }
     let others = other_fields(args, &setup, &loader)?;
     if args.json {
@@ -143,15 +144,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&(title + &tree::in_words(&reports, &others) + &listings))
 }
 
-/// Describes the plan of a field and measures it on samples spread over the dataset.
+/// Describes the plan of a field and measures it on some samples.
 pub(super) fn report(
-    samples: u64,
+    samples: &[u64],
     loader: &Loader,
     name: String,
     inspector: &mut Inspector,
 ) -> Result<FieldReport, Problem> {
-    let samples = spread(samples, loader.source().len());
-    let measured = if samples.is_empty() { None } else { Some(measure(inspector, &samples)?) };
+    let measured = if samples.is_empty() { None } else { Some(measure(inspector, samples)?) };
     let kernel = inspector.kernel();
     let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
     let source = loader.source();
