@@ -45,6 +45,7 @@ pub mod jit {
 pub mod loader {
     use crate::batch::Batch;
     use crate::error::Error;
+    use crate::jit::KernelCache;
     use crate::loader::stats::Stats;
     use crate::loader::{Batches, Loader, LoaderBuilder};
     use crate::run::{Trace, Utilization};
@@ -52,7 +53,7 @@ pub mod loader {
     use std::time::Duration;
 
     pub use crate::loader::error::{LoadCause, LoadSampleError, SampleCause};
-    pub use crate::loader::inspect::{Inspected, Inspector, Phases};
+    pub use crate::loader::inspect::{DrawnRow, Inspected, Inspector, Phases};
     pub use crate::loader::inspected_targets::{InspectedTargets, TargetStep};
     pub use crate::loader::stats::remedy;
 
@@ -62,6 +63,7 @@ pub mod loader {
         fn labels(&self, sample: u64) -> Vec<String>;
         fn target_words(&self, name: &str) -> Option<String>;
         fn compile_time(&self) -> Duration;
+        fn kernels(&self) -> KernelCache;
         fn decoded(&self) -> u64;
         fn page_stats(&self) -> Option<PageStats>;
         fn utilization(&self) -> Utilization;
@@ -89,6 +91,10 @@ pub mod loader {
 
         fn compile_time(&self) -> Duration {
             self.compile_time()
+        }
+
+        fn kernels(&self) -> KernelCache {
+            self.kernels()
         }
 
         fn decoded(&self) -> u64 {
@@ -128,6 +134,7 @@ pub mod loader {
 
     pub trait LoaderBuilderExt {
         fn is_stream(&self) -> bool;
+        fn kernels(self, kernels: KernelCache) -> Self;
         fn dataset_targets(self, has_masks: bool) -> Result<Self, Error>
         where
             Self: Sized;
@@ -136,6 +143,10 @@ pub mod loader {
     impl LoaderBuilderExt for LoaderBuilder {
         fn is_stream(&self) -> bool {
             self.is_stream()
+        }
+
+        fn kernels(self, kernels: KernelCache) -> Self {
+            self.kernels(kernels)
         }
 
         fn dataset_targets(self, has_masks: bool) -> Result<Self, Error> {
@@ -176,6 +187,7 @@ pub mod plan {
 pub mod preview {
     pub use crate::preview::canvas::Canvas;
     pub use crate::preview::error::PreviewCause;
+    pub use crate::preview::plot::{color_map, is_signal, waveforms};
     pub use crate::preview::targets::over as draw_targets;
 
     /// Encoders of packed RGB pixels.

@@ -127,6 +127,7 @@ pub(super) struct OtherField {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.on(&args.on);
     let loader = setup.builder(&args.file)?.build()?;
+    let samples = spread(args.samples, loader.source().len());
     let (mut reports, mut listings) = (vec![], String::new());
     for name in image_fields(&loader, &args.file)? {
         let Some(mut inspector) = loader.inspect(&name, args.epoch)? else { continue };
@@ -136,9 +137,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         if args.asm {
             listings.push_str(&inspector.kernel().asm());
         }
-        let mut report = report(args, &loader, name, &mut inspector)?;
+        let mut report = report(&samples, &loader, name, &mut inspector)?;
         let source = loader.source();
-        let samples = spread(args.samples, source.len());
         report.storage = source
             .field_index(&report.name)
             .and_then(|field| storage::measure(source, field, &mut inspector, &samples));
@@ -153,14 +153,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&(title + &tree::in_words(&reports, &others) + &listings))
 }
 
-fn report(
-    args: &Args,
+/// Describes the plan of a field and measures it on some samples.
+pub(super) fn report(
+    samples: &[u64],
     loader: &Loader,
     name: String,
     inspector: &mut Inspector,
 ) -> Result<FieldReport, Problem> {
-    let samples = spread(args.samples, loader.source().len());
-    let measured = if samples.is_empty() { None } else { Some(measure(inspector, &samples)?) };
+    let measured = if samples.is_empty() { None } else { Some(measure(inspector, samples)?) };
     let kernel = inspector.kernel();
     let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
     let source = loader.source();
@@ -250,7 +250,8 @@ fn as_json(
     })
 }
 
-fn field_json(report: &FieldReport) -> Value {
+/// Returns the report of a field as JSON.
+pub(super) fn field_json(report: &FieldReport) -> Value {
     let FieldReport { name, target, plan, stored, code: (bodies, time, bytes), measured, storage } =
         report;
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {

@@ -28,6 +28,8 @@ mod replay;
 mod source;
 mod storage;
 mod stored;
+#[cfg(feature = "studio")]
+mod studio;
 mod trace;
 mod tree;
 mod unpack;
@@ -73,6 +75,8 @@ enum Command {
     Explain(explain::Args),
     Preview(preview::Args),
     Replay(replay::Args),
+    #[cfg(feature = "studio")]
+    Studio(studio::Args),
     Ops(ops::Args),
 }
 
@@ -97,6 +101,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Preview(args) => preview::run(&args),
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "studio")]
+        Command::Studio(args) => studio::run(&args),
         Command::Ops(args) => ops::run(&args),
     };
     exit_code(outcome)

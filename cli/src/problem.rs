@@ -112,7 +112,7 @@ impl Problem {
     }
 
     /// Returns a hint on what to do about the error.
-    fn help(&self) -> Option<&'static str> {
+    pub(super) fn help(&self) -> Option<&'static str> {
         match self {
             Self::Library(error) => library_help(error),
             Self::Sample(error) => sample_help(&error.cause),

@@ -44,6 +44,17 @@ impl FloatImage {
         Ok(image)
     }
 
+    /// Returns the image of these values, channels last, row by row.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many values as the size and the channels say.
+    #[must_use]
+    pub fn of_values(size: Size, channels: usize, values: Vec<f32>) -> Self {
+        assert_eq!(values.len(), size.pixels() as usize * channels, "the values of an image");
+        Self { size, channels, values }
+    }
+
     /// Returns an image whose values are yet to be appended.
     fn empty(size: Size, channels: usize) -> Result<Self, NoMemory> {
         let count = size.pixels() as usize * channels;

@@ -11,6 +11,7 @@ from . import errors, ops
 from ._checks import ClassInfo, DamagedValue, DatasetInfo, DegenerateObject, FieldInfo, VerifyReport
 from ._fuseloop import Batch, Dataset, RaggedTensor, Tensor
 from ._preview import DrawnOp, Inspected, Sheet
+from ._studio import Studio, studio
 from .errors import *  # noqa: F403
 from .loader import (
     Cache,
@@ -57,6 +58,7 @@ __all__ = [
     "RepeatedAugment",
     "Sheet",
     "Stats",
+    "Studio",
     "Target",
     "Tensor",
     "TensorSpec",
@@ -65,6 +67,7 @@ __all__ = [
     "Weighted",
     "errors",
     "ops",
+    "studio",
     *errors.__all__,
 ]
 

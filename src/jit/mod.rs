@@ -31,7 +31,7 @@ pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
-pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps};
+pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps, shown_row};
 pub(crate) use oracle::{shown, try_evaluate, try_evaluate_host};
 pub use predict::predict;
 
@@ -83,7 +83,7 @@ pub struct Scratch {
 
 /// Compiled code, keyed by what the code was generated from, so that the same pipeline is not compiled
 /// twice. Sizes, probabilities and ranges are not part of the code.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KernelCache {
     entries: Vec<(String, Blocks)>,
 }

@@ -87,6 +87,58 @@ impl EvaluatedStep {
     }
 }
 
+/// Returns a sample's row for display, as [`EvaluatedStep::shown`] shows its last step. A row of `f16` or `bf16` is
+/// rounded, so that a level of it may differ by 1.
+///
+/// # Errors
+///
+/// If the system has no memory for the levels.
+///
+/// # Panics
+///
+/// If `draws` were not drawn by `plan`.
+pub fn shown_row(
+    plan: &ImagePlan,
+    draws: &Draws,
+    row: &[u8],
+    bands: &[usize],
+) -> Result<ShownLevels, NoMemory> {
+    let mut scale = if plan.input().is_levels { Scale::LEVELS } else { Scale::Stretch };
+    for (leaf, _) in plan.flat_ops().iter().zip(&draws.active).filter(|(_, runs)| **runs) {
+        scale = scale.after(leaf, plan, draws);
+    }
+    let (output, size) = (plan.output(), draws.output);
+    let (dtype, channels) = (plan.stored_dtype(), usize::from(output.channels));
+    let is_packed = output.layout != Layout::ChannelsFirst || channels == 1;
+    if is_packed
+        && dtype == DType::U8
+        && scale == Scale::LEVELS
+        && channels <= MAX_CHANNELS
+        && bands.is_empty()
+    {
+        let mut pixels = memory::with_capacity(row.len(), "a picture")?;
+        pixels.extend_from_slice(row);
+        return Ok(ShownLevels { pixels, channels, is_stretched: false });
+    }
+    let bytes = dtype.bytes();
+    let count = size.pixels() as usize;
+    let mut packed = vec![];
+    if !is_packed {
+        memory::resize(&mut packed, row.len(), "an image")?;
+        for (c, plane) in row.chunks_exact(count * bytes).enumerate() {
+            let places = packed.chunks_exact_mut(channels * bytes);
+            for (place, value) in places.zip(plane.chunks_exact(bytes)) {
+                place[c * bytes..][..bytes].copy_from_slice(value);
+            }
+        }
+    }
+    let row = if packed.is_empty() { row } else { &packed };
+    let mut values = memory::with_capacity(count * channels, "an f32 image")?;
+    ElementValue::append_floats(dtype, row, &mut values);
+    let picture = FloatImage::of_values(size, channels, values);
+    displayed(&picture, scale, bands)
+}
+
 /// An image for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLevels {
@@ -445,6 +497,27 @@ mod tests {
         let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
         assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
         assert_eq!(steps[1].shown(&[]).unwrap().pixels, stored);
+    }
+
+    #[test]
+    fn a_row_is_shown_as_the_last_step() {
+        for list in [
+            ops![CenterCrop::new(8).unwrap()],
+            ops![RandomBrightness::new(0.4).unwrap(), Normalize::imagenet(), ToChannelsFirst],
+            ops![Normalize::imagenet(), Resize::new(9).unwrap()],
+        ] {
+            let size = Size::new(20, 30);
+            let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
+            let plan = ImagePlan::new(list, input, NumberRule::Fused).unwrap();
+            let pixels: Vec<u8> = (0..1800).map(|k| (k * 7 % 256) as u8).collect();
+            let view = ImageView::packed(&pixels, size).unwrap();
+            let mut draws = Draws::default();
+            plan.draw(SampleKey::new(1, 2, 3), size, &mut draws);
+            let steps = evaluate_steps(&plan, &view, &draws).unwrap();
+            let row = evaluate(&plan, &view, &draws);
+            let want = steps.last().unwrap().shown(&[]).unwrap();
+            assert_eq!(shown_row(&plan, &draws, &row, &[]).unwrap(), want);
+        }
     }
 
     #[test]

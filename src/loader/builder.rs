@@ -90,6 +90,8 @@ pub struct LoaderBuilder {
     expected_classes: Option<ClassNames>,
     /// The positions of the ops that are from a file, by field.
     positions: Vec<(String, Vec<String>)>,
+    /// Code that another loader has compiled.
+    kernels: KernelCache,
 }
 
 /// Shows the dataset and the main settings.
@@ -155,6 +157,7 @@ impl LoaderBuilder {
             },
             expected_classes: None,
             positions: vec![],
+            kernels: KernelCache::default(),
         }
     }
 
@@ -811,6 +814,12 @@ impl LoaderBuilder {
         self.stream.is_some()
     }
 
+    /// Sets code that another loader has compiled: lists that differ in numbers alone share it.
+    pub(crate) fn kernels(mut self, kernels: KernelCache) -> Self {
+        self.kernels = kernels;
+        self
+    }
+
     /// Sets where the ops of a field are written, for errors.
     #[cfg(feature = "spec")]
     pub(crate) fn op_positions(mut self, field: &str, positions: Vec<String>) -> Self {
@@ -909,7 +918,7 @@ impl LoaderBuilder {
             device_choice,
             self.pin_memory.map(PageLocker::new),
         );
-        let mut kernels = KernelCache::default();
+        let mut kernels = mem::take(&mut self.kernels);
         let stage =
             LoaderStage::compile(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
         options.max_slots = shared.device_choice.max_slots().or(options.max_slots);

@@ -76,6 +76,17 @@ pub struct Inspected {
     pub kernel: Arc<Kernel>,
 }
 
+/// The draws of a sample and its row, computed from an image that was decoded before.
+#[derive(Clone)]
+pub struct DrawnRow {
+    /// The draws of the sample.
+    pub draws: Draws,
+    /// The sample's row of the batch.
+    pub row: Vec<u8>,
+    /// The compiled plan that the sample runs.
+    pub kernel: Arc<Kernel>,
+}
+
 impl Inspected {
     /// Returns the decoded image.
     ///
@@ -234,6 +245,12 @@ impl Inspector {
         self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
+    /// Returns true if images are decoded at their own scale, whatever is drawn.
+    #[must_use]
+    pub fn decodes_whole(&self) -> bool {
+        self.stage.decodes_whole()
+    }
+
     /// Returns the window of the stored image that the draws of a sample need.
     ///
     /// # Errors
@@ -242,6 +259,30 @@ impl Inspector {
     pub fn stored_window(&mut self, sample: u64) -> Result<Window, LoadSampleError> {
         let inspected = self.sample(sample)?;
         Ok(inspected.kernel.plan().needed_window(&inspected.draws))
+    }
+
+    /// Draws for a sample whose whole image is decoded already, and runs its ops on it: the draws and the row are
+    /// those of [`sample`](Self::sample), if images are [decoded whole](Self::decodes_whole). The image has at most four channels, and was decoded for an output with the
+    /// same settings and the same type of input.
+    ///
+    /// # Errors
+    ///
+    /// If the sample's objects are damaged, or an op returns an error.
+    pub fn row_of(
+        &mut self,
+        sample: u64,
+        whole: &ImageView<'_>,
+    ) -> Result<DrawnRow, LoadSampleError> {
+        self.draw_row(SampleId(sample), whole).map_err(|cause| self.error(sample, cause))
+    }
+
+    /// Returns the size of a sample's stored image, from its headers.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such sample, or its headers are damaged.
+    pub fn stored_size(&mut self, sample: u64) -> Result<Size, LoadSampleError> {
+        self.read_size(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
     /// Returns the image of an inspected sample after each op.
@@ -382,6 +423,38 @@ impl Inspector {
         }
         let format = whole.view.format();
         Ok(Inspected { sample, draws, scaled, wanted, pixels, format, row, kernel })
+    }
+
+    fn read_size(&mut self, sample: SampleId) -> Result<Size, SampleCause> {
+        self.buffer.forget();
+        let source = Arc::clone(&self.source);
+        let image = source.value(sample, self.field, &mut self.buffer)?;
+        let input = Some(self.kernel.plan().input());
+        Ok(open_image(&mut self.decoder, image, self.mode, input)?.size())
+    }
+
+    fn draw_row(
+        &mut self,
+        sample: SampleId,
+        whole: &ImageView<'_>,
+    ) -> Result<DrawnRow, SampleCause> {
+        let (key, size) = (self.key(sample), whole.size());
+        let kernel = self.kernel_of(sample)?;
+        let start = self.drawn_before(sample)?;
+        let plan = kernel.plan();
+        let mut draws = Draws::default();
+        draw(plan, &start, (key, size), &mut draws)?;
+        plan.check_draws(&draws, self.stage.limits())?;
+        let row = if plan.staged().is_some() {
+            try_evaluate(plan, whole, &draws)?
+        } else {
+            let mut row = vec![];
+            memory::resize(&mut row, plan.drawn_bytes(&draws), "a row")?;
+            let all = DecodedPixels { view: *whole, top: 0, left: 0, whole: size };
+            kernel.try_run(&mut self.scratch, all, &draws, &mut row)?;
+            row
+        };
+        Ok(DrawnRow { draws, row, kernel })
     }
 
     fn phases(

@@ -428,6 +428,11 @@ impl Loader {
         self.current().compile_time()
     }
 
+    /// Returns the code that the loader has compiled.
+    pub(crate) fn kernels(&self) -> KernelCache {
+        self.compiled().cache.clone()
+    }
+
     /// Returns where the time went so far: which threads worked, and which waited for what.
     pub(crate) fn utilization(&self) -> Utilization {
         self.engine.utilization()

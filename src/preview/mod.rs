@@ -26,7 +26,7 @@ pub(crate) mod canvas;
 pub(crate) mod encode;
 pub(crate) mod error;
 pub(crate) mod font;
-mod plot;
+pub(crate) mod plot;
 pub(crate) mod targets;
 
 use crate::cancel::CancelFlag;

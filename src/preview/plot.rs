@@ -24,13 +24,18 @@ const PAPER: Colour = [0x11, 0x13, 0x18];
 const INK: Colour = [0x6c, 0xb6, 0xff];
 
 /// Returns whether an array of this size is shown as waveforms.
-pub(super) fn is_signal(size: Size) -> bool {
+#[must_use]
+pub fn is_signal(size: Size) -> bool {
     size.height <= MOST_SIGNALS && size.width / SIGNAL_RATIO >= size.height
 }
 
 /// Draws each row of an image of one channel as a waveform on a square of `side` pixels: a column of the plot spans
 /// the smallest and the largest of its values.
-pub(super) fn waveforms(levels: &[u8], size: Size, side: u32) -> Result<Vec<u8>, NoMemory> {
+///
+/// # Errors
+///
+/// If there is no memory for the plot.
+pub fn waveforms(levels: &[u8], size: Size, side: u32) -> Result<Vec<u8>, NoMemory> {
     let (side, rows) = (side as usize, size.height as usize);
     let mut plot = memory::with_capacity(3 * side * side, "a plot")?;
     plot.extend(std::iter::repeat_n(PAPER, side * side).flatten());
@@ -57,7 +62,11 @@ pub(super) fn waveforms(levels: &[u8], size: Size, side: u32) -> Result<Vec<u8>,
 
 /// Draws an image of one channel in the colours of a map, on a square of `side` pixels that it fills: the mean of the
 /// values that belong to a pixel of the plot.
-pub(super) fn color_map(levels: &[u8], size: Size, side: u32) -> Result<Vec<u8>, NoMemory> {
+///
+/// # Errors
+///
+/// If there is no memory for the plot.
+pub fn color_map(levels: &[u8], size: Size, side: u32) -> Result<Vec<u8>, NoMemory> {
     let (side, width) = (side as usize, size.width as usize);
     let mut plot = memory::with_capacity(3 * side * side, "a plot")?;
     for y in 0..side {

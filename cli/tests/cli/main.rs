@@ -14,5 +14,7 @@ mod docs;
 mod files;
 mod process_limits;
 mod sources;
+#[cfg(all(feature = "studio", unix))]
+mod studio;
 mod targets;
 mod threads;

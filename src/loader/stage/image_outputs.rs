@@ -118,6 +118,11 @@ impl LoaderStage {
         Ok(())
     }
 
+    /// Returns true if images are decoded at their own scale, whatever is drawn.
+    pub(in crate::loader) fn decodes_whole(&self) -> bool {
+        !self.setup.scaled_decode
+    }
+
     /// Returns the smaller image that is decoded for the draws of a field's only output; `None` if it is decoded whole.
     pub(in crate::loader) fn scaled_image(
         &self,
@@ -125,7 +130,7 @@ impl LoaderStage {
         plan: &ImagePlan,
         draws: &Draws,
     ) -> Option<ScaledImage> {
-        if !self.setup.scaled_decode {
+        if self.decodes_whole() {
             return None;
         }
         let factor = FACTORS.into_iter().find(|factor| plan.allows_scale(draws, *factor))?;

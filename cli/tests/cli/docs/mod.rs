@@ -24,7 +24,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginnings of commands that are not run, and the reasons.
-const NOT_RUN: [(&str, &str); 6] = [
+const NOT_RUN: [(&str, &str); 7] = [
+    ("fuseloop studio ", "it serves until it is ended; `studio` runs it"),
     ("cargo ", "it compiles everything again; CI runs the same"),
     ("scripts/gpu_check.sh", "it builds in release mode for machines with a GPU"),
     ("target/gpu_check/", "it needs a GPU"),

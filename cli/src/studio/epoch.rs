@@ -1,0 +1,106 @@
+//! A running epoch, on request: how many images a second, and what the workers did.
+
+use super::session::lock;
+use fuseloop::Loader;
+use fuseloop::internals::loader::LoaderExt as _;
+use fuseloop::internals::run::Phase;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The longest run: the page asks for an impression, `fuseloop bench` for all epochs.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// The last epoch that was begun.
+#[derive(Default)]
+pub(super) struct EpochRun(Mutex<Option<Arc<Progress>>>);
+
+struct Progress {
+    stop: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_running: bool,
+    epoch: u32,
+    images: u64,
+    of: u64,
+    seconds: f64,
+    phases: Map<String, Value>,
+    error: Option<String>,
+}
+
+impl EpochRun {
+    /// Begins an epoch and ends the one before.
+    pub(super) fn start(&self, loader: Loader, epoch: u32) -> Value {
+        self.stop();
+        let of = loader.samples();
+        let state = State { is_running: true, epoch, of, ..State::default() };
+        let progress = Arc::new(Progress { stop: false.into(), state: state.into() });
+        *lock(&self.0) = Some(Arc::clone(&progress));
+        let worker = Arc::clone(&progress);
+        let thread = std::thread::Builder::new().name("fuseloop-epoch".to_owned());
+        if let Err(error) = thread.spawn(move || worker.run(&loader, epoch)) {
+            let mut state = lock(&progress.state);
+            (state.is_running, state.error) = (false, Some(error.to_string()));
+        }
+        self.status()
+    }
+
+    pub(super) fn stop(&self) -> Value {
+        if let Some(progress) = &*lock(&self.0) {
+            progress.stop.store(true, Ordering::Relaxed);
+        }
+        self.status()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
+    pub(super) fn status(&self) -> Value {
+        let progress = lock(&self.0).clone();
+        let Some(progress) = progress else { return json!({ "running": false }) };
+        let state = lock(&progress.state);
+        json!({
+            "running": state.is_running,
+            "epoch": state.epoch,
+            "images": state.images,
+            "of": state.of,
+            "seconds": state.seconds,
+            "images_per_second": state.images as f64 / state.seconds.max(1e-9),
+            "phases": state.phases,
+            "error": state.error,
+        })
+    }
+}
+
+impl Progress {
+    fn run(&self, loader: &Loader, epoch: u32) {
+        let start = Instant::now();
+        let outcome = loader.epoch(epoch).and_then(|batches| {
+            for batch in batches {
+                let count = batch?.len() as u64;
+                let mut state = lock(&self.state);
+                state.images += count;
+                state.seconds = start.elapsed().as_secs_f64();
+                state.phases = phases(loader);
+                if self.stop.load(Ordering::Relaxed) || start.elapsed() > MOST_TIME {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let mut state = lock(&self.state);
+        state.is_running = false;
+        state.seconds = start.elapsed().as_secs_f64();
+        state.phases = phases(loader);
+        state.error = outcome.err().map(|error| error.to_string());
+    }
+}
+
+/// Returns the seconds of all workers in each phase.
+fn phases(loader: &Loader) -> Map<String, Value> {
+    let used = loader.utilization();
+    let seconds = |phase: Phase| (phase.name().to_owned(), json!(used.time(phase).as_secs_f64()));
+    Phase::ALL.into_iter().map(seconds).collect()
+}

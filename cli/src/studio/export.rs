@@ -1,0 +1,145 @@
+//! A pipeline as code: the classes of `fuseloop.ops` in Python, and in Rust a program that holds the TOML.
+//!
+//! The classes of Python and the parameters of the registry have the same names, so that ops are written one by one. A
+//! number that follows the epoch becomes a function of the epoch. In Rust, parameters are arguments and methods that
+//! the registry does not list; `Spec` takes the text, with all its settings.
+
+use super::pipeline::{self, OpText};
+use fuseloop::spec::Spec;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Writes a program that holds the text of the pipeline.
+pub(super) fn rust(text: &str, dataset: &str) -> String {
+    let text = text.trim_end();
+    // A raw text ends at a quote with as many signs as it began with.
+    let signs = (1..).map(|n| "#".repeat(n)).find(|signs| !text.contains(&format!("\"{signs}")));
+    let signs = signs.unwrap_or_default();
+    format!(
+        "// Cargo.toml: fuseloop = {{ version = \"0.1\", features = [\"spec\"] }}
+use fuseloop::{{Loader, Result, Spec}};
+
+const PIPELINE: &str = r{signs}\"
+{text}
+\"{signs};
+
+fn main() -> Result<()> {{
+    let pipeline: Spec = PIPELINE.parse()?;
+    let loader = pipeline.apply(Loader::open({dataset:?})?).build()?;
+    for batch in loader.epoch(0)? {{
+        let batch = batch?;
+        println!(\"{{}} samples\", batch.len());
+    }}
+    Ok(())
+}}
+"
+    )
+}
+
+/// Writes a call of `fl.Loader` with the ops of each field.
+pub(super) fn python(text: &str, dataset: &str, spec: &Spec) -> String {
+    let mut code = "import fuseloop as fl\nfrom fuseloop import ops\n\n".to_owned();
+    let settings = spec.settings();
+    let _ = writeln!(code, "loader = fl.Loader(\n    {},", quoted(dataset));
+    let mut set = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(code, "    {name}={value},");
+        }
+    };
+    set("batch_size", Some(settings.batch_size.unwrap_or(64).to_string()));
+    set("seed", settings.seed.map(|seed| seed.to_string()));
+    let order = settings.order.as_ref().and_then(|order| match order {
+        fuseloop::Order::Random => Some("random"),
+        fuseloop::Order::QuasiRandom { .. } => Some("quasi_random"),
+        _ => None,
+    });
+    set("order", order.map(quoted));
+    set("workers", settings.workers.map(|workers| workers.to_string()));
+    set("drop_last", settings.drop_last.filter(|drop| *drop).map(|_| "True".to_owned()));
+    for field in pipeline::fields(text) {
+        let by_epoch = text_changes(&field.ops);
+        let start = if by_epoch { "lambda epoch: [" } else { "[" };
+        let ops: String = field.ops.iter().map(|op| format!("        {},\n", call(op))).collect();
+        let name = &field.field;
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        let list = if ops.is_empty() { "[]".to_owned() } else { format!("{start}\n{ops}    ]") };
+        let _ = match is_name {
+            true => writeln!(code, "    {name}={list},"),
+            false => writeln!(code, "    **{{{}: {list}}},", quoted(name)),
+        };
+    }
+    code.push_str(")\n");
+    let others = others(text);
+    if !others.is_empty() {
+        let _ = writeln!(code, "# The pipeline file also sets: {}.", others.join(", "));
+    }
+    code
+}
+
+/// Returns the settings of the file that the call does not have.
+fn others(text: &str) -> Vec<String> {
+    const WRITTEN: [&str; 6] = ["batch_size", "seed", "order", "workers", "drop_last", "fields"];
+    let Ok(document) = toml_edit::Document::parse(text) else { return vec![] };
+    let names = document.iter().map(|(name, _)| name.to_owned());
+    names.filter(|name| !WRITTEN.contains(&name.as_str())).collect()
+}
+
+/// Returns true if a number of a list follows the epoch.
+fn text_changes(ops: &[OpText]) -> bool {
+    let is_schedule = |(_, value, _): &(String, Value, _)| value.is_object();
+    ops.iter().any(|op| op.params.iter().any(is_schedule) || text_changes(&op.inner))
+}
+
+fn call(op: &OpText) -> String {
+    let param = |(name, value, _): &(String, Value, _)| match value {
+        Value::Null => {
+            let inner: Vec<String> = op.inner.iter().map(call).collect();
+            format!("{name}=[{}]", inner.join(", "))
+        }
+        value => format!("{name}={}", python_value(value)),
+    };
+    let params: Vec<String> = op.params.iter().map(param).collect();
+    format!("ops.{}({})", op.name, params.join(", "))
+}
+
+fn python_value(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => quoted(text),
+        Value::Array(list) => {
+            let list: Vec<String> = list.iter().map(python_value).collect();
+            format!("[{}]", list.join(", "))
+        }
+        Value::Object(table) => schedule(table),
+    }
+}
+
+/// Writes a number that follows the epoch as an expression of `epoch`: see the module `spec::schedule`.
+fn schedule(table: &serde_json::Map<String, Value>) -> String {
+    let get = |name: &str| table.get(name).filter(|value| value.is_number());
+    let (Some(from), Some(to), Some(epochs)) = (get("from"), get("to"), table.get("epochs")) else {
+        return "None".to_owned();
+    };
+    let (first, length) = match epochs.as_array().map(Vec::as_slice) {
+        Some([first, last]) => (first.to_string(), format!("({last} - {first})")),
+        _ => ("0".to_owned(), format!("max({epochs} - 1, 1)")),
+    };
+    let share = format!("min(max((epoch - {first}) / {length}, 0), 1)");
+    let linear = format!("{from} + ({to} - {from}) * {share}");
+    let step = get("step");
+    let is_whole = [Some(from), Some(to), step].into_iter().flatten().all(Value::is_i64);
+    match step {
+        Some(step) => format!("round(({linear}) / {step}) * {step}"),
+        None if is_whole => format!("round({linear})"),
+        None => linear,
+    }
+}
+
+fn quoted(text: impl AsRef<str>) -> String {
+    // JSON's escapes are Python's, too.
+    Value::from(text.as_ref()).to_string()
+}

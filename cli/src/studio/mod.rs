@@ -1,0 +1,136 @@
+//! `fuseloop studio`: a page that shows a pipeline live.
+//!
+//! ```text
+//! browser ──▶ http ──▶ guard ──▶ session ──▶ grid, sample, plan, dataset, epoch, export
+//!                                   │
+//!                     text ⇄ cards (pipeline), errors (fault), decoded images (pictures)
+//! ```
+//!
+//! The page sends the text of a pipeline, or the ops of one field in place of those that the text has; the answer has
+//! the new text and the pixels, so that one request serves a change. The server holds no state of the page but caches.
+
+mod controls;
+mod dataset;
+mod epoch;
+mod export;
+mod fault;
+mod grid;
+mod guard;
+mod http;
+mod pictures;
+mod pipeline;
+mod plan;
+mod sample;
+mod server;
+mod session;
+
+use super::folder::InFolder;
+use super::print::{note, say};
+use super::problem::Problem;
+use fuseloop::source::{Dataset, FieldKind, Source};
+use fuseloop::{Loader, Spec};
+use session::Session;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Show a pipeline live, on a local page: change its ops and see what they make of the samples.
+///
+/// The page is served on this machine alone, at an address with a random token. It reads the dataset and the pipeline
+/// file that are named here, and writes the pipeline file when you save; no other file.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop studio photos/
+  fuseloop studio train.beton --pipeline imagenet.toml
+  fuseloop studio coco/annotations/instances_val2017.json --pipeline detection.toml --port 8800")]
+pub(super) struct Args {
+    /// The dataset.
+    dataset: PathBuf,
+    /// The pipeline file, which is read and saved; one that does not exist is made when you save.
+    #[arg(long, short, value_name = "FILE.toml")]
+    pipeline: Option<PathBuf>,
+    /// The port; a free one if not given.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// The address to serve at. Any but the loopback lets other machines see the dataset and change the pipeline file,
+    /// if they know the token, which crosses the network unencrypted.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    #[command(flatten)]
+    folder: InFolder,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let dataset = args.folder.open(&args.dataset)?;
+    let source: Arc<dyn Source> = match &dataset {
+        Dataset::Beton(beton) => Arc::clone(beton) as Arc<dyn Source>,
+        Dataset::Folder(folder) => Arc::clone(folder) as Arc<dyn Source>,
+        Dataset::Source(source) => Arc::clone(source),
+        Dataset::Stream(_) => return Err(Problem::InSequence { path: args.dataset.clone() }),
+    };
+    if source.len() == 0 {
+        return Err(Problem::Empty { path: args.dataset.clone() });
+    }
+    let text = match &args.pipeline {
+        Some(file) if file.exists() => session::read(file)?,
+        _ => beginning(&dataset, &*source),
+    };
+    let address = SocketAddr::new(args.host, args.port);
+    let failed = |error| Problem::Io { path: Path::new(&address.to_string()).to_owned(), error };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let guard = guard::Guard::new(address.port(), !address.ip().is_loopback())
+        .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+    let shown = if address.ip().is_unspecified() {
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
+    } else {
+        address
+    };
+    if !address.ip().is_loopback() {
+        note(
+            "other machines can reach this address: who knows the token sees the dataset and can change the pipeline file, and the token crosses the network unencrypted",
+        );
+    }
+    say(&format!(
+        "studio: http://{shown}/{}/\nOpen it in a browser; Ctrl-C ends the server.\n",
+        guard.token()
+    ))?;
+    let session = Session::new(&args.dataset, dataset, source, (args.pipeline.clone(), text));
+    server::serve(&listener, guard, session);
+    Ok(())
+}
+
+/// Returns the pipeline that a new file begins with: the first of some usual lists that the dataset's first image field
+/// can have.
+fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
+    let images = dataset::image_fields(source);
+    let Some(image) = images.first() else { return "[fields]\n".to_owned() };
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let field = match image.chars().all(is_bare) && !image.is_empty() {
+        true => image.clone(),
+        false => serde_json::Value::from(image.as_str()).to_string(),
+    };
+    let stats = source.field_index(image).and_then(|index| source.image_stats(index));
+    let kind = source.field_index(image).map(|index| &source.fields()[index].kind);
+    let size = match kind {
+        Some(FieldKind::NdArray { shape, .. }) => shape.iter().rev().take(2).min().copied(),
+        _ => stats.and_then(|stats| stats.uniform()).map(|size| size.height.min(size.width).into()),
+    };
+    let crop = match size {
+        Some(size @ 8..=96) => format!("{{ op = \"RandomCrop\", size = {size}, padding = 4 }}"),
+        _ => "{ op = \"RandomResizedCrop\", size = 224, scale = [0.35, 1.0] }".to_owned(),
+    };
+    let flip = "\"RandomHorizontalFlip\"".to_owned();
+    let jitter = "{ op = \"ColorJitter\", brightness = 0.3, contrast = 0.3, saturation = 0.3 }";
+    let lists = [vec![crop.clone(), flip.clone(), jitter.to_owned()], vec![crop, flip], vec![]];
+    let texts = lists.map(|list| {
+        let ops: String = list.iter().map(|op| format!("    {op},\n")).collect();
+        format!("batch_size = 64\norder = \"random\"\nseed = 0\n\n[fields]\n{field} = [\n{ops}]\n")
+    });
+    let can_have = |text: &&String| {
+        let Ok(spec) = text.parse::<Spec>() else { return false };
+        let builder = spec.apply(Loader::from_dataset(dataset.clone()));
+        builder.device("cpu").in_memory(false).build().is_ok()
+    };
+    texts.iter().find(can_have).unwrap_or(&texts[0]).clone()
+}

@@ -1,0 +1,97 @@
+//! One sample: the stored image and the image after every op, with what was drawn.
+
+use super::fault::Fault;
+use super::grid::{PictureError, bands, over};
+use super::http::Response;
+use super::pictures::{Rgba, packed, rgba};
+use super::session::{Session, number};
+use fuseloop::internals::plan::OpOutcome;
+use fuseloop::ops::Size;
+use fuseloop::ops::author::Type;
+use serde_json::{Value, json};
+
+/// The largest side of a picture.
+const MOST_SIDE: u32 = 1024;
+
+/// Answers the call `sample`.
+pub(super) fn respond(session: &Session, body: &Value) -> Response {
+    let mut header = json!({ "sequence": body["sequence"] });
+    let pictures = steps(session, body, &mut header).unwrap_or_else(|fault| {
+        header["fault"] = fault.to_json();
+        vec![]
+    });
+    let kind = "application/octet-stream";
+    Response { status: 200, kind, body: packed(&header, &pictures) }
+}
+
+fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba>, Fault> {
+    let text = session.text(body)?;
+    let prepared = session.prepared(&text, body)?;
+    let output = prepared.output(body)?;
+    let sample = body["sample"].as_u64().unwrap_or(0);
+    let epoch = number(body, "epoch", 0, u32::MAX);
+    let mut inspector = prepared.inspector(output, epoch)?;
+    let failed = |error: PictureError| {
+        let cure = "`fuseloop verify` lists all damaged samples of the dataset";
+        Fault::plain(&error.to_string(), cure)
+    };
+    let inspected = inspector.sample(sample).map_err(|error| failed(error.into()))?;
+    let steps = inspector.steps(&inspected).map_err(|error| failed(error.into()))?;
+    let targets = match body["targets"].as_bool() {
+        Some(true) => inspector.targets(&inspected).map_err(|error| failed(error.into()))?,
+        _ => None,
+    };
+    let mut pictures = vec![];
+    let mut add = |shown: Result<_, _>, size: Size, step: usize| -> Result<Value, PictureError> {
+        let mut shown: fuseloop::internals::jit::ShownLevels = shown?;
+        let channels = shown.channels;
+        if let Some(targets) = &targets
+            && let Some(step) = targets.steps().get(step)
+            && let Some(drawn) = over(&shown, size, targets, step)?
+        {
+            shown = drawn;
+        }
+        let picture = rgba(&shown, size, MOST_SIDE)?;
+        let json = json!({
+            "width": picture.size.width,
+            "height": picture.size.height,
+            "exact": picture.is_exact,
+            "size": [size.height, size.width],
+            "channels": channels,
+            "stretched": shown.is_stretched,
+        });
+        pictures.push(picture);
+        Ok(json)
+    };
+    let (source, bands) = (inspected.draws.source, bands(body));
+    let mut all = vec![];
+    let mut first = add(inspected.shown(&bands), source, 0).map_err(failed)?;
+    first["name"] = json!("stored");
+    first["words"] = json!(source.to_string());
+    first["outcome"] = json!("runs");
+    all.push(first);
+    for step in &steps {
+        let added = add(step.shown(&bands), step.picture.size(), step.drawn.flat_op + 1);
+        let mut json = added.map_err(failed)?;
+        json["name"] = json!(step.drawn.name);
+        json["words"] = json!(step.drawn.words);
+        json["outcome"] = json!(match step.drawn.outcome {
+            OpOutcome::Runs => "runs",
+            OpOutcome::Skipped => "skipped",
+            OpOutcome::NotChosen => "not chosen",
+        });
+        all.push(json);
+    }
+    let window = inspected.wanted;
+    header["sample"] = json!(sample);
+    header["epoch"] = json!(epoch);
+    header["labels"] = json!(session.label_words(sample));
+    header["stored"] = json!(prepared.stored_words(sample));
+    header["window"] = json!([window.top, window.left, window.height, window.width]);
+    header["source"] = json!([source.height, source.width]);
+    header["agrees"] = json!(inspector.agrees(&inspected).map_err(|error| failed(error.into()))?);
+    header["output"] = json!(Type::Image(inspected.kernel.plan().output()).to_string());
+    header["objects"] = targets.iter().flat_map(|targets| targets.describe()).collect();
+    header["steps"] = all.into();
+    Ok(pictures)
+}
