@@ -34,7 +34,7 @@ echo "-- the wheel"
 rm -rf "$target/wheels"
 # Cargo's own variables say how: the profile is that of the Rust tests, whose crates are used again.
 CARGO_TARGET_DIR=$target "$pyenv/bin/maturin" build --quiet --release --locked \
-    --manifest-path python/Cargo.toml --interpreter "$pyenv/bin/python" --out "$target/wheels"
+    --compression-level 9 --manifest-path python/Cargo.toml --interpreter "$pyenv/bin/python" --out "$target/wheels"
 wheel=("$target"/wheels/*.whl)
 size=$(wc -c <"${wheel[0]}")
 echo "$(basename "${wheel[0]}"): $((size / 1024)) KiB"

@@ -14,6 +14,12 @@ use Action::{
 };
 
 /// The data set that the policy was found for.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let cifar = AutoAugment::new().policy(Policy::Cifar10);
+/// # let _ = cifar;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// ImageNet: mostly colour changes and rotations.

@@ -5,6 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A device that holds and computes tensors.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let first = ToDevice::to(Device::Cuda(0));
+/// assert_eq!(ToDevice::new("cuda:0")?, first);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Device {
     /// The host's memory and processor.

@@ -6,9 +6,23 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 /// Any error, with its message: what closures and ops of users return.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// fn parse(text: &str) -> Result<i64, BoxError> {
+///     Ok(text.parse::<i64>()?)
+/// }
+/// assert!(parse("ten").is_err());
+/// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A parameter outside what its op accepts.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let error = RandomHorizontalFlip::new(1.5).unwrap_err();
+/// assert_eq!((error.op, error.param, error.found.as_str()), ("RandomHorizontalFlip", "p", "1.5"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{op}: {param} is {found}, expected {expected}")]
 pub struct ParamError {
@@ -35,6 +49,14 @@ impl ParamError {
 }
 
 /// An op that does not accept the output of the ops before it.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let image = Type::Image(ImageType::decoded(Dim::fixed(8), Dim::fixed(8)));
+/// let error = OneHot::new(10).unwrap().output(&image).unwrap_err();
+/// assert_eq!(error.op, "OneHot");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{op} takes {expected}, but gets {found}")]
 pub struct TypeError {

@@ -6,6 +6,12 @@ use crate::rows::{Resampling, RowFilter};
 use crate::shape::Window;
 
 /// The method by which a resize weights the pixels it reads.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let sharp = Resize::new(256)?.interpolation(Interpolation::BicubicAntialias);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Interpolation {
@@ -52,6 +58,14 @@ impl Interpolation {
 }
 
 /// One step that moves pixels.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let crop = GeometryStep::CropPad { top: 4, left: 4, size: Size::from(24), fill: [0; 3] };
+/// let steps = [crop, GeometryStep::FlipHorizontal];
+/// # let _ = steps;
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum GeometryStep {
     /// `out[y, x] = in[y + top, x + left]`, or `fill` where that pixel is outside the input.

@@ -3,6 +3,13 @@
 use crate::ParamError;
 
 /// The numbers of columns and rows of a kernel, in torchvision's forms: one number for both, or two.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!(KernelSize::from(5), KernelSize { width: 5, height: 5 });
+/// let wide = GaussianBlur::new([9, 3])?;
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSize {
     /// Columns.

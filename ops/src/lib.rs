@@ -416,6 +416,15 @@ static ENTRIES: &[registry::OpInfo] = &[
 ];
 
 /// A list of ops in the form that a pipeline takes.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// fn train() -> Result<Ops, ParamError> {
+///     Ok(ops![RandomResizedCrop::new(224)?, RandomHorizontalFlip::new(0.5)?, Normalize::imagenet()])
+/// }
+/// assert_eq!(train()?.len(), 3);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub type Ops = Vec<std::sync::Arc<dyn author::Op>>;
 
 /// Builds an [`Ops`] from ops of different types, in the order given.

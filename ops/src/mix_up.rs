@@ -48,9 +48,23 @@ pub struct MixUp {
 }
 
 /// FFCV's name for [`MixUp`] on an image; its `same_lambda=False` is [`MixUp::per_sample`].
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// // FFCV's names: the same op for images and labels.
+/// let (images, labels) = (ImageMixup::new(0.2)?, LabelMixup::new(0.2)?);
+/// assert_eq!(images, labels);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub type ImageMixup = MixUp;
 
 /// FFCV's name for [`MixUp`] on a label; its `same_lambda=False` is [`MixUp::per_sample`].
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let label = ops![OneHot::new(10)?, LabelMixup::new(0.2)?];
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub type LabelMixup = MixUp;
 
 impl MixUp {

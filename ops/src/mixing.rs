@@ -24,6 +24,12 @@ use crate::shape::Window;
 use crate::{DType, ParamError, TypeError};
 
 /// The choice of the row that each row of a batch is mixed with.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let mixup = MixUp::new(0.2)?.partner(Partner::Permuted);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Partner {
     /// The row before it; for the first row, the last.
@@ -34,6 +40,13 @@ pub enum Partner {
 }
 
 /// The mixing of one row of a batch.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// // Half of this row comes from row 3.
+/// let mix = RowMix { partner: 3, share: 0.5, window: None };
+/// # let _ = mix;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowMix {
     /// The index of the partner row, from 0; no two rows have the same partner.

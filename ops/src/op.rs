@@ -26,6 +26,14 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The rounding of values between ops.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// // Between ops, values keep their fractions, unless torchvision's results are asked for.
+/// assert_eq!(apply_rule(NumberRule::Fused, 12.75), 12.75);
+/// assert_eq!(apply_rule(NumberRule::Exact, 12.75), 12.0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum NumberRule {
@@ -44,6 +52,12 @@ pub enum NumberRule {
 }
 
 /// The range of an image side that is known before any sample is read.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let side = Dim { min: 32, max: 512 };
+/// assert_ne!(side, Dim::fixed(32));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dim {
     /// The smallest number of pixels.
@@ -76,6 +90,15 @@ impl fmt::Display for Dim {
 }
 
 /// An image between two ops: `[height, width, channels]` or `[channels, height, width]`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let photo = ImageType::decoded(Dim { min: 1, max: 4096 }, Dim { min: 1, max: 4096 });
+/// assert_eq!((photo.channels, photo.size()), (3, None));
+/// let depth = ImageType::array(Size::new(480, 640), 1, DType::U16);
+/// assert_eq!((depth.is_levels, depth.size()), (false, Some(Size::new(480, 640))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageType {
     /// Rows.
@@ -149,6 +172,15 @@ impl From<Size> for ImageType {
 }
 
 /// The type of a value between two ops.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let label = Type::Tensor { dtype: DType::I64, shape: vec![] };
+/// let one_hot = OneHot::new(10)?.output(&label)?;
+/// assert_eq!(one_hot, Type::Tensor { dtype: DType::F32, shape: vec![10] });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// An image.
@@ -184,6 +216,15 @@ impl fmt::Display for Type {
 
 /// One augmentation or conversion, as a user lists it. An op is immutable; its parameters were
 /// checked when it was built.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let flip = RandomHorizontalFlip::new(0.5)?;
+/// let image = Type::Image(ImageType::decoded(Dim::fixed(8), Dim::fixed(8)));
+/// assert_eq!((flip.name(), flip.output(&image).unwrap()), ("RandomHorizontalFlip", image));
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub trait Op: fmt::Debug + Send + Sync {
     /// Returns the name that users write.
     fn name(&self) -> &'static str;
@@ -215,6 +256,14 @@ pub trait Op: fmt::Debug + Send + Sync {
 }
 
 /// The class of an op, which decides how it is drawn and compiled.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// assert!(matches!(RandomHorizontalFlip::new(0.5)?.class(), OpClass::Geometry(_)));
+/// assert!(matches!(Normalize::imagenet().class(), OpClass::Pixel(_)));
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum OpClass<'a> {
     /// Moves pixels.
@@ -254,6 +303,22 @@ pub enum OpClass<'a> {
 }
 
 /// An op that moves pixels: crops, resizes, flips, warps, blurs.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Mirrors half of the images.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Mirror;
+///
+/// impl GeometryOp for Mirror {
+///     fn draw(&self, rng: &mut Rng, _size: Size, out: &mut Vec<GeometryStep>) {
+///         if rng.coin(0.5) {
+///             out.push(GeometryStep::FlipHorizontal);
+///         }
+///     }
+/// }
+/// ```
 pub trait GeometryOp: fmt::Debug + Send + Sync {
     /// Draws the steps for a sample of `size` and appends them to `out`, in order.
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>);
@@ -316,6 +381,20 @@ pub enum ObjectMotion {
 }
 
 /// An op that changes or removes the objects of an image, and no pixel.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Removes boxes of less than 16 pixels.
+/// #[derive(Clone, Copy, Debug)]
+/// struct WithoutSmall;
+///
+/// impl ObjectOp for WithoutSmall {
+///     fn apply(&self, _size: Size, objects: &mut Objects) {
+///         objects.retain(|objects, k| objects.boxes()[k].area() >= 16.0);
+///     }
+/// }
+/// ```
 pub trait ObjectOp: fmt::Debug + Send + Sync {
     /// Changes the objects of an image of `size`.
     fn apply(&self, size: Size, objects: &mut Objects);
@@ -336,6 +415,17 @@ pub enum RowProducer {
 }
 
 /// The arguments of [`PixelOp::eval`] besides the pixel.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let op = Normalize::values([10.0], [2.0])?;
+/// let OpClass::Pixel(op) = op.class() else { unreachable!() };
+/// let mut pixel = [14.0];
+/// op.eval(&Eval::new(NumberRule::Fused, &[]), &mut pixel);
+/// assert_eq!(pixel, [2.0]);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Eval<'a> {
     /// The rounding of values between ops.
@@ -461,9 +551,22 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
 }
 
 /// The new value of each level of one channel.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let inverted: LevelTable = std::array::from_fn(|level| 255.0 - level as f32);
+/// assert_eq!(inverted[0], 255.0);
+/// ```
 pub type LevelTable = [f32; 256];
 
 /// The number of times each level occurs in one channel of an image.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let mut histogram: Histogram = [0; 256];
+/// [7_u8, 7, 9].iter().for_each(|&level| histogram[usize::from(level)] += 1);
+/// assert_eq!(histogram[7], 2);
+/// ```
 pub type Histogram = [u32; 256];
 
 /// The tables of an image's channels; those of channels that the image does not have are not used.
@@ -517,6 +620,33 @@ pub trait TableOp: fmt::Debug + Send + Sync {
 }
 
 /// An op made of other ops, some of which run for a sample.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Inverts half of the images.
+/// #[derive(Debug)]
+/// struct HalfInverted([ChoiceBranch; 1]);
+///
+/// impl ChoiceOp for HalfInverted {
+///     fn outcomes(&self) -> usize {
+///         2
+///     }
+///
+///     fn branches(&self) -> &[ChoiceBranch] {
+///         &self.0
+///     }
+///
+///     fn draw(&self, rng: &mut Rng) -> usize {
+///         rng.below(2) as usize
+///     }
+/// }
+///
+/// let invert = ChoiceBranch { ops: ops![RandomInvert::new(1.0)?], when: 1 << 0 };
+/// let op = HalfInverted([invert]);
+/// # let _ = op;
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub trait ChoiceOp: fmt::Debug + Send + Sync {
     /// Returns the number of outcomes of a draw: `1..=128`.
     fn outcomes(&self) -> usize;
@@ -529,6 +659,15 @@ pub trait ChoiceOp: fmt::Debug + Send + Sync {
 }
 
 /// Ops of a choice that run together.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// // Runs for the outcomes 0 and 2 of a draw.
+/// let branch = ChoiceBranch { ops: ops![RandomGrayscale::new(1.0)?], when: 1 << 0 | 1 << 2 };
+/// # let _ = branch;
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChoiceBranch {
     /// The ops, in order.
@@ -538,6 +677,24 @@ pub struct ChoiceBranch {
 }
 
 /// An op that overwrites a rectangle with one colour.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Blackens the top row.
+/// #[derive(Clone, Copy, Debug)]
+/// struct TopRow;
+///
+/// impl RegionOp for TopRow {
+///     fn draw(&self, _rng: &mut Rng, size: Size) -> Window {
+///         Window { top: 0, left: 0, height: 1, width: size.width }
+///     }
+///
+///     fn fill(&self) -> [f32; 3] {
+///         [0.0; 3]
+///     }
+/// }
+/// ```
 pub trait RegionOp: fmt::Debug + Send + Sync {
     /// Draws the rectangle, which must be inside `size` or empty.
     fn draw(&self, rng: &mut Rng, size: Size) -> Window;
@@ -556,6 +713,21 @@ pub trait RegionOp: fmt::Debug + Send + Sync {
 /// An op in plain Rust on the whole image of some samples. It ends a block: the image before the op
 /// is stored as u8 (rounded half to even), channels last, and the next block reads that buffer.
 /// This applies to all samples, changed or not.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Reverses the bytes of each image.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Reverse;
+///
+/// impl HostOp for Reverse {
+///     fn apply(&self, _host: HostSample<'_>, pixels: &mut [u8]) -> Result<(), BoxError> {
+///         pixels.reverse();
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait HostOp: fmt::Debug + Send + Sync {
     /// Returns whether the op changes `sample`.
     fn applies_to(&self, sample: u64) -> bool {
@@ -595,6 +767,16 @@ pub trait HostOp: fmt::Debug + Send + Sync {
 }
 
 /// The arguments of [`HostOp::apply`] besides the pixels.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let noise = Lambda::new("noise", |host: HostSample<'_>, pixels: &mut [u8]| {
+///     for level in pixels {
+///         *level = level.saturating_add(host.rng.below(8) as u8);
+///     }
+/// });
+/// # let _ = noise;
+/// ```
 #[derive(Debug)]
 pub struct HostSample<'a> {
     /// The sample's index in its dataset.
@@ -706,6 +888,21 @@ pub struct LabelSample<'a> {
 }
 
 /// An op that mixes the samples of a finished batch, in place. Only ops on batches may follow it.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Mixes each sample with the next one, half and half.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Halves;
+///
+/// impl BatchOp for Halves {
+///     fn draw(&self, _rng: &mut Rng, rows: usize, _size: Size) -> Vec<RowMix> {
+///         let next = |row| RowMix { partner: (row + 1) % rows, share: 0.5, window: None };
+///         (0..rows).map(next).collect()
+///     }
+/// }
+/// ```
 pub trait BatchOp: fmt::Debug + Send + Sync {
     /// Draws how each of `rows` samples, with images of `size`, is mixed. All outputs of the batch
     /// that list an equal op get the same draws. Partners are a permutation of the rows.
@@ -740,6 +937,22 @@ pub trait MultiImageOp: fmt::Debug + Send + Sync {
 
 /// An op in plain Rust on all rows of a finished batch, in place. Only ops on batches may follow it. It must
 /// keep the [type](Op::output) of the rows, and it can't run on a device.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Sets the bytes of a batch to those of its first row.
+/// #[derive(Clone, Copy, Debug)]
+/// struct FirstRow;
+///
+/// impl HostBatchOp for FirstRow {
+///     fn apply(&self, host: HostRows<'_>, rows: &mut [u8]) -> Result<(), BoxError> {
+///         let row = rows.len() / host.samples.len().max(1);
+///         (1..host.samples.len()).for_each(|k| rows.copy_within(..row, k * row));
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait HostBatchOp: fmt::Debug + Send + Sync {
     /// Changes the rows, one after the other in `rows`.
     ///
@@ -750,6 +963,15 @@ pub trait HostBatchOp: fmt::Debug + Send + Sync {
 }
 
 /// The arguments of [`HostBatchOp::apply`] besides the rows.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let darker = Lambda::batch("darker", |host: HostRows<'_>, rows: &mut [u8]| {
+///     assert_eq!((host.dtype, rows.len() % host.samples.len()), (DType::U8, 0));
+///     rows.iter_mut().for_each(|level| *level /= 2);
+/// });
+/// # let _ = darker;
+/// ```
 #[derive(Debug)]
 pub struct HostRows<'a> {
     /// For each row, the sample's index in its dataset.

@@ -13,6 +13,13 @@ use crate::{ParamError, Size, TypeError};
 ///
 /// Converts from the forms that torchvision accepts: one number for all sides,
 /// `[horizontal, vertical]`, or `[left, top, right, bottom]`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!(Sides::from(4), Sides { left: 4, top: 4, right: 4, bottom: 4 });
+/// let below = Pad::new(Sides { left: 0, top: 0, right: 0, bottom: 16 })?;
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sides {
     /// Columns to the left.
@@ -60,6 +67,12 @@ impl Sides {
 }
 
 /// The contents of a border.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let mirrored = Pad::new(4)?.padding_mode(PaddingMode::Reflect);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingMode {
     /// The fill colour.

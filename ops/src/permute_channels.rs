@@ -118,6 +118,12 @@ pub struct RandomChannelPermutation {
 }
 
 /// Albumentations' name for [`RandomChannelPermutation`].
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let list = ops![ChannelShuffle::new().p(0.5)?];
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 pub type ChannelShuffle = RandomChannelPermutation;
 
 impl RandomChannelPermutation {

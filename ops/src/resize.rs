@@ -59,6 +59,12 @@ const OP: &str = "Resize";
 
 /// The size of a [`Resize`]: as in torchvision, one number is the short side, and two are height and
 /// width.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!(ResizeSize::from(256), ResizeSize::ShortSide(256));
+/// assert_eq!(ResizeSize::from((224, 320)), ResizeSize::Exact(Size::new(224, 320)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResizeSize {
     /// The length of the short side; the aspect ratio stays.

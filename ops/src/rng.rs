@@ -110,6 +110,13 @@ fn mix(word: u64) -> u64 {
 }
 
 /// The generator of one op for one sample.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let (mut one, mut other) = (Rng::new(7), Rng::new(7));
+/// assert_eq!(one.uniform(-1.0, 1.0), other.uniform(-1.0, 1.0));
+/// assert!(one.below(6) < 6);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 

@@ -9,6 +9,12 @@ pub const RGB: usize = 3;
 pub const MAX_CHANNELS: usize = 4;
 
 /// Height and width in pixels.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!(Size::from(224), Size::new(224, 224));
+/// assert_eq!(Size::from((2, 3)).pixels(), 6);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
     /// Rows.
@@ -58,6 +64,12 @@ impl fmt::Display for Size {
 }
 
 /// A rectangle of an image, in pixels from its top left corner.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let window = Window { top: 10, left: 20, height: 2, width: 3 };
+/// assert_eq!(window.size().pixels(), 6);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First row.
@@ -86,6 +98,12 @@ pub const fn is_inside(window: Window, size: Size) -> bool {
 }
 
 /// The type of one element of a tensor.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!((DType::U8.bytes(), DType::Bf16.bytes(), DType::F64.bytes()), (1, 2, 8));
+/// let half = ops![Normalize::imagenet(), Convert::to(DType::F16)];
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DType {
@@ -160,6 +178,16 @@ impl fmt::Display for DType {
 }
 
 /// The order of an image's axes.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let image = ImageType::decoded(Dim::fixed(8), Dim::fixed(8));
+/// assert_eq!(image.layout, Layout::ChannelsLast);
+/// let Type::Image(planes) = ToChannelsFirst.output(&Type::Image(image))? else { unreachable!() };
+/// assert_eq!(planes.layout, Layout::ChannelsFirst);
+/// # Ok::<(), TypeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// `[H, W, C]`: the channels of a pixel are adjacent.

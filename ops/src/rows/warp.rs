@@ -44,6 +44,12 @@ use std::ops::Range;
 /// Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
 /// fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
 /// torchvision refuses on tensors, follows `grid_sample`.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// let smooth = RandomRotation::new(15.0)?.interpolation(WarpInterpolation::Bilinear);
+/// # Ok::<(), fuseloop_ops::ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WarpInterpolation {
     /// The nearest pixel.

@@ -5,6 +5,13 @@ use super::{BoxFormat, ClampingMode, PointMap};
 use crate::Size;
 
 /// One box in f64, in continuous coordinates.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let found = BoundingBox::read(BoxFormat::Xywh, &[10.0, 20.0, 30.0, 40.0]);
+/// assert_eq!((found.width(), found.height(), found.center()), (30.0, 40.0, [25.0, 40.0]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BoundingBox {
     /// An upright box: its left, top, right and bottom edge.

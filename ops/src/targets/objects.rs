@@ -8,6 +8,17 @@ use crate::author::GeometryStep;
 ///
 /// An object is one row of the tensors that belong to an image: its box, its keypoints, its class and other
 /// columns. An op that removes an object removes all of them.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let mut objects = Objects::default();
+/// let boxes = [BoundingBox::Edges([0.0, 0.0, 4.0, 4.0]), BoundingBox::Edges([1.0, 1.0, 2.0, 2.0])];
+/// objects.reset(2);
+/// objects.set_boxes(boxes, BoxFormat::Xyxy, ClampingMode::Hard);
+/// objects.retain(|objects, k| objects.boxes()[k].area() > 2.0);
+/// assert_eq!((objects.len(), objects.rows()), (1, &[0][..]));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
     /// The index of each object among those that are stored.
@@ -26,6 +37,12 @@ pub struct Objects {
 }
 
 /// A keypoint of an object.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// let nose = Keypoint { at: [120.5, 80.0], visibility: 2.0 };
+/// # let _ = nose;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Keypoint {
     /// Its position, `[x, y]`, in continuous coordinates.
