@@ -36,6 +36,7 @@ pub(super) struct TiffDecoder {
     pixels: Vec<u8>,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn damaged(reason: impl ToString) -> DecodeError {
     DecodeError::Tiff { reason: reason.to_string() }
 }

@@ -34,6 +34,7 @@ pub(super) struct WebpDecoder {
     pixels: Vec<u8>,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn damaged(reason: impl ToString) -> DecodeError {
     DecodeError::Webp { reason: reason.to_string() }
 }
