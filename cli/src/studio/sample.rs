@@ -63,7 +63,7 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
         pictures.push(picture);
         Ok(json)
     };
-    let (source, bands) = (inspected.draws.source, bands(body));
+    let (source, bands) = (inspected.run_draws().source, bands(body));
     let mut all = vec![];
     let mut first = add(inspected.shown(&bands), source, 0).map_err(failed)?;
     first["name"] = json!("stored");
