@@ -25,7 +25,7 @@ fn jpeg(sample: u64) -> Vec<u8> {
     let level = |y: u32, x: u32, c: u32| {
         let wave =
             ((y + 40 * c) as f32 / 21.0).sin() + ((x + 9 * sample as u32) as f32 / 34.0).cos();
-        let edge = if (x / 60 + y / 45) % 2 == 0 { 25.0 } else { 0.0 };
+        let edge = if (x / 60 + y / 45).is_multiple_of(2) { 25.0 } else { 0.0 };
         (110.0 + 45.0 * wave + edge) as u8
     };
     let mut pixels = vec![];
