@@ -186,15 +186,13 @@ fn decode(image: &EncodedImage<'_>, out: &mut Picture) {
     out.size = Size::new(image.height, image.width);
     out.pixels.resize(out.size.pixels() as usize * 3, 0);
     match image.mode {
-        ImageMode::Png | ImageMode::BitPlanes => {
-            unreachable!("a .beton that FFCV reads holds none")
-        }
         ImageMode::Raw => out.pixels.copy_from_slice(image.bytes),
         ImageMode::Jpeg => {
             let options = DecoderOptions::new_fast().jpeg_set_out_colorspace(ColorSpace::RGB);
             let mut decoder = JpegDecoder::new_with_options(ZCursor::new(image.bytes), options);
             decoder.decode_into(&mut out.pixels).unwrap();
         }
+        mode => unreachable!("a .beton that FFCV reads holds no {mode:?}"),
     }
 }
 

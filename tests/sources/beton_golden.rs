@@ -164,7 +164,7 @@ fn assert_image(image: EncodedImage<'_>, want: &Json, what: &str) {
             assert_eq!(Json::from(pixels), want["first_row_first_4px"], "{what}");
         }
         ImageMode::Jpeg => assert_eq!(image.bytes[..2], [0xff, 0xd8], "{what}"),
-        ImageMode::Png | ImageMode::BitPlanes => panic!("{what}: a .beton of FFCV has none"),
+        mode => panic!("{what}: a .beton of FFCV has no {mode:?}"),
     }
 }
 

@@ -64,7 +64,7 @@ fn decoded(image: &OwnedImage) -> Vec<u8> {
             reader.next_frame(&mut pixels).unwrap();
             pixels
         }
-        ImageMode::Jpeg | ImageMode::BitPlanes => panic!("a JPEG"),
+        mode => panic!("{mode:?}"),
     }
 }
 
