@@ -1,13 +1,14 @@
 //! `fuseloop index`: writes the offsets of samples to an index file, so that opening a dataset reads
 //! only that.
 
+use super::costly::add_costly;
 use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, saved_listing};
-use fuseloop::source::{Folder, IndexReport, Source as _, index_shards};
+use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
 use std::path::{Path, PathBuf};
 
 /// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.
@@ -47,7 +48,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         bar.finish_and_clear();
         let IndexReport { shards, samples, bytes: size } = indexed?;
         let samples = counted(samples, "sample");
-        format!("{}: {samples}, indexed in {}\n", counted(shards as u64, "shard"), bytes(size))
+        let mut text =
+            format!("{}: {samples}, indexed in {}\n", counted(shards as u64, "shard"), bytes(size));
+        // Images of remote shards would have to be fetched.
+        if !name.contains("://")
+            && let Ok(Dataset::Source(source)) = Dataset::open(&*name)
+        {
+            add_costly(&mut text, &*source);
+        }
+        text
     };
     say(&text)
 }
@@ -64,6 +73,7 @@ fn index_folder(dir: &Path, folder: InFolder) -> Result<String, Problem> {
     let path = path.display().to_string();
     let mut text =
         format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path));
+    add_costly(&mut text, &folder);
     add_folder(&mut text, &folder.links(), folder.ignored().count);
     Ok(text)
 }

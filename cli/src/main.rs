@@ -5,6 +5,7 @@
 
 mod bench;
 mod convert;
+mod costly;
 mod demo;
 mod dump;
 mod explain;

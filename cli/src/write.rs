@@ -1,5 +1,6 @@
 //! `fuseloop write`: writes a folder or a table of JPEGs to a `.beton` file.
 
+use super::costly::add_costly;
 use super::folder::{InFolder, add_links};
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
@@ -7,6 +8,7 @@ use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
 use fuseloop::internals::source::{Escaped, is_annotated, is_fixed_length};
+use fuseloop::source::Dataset;
 use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -94,6 +96,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if let Some(rewritten) = args.stored.rewritten() {
         add_recut(&mut text, rewritten, report.written.recut, report.written.recut_bytes);
         add_unchanged(&mut text, &report.written.unchanged);
+    }
+    if let Ok(Dataset::Beton(written)) = Dataset::open(&args.out) {
+        add_costly(&mut text, &*written);
     }
     add_left_out(&mut text, &report);
     say(&text)

@@ -140,6 +140,18 @@ impl Opened<'_> {
         self.headers.size()
     }
 
+    /// Returns false if all of the image is decoded whatever the window is.
+    #[must_use]
+    pub fn decodes_windows(&self) -> bool {
+        match &self.headers {
+            ImageHeaders::Jpeg(headers) => headers.is_for_core(),
+            ImageHeaders::Raw(..) | ImageHeaders::Array { .. } => true,
+            #[cfg(feature = "tiff")]
+            ImageHeaders::Tiff(..) => true,
+            _ => false,
+        }
+    }
+
     /// Returns the image that decoding at 1 / `factor` of the size gives; `None` if the image can't be decoded so, or it
     /// would not take less time.
     #[must_use]

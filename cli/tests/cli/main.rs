@@ -5,6 +5,7 @@
 mod cli_files;
 mod command;
 mod commands;
+mod costly;
 #[path = "../../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the library share it")]
 mod dataset;

@@ -104,9 +104,14 @@ impl JpegHeaders {
         self.scale.of(self.stored.size)
     }
 
+    /// Returns whether the core decodes files with such headers, unless they are damaged.
+    pub(super) fn is_for_core(&self) -> bool {
+        !self.stored.progressive && is_sampled_simply(&self.stored)
+    }
+
     /// Returns the image that decoding at 1 / `factor` of the size gives; `None` for files that the core does not decode.
     pub(super) fn scaled(&self, factor: u32) -> Option<ScaledImage> {
-        if self.stored.progressive || !is_sampled_simply(&self.stored) {
+        if !self.is_for_core() {
             return None;
         }
         let scale = Scale::of_factor(factor)?;
