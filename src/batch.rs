@@ -28,6 +28,18 @@ pub use fuseloop_engine::batch::{
 ///
 /// The methods below read tensors on a device. What a [`HostBatch`] offers, such as
 /// [`ids`](HostBatch::ids) and [`tensor`](HostBatch::tensor), reads those in host memory.
+///
+/// ```no_run
+/// use fuseloop::Loader;
+///
+/// let loader = Loader::open("photos")?.batch_size(64).build()?;
+/// for batch in loader.epoch(0)? {
+///     let batch = batch?;
+///     let (images, labels) = (batch.tensor::<u8>("image")?, batch.tensor::<i64>("label")?);
+///     println!("{:?}, {:?}", images.shape(), labels.as_slice());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Batch(HostBatch);
 
 impl From<HostBatch> for Batch {

@@ -16,6 +16,13 @@ use std::path::Path;
 pub use fuseloop_ops::author::BoxError;
 
 /// A result of a call of this crate.
+///
+/// ```
+/// fn classes(path: &str) -> fuseloop::Result<usize> {
+///     Ok(fuseloop::Loader::open(path)?.build()?.classes()?.iter().len())
+/// }
+/// assert!(classes("no/such/folder").is_err());
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed.
@@ -36,6 +43,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error(Box<dyn Cause>);
 
 /// The kind of an [`Error`], on which a program may branch.
+///
+/// ```
+/// use fuseloop::{ErrorKind, Loader};
+///
+/// let error = Loader::open("no/such/file.beton").err().unwrap();
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

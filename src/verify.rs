@@ -39,6 +39,17 @@ use value::Checker;
 const GROUP: u64 = IntactSamples::BITS;
 
 /// Options for checking a dataset.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, OpenOptions};
+/// use fuseloop::verify::{VerifyOptions, verify};
+///
+/// let beton = Beton::open("train.beton", &OpenOptions::default())?;
+/// // The first thousand samples.
+/// let options = VerifyOptions { limit: Some(1000), ..VerifyOptions::default() };
+/// assert!(verify(&beton, &options, &|_| ())?.is_whole());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The number of checking threads, at most 1024; one a core by default.

@@ -7,6 +7,12 @@ use std::fmt;
 pub const UNKNOWN: u64 = u64::MAX;
 
 /// A sample's index in its dataset, from 0. It is not the sample's position in the epoch.
+///
+/// ```
+/// # use fuseloop_engine::sample::SampleId;
+/// let sample = SampleId(17);
+/// assert_eq!(sample.0, 17);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleId(pub u64);
 
@@ -20,6 +26,12 @@ impl fmt::Display for SampleId {
 ///
 /// An order that takes a sample several times in an epoch (with replacement, repeated augmentation)
 /// numbers the repeats, so that each has its own draws.
+///
+/// ```
+/// # use fuseloop_engine::sample::{SampleId, SampleRef};
+/// let row = SampleRef::once(SampleId(17));
+/// assert_eq!((row.sample, row.repeat, row.is_padding), (SampleId(17), 0, false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SampleRef {
     /// The sample.
@@ -42,6 +54,13 @@ impl SampleRef {
 }
 
 /// The number of a pass over the dataset, from 0. It seeds the order and every draw.
+///
+/// ```
+/// # use fuseloop_engine::sample::Epoch;
+/// // Images grow with the epochs.
+/// let side = |epoch: Epoch| (128 + 4 * epoch.index()).min(224);
+/// assert_eq!((side(Epoch(0)), side(Epoch(30))), (128, 224));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -55,6 +74,13 @@ impl Epoch {
 }
 
 /// Limits on what a file, and the ops of a pipeline, may ask for. Anything over a limit is refused.
+///
+/// ```
+/// # use fuseloop_engine::sample::Limits;
+/// let limits = Limits { max_pixels: 1 << 20, ..Limits::DEFAULT };
+/// assert!(Limits::SMALL.max_pixels < Limits::DEFAULT.max_pixels);
+/// # let _ = limits;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most pixels of one image, width times height, both as stored and after every op.

@@ -299,6 +299,10 @@ impl Op for Normalize {
         }
     }
 
+    fn normalizes_values(&self) -> bool {
+        true
+    }
+
     fn class(&self) -> OpClass<'_> {
         OpClass::Pixel(self)
     }
@@ -321,6 +325,10 @@ impl Op for OfBands {
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
         self.0.output(input)
+    }
+
+    fn normalizes_values(&self) -> bool {
+        true
     }
 
     fn class(&self) -> OpClass<'_> {

@@ -246,6 +246,13 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns true if the op replaces the image's own values by normalized ones, as [`Normalize`](crate::Normalize)
+    /// does. A list where one such op gets what another one has normalized is refused, unless an op between them
+    /// returns levels again.
+    fn normalizes_values(&self) -> bool {
+        false
+    }
+
     /// Returns the op that replaces this one for inputs of this type, if the computation depends on
     /// the type: noise is in levels on u8, and in the image's own units on floats. The replacement
     /// must have the same name, the same output type and the same order of draws.
@@ -458,6 +465,46 @@ pub enum Statistic {
 ///
 /// A pixel has as many new values as the type that [`Op::output`] returns has channels. Their number may differ from
 /// that of the old values if both are at most 4, and if the op runs for every sample.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Multiplies every value by a number.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Scale(f32);
+///
+/// impl Op for Scale {
+///     fn name(&self) -> &'static str {
+///         "Scale"
+///     }
+///
+///     fn output(&self, input: &Type) -> Result<Type, TypeError> {
+///         Ok(input.clone())
+///     }
+///
+///     fn class(&self) -> OpClass<'_> {
+///         OpClass::Pixel(self)
+///     }
+/// }
+///
+/// impl PixelOp for Scale {
+///     fn eval(&self, cx: &Eval<'_>, pixel: &mut [f32]) {
+///         for v in pixel {
+///             *v = apply_rule(cx.rule, *v * self.0);
+///         }
+///     }
+///
+///     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+///         let factor = e.splat(self.0);
+///         e.each(pixels, |e, _, v| {
+///             let v = e.mul(v, factor);
+///             e.apply_rule(v)
+///         })
+///     }
+/// }
+///
+/// let list = ops![Scale(0.5), Normalize::imagenet()];
+/// ```
 pub trait PixelOp: fmt::Debug + Send + Sync {
     /// Returns the number of the op's parameters: `f32` numbers that are drawn for each sample.
     fn param_count(&self) -> usize {
@@ -819,6 +866,19 @@ pub struct Mixture {
 
 /// An op on a label, which is an i64, a float or a vector of f32: in each case another method is called.
 /// An error that a method returns ends the epoch, whatever becomes of damaged samples.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// Numbers classes from 0 that a dataset numbers from 1.
+/// #[derive(Clone, Copy, Debug)]
+/// struct FromZero;
+///
+/// impl LabelOp for FromZero {
+///     fn eval(&self, _cx: LabelSample<'_>, label: i64) -> Result<i64, BoxError> {
+///         label.checked_sub(1).ok_or_else(|| "a label is too small".into())
+///     }
+/// }
+/// ```
 pub trait LabelOp: fmt::Debug + Send + Sync {
     /// The definition of the op on an i64: returns the new label.
     ///
@@ -877,6 +937,15 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
 }
 
 /// The arguments of a [`LabelOp`] besides the label.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// // One label in a hundred is wrong.
+/// let wrong = Lambda::label("wrong", |cx: LabelSample<'_>, label: i64| {
+///     if cx.rng.coin(0.01) { i64::from(cx.rng.below(10)) } else { label }
+/// });
+/// # let _ = wrong;
+/// ```
 #[derive(Debug)]
 pub struct LabelSample<'a> {
     /// The sample's index in its dataset.

@@ -18,6 +18,14 @@ use fuseloop_ops::{DType, Size};
 ///
 /// `Gray16` is for depth maps and medical images, whose levels are measurements. `Index` is for masks: a value is
 /// the number of a class. RGB pixels are accepted where red, green and blue are the same number.
+///
+/// ```
+/// use fuseloop::{ImageReadMode, ops::DType};
+///
+/// assert_eq!(ImageReadMode::default(), ImageReadMode::Rgb);
+/// let depth = ImageReadMode::Gray16;
+/// assert_eq!((depth.channels(), depth.dtype()), (1, DType::U16));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImageReadMode {

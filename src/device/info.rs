@@ -52,6 +52,17 @@ impl fmt::Display for Compiler {
 }
 
 /// The origin of a kernel's code.
+///
+/// ```no_run
+/// use fuseloop::device::KernelOrigin;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let kernels = loader.device_stats().and_then(|stats| stats.kernels);
+/// if kernels == Some(KernelOrigin::Nvrtc) {
+///     println!("the kernels were compiled for this GPU");
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelOrigin {
@@ -77,6 +88,14 @@ impl fmt::Display for KernelOrigin {
 }
 
 /// Statistics of what was sent to a device since its uploader was created.
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// if let Some(stats) = loader.device_stats() {
+///     println!("{} batches, {} bytes copied", stats.batches, stats.bytes_copied);
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceStats {

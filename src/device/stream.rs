@@ -14,6 +14,16 @@ use super::DeviceError;
 use crate::error::Error;
 
 /// The stream on which a batch is read.
+///
+/// ```no_run
+/// use fuseloop::device::DeviceStream;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let batch = loader.get(&[0, 1], 0)?;
+/// // The address may be used by what is queued on the legacy default stream from now on.
+/// let address = batch.device_ptr("image", DeviceStream::Legacy)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceStream {

@@ -20,6 +20,16 @@ use crate::batch::{Batch, TensorError};
 use crate::error::Error;
 
 /// A tensor on a device, valid until its batch is dropped.
+///
+/// ```no_run
+/// use fuseloop::device::DeviceStream;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let batch = loader.get(&[0, 1], 0)?;
+/// let images = batch.device_tensor("image", DeviceStream::PerThread)?;
+/// println!("{:?} of {:?} at {:#x} on GPU {}", images.shape(), images.dtype(), images.ptr(), images.device());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeviceTensor<'a> {
     found: LocatedTensor,

@@ -26,6 +26,17 @@ const PRINTS: usize = 16;
 ///
 /// [`Display`](fmt::Display) writes JSON of at most 256 bytes, and [`FromStr`] parses it: PyTorch's
 /// `state_dict`.
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let mut batches = loader.epoch(3)?;
+/// batches.next().transpose()?;
+/// let cursor = batches.cursor()?;
+/// // Later, with a loader of the same dataset and settings: the batches that have not been delivered.
+/// let rest = loader.resume(&cursor)?;
+/// assert_eq!((cursor.epoch, rest.remaining()), (3, batches.remaining()));
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
     /// The fingerprint of the dataset: [`Source::fingerprint`](crate::source::Source).

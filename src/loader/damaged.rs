@@ -7,6 +7,13 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// Determines what happens to the row of a sample that can't be read or decoded.
+///
+/// ```no_run
+/// use fuseloop::{Loader, OnDamaged};
+///
+/// let loader = Loader::open("train.beton")?.on_damaged(OnDamaged::Substitute).build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnDamaged {
@@ -29,6 +36,14 @@ pub(super) const MAX_SUBSTITUTES: u32 = 16;
 const LISTED: usize = 1000;
 
 /// A sample that could not be read or decoded.
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// for damaged in loader.quarantine().samples {
+///     println!("sample {} in epoch {}: {}", damaged.sample.0, damaged.epoch.index(), damaged.error);
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
     /// The sample.
@@ -43,6 +58,16 @@ pub struct Quarantined {
 /// The damaged samples that a loader has found, in order of their numbers.
 ///
 /// Work ahead of the batches taken is included.
+///
+/// ```no_run
+/// use fuseloop::{Loader, OnDamaged};
+///
+/// let loader = Loader::open("train.beton")?.on_damaged(OnDamaged::Skip).build()?;
+/// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
+/// let quarantine = loader.quarantine();
+/// println!("{} damaged samples, {} rows", quarantine.samples.len(), quarantine.rows);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quarantine {
     /// The first thousand samples found.

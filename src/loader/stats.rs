@@ -26,6 +26,17 @@ use std::time::Duration;
 /// Where the time of a loader went between two points in time.
 ///
 /// Its `Display` is meant for people: what each side did, the bottleneck, and what would help.
+///
+/// ```no_run
+/// use fuseloop::loader::Phase;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let before = loader.stats();
+/// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
+/// let epoch = loader.stats().since(&before);
+/// println!("{}; {:.0} % decoding", epoch.verdict(), 100.0 * epoch.share(Phase::Decode));
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// The number of worker threads.
@@ -48,6 +59,18 @@ pub struct Stats {
 }
 
 /// The side that slows the others down.
+///
+/// ```no_run
+/// use fuseloop::loader::{Bottleneck, Phase};
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// match loader.stats().bottleneck() {
+///     Bottleneck::Work(Phase::Decode) => println!("JPEGs decode faster once they are re-cut"),
+///     Bottleneck::Consumer => println!("training is slower than the loader"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bottleneck {

@@ -47,6 +47,15 @@ pub use subset::Subset;
 use std::sync::Arc;
 
 /// The order of the samples in an epoch.
+///
+/// ```
+/// use fuseloop::Order;
+///
+/// let balanced = Order::ClassBalanced { field: "label".to_owned(), replacement: true };
+/// let weighted = Order::Weighted { weights: [1.0, 1.0, 4.0].into(), samples: 3, replacement: true };
+/// assert_eq!(Order::Random.name(), "random");
+/// # let _ = (balanced, weighted);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Order {

@@ -15,6 +15,15 @@ use super::OrderError;
 use crate::error::Error;
 
 /// One process of several, and what happens to samples that can't be divided evenly.
+///
+/// ```
+/// use fuseloop::order::{Ranks, Uneven};
+///
+/// let ranks = Ranks::new(1, 8, Uneven::Pad)?;
+/// assert_eq!((ranks.rank(), ranks.world()), (1, 8));
+/// assert!(Ranks::new(8, 8, Uneven::Pad).is_err());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ranks {
     rank: u32,
@@ -23,6 +32,14 @@ pub struct Ranks {
 }
 
 /// Determines what happens if the number of ranks does not divide the number of samples.
+///
+/// ```no_run
+/// use fuseloop::order::{Ranks, Uneven};
+///
+/// // Validation counts each sample once, also where the number of ranks does not divide that of the samples.
+/// let ranks = Ranks::from_env()?.map(|ranks| ranks.uneven(Uneven::Exact));
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Uneven {
     /// The last few samples are left out: different ones in each epoch, if the order is random.

@@ -9,6 +9,14 @@ use crate::sample::SampleId;
 use std::sync::Arc;
 
 /// A set of samples, and their order before a random order is applied.
+///
+/// ```
+/// use fuseloop::order::Subset;
+///
+/// let some = Subset::Listed([5, 2, 9].into());
+/// assert_eq!(some.iter().map(|sample| sample.0).collect::<Vec<u64>>(), [5, 2, 9]);
+/// assert_eq!(Subset::All(1000).len(), 1000);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subset {
     /// The first samples, by number: all, if this is the size of the dataset.

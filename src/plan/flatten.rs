@@ -286,16 +286,18 @@ impl Flattening {
         Ok(after)
     }
 
-    /// Refuses a second `Normalize`: its constants are those of pixels, which the first has replaced.
+    /// Refuses an op that normalizes what another one has normalized: its constants are those of the image's own
+    /// values. Levels that an op between them returns are values of the image again.
     fn check_normalized(&self, op: &dyn Op, guards: &[Guard]) -> Result<(), PlanError> {
-        let is_before =
-            |flat: &&FlatOp| flat.op.name() == "Normalize" && !is_exclusive(&flat.guards, guards);
-        if op.name() != "Normalize" {
+        if !op.normalizes_values() {
             return Ok(());
         }
-        let Some(first) = self.flat.flat_ops.iter().find(is_before) else { return Ok(()) };
+        let before = self.flat.flat_ops.iter().rev();
+        let mut before = before.filter(|flat| !is_exclusive(&flat.guards, guards));
+        let last = before.find(|flat| flat.output.is_levels || flat.op.normalizes_values());
+        let Some(first) = last.filter(|flat| flat.op.normalizes_values()) else { return Ok(()) };
         let found = format!("what op {} has normalized (keep one of the two)", first.op_index);
-        let error = TypeError { op: op.name(), expected: "pixels of 0..=255", found };
+        let error = TypeError { op: op.name(), expected: "the image's own values", found };
         Err(PlanError::Type { op_index: self.op_index, error })
     }
 

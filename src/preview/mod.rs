@@ -59,6 +59,15 @@ const CELL_COLOUR: Colour = [0x1d, 0x20, 0x27];
 const TEXT: Colour = [0xc8, 0xcc, 0xd4];
 
 /// What a sheet shows: see [`Loader::preview`].
+///
+/// ```no_run
+/// use fuseloop::preview::PreviewOptions;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let options = PreviewOptions { samples: 4, each_op: true, ..PreviewOptions::default() };
+/// std::fs::write("ops.png", loader.preview(&options)?.png()?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewOptions {
     /// The number of samples, spread over those of the loader, because neighbours are often of the same class; of
@@ -88,6 +97,16 @@ impl Default for PreviewOptions {
 }
 
 /// An image of samples with captions: what [`Loader::preview`] returns.
+///
+/// ```no_run
+/// use fuseloop::preview::PreviewOptions;
+///
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let sheet = loader.preview(&PreviewOptions::default())?;
+/// println!("{} x {} pixels", sheet.width(), sheet.height());
+/// std::fs::write("sheet.jpg", sheet.jpeg()?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Sheet(Canvas);
 

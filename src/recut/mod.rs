@@ -51,6 +51,19 @@ pub use tile::Tile;
 pub use unchanged::Unchanged;
 
 /// Re-cuts JPEGs. Each thread has its own, which reuses its buffers.
+///
+/// ```no_run
+/// use fuseloop::Limits;
+/// use fuseloop::recut::{Recutter, Tile};
+///
+/// let mut recutter = Recutter::new(Tile::default(), Limits::DEFAULT);
+/// let jpeg = std::fs::read("photo.jpg")?;
+/// match recutter.recut(&jpeg) {
+///     Ok(recut) => std::fs::write("photo.jpg", recut)?,
+///     Err(unchanged) => println!("left as it is: {unchanged}"),
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Recutter {
     tile: Tile,

@@ -7,6 +7,15 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The distance between restart markers.
+///
+/// ```
+/// use fuseloop::Limits;
+/// use fuseloop::recut::{Recutter, Tile};
+///
+/// let small_windows = Recutter::new(Tile::Pixels(32), Limits::DEFAULT);
+/// let fewest_bytes = Recutter::new(Tile::Row, Limits::DEFAULT);
+/// # let _ = (small_windows, fewest_bytes);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
     /// A tile of this many columns, or up to twice as many, so that tiles divide the image's width.

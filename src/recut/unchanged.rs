@@ -4,6 +4,14 @@ use crate::decode::{BitPlaneError, DecodeError};
 use crate::error::{Cause, Details, ErrorKind};
 
 /// Why a JPEG is left unchanged.
+///
+/// ```
+/// use fuseloop::Limits;
+/// use fuseloop::recut::{Recutter, Tile, Unchanged};
+///
+/// let error = Recutter::new(Tile::Row, Limits::DEFAULT).recut(b"text").unwrap_err();
+/// assert_eq!(error, Unchanged::NotJpeg);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unchanged {

@@ -46,6 +46,16 @@ const BEGIN: &str = r#"{"fuseloop":"classes","#;
 const VERSION: u64 = 1;
 
 /// The names of a dataset's classes, by the class numbers of its samples.
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("photos")?.build()?;
+/// let classes = loader.classes()?;
+/// println!("class 0 is {}", classes.get(0).unwrap_or("unknown"));
+/// for (number, name) in classes.iter() {
+///     println!("{number}: {name}");
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassNames(BTreeMap<i64, String>);
 

@@ -17,6 +17,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A numpy element type, parsed from numpy's text for it: `"<f4".parse()`.
+///
+/// ```
+/// use fuseloop::source::NdType;
+///
+/// let floats: NdType = "<f4".parse().unwrap();
+/// assert_eq!(floats.to_string(), "<f4");
+/// assert!("<x4".parse::<NdType>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NdType {
     pub(crate) kind: NdKind,

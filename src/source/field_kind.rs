@@ -3,6 +3,15 @@
 use super::dtype::NdType;
 
 /// A column of a dataset.
+///
+/// ```
+/// use fuseloop::source::{FieldKind, FieldSpec};
+///
+/// let image = FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage };
+/// let points = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![17, 2] };
+/// let points = FieldSpec { name: "points".to_owned(), kind: points };
+/// assert!(image.kind.is_image() && !points.kind.is_image());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSpec {
     /// The name, at most 16 ASCII characters. In a hostile file they may be control characters: show the
@@ -27,6 +36,15 @@ pub struct FieldSpec {
 /// |     255 | `BitPlaneImage` | 13: see `ImageCell` |     1 |
 ///
 /// The arguments of a `BitPlaneImage` distinguish it from a user-defined field.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, FieldKind, OpenOptions, Source};
+///
+/// let beton = Beton::open("train.beton", &OpenOptions::default())?;
+/// let labels = beton.fields().iter().filter(|field| field.kind == FieldKind::Int);
+/// println!("{} fields of numbers", labels.count());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldKind {

@@ -4,6 +4,16 @@ use fuseloop_ops::Size;
 
 /// The statistics of a field's images, from the rows. Rows that can't be read, or that exceed the
 /// limits, are counted and left out.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, OpenOptions, Source};
+///
+/// let beton = Beton::open("train.beton", &OpenOptions::default())?;
+/// if let Some(stats) = beton.image_stats(0) {
+///     println!("{} JPEGs, {} raw images, the largest {} pixels", stats.jpeg, stats.raw, stats.max_pixels);
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageStats {
     /// The number of images stored as JPEG.

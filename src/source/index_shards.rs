@@ -16,6 +16,14 @@ use crate::sample::Limits;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The result of indexing.
+///
+/// ```no_run
+/// use fuseloop::source::IndexReport;
+///
+/// fn print(report: &IndexReport) {
+///     println!("{} shards, {} samples, {} bytes of indexes", report.shards, report.samples, report.bytes);
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexReport {
     /// The number of shards that now have an index.

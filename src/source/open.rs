@@ -40,6 +40,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An open dataset, by how it can be read.
+///
+/// ```no_run
+/// use fuseloop::Loader;
+/// use fuseloop::source::{Dataset, Source};
+///
+/// let dataset = Dataset::open("train-{000..127}.tar")?;
+/// if let Some(source) = dataset.source() {
+///     println!("{} samples of {:?}", source.len(), source.fields());
+/// }
+/// let loader = Loader::from_dataset(dataset).batch_size(256).build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone)]
 pub enum Dataset {
     /// A `.beton` file, in any order, page by page.

@@ -16,6 +16,13 @@ use std::sync::Arc;
 
 /// The location of a value of a sample. A source fills in what it knows; see
 /// [`Source::locate`](super::Source::locate).
+///
+/// ```
+/// use fuseloop::source::SampleLocation;
+///
+/// let location = SampleLocation { file: Some("train-000.tar".into()), ..SampleLocation::of_key("dog/1") };
+/// assert_eq!(location.key.as_deref(), Some("dog/1"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SampleLocation {
     /// The file or object that holds the sample: a path or an address.

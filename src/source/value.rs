@@ -4,6 +4,15 @@ use super::field_kind::FieldKind;
 use fuseloop_ops::Size;
 
 /// One field of one sample.
+///
+/// ```no_run
+/// use fuseloop::{Loader, source::Value};
+///
+/// let loader = Loader::open("train.beton")?
+///     .filter("image", |image| matches!(image, Value::Image(image) if image.width >= 224))
+///     .build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -37,6 +46,13 @@ impl<'a> Value<'a> {
 }
 
 /// How an image's bytes are coded.
+///
+/// ```
+/// use fuseloop::source::{ImageMode, OwnedImage};
+///
+/// assert_eq!(OwnedImage::jpeg(vec![0xff, 0xd8]).mode, ImageMode::Jpeg);
+/// assert_eq!(OwnedImage::rgb(1, vec![0, 0, 0]).mode, ImageMode::Raw);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageMode {
     /// A whole JPEG file; 0 in the sample table.
@@ -84,6 +100,19 @@ impl ImageMode {
 }
 
 /// An image, as stored.
+///
+/// ```no_run
+/// use fuseloop::{Loader, source::Value};
+///
+/// // Photographs of more than 2 bits a pixel.
+/// let loader = Loader::open("train.beton")?
+///     .filter("image", |value| match value {
+///         Value::Image(image) => image.bytes.len() as u64 > u64::from(image.width) * u64::from(image.height) / 4,
+///         _ => false,
+///     })
+///     .build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodedImage<'a> {
     /// How `bytes` are coded.
@@ -97,6 +126,14 @@ pub struct EncodedImage<'a> {
 }
 
 /// One field of one sample, owned: a user's source returns such values.
+///
+/// ```
+/// use fuseloop::source::{OwnedImage, OwnedValue};
+///
+/// let black = OwnedValue::Image(OwnedImage::rgb(32, vec![0; 32 * 32 * 3]));
+/// let caption = OwnedValue::Json(br#"{"text": "a cat"}"#.to_vec());
+/// assert_ne!(black, caption);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OwnedValue {
@@ -117,6 +154,14 @@ pub enum OwnedValue {
 }
 
 /// An image, as stored, that owns its bytes.
+///
+/// ```
+/// use fuseloop::ops::Size;
+/// use fuseloop::source::OwnedImage;
+///
+/// let red = OwnedImage::rgb(Size::new(2, 3), [255, 0, 0].repeat(2 * 3));
+/// assert_eq!((red.height, red.width, red.bytes.len()), (2, 3, 18));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedImage {
     /// How `bytes` are coded.

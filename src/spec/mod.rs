@@ -104,6 +104,13 @@ struct FieldOps {
 }
 
 /// The loader settings in a file. `None` means the loader's default.
+///
+/// ```
+/// let spec: fuseloop::Spec = "[loader]\nbatch_size = 256\norder = 'random'".parse()?;
+/// assert_eq!(spec.settings().batch_size, Some(256));
+/// assert_eq!(spec.settings().seed, None);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The number of samples in a batch.

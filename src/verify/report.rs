@@ -9,6 +9,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The kinds of damage to a value, one for each remedy.
+///
+/// ```no_run
+/// use fuseloop::verify::{DamageKind, VerifyReport};
+///
+/// fn cut_pictures(report: &VerifyReport) -> u64 {
+///     report.troubles.get(&DamageKind::PictureCut).copied().unwrap_or(0)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -200,6 +208,16 @@ fn of_decode(error: &DecodeError) -> DamageKind {
 }
 
 /// A damaged value.
+///
+/// ```no_run
+/// use fuseloop::verify::VerifyReport;
+///
+/// fn print(report: &VerifyReport) {
+///     for damaged in &report.first {
+///         println!("sample {}, {}: {}", damaged.sample.0, damaged.field, damaged.error);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedValue {
     /// The value's sample.
@@ -236,6 +254,14 @@ impl fmt::Display for DamagedValue {
 }
 
 /// Why an object trains nothing, or something wrong. A loader delivers it.
+///
+/// ```no_run
+/// use fuseloop::verify::{DegenerateKind, VerifyReport};
+///
+/// fn empty_boxes(report: &VerifyReport) -> u64 {
+///     report.degenerate.get(&DegenerateKind::EmptyBox).copied().unwrap_or(0)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DegenerateKind {
@@ -274,6 +300,16 @@ impl fmt::Display for DegenerateKind {
 }
 
 /// An object that a loader delivers, although it trains nothing, or something wrong.
+///
+/// ```no_run
+/// use fuseloop::verify::VerifyReport;
+///
+/// fn print(report: &VerifyReport) {
+///     for object in &report.first_degenerate {
+///         println!("sample {}, object {}: {}", object.sample.0, object.object, object.text);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DegenerateObject {
     /// The sample of the object.
@@ -396,6 +432,17 @@ impl IntactSamples {
 }
 
 /// The result of [`verify`](super::verify()).
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, OpenOptions};
+/// use fuseloop::verify::{VerifyOptions, verify};
+///
+/// let beton = Beton::open("train.beton", &OpenOptions::default())?;
+/// let report = verify(&beton, &VerifyOptions::default(), &|_| ())?;
+/// println!("{} of {} samples are damaged", report.damaged_samples, report.samples);
+/// let intact: Vec<u64> = report.good().map(|sample| sample.0).collect();
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct VerifyReport {
     /// How many samples were checked, from the first on.

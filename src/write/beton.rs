@@ -86,6 +86,15 @@ fn copy(
 }
 
 /// How the JPEGs of a `.beton` file are restored from bit planes.
+///
+/// ```no_run
+/// use fuseloop::write::{UnpackOptions, unpack_beton};
+/// use std::num::NonZeroUsize;
+///
+/// let options = UnpackOptions { threads: NonZeroUsize::new(4), ..UnpackOptions::default() };
+/// unpack_beton("planes.beton", "train.beton", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnpackOptions {
     /// The number of threads, at most 1024; `None` is one per core. What is written does not depend on it.

@@ -108,6 +108,14 @@ impl Cause for RecutCause {
 }
 
 /// The report of a re-cut folder.
+///
+/// ```no_run
+/// use fuseloop::write::{RecutOptions, recut_folder};
+///
+/// let report = recut_folder("photos", "recut", &RecutOptions::default())?;
+/// println!("{} JPEGs: {} bytes became {}", report.recut, report.recut_bytes.before, report.recut_bytes.after);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RecutFolderReport {
     /// The number of re-cut JPEGs.

@@ -39,6 +39,15 @@ use std::path::{Path, PathBuf};
 const QUALITY: u8 = 90;
 
 /// An image to be written.
+///
+/// ```
+/// use fuseloop::write::{FieldValue, ImageInput};
+///
+/// let pixels = ImageInput::Rgb { pixels: vec![0; 4 * 4 * 3], width: 4, height: 4 };
+/// let file = ImageInput::Path("photos/cat/1.jpg".into());
+/// let row = vec![FieldValue::Image(pixels), FieldValue::Image(file)];
+/// assert_eq!(row.len(), 2);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageInput {
     /// The bytes of a JPEG file, or of a PNG, WebP or TIFF.

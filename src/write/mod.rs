@@ -96,6 +96,28 @@ use value::Encoding;
 use value::WriteSampleError;
 
 /// Samples that any thread can read by index.
+///
+/// ```no_run
+/// use fuseloop::SampleId;
+/// use fuseloop::source::{BoxError, FieldKind, FieldSpec};
+/// use fuseloop::write::{FieldValue, Samples, WriteOptions, write};
+///
+/// struct Squares;
+///
+/// impl Samples for Squares {
+///     fn count(&self) -> u64 {
+///         1000
+///     }
+///
+///     fn sample(&self, id: SampleId) -> Result<Vec<FieldValue>, BoxError> {
+///         Ok(vec![FieldValue::Int(i64::try_from(id.0 * id.0)?)])
+///     }
+/// }
+///
+/// let fields = [FieldSpec { name: "square".to_owned(), kind: FieldKind::Int }];
+/// write(&Squares, &fields, "squares.beton", &WriteOptions::default())?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 pub trait Samples: Sync {
     /// Returns the number of samples.
     fn count(&self) -> u64;

@@ -22,6 +22,15 @@ use crate::sample::SampleId;
 use fuseloop_ops::Size;
 
 /// When an image is stored as a JPEG.
+///
+/// ```
+/// use fuseloop::write::{ImageOptions, WriteMode};
+///
+/// // Raw images, but JPEGs where an image has more than 100 kB.
+/// let mode = WriteMode::Smart { threshold: Some(100_000) };
+/// let options = ImageOptions { mode, quality: Some(95), ..ImageOptions::default() };
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
     /// A JPEG is stored byte for byte. A PNG and raw pixels are stored as raw pixels (in files that

@@ -20,6 +20,15 @@ pub(super) const MAX_PAGE_SIZE: u32 = 1 << 31;
 
 /// What to do with a sample that can't be read: a missing file, a broken JPEG, an error of the
 /// source.
+///
+/// ```no_run
+/// use fuseloop::write::{OnUnreadable, WriteOptions, write_folder};
+///
+/// let options = WriteOptions { damaged: OnUnreadable::Skip, ..WriteOptions::default() };
+/// let report = write_folder("photos", "train.beton", &options)?;
+/// println!("{} files could not be read", report.written.skipped.count);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUnreadable {
     /// Write nothing; the error names the sample.
@@ -32,6 +41,14 @@ pub enum OnUnreadable {
 }
 
 /// How a file is written.
+///
+/// ```no_run
+/// use fuseloop::write::{ImageOptions, WriteOptions, write_folder};
+///
+/// let image = ImageOptions { max_resolution: Some(512), ..ImageOptions::default() };
+/// write_folder("photos", "train.beton", &WriteOptions { image, ..WriteOptions::default() })?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
     /// The size of a page in bytes, a power of two from 4 KiB to 2 GiB. No sample can be larger.
@@ -135,6 +152,14 @@ pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, Threads
 }
 
 /// How a dataset is re-cut.
+///
+/// ```no_run
+/// use fuseloop::write::{RecutOptions, recut_beton};
+///
+/// let options = RecutOptions { bit_planes: true, ..RecutOptions::default() };
+/// recut_beton("train.beton", "planes.beton", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecutOptions {
     /// The width of a tile: the distance between restart markers.

@@ -5,6 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The progress of a write.
+///
+/// ```
+/// use fuseloop::write::{ProgressFn, WriteOptions, WriteProgress};
+///
+/// let show = |progress: WriteProgress| println!("{} of {:?} samples", progress.done, progress.total);
+/// let options = WriteOptions { progress: ProgressFn::new(show), ..WriteOptions::default() };
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteProgress {

@@ -9,6 +9,14 @@ use std::path::PathBuf;
 const KEPT: usize = 100;
 
 /// The report of a `.beton` file that was written.
+///
+/// ```no_run
+/// use fuseloop::write::{WriteOptions, write_folder};
+///
+/// let report = write_folder("photos", "train.beton", &WriteOptions::default())?.written;
+/// println!("{} samples in {} pages, {} bytes", report.samples, report.pages, report.bytes);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct WriteReport {
     /// The number of samples in the file.
@@ -33,6 +41,14 @@ pub struct WriteReport {
 }
 
 /// The report of a folder or a table of images that was written.
+///
+/// ```no_run
+/// use fuseloop::write::{WriteOptions, write_folder};
+///
+/// let report = write_folder("photos", "train.beton", &WriteOptions::default())?;
+/// println!("{:?}; {} files are no images", report.classes, report.ignored.count);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct FolderReport {
     /// The report of the file itself.
@@ -49,6 +65,16 @@ pub struct FolderReport {
 pub(crate) type Skipped = CountedList<SkippedSample>;
 
 /// A sample that was left out.
+///
+/// ```no_run
+/// use fuseloop::write::WriteReport;
+///
+/// fn print(report: &WriteReport) {
+///     for skipped in &report.skipped.first {
+///         println!("sample {}: {}", skipped.sample.0, skipped.cause);
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct SkippedSample {
     /// The sample's index in the input, not in the file.
@@ -60,6 +86,16 @@ pub struct SkippedSample {
 }
 
 /// A group of images that are not stored as given.
+///
+/// ```no_run
+/// use fuseloop::write::WriteReport;
+///
+/// fn print(report: &WriteReport) {
+///     for group in report.reencoded.iter().filter(|group| group.is_lossy) {
+///         println!("{} images from {:?} to {:?}", group.images, group.from, group.to);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reencoded {
     /// The mode of the images as given.
@@ -99,6 +135,13 @@ pub(super) fn word(mode: ImageMode) -> &'static str {
 }
 
 /// A number of bytes before and after a change.
+///
+/// ```
+/// use fuseloop::write::SizeChange;
+///
+/// let change = SizeChange { before: 1000, after: 1014 };
+/// assert_eq!(change.after as f64 / change.before as f64, 1.014);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SizeChange {
     /// The bytes before.
@@ -115,6 +158,15 @@ impl SizeChange {
 }
 
 /// A count of entries, and the first of them in the input's order.
+///
+/// ```no_run
+/// use fuseloop::write::WriteReport;
+///
+/// fn print(report: &WriteReport) {
+///     println!("{} samples were left out:", report.skipped.count);
+///     report.skipped.first.iter().for_each(|skipped| println!("{}", skipped.cause));
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedList<T> {
     /// The number of entries.
@@ -152,6 +204,16 @@ impl<T> CountedList<T> {
 }
 
 /// A JPEG that could not be re-cut, and is stored as it would be without re-cutting.
+///
+/// ```no_run
+/// use fuseloop::write::WriteReport;
+///
+/// fn print(report: &WriteReport) {
+///     for jpeg in &report.unchanged.first {
+///         println!("{} of sample {} is not re-cut: {}", jpeg.field, jpeg.sample.0, jpeg.cause);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnchangedJpeg {
     /// The sample's index in the input.
@@ -165,6 +227,16 @@ pub struct UnchangedJpeg {
 }
 
 /// A JPEG file that could not be re-cut, and is copied unchanged.
+///
+/// ```no_run
+/// use fuseloop::write::RecutFolderReport;
+///
+/// fn print(report: &RecutFolderReport) {
+///     for file in &report.unchanged.first {
+///         println!("{} is copied as it is: {}", file.path.display(), file.cause);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnchangedFile {
     /// The file's index in the list of files.
@@ -176,6 +248,16 @@ pub struct UnchangedFile {
 }
 
 /// Why a JPEG is not re-cut.
+///
+/// ```no_run
+/// use fuseloop::recut::Unchanged;
+/// use fuseloop::write::{UnchangedCause, WriteReport};
+///
+/// fn is_arithmetic(report: &WriteReport) -> bool {
+///     let mut jpegs = report.unchanged.first.iter();
+///     jpegs.any(|jpeg| jpeg.cause == UnchangedCause::Jpeg(Unchanged::Arithmetic))
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnchangedCause {

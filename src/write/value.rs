@@ -31,6 +31,19 @@ use crate::source::{FieldKind, FieldSpec, ImageMode, NdType};
 use std::path::{Path, PathBuf};
 
 /// One field of one sample, to be written.
+///
+/// ```no_run
+/// use fuseloop::source::{FieldKind, FieldSpec};
+/// use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
+///
+/// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+/// let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+/// let rows = [("cat.jpg", 0), ("dog.jpg", 1)].map(|(path, label)| {
+///     vec![FieldValue::Image(ImageInput::Path(path.into())), FieldValue::Int(label)]
+/// });
+/// write_iter(rows, &fields, "pets.beton", &WriteOptions::default())?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
     /// For [`FieldKind::Float`].

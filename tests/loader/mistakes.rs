@@ -2,6 +2,7 @@
 
 use crate::common::dataset;
 use fuseloop::loader::{Collate, Targets};
+use fuseloop::ops::author::{Op, OpClass, Type};
 use fuseloop::prelude::*;
 use fuseloop::source::{Annotated, ClassNames, CocoOptions, FieldKind, FieldSpec};
 use fuseloop::spec::Spec;
@@ -28,7 +29,7 @@ fn by_file(path: &Path, text: &str) -> LoaderBuilder {
 #[test]
 fn a_second_normalize_is_refused_in_rust_and_toml() {
     let (_dir, path) = pictures();
-    let want = "output image: op 2 of the list: Normalize takes pixels of 0..=255, but gets what op 0 has \
+    let want = "output image: op 2 of the list: Normalize takes the image's own values, but gets what op 0 has \
                 normalized (keep one of the two)";
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
     let again = Normalize::new(IMAGENET.0, IMAGENET.1).unwrap();
@@ -42,6 +43,51 @@ fn a_second_normalize_is_refused_in_rust_and_toml() {
     let lists = vec![ops![Normalize::imagenet()], ops![halves]];
     let either = ops![RandomChoice::new(lists).unwrap()];
     Loader::open(&path).unwrap().pipeline("image", either).build().unwrap();
+}
+
+/// An op of a program that normalizes in its own way.
+#[derive(Debug)]
+struct OwnNormalize;
+
+impl Op for OwnNormalize {
+    fn name(&self) -> &'static str {
+        "OwnNormalize"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        Normalize::values([0.0], [1.0]).unwrap().output(input)
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Cast(DType::F32)
+    }
+
+    fn normalizes_values(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn whether_values_are_normalized_depends_on_the_ops_and_not_on_their_names() {
+    let (_dir, path) = pictures();
+    let open = |ops: Ops| Loader::open(&path).unwrap().pipeline("image", ops);
+    let values = || Normalize::values([0.5], [2.0]).unwrap();
+    let sometimes = |ops| RandomApply::new(ops, 0.5).unwrap();
+    for twice in [
+        ops![Normalize::imagenet(), values()],
+        ops![Normalize::imagenet(), sometimes(ops![values()])],
+        ops![Normalize::imagenet(), sometimes(ops![sometimes(ops![values()])])],
+        ops![Normalize::imagenet(), RandomHorizontalFlip::new(0.5).unwrap(), OwnNormalize],
+        ops![OwnNormalize, Convert::to(DType::F16), values()],
+    ] {
+        let message = refusal(open(twice));
+        assert!(message.contains("op 0 has normalized (keep one of the two)"), "{message}");
+    }
+    // What is scaled, or is levels again, may be normalized.
+    let scaled = ScaleIntensityRange::new(0.0..=255.0, 0.0..=1.0).unwrap();
+    let levels = Levels::of(-3.0, 3.0).unwrap();
+    open(ops![scaled, values()]).build().unwrap();
+    open(ops![Normalize::imagenet(), levels, Normalize::imagenet()]).build().unwrap();
 }
 
 #[test]

@@ -34,6 +34,16 @@ use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::sync::Arc;
 
 /// One output of a pipeline: its name, element type and shape.
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// for tensor in batch.specs() {
+///     println!("{}: {:?} {:?}", tensor.name, tensor.dtype, tensor.shape);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
     /// The name of the tensor.
@@ -304,6 +314,18 @@ impl fmt::Debug for HostBatch {
 }
 
 /// A borrowed tensor of a batch, row-major, without gaps.
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// let images = batch.tensor::<f32>("image")?;
+/// assert_eq!(images.shape()[1..], [3, 224, 224]);
+/// if let Some(first) = images.row(0) {
+///     println!("mean of the first image: {}", first.iter().sum::<f32>() / first.len() as f32);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TensorView<'a, T> {
     elements: &'a [T],
@@ -338,6 +360,18 @@ impl<T> AsRef<[T]> for TensorView<'_, T> {
 }
 
 /// Why a tensor could not be read from a batch.
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// match batch.tensor::<f32>("image") {
+///     Ok(images) => println!("{:?}", images.shape()),
+///     Err(TensorError::WrongType { stored, .. }) => println!("the images are {stored:?}"),
+///     Err(other) => return Err(other),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorError {

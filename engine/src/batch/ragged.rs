@@ -326,6 +326,17 @@ impl HostBatch {
 /// values   [total, inner...]      sample i  =  values[offsets[i]..offsets[i + 1]]
 /// offsets  [len + 1]              offsets[0] = 0, offsets[len] = total
 /// ```
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// let boxes = batch.ragged::<f32>("boxes")?;
+/// for sample in 0..boxes.len() {
+///     println!("{} boxes", boxes.row(sample).map_or(0, |row| row.len() / 4));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ragged<'a, T> {
     values: &'a [T],

@@ -51,6 +51,16 @@ impl Drop for LeasedSlot {
 ///
 /// It is [`Send`], [`Sync`] and `'static`, and may outlive its batch and the loader. While it lives, no
 /// other batch is written to its memory: the slot of its batch counts as held. Cloning copies no element.
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// // The images stay where they are when the batch is gone, and may go to another thread.
+/// let images = batch.share::<f32>("image")?;
+/// std::thread::spawn(move || println!("{:?}", images.shape()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct SharedTensor<T> {
     bytes: SharedBytes,
     shape: Vec<usize>,
@@ -108,6 +118,15 @@ impl<T: Element> fmt::Debug for SharedTensor<T> {
 /// The bytes of a tensor of any element type, which own their memory together with the batch.
 ///
 /// See [`SharedTensor`] for how long the memory lives.
+///
+/// ```no_run
+/// # use fuseloop_engine::batch::{HostBatch as Batch, TensorError};
+/// # fn example(batch: &Batch) -> Result<(), TensorError> {
+/// let bytes = batch.share_bytes("image")?;
+/// println!("{} bytes of {:?}", bytes.as_slice().len(), batch.dtype("image")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SharedBytes {
     lease: Arc<LeasedSlot>,

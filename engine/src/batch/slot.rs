@@ -40,6 +40,12 @@ mod sealed {
 /// A type that the elements of a tensor may be read as.
 ///
 /// Sealed: each type has no padding, no invalid bit pattern and at most 64-byte alignment.
+///
+/// ```
+/// # use fuseloop_engine::batch::Element;
+/// # use fuseloop_ops::DType;
+/// assert_eq!((<f32 as Element>::DTYPE, <i64 as Element>::DTYPE), (DType::F32, DType::I64));
+/// ```
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The element type at run time.
     const DTYPE: DType;

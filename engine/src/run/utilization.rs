@@ -10,6 +10,12 @@ use crate::sample::SampleId;
 ///
 /// The stage reports [`Read`](Self::Read), [`Decode`](Self::Decode) and [`Kernel`](Self::Kernel) through
 /// its [`Progress`](super::Progress); the engine sets the others.
+///
+/// ```
+/// # use fuseloop_engine::run::Phase;
+/// assert_eq!(Phase::ALL.len(), 10);
+/// assert_eq!(Phase::Decode.name(), "decode");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Asleep: there is nothing to fill.

@@ -68,6 +68,13 @@ enum Shape {
 }
 
 /// Why a value is not the mask of an object, or not of the image that it is used for.
+///
+/// ```
+/// use fuseloop::{ObjectMask, ObjectMaskError};
+///
+/// let error = ObjectMask::parse(b"[[1, 1, 5]]").unwrap_err();
+/// assert_eq!(error, ObjectMaskError::OddLength { polygon: 0, found: 3 });
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectMaskError {

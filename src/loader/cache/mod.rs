@@ -48,6 +48,14 @@ use table::{SampleState, SampleTable};
 /// that differ from those written, end the use of the cache. Both are counted in
 /// [`CacheStats::failures`] and described in [`CacheStats::trouble`]; the samples are then decoded as
 /// before, and no run fails because of it.
+///
+/// ```no_run
+/// use fuseloop::{Loader, loader::Cache};
+///
+/// let in_memory = Loader::open("train.beton")?.cache(Cache::memory(32 << 30));
+/// let on_disk = Loader::open("train.beton")?.cache(Cache::disk("/scratch/cache", 200 << 30));
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The folder of the cache file; `None` for a cache in memory.
@@ -81,6 +89,17 @@ pub struct CacheError {
 }
 
 /// The statistics of a loader's cache, over all epochs; see
+///
+/// ```no_run
+/// use fuseloop::{Loader, loader::Cache};
+///
+/// let loader = Loader::open("train.beton")?.cache(Cache::memory(8 << 30)).build()?;
+/// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
+/// if let Some(stats) = loader.cache_stats() {
+///     println!("{} of {} bytes; {} samples did not fit", stats.bytes, stats.budget, stats.refused);
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {

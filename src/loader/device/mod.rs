@@ -29,6 +29,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Where the batches of a loader are computed and stored; see [`Loader::device`](super::Loader::device).
 ///
 /// Its `Display` is one line: `cuda:0 (NVIDIA H100)`, `cpu`, or `cpu, since ...` with the reason.
+///
+/// ```no_run
+/// # let loader = fuseloop::Loader::open("train.beton")?.build()?;
+/// let placement = loader.device();
+/// match (&placement.gpu, &placement.fallback) {
+///     (Some(gpu), _) => println!("batches are on {gpu}"),
+///     (None, Some(reason)) => println!("batches are in host memory: {reason}"),
+///     (None, None) => println!("batches are in host memory"),
+/// }
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {

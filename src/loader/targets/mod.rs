@@ -163,6 +163,16 @@ impl From<BoxFormat> for BoundingBoxes {
 ///
 /// Three numbers each: `x`, `y` and COCO's visibility, which is 0 for a point that is not labelled, 1 for a hidden one
 /// and 2 for a visible one. A point of visibility 0 does not move, and is `[0, 0, 0]` in a batch.
+///
+/// ```no_run
+/// use fuseloop::{Loader, loader::{KeyPoints, Targets}};
+///
+/// // Five points of a face; a mirrored face swaps its eyes and the corners of its mouth.
+/// let face = KeyPoints::new(5).flip_pairs(&[[0, 1], [3, 4]]);
+/// let targets = Targets::new().keypoints("keypoints", face);
+/// let loader = Loader::open("faces.beton")?.targets("image", targets);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyPoints {
     each: usize,

@@ -11,6 +11,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Options for opening a dataset in COCO's format.
+///
+/// ```no_run
+/// use fuseloop::source::{Annotated, CocoOptions};
+///
+/// let options = CocoOptions::default().skip_crowds(true).without_empty(true);
+/// let train = Annotated::coco("train2017", "instances_train2017.json", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CocoOptions {
     skip_crowds: bool,

@@ -27,6 +27,13 @@ const IMAGE_SETS: &str = "ImageSets/Main";
 const XML: &str = "xml";
 
 /// Options for opening a dataset in Pascal VOC's format.
+///
+/// ```no_run
+/// use fuseloop::source::{Annotated, VocOptions};
+///
+/// let train = Annotated::voc("VOC2012", &VocOptions::default().image_set("train"))?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct VocOptions {
     image_set: Option<String>,

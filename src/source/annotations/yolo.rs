@@ -41,6 +41,14 @@ const SPLITS: [&str; 3] = ["train", "val", "test"];
 const MOST_ABOVE: usize = 2;
 
 /// Options for opening a dataset in YOLO's format.
+///
+/// ```no_run
+/// use fuseloop::source::{Annotated, YoloOptions};
+///
+/// let options = YoloOptions::default().class_names(["helmet", "vest"]);
+/// let train = Annotated::yolo("images/train", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct YoloOptions {
     class_names: Option<Vec<String>>,

@@ -25,6 +25,16 @@ use crate::source::{FieldKind, FieldSpec, NdType};
 use std::collections::{BTreeMap, HashMap};
 
 /// The cell of a user-defined field in a row: what FFCV learns from the field's Python class.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, CustomRow, OpenOptions};
+///
+/// // A field of a Python class whose rows have two 4-byte numbers.
+/// let row = CustomRow { row_size: 8, align: 4 };
+/// let options = OpenOptions { custom_fields: [("pose".to_owned(), row)].into(), ..OpenOptions::default() };
+/// let beton = Beton::open("train.beton", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CustomRow {
     /// The size of the cell in bytes, at least 1.

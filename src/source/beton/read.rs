@@ -30,6 +30,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// An open `.beton` file.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, OpenOptions, Source};
+///
+/// let beton = Beton::open("train.beton", &OpenOptions::default())?;
+/// println!("{} samples of {:?}", beton.len(), beton.fields());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 pub struct Beton {
     path: Option<PathBuf>,
     pub(super) bytes: FileBytes,
@@ -49,6 +57,16 @@ pub struct Beton {
 }
 
 /// How to open a file.
+///
+/// ```no_run
+/// use fuseloop::Limits;
+/// use fuseloop::source::{Beton, OpenOptions};
+///
+/// // A file of unknown origin may not ask for much memory.
+/// let options = OpenOptions { limits: Limits::SMALL, ..OpenOptions::default() };
+/// let beton = Beton::open("upload.beton", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// The limits on what the file may ask for.

@@ -26,6 +26,14 @@ use array::Array;
 use std::borrow::Cow;
 
 /// The kind of value that the bytes of a sample's member are read as.
+///
+/// ```no_run
+/// use fuseloop::source::{As, Tar, TarOptions};
+///
+/// let options = TarOptions::default().field("image", "jpg;png", As::Image).field("label", "cls", As::Int);
+/// let shards = Tar::open("train-{000..127}.tar", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum As {

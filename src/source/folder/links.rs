@@ -15,6 +15,13 @@ use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 /// The treatment of symbolic links below a folder. The folder itself may always be a link.
+///
+/// ```no_run
+/// use fuseloop::source::{Folder, FolderOptions, Links};
+///
+/// let folder = Folder::open("uploads", &FolderOptions::default().links(Links::Refuse))?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
     /// Links are followed wherever they lead, as torchvision follows them.

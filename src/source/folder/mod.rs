@@ -59,6 +59,15 @@ use std::time::SystemTime;
 use table::{PathTable, TableColumn};
 
 /// Options for opening a [`Folder`].
+///
+/// ```no_run
+/// use fuseloop::source::{Folder, FolderOptions, Links};
+///
+/// // The listing is saved when the folder is opened first, and read afterwards.
+/// let options = FolderOptions::default().links(Links::Within).listing("train.listing");
+/// let folder = Folder::open("imagenet/train", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FolderOptions {
     links: Links,

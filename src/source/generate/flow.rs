@@ -9,6 +9,17 @@ use std::time::{Duration, Instant};
 
 /// Where the time of a queue was spent so far. All times are wall-clock times and include waits that
 /// have not ended.
+///
+/// ```
+/// use fuseloop::source::{BoxError, Generator};
+///
+/// let mut queue = Generator::new(2, 4).start(|ticket| Ok::<_, BoxError>(Some(ticket)))?;
+/// queue.next().transpose()?;
+/// let stats = queue.stats();
+/// assert_eq!((stats.producers, stats.capacity, stats.delivered), (2, 4, 1));
+/// println!("{}", stats.bottleneck());
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct QueueStats {
     /// The number of threads that call the user's function.

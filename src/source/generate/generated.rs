@@ -25,6 +25,17 @@ pub(super) type MakeRecord = Arc<dyn Fn(Epoch, u64) -> Result<Record, BoxError> 
 ///
 /// Outside of a run it returns the records of epoch 0. Dropping it waits for the producers of all its runs, like dropping a
 /// [`Queue`](super::Queue).
+///
+/// ```
+/// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue, Source};
+///
+/// let fields = vec![FieldSpec { name: "square".to_owned(), kind: FieldKind::Int }];
+/// let squares = Generator::new(2, 8).source(fields, 100, |_epoch, sample| {
+///     Ok::<_, BoxError>(vec![OwnedValue::Int((sample * sample) as i64)])
+/// })?;
+/// assert_eq!(squares.len(), 100);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 pub struct Generated {
     generator: Generator,
     fields: Vec<FieldSpec>,

@@ -13,6 +13,16 @@ use std::time::{Duration, Instant};
 /// [`Generator`].
 ///
 /// After an error there are no more items. Dropping the queue ends its threads.
+///
+/// ```
+/// use fuseloop::source::{BoxError, Generator};
+/// use std::time::Duration;
+///
+/// let mut queue = Generator::new(2, 4).start(|ticket| Ok::<_, BoxError>((ticket < 3).then_some(ticket)))?;
+/// assert_eq!(queue.next_timeout(Duration::from_secs(60)).transpose()?, Some(0));
+/// assert_eq!(queue.count(), 2);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 pub struct Queue<T: Send + 'static> {
     producers: Producers<OrderedQueue<T>>,
     name: String,

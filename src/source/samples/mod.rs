@@ -21,6 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The fields of one sample, in the order of [`Source::fields`].
+///
+/// ```
+/// use fuseloop::source::{OwnedImage, OwnedValue, Record};
+///
+/// let record: Record = vec![OwnedValue::Image(OwnedImage::rgb(8, vec![0; 8 * 8 * 3])), OwnedValue::Int(3)];
+/// assert_eq!(record.len(), 2);
+/// ```
 pub type Record = Vec<OwnedValue>;
 
 /// Samples that can be read in any order, by several threads at once: a dataset.
@@ -297,6 +304,21 @@ pub(super) fn address<S: ?Sized>(source: &S) -> usize {
 }
 
 /// Memory that values are read into. Each thread has a buffer and reuses it from sample to sample.
+///
+/// ```no_run
+/// use fuseloop::SampleId;
+/// use fuseloop::source::{BoxError, Buffer, Source, Value};
+///
+/// fn sum_of_labels(source: &dyn Source, field: usize) -> Result<i64, BoxError> {
+///     let (mut buffer, mut sum) = (Buffer::default(), 0);
+///     for sample in 0..source.len() {
+///         if let Value::Int(label) = source.value(SampleId(sample), field, &mut buffer)? {
+///             sum += label;
+///         }
+///     }
+///     Ok(sum)
+/// }
+/// ```
 #[derive(Default)]
 pub struct Buffer {
     pub(super) bytes: Vec<u8>,

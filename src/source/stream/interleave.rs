@@ -26,6 +26,15 @@ use crate::threads;
 use std::sync::Arc;
 
 /// The options of [`Stream::interleave`].
+///
+/// ```
+/// use fuseloop::source::stream::{Interleave, Stream};
+///
+/// fn shuffled(shards: Vec<Stream>) -> fuseloop::Result<Stream> {
+///     let how = Interleave { cycle_length: 16, ..Interleave::default() };
+///     Ok(Stream::interleave(shards, how)?.shuffle(10_000))
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interleave {
     /// The number of streams that are open at a time.

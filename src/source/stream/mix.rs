@@ -14,6 +14,15 @@ use crate::error::Error;
 use crate::source::{BoxError, FieldSpec};
 
 /// The behaviour of a mix when one of its streams ends.
+///
+/// ```no_run
+/// use fuseloop::source::stream::{MixEnd, Stream};
+///
+/// fn mixed(photos: Stream, drawings: Stream) -> fuseloop::Result<Stream> {
+///     // Nine photographs for each drawing, until one of the two streams ends.
+///     Stream::mix([(photos, 0.9), (drawings, 0.1)], MixEnd::First)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MixEnd {
     /// The mix ends when the next item would be drawn from the stream that has ended, so the shares

@@ -38,6 +38,14 @@ const BEFORE: u64 = 32;
 const PASS: Pass = Pass { seed: 0, epoch: Epoch(0), turn: 0 };
 
 /// The samples of a [`Stream`] by number, for a caller that reads them once and in order.
+///
+/// ```
+/// use fuseloop::source::stream::{SequentialSource, Stream};
+///
+/// fn counted(stream: Stream) -> fuseloop::Result<SequentialSource> {
+///     stream.counted(|items| println!("{items} samples counted"))
+/// }
+/// ```
 pub struct SequentialSource {
     stream: Stream,
     len: u64,

@@ -9,6 +9,14 @@ use crate::source::shards::Shards;
 /// The fields of the samples of tar shards, and the limits on what the shards may ask for.
 ///
 /// By default each extension of the first sample is a field.
+///
+/// ```no_run
+/// use fuseloop::source::{As, Tar, TarOptions};
+///
+/// let options = TarOptions::default().field("image", "jpg", As::Image).field("caption", "txt", As::Bytes);
+/// let shards = Tar::open("train-{000..127}.tar", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TarOptions {
     fields: Vec<FieldRequest>,

@@ -31,6 +31,16 @@ use crate::source::{ObjectFields, OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;
 
 /// The type that a feature is read as; see [`TfOptions`].
+///
+/// ```no_run
+/// use fuseloop::source::{Feature, TfOptions, TfRecords};
+///
+/// let options = TfOptions::default()
+///     .feature("image/encoded", Feature::Image)
+///     .feature("image/class/label", Feature::Int);
+/// let records = TfRecords::open("train-*.tfrecord", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {

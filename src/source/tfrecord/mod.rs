@@ -57,6 +57,16 @@ use std::sync::Arc;
 ///
 /// Each field is a feature; see [`TfOptions`]. If a feature is missing, or has another type or number of
 /// values, reading its sample is an error.
+///
+/// ```no_run
+/// use fuseloop::Loader;
+/// use fuseloop::source::{Feature, TfOptions, TfRecords};
+///
+/// let options = TfOptions::default().feature("image/encoded", Feature::Image);
+/// let records = TfRecords::open("train-*.tfrecord", &options)?;
+/// let loader = Loader::from_source(records).batch_size(256).build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct TfRecords {
     shards: Shards,

@@ -57,6 +57,14 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, is_separator};
 
 /// How a dataset is converted.
+///
+/// ```no_run
+/// use fuseloop::write::{ConvertOptions, convert};
+///
+/// let options = ConvertOptions { shards: Some(64), ..ConvertOptions::default() };
+/// convert("train.beton", "train-{000..063}.tar", &options)?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvertOptions {
     /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,

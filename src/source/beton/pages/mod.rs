@@ -48,6 +48,14 @@ use std::sync::Arc;
 use threads::{BorrowedValue, PageReads};
 
 /// How pages are cached and read ahead.
+///
+/// ```no_run
+/// use fuseloop::{Loader, source::ProcessCache};
+///
+/// let cache = ProcessCache { budget_bytes: 4 << 30, ..ProcessCache::default() };
+/// let loader = Loader::open("train.beton")?.process_cache(cache).build()?;
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessCache {
     /// The most bytes of pages in memory, for each run. The default is 1 GiB. With less than a page,
