@@ -91,13 +91,14 @@ fn moved<'a>(
         let after = geometry_step::output(motion, size);
         cost = cost.or(match motion {
             GeometryStep::Resize { interpolation, .. }
-                if geometry_step::resize_producer(*interpolation) == RowProducer::Compiled =>
+                if geometry_step::resize_producer(*interpolation) == RowProducer::Called =>
             {
+                Some(ROW_FUNCTION * pixels(after))
+            }
+            GeometryStep::Resize { .. } | GeometryStep::ResizePart { .. } => {
                 Some(RESIZE[0] * pixels(size) + RESIZE[1] * pixels(after))
             }
-            GeometryStep::Resize { .. }
-            | GeometryStep::ResizePart { .. }
-            | GeometryStep::Rows(_) => Some(ROW_FUNCTION * pixels(after)),
+            GeometryStep::Rows(_) => Some(ROW_FUNCTION * pixels(after)),
             GeometryStep::CropPad { .. }
             | GeometryStep::FlipHorizontal
             | GeometryStep::FlipVertical => None,

@@ -72,7 +72,7 @@ fn whether_values_are_normalized_depends_on_the_ops_and_not_on_their_names() {
     let (_dir, path) = pictures();
     let open = |ops: Ops| Loader::open(&path).unwrap().pipeline("image", ops);
     let values = || Normalize::values([0.5], [2.0]).unwrap();
-    let sometimes = |ops| RandomApply::new(ops, 0.5).unwrap();
+    let sometimes = |ops| RandomApply::new(ops);
     for twice in [
         ops![Normalize::imagenet(), values()],
         ops![Normalize::imagenet(), sometimes(ops![values()])],
