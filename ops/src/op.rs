@@ -868,6 +868,7 @@ pub struct Mixture {
 /// An error that a method returns ends the epoch, whatever becomes of damaged samples.
 ///
 /// ```
+/// # use fuseloop_ops::LabelSample;
 /// # use fuseloop_ops::author::*;
 /// /// Numbers classes from 0 that a dataset numbers from 1.
 /// #[derive(Clone, Copy, Debug)]

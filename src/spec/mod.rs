@@ -106,7 +106,8 @@ struct FieldOps {
 /// The loader settings in a file. `None` means the loader's default.
 ///
 /// ```
-/// let spec: fuseloop::Spec = "[loader]\nbatch_size = 256\norder = 'random'".parse()?;
+/// let text = "batch_size = 256\norder = 'random'\n[fields]\nimage = ['RandomHorizontalFlip']";
+/// let spec: fuseloop::Spec = text.parse()?;
 /// assert_eq!(spec.settings().batch_size, Some(256));
 /// assert_eq!(spec.settings().seed, None);
 /// # Ok::<(), fuseloop::Error>(())

@@ -3,6 +3,7 @@
 //!
 //! `FUSELOOP_JPEGS` is the number of noise images generated and of damaged ones tried; 300 by default.
 
+use crate::SAMPLINGS;
 use crate::common::jpegs::Edges;
 use crate::common::photographs::photographs;
 use fuseloop::ImageReadMode;
@@ -36,14 +37,6 @@ const TAKEN: [&str; 15] = [
     "ffcv_images_smart_5",
     "gray",
     "gray_2x2",
-];
-
-const SAMPLINGS: [Option<SamplingFactor>; 5] = [
-    None,
-    Some(SamplingFactor::R_4_4_4),
-    Some(SamplingFactor::R_4_4_0),
-    Some(SamplingFactor::R_4_2_2),
-    Some(SamplingFactor::R_4_2_0),
 ];
 
 /// The number of images to try.

@@ -15,3 +15,14 @@ mod recut;
 mod scaled;
 #[cfg(feature = "write")]
 mod windows;
+
+use jpeg_encoder::SamplingFactor;
+
+/// The factors that images are encoded with; none for gray ones.
+const SAMPLINGS: [Option<SamplingFactor>; 5] = [
+    None,
+    Some(SamplingFactor::R_4_4_4),
+    Some(SamplingFactor::R_4_4_0),
+    Some(SamplingFactor::R_4_2_2),
+    Some(SamplingFactor::R_4_2_0),
+];

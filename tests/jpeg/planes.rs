@@ -3,6 +3,7 @@
 //!
 //! `FUSELOOP_PLANES` is the number of noise images generated and of damaged ones tried.
 
+use crate::SAMPLINGS;
 use crate::common::jpegs::{below, random, random_window};
 use crate::common::photographs::photographs;
 use fuseloop::ImageReadMode;
@@ -16,14 +17,6 @@ use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rand_xoshiro::rand_core::Rng;
 use std::path::Path;
-
-const SAMPLINGS: [Option<SamplingFactor>; 5] = [
-    None,
-    Some(SamplingFactor::R_4_4_4),
-    Some(SamplingFactor::R_4_4_0),
-    Some(SamplingFactor::R_4_2_2),
-    Some(SamplingFactor::R_4_2_0),
-];
 
 const TILES: [Tile; 4] = [Tile::Pixels(8), Tile::Pixels(32), Tile::Pixels(48), Tile::Row];
 

@@ -3,6 +3,7 @@
 //!
 //! `FUSELOOP_SCALED` is the number of images generated.
 
+use crate::SAMPLINGS;
 use crate::common::jpegs::{below, progressive, random, random_window};
 use crate::common::photographs::photographs;
 use fuseloop::ImageReadMode;
@@ -16,14 +17,6 @@ use fuseloop_ops::author::Window;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 const FACTORS: [u32; 3] = [2, 4, 8];
-
-const SAMPLINGS: [Option<SamplingFactor>; 5] = [
-    None,
-    Some(SamplingFactor::R_4_4_4),
-    Some(SamplingFactor::R_4_4_0),
-    Some(SamplingFactor::R_4_2_2),
-    Some(SamplingFactor::R_4_2_0),
-];
 
 /// Encodes a smooth image with some noise.
 fn drawn(size: Size, sampling: Option<SamplingFactor>, noise: usize, seed: u64) -> Vec<u8> {

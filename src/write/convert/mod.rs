@@ -59,10 +59,12 @@ use std::path::{Path, PathBuf, is_separator};
 /// How a dataset is converted.
 ///
 /// ```no_run
+/// use fuseloop::source::{Beton, OpenOptions};
 /// use fuseloop::write::{ConvertOptions, convert};
 ///
-/// let options = ConvertOptions { shards: Some(64), ..ConvertOptions::default() };
-/// convert("train.beton", "train-{000..063}.tar", &options)?;
+/// let source = Beton::open("train.beton", &OpenOptions::default())?;
+/// let options = ConvertOptions { max_samples: Some(20_000), ..ConvertOptions::default() };
+/// convert(&source, "shards/train-{000000}.tar", &options)?;
 /// # Ok::<(), fuseloop::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
