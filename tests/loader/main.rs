@@ -48,3 +48,5 @@ mod verify;
 mod verify_objects;
 #[cfg(feature = "write")]
 mod views;
+#[cfg(all(feature = "tar", feature = "tiff", feature = "webp", feature = "write"))]
+mod webp_tiff;
