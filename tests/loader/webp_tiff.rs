@@ -55,8 +55,8 @@ fn images_have_the_same_pixels_wherever_they_are_stored() {
         let shards = convert(&source, &to, &ConvertOptions::default()).unwrap();
         assert_eq!((shards.samples, shards.files), (6, 1), "{name}");
         let ending = to.extension().unwrap().to_owned();
-        let found = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
-        let found = found.filter(|path| path.extension() == Some(&ending)).next().unwrap();
+        let mut found = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let found = found.find(|path| path.extension() == Some(&ending)).unwrap();
         assert!(rows(&found) == expected, "{name}");
     }
 }
