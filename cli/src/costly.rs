@@ -15,7 +15,7 @@ const LOOKED_AT: u64 = 128;
 /// The number of images of a kind that are decoded to measure them.
 const MEASURED: usize = 8;
 
-/// What the images of one kind are called, and what makes them cheaper.
+/// The name of the images of one kind, and the way to make them cheaper.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind(&'static str, &'static str);
 

@@ -72,7 +72,7 @@ pub(super) struct FieldReport {
     pub(super) code: (usize, Duration, usize),
     /// The measurements, if there are any.
     pub(super) measured: Option<Measured>,
-    /// What decoding costs for each way to store JPEGs, if it was measured.
+    /// The cost of decoding for each way to store JPEGs, if it was measured.
     pub(super) storage: Option<StorageCosts>,
 }
 

@@ -1,4 +1,4 @@
-//! What decoding costs for each way to store the JPEGs of a dataset: measured on a few of its images, which are stored in
+//! The cost of decoding for each way to store the JPEGs of a dataset: measured on a few of its images, which are stored in
 //! each way in memory.
 
 use super::print::{bytes, counted};

@@ -1,8 +1,8 @@
 //! Buffers for pixels. Their sizes come from files, and decoders use them again for the next image.
 
 use super::DecodeError;
-#[cfg(any(feature = "tiff", feature = "webp"))]
-use crate::{sample::Limits, source::EncodedImage};
+use crate::sample::Limits;
+use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 
 /// Returns the number of bytes of an image of `size` with `pixel` bytes a pixel.
@@ -11,18 +11,20 @@ pub(super) fn image_bytes(size: Size, pixel: usize) -> Result<usize, DecodeError
     bytes.ok_or(DecodeError::Memory { bytes: usize::MAX })
 }
 
+/// Checks the number of an image's bytes against the limits.
+pub(super) fn check_bytes(image: &EncodedImage<'_>, limits: &Limits) -> Result<(), DecodeError> {
+    let (len, max) = (image.bytes.len() as u64, limits.max_sample_bytes);
+    if len > max { Err(DecodeError::Bytes { len, max }) } else { Ok(()) }
+}
+
 /// Checks the size in an image's headers against the limits, and against the sample table if that has one.
-#[cfg(any(feature = "tiff", feature = "webp"))]
-pub(super) fn checked_size(
+pub(super) fn check_size(
     image: &EncodedImage<'_>,
     size: Size,
     limits: &Limits,
     damaged: impl Fn(String) -> DecodeError,
 ) -> Result<(), DecodeError> {
-    let (len, table) = (image.bytes.len() as u64, Size::new(image.height, image.width));
-    if len > limits.max_sample_bytes {
-        return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
-    }
+    let table = Size::new(image.height, image.width);
     if size != table && table != Size::new(0, 0) {
         return Err(damaged(format!("its header says {size}, the sample table {table}")));
     }

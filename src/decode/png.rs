@@ -18,7 +18,7 @@
 //! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
 //! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
 
-use super::buffer::{image_bytes, room};
+use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
@@ -86,23 +86,12 @@ impl PngDecoder {
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
     ) -> Result<Size, DecodeError> {
-        let (limits, len) = (&self.options.limits, image.bytes.len() as u64);
-        if len > limits.max_sample_bytes {
-            return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
-        }
+        let limits = &self.options.limits;
+        check_bytes(image, limits)?;
         let header = PngHeader::parse(image.bytes)?;
         let size = header.size;
-        let table = Size::new(image.height, image.width);
-        if size != table && table != Size::new(0, 0) {
-            let reason = format!("its header says {size}, the sample table {table}");
-            return Err(DecodeError::Png { reason });
-        }
-        if size.pixels() == 0 {
-            return Err(DecodeError::Empty { size });
-        }
-        if size.pixels() > limits.max_pixels {
-            return Err(DecodeError::Pixels { size, max: limits.max_pixels });
-        }
+        check_size(image, size, limits, |reason| DecodeError::Png { reason })?;
+        let len = image.bytes.len() as u64;
         let least = (size.pixels() * header.bits() / 8) / MAX_EXPANSION;
         if len < least {
             return Err(DecodeError::TooShort { size, found: len, least });

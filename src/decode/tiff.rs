@@ -19,7 +19,7 @@
 //! The directory is checked against [`Limits`](crate::sample::Limits) and against the number of stored bytes before
 //! memory is allocated (`source/tiff_file.rs`).
 
-use super::buffer::{checked_size, image_bytes, room};
+use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::{EncodedImage, Photometric, SampleKind, TiffFile};
 use fuseloop_ops::Size;
@@ -54,7 +54,8 @@ impl TiffDecoder {
     ) -> Result<TiffFile, DecodeError> {
         let limits = &self.options.limits;
         let size = TiffFile::size_of(image.bytes).map_err(damaged)?;
-        checked_size(image, size, limits, damaged)?;
+        check_bytes(image, limits)?;
+        check_size(image, size, limits, damaged)?;
         let file = TiffFile::parse(image.bytes, limits.max_pixels).map_err(damaged)?;
         check_picture(&file)?;
         let is_gray16 =

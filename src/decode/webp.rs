@@ -15,7 +15,7 @@
 //! The sizes in all headers are compared, and checked against [`Limits`](crate::sample::Limits), before the decoder
 //! takes memory by them. There is no least number of bytes for a size: an image of one colour takes a few.
 
-use super::buffer::{checked_size, image_bytes, room};
+use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
 use crate::source::{EncodedImage, WebpHeader};
 use fuseloop_ops::Size;
@@ -51,7 +51,8 @@ impl WebpDecoder {
         mode: ImageReadMode,
     ) -> Result<Size, DecodeError> {
         let header = WebpHeader::parse(image.bytes).map_err(damaged)?;
-        checked_size(image, header.size, &self.options.limits, damaged)?;
+        check_bytes(image, &self.options.limits)?;
+        check_size(image, header.size, &self.options.limits, damaged)?;
         match mode {
             ImageReadMode::Gray16 => {
                 Err(DecodeError::NotGray16 { found: "a WebP".into(), fits: "gray" })

@@ -19,7 +19,7 @@ pub(super) struct CompileContext {
     pub(super) rule: NumberRule,
     pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
-    /// Whether JPEGs are decoded at a smaller scale where their resize allows it.
+    /// True if JPEGs are decoded at a smaller scale where their resize allows it.
     pub(super) scaled_decode: bool,
     pub(super) on_damaged: OnDamaged,
     /// The rank of this process; `world` is the number of ranks.

@@ -255,15 +255,18 @@ impl Inspector {
     ///
     /// # Errors
     ///
-    /// See [`sample`](Self::sample).
+    /// If there is no such sample, or its headers or objects are damaged.
     pub fn stored_window(&mut self, sample: u64) -> Result<Window, LoadSampleError> {
-        let inspected = self.sample(sample)?;
-        Ok(inspected.kernel.plan().needed_window(&inspected.draws))
+        let sample = SampleId(sample);
+        let size = self.read_size(sample);
+        let drawn = size.and_then(|size| self.draw_for(sample, size));
+        let (kernel, draws) = drawn.map_err(|cause| self.error(sample.0, cause))?;
+        Ok(kernel.plan().needed_window(&draws))
     }
 
     /// Draws for a sample whose whole image is decoded already, and runs its ops on it: the draws and the row are
-    /// those of [`sample`](Self::sample), if images are [decoded whole](Self::decodes_whole). The image has at most four channels, and was decoded for an output with the
-    /// same settings and the same type of input.
+    /// those of [`sample`](Self::sample), if images are [decoded whole](Self::decodes_whole). The image has at most
+    /// four channels, and was decoded for an output with the same settings and the same type of input.
     ///
     /// # Errors
     ///
@@ -433,18 +436,28 @@ impl Inspector {
         Ok(open_image(&mut self.decoder, image, self.mode, input)?.size())
     }
 
+    /// Draws for a sample whose image has this size.
+    fn draw_for(
+        &mut self,
+        sample: SampleId,
+        size: Size,
+    ) -> Result<(Arc<Kernel>, Draws), SampleCause> {
+        let kernel = self.kernel_of(sample)?;
+        let start = self.drawn_before(sample)?;
+        let mut draws = Draws::default();
+        draw(kernel.plan(), &start, (self.key(sample), size), &mut draws)?;
+        kernel.plan().check_draws(&draws, self.stage.limits())?;
+        Ok((kernel, draws))
+    }
+
     fn draw_row(
         &mut self,
         sample: SampleId,
         whole: &ImageView<'_>,
     ) -> Result<DrawnRow, SampleCause> {
-        let (key, size) = (self.key(sample), whole.size());
-        let kernel = self.kernel_of(sample)?;
-        let start = self.drawn_before(sample)?;
+        let size = whole.size();
+        let (kernel, draws) = self.draw_for(sample, size)?;
         let plan = kernel.plan();
-        let mut draws = Draws::default();
-        draw(plan, &start, (key, size), &mut draws)?;
-        plan.check_draws(&draws, self.stage.limits())?;
         let row = if plan.staged().is_some() {
             try_evaluate(plan, whole, &draws)?
         } else {

@@ -19,6 +19,9 @@ use fuseloop_ops::Size;
 use fuseloop_ops::author::{GeometryStep, RowProducer, Window};
 use fuseloop_ops::internals::geometry_step;
 
+/// The factors by which an image may be decoded smaller.
+const FACTORS: [u32; 3] = [8, 4, 2];
+
 /// The smallest number of rows or columns that a resize reads for each that it writes, after the image was decoded
 /// at a smaller scale.
 const GAP: f64 = 2.0;
@@ -53,18 +56,21 @@ impl ImagePlan {
         is_inside.then_some((index, pass))
     }
 
-    /// Returns whether the image of these draws may be decoded at 1 / `factor` of its size.
-    pub(crate) fn allows_scale(&self, draws: &Draws, factor: u32) -> bool {
-        let Some((index, pass)) = self.first_resize(draws) else { return false };
-        let (_, GeometryStep::Resize { size, .. }) = draws.geometry[index] else { return false };
-        let leaves_enough = |from: u32, to: u32| {
+    /// Returns the largest factor by which the image of these draws may be decoded smaller, if there is one.
+    pub(crate) fn decode_factor(&self, draws: &Draws) -> Option<u32> {
+        let (index, pass) = self.first_resize(draws)?;
+        let (_, GeometryStep::Resize { size, .. }) = draws.geometry[index] else { return None };
+        let leaves_enough = |factor: u32, from: u32, to: u32| {
             to >= NARROWEST && f64::from(from) >= GAP * f64::from(factor) * f64::from(to)
         };
-        leaves_enough(pass.size.height, size.height) && leaves_enough(pass.size.width, size.width)
+        FACTORS.into_iter().find(|&factor| {
+            leaves_enough(factor, pass.size.height, size.height)
+                && leaves_enough(factor, pass.size.width, size.width)
+        })
     }
 
-    /// Sets `scaled` to the draws of the same sample for an image that is decoded at a smaller scale, which the draws
-    /// [allow](Self::allows_scale). They give the same output size.
+    /// Sets `scaled` to the draws of the same sample for an image that is decoded at a smaller scale, by at most its
+    /// [factor](Self::decode_factor). They give the same output size.
     pub(crate) fn scale_draws(&self, draws: &Draws, image: &ScaledImage, scaled: &mut Draws) {
         scaled.clone_from(draws);
         scaled.source = image.size;

@@ -63,7 +63,7 @@ pub(crate) struct TiffFile {
     pub(crate) bits: u8,
     pub(crate) kind: SampleKind,
     pub(crate) photometric: Photometric,
-    /// What the samples are that the photometric interpretation does not explain: 0 nothing, 1 alpha that colours
+    /// The meanings of the samples that the photometric interpretation does not explain: 0 nothing, 1 alpha that colours
     /// were multiplied by, 2 alpha.
     pub(crate) extra: Vec<u64>,
     /// True if each sample has a plane of its own.

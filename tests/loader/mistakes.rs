@@ -83,7 +83,7 @@ fn whether_values_are_normalized_depends_on_the_ops_and_not_on_their_names() {
         let message = refusal(open(twice));
         assert!(message.contains("op 0 has normalized (keep one of the two)"), "{message}");
     }
-    // What is scaled, or is levels again, may be normalized.
+    // Values that are scaled, or are levels again, may be normalized.
     let scaled = ScaleIntensityRange::new(0.0..=255.0, 0.0..=1.0).unwrap();
     let levels = Levels::of(-3.0, 3.0).unwrap();
     open(ops![scaled, values()]).build().unwrap();

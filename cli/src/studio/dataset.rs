@@ -1,9 +1,9 @@
-//! What the dataset holds: its fields, classes and sizes, and small pictures of its samples.
+//! The contents of the dataset: its fields, classes and sizes, and small pictures of its samples.
 
 use super::super::pick::spread;
 use super::fault::Fault;
 use super::http::Response;
-use super::pictures::{Rgba, packed, rgba};
+use super::pictures::{Rgba, answered, rgba};
 use super::session::{Session, lock, number};
 use fuseloop::SampleId;
 use fuseloop::internals::jit::shown_row;
@@ -29,6 +29,30 @@ const MOST_CLASSES: usize = 4096;
 pub(super) struct Labels {
     of: Vec<Option<i64>>,
     counts: BTreeMap<i64, u64>,
+}
+
+/// The samples that a call asks for.
+enum Chosen {
+    /// All samples, of which there are so many.
+    All(u64),
+    Some(Vec<u64>),
+}
+
+impl Chosen {
+    fn len(&self) -> u64 {
+        match self {
+            Self::All(count) => *count,
+            Self::Some(samples) => samples.len() as u64,
+        }
+    }
+
+    /// Returns the sample at a place among them.
+    fn at(&self, place: u64) -> Option<u64> {
+        match self {
+            Self::All(count) => (place < *count).then_some(place),
+            Self::Some(samples) => samples.get(usize::try_from(place).ok()?).copied(),
+        }
+    }
 }
 
 /// Returns the fields of images, and those of arrays that may be images.
@@ -98,10 +122,10 @@ impl Session {
         held.clone()
     }
 
-    /// Returns the samples that a call's classes leave: `None` for all of them.
-    fn chosen(&self, body: &Value) -> Result<Option<Vec<u64>>, Fault> {
+    /// Returns the samples that a call's classes leave.
+    fn chosen(&self, body: &Value) -> Result<Chosen, Fault> {
         let Some(classes) = body["classes"].as_array().filter(|classes| !classes.is_empty()) else {
-            return Ok(None);
+            return Ok(Chosen::All(self.source.len()));
         };
         let wanted: Vec<i64> =
             classes.iter().take(MOST_CLASSES).filter_map(Value::as_i64).collect();
@@ -113,21 +137,17 @@ impl Session {
         })?;
         let of = labels.of.iter().zip(0..);
         let chosen = of.filter(|(label, _)| label.is_some_and(|label| wanted.contains(&label)));
-        Ok(Some(chosen.map(|(_, sample)| sample).collect()))
+        Ok(Chosen::Some(chosen.map(|(_, sample)| sample).collect()))
     }
 
     /// Returns the samples of a page of the grid, spread over the dataset, and how many there are in all.
     pub(super) fn page(&self, body: &Value, rows: u32) -> Result<(Vec<u64>, u64), Fault> {
         let chosen = self.chosen(body)?;
-        let all = chosen.as_ref().map_or(self.source.len(), |chosen| chosen.len() as u64);
+        let all = chosen.len();
         let stride = all.div_ceil(rows.into()).max(1);
         let page = u64::from(number(body, "page", 0, u32::MAX)) % stride;
         let places = (0..u64::from(rows)).map(|row| row * stride + page).filter(|at| *at < all);
-        let sample = |at: u64| match &chosen {
-            Some(chosen) => usize::try_from(at).ok().and_then(|at| chosen.get(at)).copied(),
-            None => Some(at),
-        };
-        Ok((places.filter_map(sample).collect(), all))
+        Ok((places.filter_map(|at| chosen.at(at)).collect(), all))
     }
 }
 
@@ -175,29 +195,19 @@ fn sizes(session: &Session) -> Vec<(u32, u32)> {
 
 /// Answers the call `thumbs`: stored images, letterboxed, from `offset` on.
 pub(super) fn respond_thumbs(session: &Session, body: &Value) -> Response {
-    let mut header = json!({ "sequence": body["sequence"] });
-    let pictures = thumbs(session, body, &mut header).unwrap_or_else(|fault| {
-        header["fault"] = fault.to_json();
-        vec![]
-    });
-    let kind = "application/octet-stream";
-    Response { status: 200, kind, body: packed(&header, &pictures) }
+    answered(body, |header| thumbs(session, body, header))
 }
 
 fn thumbs(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba>, Fault> {
     let chosen = session.chosen(body)?;
-    let all = chosen.as_ref().map_or(session.source.len(), |chosen| chosen.len() as u64);
+    let all = chosen.len();
     let offset = body["offset"].as_u64().unwrap_or(0).min(all);
     let end = offset.saturating_add(number(body, "count", 24, MOST_THUMBS).into()).min(all);
     let prepared = session.thumb_loader()?;
     let mut inspector = prepared.inspector(prepared.output(&Value::Null)?, 0)?;
     let (mut pictures, mut cells) = (vec![], vec![]);
     for at in offset..end {
-        let sample = match &chosen {
-            Some(chosen) => usize::try_from(at).ok().and_then(|at| chosen.get(at)).copied(),
-            None => Some(at),
-        };
-        let Some(sample) = sample else { break };
+        let Some(sample) = chosen.at(at) else { break };
         let mut cell = json!({ "sample": sample, "labels": session.label_words(sample) });
         let picture = inspector.sample(sample).map_err(|error| error.to_string());
         let picture = picture.and_then(|inspected| {

@@ -133,7 +133,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the threads of a grid share.
+/// The state that the threads of a grid share.
 struct Work<'a> {
     session: &'a Session,
     prepared: &'a Prepared,

@@ -20,7 +20,7 @@ pub(super) struct Guard {
     is_open: bool,
 }
 
-/// What a request asks for.
+/// The file or the call that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
     /// A file of the page.

@@ -1,11 +1,14 @@
 //! Decoded images, within a limit of bytes, so that a change of an op costs no decoding; and pictures as the page draws
 //! them.
 
+use super::fault::Fault;
+use super::http::Response;
 use fuseloop::internals::jit::ShownLevels;
 use fuseloop::internals::preview::{color_map, is_signal, waveforms};
 use fuseloop::ops::Size;
 use fuseloop::ops::internals::memory::NoMemory;
 use fuseloop::ops::internals::{ImageView, PixelFormat};
+use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -123,9 +126,23 @@ fn reduced(pixels: &[u8], size: Size, channels: usize, factor: u32) -> (Vec<u8>,
     (means, small)
 }
 
+/// Answers a call by pictures: `fill` makes them and writes the header. A fault is an answer without pictures.
+pub(super) fn answered(
+    body: &Value,
+    fill: impl FnOnce(&mut Value) -> Result<Vec<Rgba>, Fault>,
+) -> Response {
+    let mut header = json!({ "sequence": body["sequence"] });
+    let pictures = fill(&mut header).unwrap_or_else(|fault| {
+        header["fault"] = fault.to_json();
+        vec![]
+    });
+    let kind = "application/octet-stream";
+    Response { status: 200, kind, body: packed(&header, &pictures) }
+}
+
 /// Returns an answer of a JSON text and the pixels after it: the text's length in four bytes, little end first, the
 /// text, then the pixels.
-pub(super) fn packed(header: &serde_json::Value, pixels: &[Rgba]) -> Vec<u8> {
+pub(super) fn packed(header: &Value, pixels: &[Rgba]) -> Vec<u8> {
     let text = header.to_string();
     let all: usize = pixels.iter().map(|picture| picture.pixels.len()).sum();
     let mut body = Vec::with_capacity(4 + text.len() + all);

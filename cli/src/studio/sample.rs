@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::grid::{PictureError, bands, over};
 use super::http::Response;
-use super::pictures::{Rgba, packed, rgba};
+use super::pictures::{Rgba, answered, rgba};
 use super::session::{Session, number};
 use fuseloop::internals::plan::OpOutcome;
 use fuseloop::ops::Size;
@@ -15,13 +15,7 @@ const MOST_SIDE: u32 = 1024;
 
 /// Answers the call `sample`.
 pub(super) fn respond(session: &Session, body: &Value) -> Response {
-    let mut header = json!({ "sequence": body["sequence"] });
-    let pictures = steps(session, body, &mut header).unwrap_or_else(|fault| {
-        header["fault"] = fault.to_json();
-        vec![]
-    });
-    let kind = "application/octet-stream";
-    Response { status: 200, kind, body: packed(&header, &pictures) }
+    answered(body, |header| steps(session, body, header))
 }
 
 fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba>, Fault> {

@@ -1,4 +1,4 @@
-//! What the server holds: the dataset, the pipeline file, the loader of the last text, and decoded images.
+//! The state of the server: the dataset, the pipeline file, the loader of the last text, and decoded images.
 
 use super::super::output::{self, Existing};
 use super::super::problem::Problem;

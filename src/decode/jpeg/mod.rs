@@ -29,7 +29,7 @@ mod scans;
 mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
-use super::buffer::{image_bytes, room};
+use super::buffer::{check_bytes, image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
 use crate::source::EncodedImage;
@@ -136,7 +136,7 @@ impl JpegDecoder {
 
     /// Reads the headers and checks them against the limits, the sample table and what is supported.
     pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, DecodeError> {
-        self.check_bytes(image)?;
+        check_bytes(image, &self.options.limits)?;
         self.checked(image, Headers::parse(image.bytes)?, None)
     }
 
@@ -145,14 +145,9 @@ impl JpegDecoder {
         &self,
         image: &EncodedImage<'_>,
     ) -> Result<JpegHeaders, DecodeError> {
-        self.check_bytes(image)?;
+        check_bytes(image, &self.options.limits)?;
         let (layout, headers) = BitPlaneLayout::parse(image.bytes)?;
         self.checked(image, headers, Some(layout))
-    }
-
-    fn check_bytes(&self, image: &EncodedImage<'_>) -> Result<(), DecodeError> {
-        let (len, max) = (image.bytes.len() as u64, self.options.limits.max_sample_bytes);
-        if len > max { Err(DecodeError::Bytes { len, max }) } else { Ok(()) }
     }
 
     /// Checks headers, which are those of a JPEG or of a bit-plane image.

@@ -19,9 +19,6 @@ use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::SampleKey;
 use std::mem;
 
-/// The factors by which an image may be decoded smaller.
-const FACTORS: [u32; 3] = [8, 4, 2];
-
 impl LoaderStage {
     /// Writes the outputs of an image. All outputs draw first, so that one decode serves them all.
     pub(super) fn fill_images(
@@ -133,8 +130,7 @@ impl LoaderStage {
         if self.decodes_whole() {
             return None;
         }
-        let factor = FACTORS.into_iter().find(|factor| plan.allows_scale(draws, *factor))?;
-        opened.scaled(factor)
+        opened.scaled(plan.decode_factor(draws)?)
     }
 
     /// Has an image decoded at a smaller scale, as for a run, and returns the draws of output `k` for that; `None` if it

@@ -136,7 +136,7 @@ fn a_flood_of_silent_connections_passes() {
             stream
         })
         .collect();
-    // As many connections as may run wait for the rest of their request: others are refused until they time out.
+    // The connections that may run at a time wait for the rest of their request: others are refused until they time out.
     let page = format!("GET /{}/ HTTP/1.1\r\nHost: {}\r\n\r\n", studio.token, studio.address);
     let answered = (0..120).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(250));

@@ -56,7 +56,7 @@ pub(super) struct DecodeRegion {
     /// The size of an MCU at the scale of the region.
     pub(super) mcu: Size,
     pub(super) scale: Scale,
-    /// Whether chroma has half as many rows and columns as luma.
+    /// True for rows, and for columns, if chroma has half as many as luma.
     pub(super) upsampled: [bool; 2],
     /// Rows and columns of MCUs.
     pub(super) rows: Range<u64>,
@@ -93,10 +93,9 @@ impl McuRow {
         let mcus = (part.columns.end - part.columns.start) as usize;
         self.channels = channels.len();
         let side = (BLOCK / part.scale.factor()) as usize;
-        let doubled = match part.scale {
-            Scale::FULL => [false; 2],
-            _ => halves(&part.grid),
-        };
+        // Chroma with half as many rows or columns that is not upsampled has blocks of twice as many.
+        let halves = halves(&part.grid);
+        let doubled = [0, 1].map(|axis: usize| halves[axis] && !part.upsampled[axis]);
         for (index, (plane, channel)) in self.planes.iter_mut().zip(channels).enumerate() {
             plane.block = doubled.map(|is| if is && index > 0 { 2 * side } else { side });
             (plane.h, plane.v) = (channel.h, channel.v);
