@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod annotated;
 mod cli_files;
 mod command;
-mod commands;
 mod costly;
 #[path = "../../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the library share it")]
@@ -13,9 +13,13 @@ mod device;
 mod docs;
 #[path = "../../../tests/common/files.rs"]
 mod files;
+mod misuse;
 mod process_limits;
+mod running;
+mod showing;
 mod sources;
 #[cfg(all(feature = "studio", unix))]
 mod studio;
 mod targets;
 mod threads;
+mod writing;

@@ -101,7 +101,7 @@ pub const COUNTS: &[Count] = &[
         "GPU programs, by their PTX"),
     count("FUSELOOP_RECORD_DATASETS", [20, 1_000, 1_000], 1, ("write", "datasets::"),
         "random datasets, written from records"),
-    count("FUSELOOP_RECUT_KILLS", [10, 10, 10], 1, ("cli", "commands::"),
+    count("FUSELOOP_RECUT_KILLS", [10, 10, 10], 1, ("cli", "writing::"),
         "re-cuts of a folder killed"),
     count("FUSELOOP_SCALED", [60, 600, 6_000], 1, ("jpeg", "scaled::"),
         "JPEGs, decoded at smaller scales"),

@@ -1,0 +1,277 @@
+//! Each kind of misuse gives an error that names the next step; every sub-command has help.
+
+use crate::command::{dataset, folder, fuseloop, npy, refused, stdout_of};
+use fuseloop::internals::workload::Workload;
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// Ops that would make images of gigabytes are refused before any sample is read if every sample would
+/// be too large, and at the sample if the size depends on the sample.
+#[test]
+fn pictures_without_bound_are_refused_by_the_op_that_would_make_them() {
+    let dir = dataset();
+    let cases = [
+        (r#"{ op = "CenterCrop", size = 30000 }"#, "CenterCrop produces an image of 30000x30000"),
+        (r#"{ op = "Pad", padding = 65535 }, "#, "Pad produces an image of 1311"),
+        (
+            r#"{ op = "RandomZoomOut", side_range = [1.0, 1e9], p = 0.999 }"#,
+            "RandomZoomOut produces an image of ",
+        ),
+        (
+            r#"{ op = "RandomResizedCrop", size = 65535 }"#,
+            "RandomResizedCrop produces an image of 65535",
+        ),
+    ];
+    for (op, expected) in cases {
+        let op = op.trim_end_matches(", ");
+        let pipeline = format!("[fields]\nimage = [{op}, {{ op = \"Resize\", size = [8, 8] }}]\n");
+        fs::write(dir.path().join("p.toml"), pipeline).unwrap();
+        for command in ["bench", "preview", "replay"] {
+            let mut args = vec![command, "photos.beton", "--pipeline", "p.toml"];
+            if command == "replay" {
+                args.extend(["--sample", "1"]);
+            }
+            let (code, errors) = refused(dir.path(), &args);
+            assert_eq!(code, 1, "{command}, {op}: {errors}");
+            let cure = "raise `max_pixels` (LoaderBuilder::limits)";
+            assert!(errors.contains(expected) && errors.contains(cure), "{command}: {errors}");
+            assert!(errors.contains("the limit is 178956970"), "{command}: {errors}");
+            if op.contains("RandomZoomOut") && command == "bench" {
+                assert!(errors.contains("sample ") && errors.contains("(image)"), "{errors}");
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_of_more_than_their_limit_are_refused() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "--workload", "W1", "--batch-size", "1000000"];
+    let (code, errors) = refused(dir.path(), &args);
+    assert_eq!(code, 1);
+    let expected = "4 batches of 1000000 samples take ";
+    assert!(errors.contains(expected) && errors.contains("the limit is 68719476736"), "{errors}");
+    assert!(errors.contains("use smaller batches"), "{errors}");
+}
+
+#[test]
+fn a_pipeline_file_runs_in_place_of_a_workload() {
+    let dir = dataset();
+    let path = dir.path();
+    let file = "batch_size = 4\nseed = 5\n[fields]\nimage = [
+        { op = 'RandomResizedCrop', size = { from = 32, to = 64, epochs = 3, step = 16 } },
+        'ToChannelsFirst']\nlabel = [{ op = 'OneHot', classes = 2 }]";
+    fs::write(path.join("p.toml"), file).unwrap();
+
+    let text = stdout_of(path, &["explain", "photos.beton", "--pipeline", "p.toml", "--ir"]);
+    assert!(text.contains("p.toml: ops for image, label, changing with the epoch"), "{text}");
+    assert!(text.contains("RandomResizedCrop"), "{text}");
+
+    let args = ["bench", "photos.beton", "-p", "p.toml", "--json", "-e", "2"];
+    let json: Value = serde_json::from_str(&stdout_of(path, &args)).unwrap();
+    assert_eq!((&json["workload"], &json["pipeline"]), (&Value::Null, &"p.toml".into()));
+    assert_eq!((&json["batch_size"], &json["seed"]), (&4.into(), &5.into()));
+    assert_eq!(json["epochs"][1]["images"], 6, "a short last batch counts");
+    let json: Value =
+        serde_json::from_str(&stdout_of(path, &[&args[..], &["-b", "2"]].concat())).unwrap();
+    assert_eq!(json["batch_size"], 2, "what is given holds against the file");
+
+    let dump = ["dump", "photos.beton", "-p", "p.toml", "--epoch", "2", "--out", "out"];
+    stdout_of(path, &dump);
+    assert_eq!(npy(&path.join("out/image_0000.npy")).1, "4, 3, 64, 64, ");
+    assert_eq!(npy(&path.join("out/label_0000.npy")).1, "4, 2, ");
+    let both = ["bench", "photos.beton", "-p", "p.toml", "-w", "W1"];
+    assert_eq!(refused(path, &both).0, 2);
+}
+
+/// Each wrong call, its exit code, its message, and the next step that the message names.
+#[test]
+fn an_error_names_the_cause_and_the_next_step() {
+    let dir = dataset();
+    let path = dir.path();
+    fs::write(path.join("text.beton"), "this is no dataset, but it is long enough").unwrap();
+    fs::write(path.join("text.tar"), "this is no archive").unwrap();
+    fs::write(path.join("short.beton"), [2, 0]).unwrap();
+    let whole = fs::read(path.join("photos.beton")).unwrap();
+    let mut unfinished = whole.clone();
+    unfinished[16..24].fill(0);
+    fs::write(path.join("unfinished.beton"), unfinished).unwrap();
+    fs::write(path.join("cut.beton"), &whole[..whole.len() - 100]).unwrap();
+    fs::create_dir(path.join("empty")).unwrap();
+    for (name, fields) in [
+        ("op.toml", "image = ['Resise']"),
+        ("param.toml", "image = [{ op = 'Resize', sise = 1 }]"),
+        ("field.toml", "picture = ['ToChannelsFirst']"),
+        ("type.toml", "image = ['ToChannelsFirst',\n  { op = 'OneHot', classes = 2 }]"),
+        (
+            "classes.toml",
+            "image = [{ op = 'RandomResizedCrop', size = 8 }]\nlabel = [{ op = 'OneHot', classes = 1 }]",
+        ),
+    ] {
+        fs::write(path.join(name), format!("[fields]\n{fields}")).unwrap();
+    }
+    fs::write(path.join("wide.csv"), "path,label\na.jpg,1\nb.jpg,2,3\n").unwrap();
+    fs::write(path.join("head.csv"), "path,label\n").unwrap();
+    fs::write(path.join("hello.txt"), "hello").unwrap();
+    for (args, message, help) in [
+        (&["info", "none.beton"][..], "none.beton: No such file", "what can be opened"),
+        (
+            &["info", "empty"],
+            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "what can be opened",
+        ),
+        (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
+        (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
+        (
+            &["bench", "text.beton"],
+            "text.beton: not a .beton file: version",
+            "is it a .beton file?",
+        ),
+        (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
+        (&["bench", "unfinished.beton"], "not finished by its writer", "write it again"),
+        (&["info", "cut.beton"], "cut.beton: ", "copy it again"),
+        (&["bench", "photos.beton", "-w", "W4"], "images of 40..=90 x 47..=97", "--workload W1"),
+        (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
+        (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
+        (
+            &["write", "empty", "x.beton"],
+            "no .jpg, .jpeg, .png, .webp, .tif or .tiff file",
+            "convert them to JPEG",
+        ),
+        (&["write", "nothing", "x.beton"], "nothing", "nothing has this name"),
+        (&["info", "wide.csv"], "line 3: 3 columns, expected 2 (path, label): quote", ""),
+        (&["info", "head.csv"], "the table lists no image", ""),
+        (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
+        (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
+        (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
+        (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
+        (
+            &["bench", "photos.beton", "-p", "type.toml"],
+            "type.toml:3:3: output image: op 1 of the list: OneHot takes a label or an array",
+            "",
+        ),
+        (
+            &["bench", "photos.beton", "-p", "classes.toml"],
+            "label 1 is none of the 1 classes of OneHot, which are 0 to 0",
+            "the largest label plus 1",
+        ),
+        (&["write", "photos", "photos"], "is a directory", "name a file"),
+        (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
+        (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
+        (
+            &["write", "photos", "x.beton", "--write-mode", "raw", "--tile", "32"],
+            "`--tile`",
+            "tiled",
+        ),
+        (&["recut", "none", "x"], "none: No such file", "check the path"),
+        (&["recut", "photos", "photos"], "which is to be re-cut", "another path"),
+        (&["recut", "photos", "photos/cat/new"], "choose a folder outside", "another path"),
+        (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
+        (&["recut", "photos.beton", "photos.beton"], "another name", "another path"),
+        (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
+        (
+            &["recut", "text.beton", "x.beton"],
+            "text.beton: not a .beton file: version",
+            "is it a .beton file?",
+        ),
+        (
+            &["bench", "photos.beton", "-p", "none.toml"],
+            "none.toml: No such file",
+            "check the path",
+        ),
+        (
+            &["bench", "photos.beton", "-p", "op.toml"],
+            "op.toml:2:10: no op named",
+            "`fuseloop ops`",
+        ),
+        (&["dump", "photos.beton", "-o", "d", "-p", "param.toml"], "`sise`, did you", "ops NAME`"),
+        (
+            &["explain", "photos.beton", "-p", "field.toml"],
+            "no field named picture",
+            "fuseloop info",
+        ),
+        (&["explain", "photos.beton", "-p", "photos.beton"], "more than", "is TOML"),
+        (&["explain", "photos.beton", "-p", "short.beton"], "not TOML", "is TOML"),
+        (&["replay", "photos.beton", "--sample", "6"], "no such sample: the file has 6", "from 0"),
+        (&["ops", "Resise"], "no op named `Resise`, did you mean `Resize`?", "`fuseloop ops`"),
+        (&["demo", "-o", "no/such/x.png"], "no/such/x.png: No such file", "check the path"),
+    ] {
+        let output = fuseloop(path, args);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+        let (error, next) = errors.split_once("\nhelp: ").unwrap_or((&errors, ""));
+        assert!(error.starts_with("error: ") && error.contains(message), "{args:?}: {errors}");
+        assert!(next.contains(help), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_2_and_lists_what_there_is() {
+    let dir = dataset();
+    let (code, errors) = refused(dir.path(), &["bench", "photos.beton", "--workload", "W9"]);
+    assert_eq!(code, 2);
+    for workload in Workload::ALL {
+        assert!(errors.contains(&workload.to_string()), "{errors}");
+    }
+    assert_eq!(refused(dir.path(), &["train"]).0, 2);
+    assert_eq!(refused(dir.path(), &["write", "photos"]).0, 2);
+    assert_eq!(refused(dir.path(), &["bench", "photos.beton", "--epochs", "0"]).0, 2);
+    let (code, errors) = refused(dir.path(), &["recut", "photos", "x", "--tile", "0"]);
+    assert!(code == 2 && errors.contains("expected `row`, or pixels from 8 to 1024"), "{errors}");
+    let (code, help) = refused(dir.path(), &[]);
+    assert_eq!(code, 2);
+    assert!(help.contains("Usage:") && help.contains("fuseloop demo"), "{help}");
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in
+        ["demo", "write", "recut", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
+    {
+        let help = stdout_of(dir.path(), &[command, "--help"]);
+        assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_hostile_name_does_not_reach_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, errors) = refused(dir.path(), &["info", "\u{1b}[31mred\r.beton"]);
+    assert_eq!(code, 1);
+    assert!(!errors.contains(['\u{1b}', '\r']), "{errors:?}");
+    assert!(errors.contains("\\u{1b}[31mred\\r.beton"), "{errors:?}");
+
+    let photos = folder(dir.path());
+    fs::write(photos.join("cat/\u{1b}[2J.txt"), "").unwrap();
+    let text = stdout_of(dir.path(), &["write", "photos", "x.beton"]);
+    assert!(!text.contains('\u{1b}') && text.contains("\\u{1b}[2J.txt"), "{text:?}");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let dir = dataset();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+        .args(["explain", "photos.beton", "--ir"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn the_command_is_called_fuseloop_whatever_its_crate_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(
+        stdout_of(dir.path(), &["--version"]),
+        format!("fuseloop {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert!(stdout_of(dir.path(), &["--help"]).contains("Usage: fuseloop <COMMAND>"));
+}

@@ -1,0 +1,214 @@
+//! What shows a pipeline: `explain`, `preview`, `replay` and `ops`.
+
+use crate::command::{dataset, npy, refused, stdout_of};
+use fuseloop::ops::internals::registry::registry;
+use fuseloop::{Loader, Order, Spec};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[test]
+fn explain_shows_the_plan_its_costs_and_its_code() {
+    let dir = dataset();
+    let explain = ["explain", "photos.beton", "-w", "W3"];
+    let text = stdout_of(dir.path(), &[&explain[..], &["-n", "2"]].concat());
+    for word in [
+        "block 0: u8 [40..=90, 47..=97, 3] -> f32 [3, 224, 224]: rows resized",
+        "ColorJitter",
+        "predicted",
+        "ends here: it stores the batch",
+        "only what RandomResizedCrop asks for: ",
+        "mean of 2 samples: read ",
+        "of decode, estimated: entropy decoding ",
+        "the same windows of 2 images, stored as\n    JPEG ",
+        "µs to decode  1.00x\n    re-cut ",
+        "--write-mode planes\n",
+        "bottleneck: ",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let unmeasured = stdout_of(dir.path(), &[&explain[..], &["-n", "0"]].concat());
+    for word in ["predicted", "bottleneck", "the same windows"] {
+        assert!(!unmeasured.contains(word), "{unmeasured}");
+    }
+    let with_code = |flag| stdout_of(dir.path(), &[&explain[..], &["-n", "0", flag]].concat());
+    if text.contains("bytes of code") {
+        assert!(text.contains("measured"), "{text}");
+        for flag in ["--clif", "--ir"] {
+            assert!(with_code(flag).contains("; fuseloop::image::block0::variant0\nfunction "));
+        }
+        assert!(with_code("--asm").contains("xmm"));
+    }
+}
+
+#[test]
+fn explain_as_json_has_every_op_and_its_nanoseconds() {
+    let dir = dataset();
+    fs::write(dir.path().join("p.toml"), "[fields]\nimage = ['RandomHorizontalFlip', { op = 'Resize', size = 32 }, { op = 'RandomBrightness', magnitude = 0.4 }, { op = 'RandomResizedCrop', size = 24 }]\nlabel = [{ op = 'OneHot', classes = 2 }]").unwrap();
+    let text =
+        stdout_of(dir.path(), &["explain", "photos.beton", "-p", "p.toml", "--json", "-n", "1"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let image = &json["images"][0];
+    let blocks = image["blocks"].as_array().unwrap();
+    assert_eq!(blocks.len(), 2, "{text}");
+    let ends = blocks[0]["ends"].as_str().unwrap();
+    assert!(ends.starts_with("RandomResizedCrop makes rows of a whole picture"), "{ends}");
+    assert_eq!(blocks[0]["ops"][1]["name"], "Resize");
+    assert_eq!(blocks[1]["output"]["height"], serde_json::json!([24, 24]));
+    assert!(blocks[0]["ops"][1]["predicted_ns"].as_f64().unwrap() > 0.0);
+    if json["not_compiled"].is_null() {
+        assert!(blocks[0]["ops"][1]["measured_ns"].is_f64() && blocks[1]["measured_ns"].is_f64());
+    }
+    assert!(image["measured"]["decode_ns"].as_f64().unwrap() > 0.0);
+    assert!(image["bottleneck"].as_str().unwrap().contains(" % of a sample's "));
+    assert_eq!(json["others"][0]["ops"][0], "OneHot");
+}
+
+/// The size of a PNG.
+fn png_size(path: &Path) -> [u32; 2] {
+    let file = std::io::BufReader::new(fs::File::open(path).unwrap());
+    let reader = png::Decoder::new(file).read_info().unwrap();
+    [reader.info().height, reader.info().width]
+}
+
+#[test]
+fn preview_shows_samples_by_epochs_or_by_ops() {
+    let dir = dataset();
+    let path = dir.path();
+    let preview = |args: &[&str]| {
+        stdout_of(path, &[&["preview", "photos.beton", "-w", "W3", "--seed", "3"], args].concat())
+    };
+    let text = preview(&["-n", "2", "-m", "3", "-o", "a.png"]);
+    assert!(text.contains("2 samples of W3") && text.contains("epochs 0 to 2"), "{text}");
+    let [height, width] = png_size(&path.join("a.png"));
+    assert!(width > 4 * 224 && width < 5 * 240 && height > 2 * 224, "{height}x{width}");
+    preview(&["-n", "2", "-m", "3", "-o", "again.png"]);
+    assert_eq!(fs::read(path.join("a.png")).unwrap(), fs::read(path.join("again.png")).unwrap());
+
+    preview(&["-n", "1", "--each-op", "--epoch", "4"]);
+    let [_, width] = png_size(&path.join("preview.png"));
+    assert!(width > 6 * 224, "the stored picture and five ops: {width}");
+    preview(&["-n", "1", "-m", "1", "-o", "sheet.JPG"]);
+    assert!(fs::read(path.join("sheet.JPG")).unwrap().starts_with(&[0xff, 0xd8, 0xff]));
+    for command in [&["preview", "photos.beton"][..], &["demo"]] {
+        let (code, errors) = refused(path, &[command, &["-o", "a.b.Gif"]].concat());
+        assert_eq!(code, 1);
+        let wanted = "a.b.Gif: pictures are not saved as .gif; available: .png, .jpg, .jpeg";
+        assert!(errors.contains(wanted), "{errors}");
+    }
+    let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("no field named picture; available: image\nhelp: "), "{errors}");
+}
+
+/// A sample replayed alone equals the row that the loader yields, in any batch and order.
+#[test]
+fn a_replayed_sample_is_the_loader_s_row() {
+    let dir = dataset();
+    let path = dir.path();
+    let file = "[fields]\nimage = [{ op = 'RandomResizedCrop', size = { from = 16, to = 48, \
+        epochs = 3, step = 16 } }, { op = 'ColorJitter', brightness = 0.4, contrast = 0.4, \
+        saturation = 0.4 }, { op = 'Convert', to = 'f16' }, 'ToChannelsFirst']";
+    fs::write(path.join("p.toml"), file).unwrap();
+    let spec = Spec::open(&path.join("p.toml")).unwrap();
+    let loader = spec.apply(Loader::open(path.join("photos.beton")).unwrap());
+    let loader = loader.batch_size(6).seed(9).order(Order::Random).workers(1).build().unwrap();
+    let batch = loader.epoch(2).unwrap().next().unwrap().unwrap();
+    let row = batch.bytes("image").unwrap().len() / 6;
+    for sample in 0..6u32 {
+        let args = ["replay", "photos.beton", "-p", "p.toml", "--seed", "9", "--epoch", "2"];
+        let sample_text = sample.to_string();
+        let out = format!("replayed/{sample}");
+        let more = ["--sample", &sample_text, "--out", &out];
+        let text = stdout_of(path, &[&args[..], &more].concat());
+        assert!(text.contains("are the same bits") || text.contains("not compiled"), "{text}");
+        assert!(text.contains(" to 48x48\n") && text.contains("stored label "), "{text}");
+        let (_, shape, bytes) = npy(&path.join(&out).join("image.npy"));
+        assert_eq!(shape, "3, 48, 48, ");
+        let rows = batch.bytes("image").unwrap().chunks(row);
+        assert_eq!(rows.filter(|row| **row == bytes[..]).count(), 1, "sample {sample}");
+        assert_eq!(png_size(&path.join(&out).join("image_02_ColorJitter.png")), [48, 48]);
+        assert_eq!(refused(path, &[&args[..], &more].concat()).0, 1, "nothing is overwritten");
+    }
+}
+
+#[test]
+fn commands_show_gray_images_as_their_pipeline_reads_them() {
+    let dir = dataset();
+    let path = dir.path();
+    let pipeline = "[read_mode]\nimage = 'gray'\n[fields]\nimage = [{ op = 'Resize', size = [24, 24] }, 'RandomAutocontrast', { op = 'Normalize', mean = [0.5], std = [0.5] }, 'ToChannelsFirst']\n";
+    fs::write(path.join("p.toml"), pipeline).unwrap();
+    let args = ["replay", "photos.beton", "-p", "p.toml", "--sample", "2", "--out", "replayed"];
+    let text = stdout_of(path, &args);
+    assert!(text.contains("are the same bits") || text.contains("not compiled"), "{text}");
+    let (_, shape, _) = npy(&path.join("replayed/image.npy"));
+    assert_eq!(shape, "1, 24, 24, ");
+    assert_eq!(png_size(&path.join("replayed/image_01_Resize.png")), [24, 24]);
+    let color = fs::read(path.join("replayed/image_01_Resize.png")).unwrap()[25];
+    assert_eq!(color, 0, "gray");
+    stdout_of(path, &["preview", "photos.beton", "-p", "p.toml", "-n", "2", "-o", "sheet.png"]);
+    let text = stdout_of(path, &["explain", "photos.beton", "-p", "p.toml", "-n", "2"]);
+    assert!(text.contains(", 1] -> f32 [1, 24, 24]"), "{text}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn compiled_loops_are_named_for_perf_if_asked() {
+    let dir = dataset();
+    let child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+        .args(["explain", "photos.beton", "-n", "0"])
+        .current_dir(dir.path())
+        .env("FUSELOOP_PERF", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
+    let output = child.wait_with_output().unwrap();
+    let names = fs::read_to_string(&map).unwrap_or_default();
+    let _ = fs::remove_file(&map);
+    if String::from_utf8_lossy(&output.stdout).contains("bytes of code") {
+        assert!(names.contains(" fuseloop::image::block0::variant0\n"), "{names}");
+    }
+}
+
+#[test]
+fn ops_lists_every_op_and_explains_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = stdout_of(dir.path(), &["ops"]);
+    for line in [
+        "\ngeometry\n",
+        "  RandomHorizontalFlip(p = 0.5): mirrors a share p of the images left to right\n",
+        "  Cutout(crop_size, fill = 0): paints a random square over\n",
+        "  CenterCrop(size, [ratio], interpolation = \"bilinear-antialias\"): ",
+    ] {
+        assert!(format!("\n{text}").contains(line), "{line}:\n{text}");
+    }
+    let json: Value = serde_json::from_str(&stdout_of(dir.path(), &["ops", "--json"])).unwrap();
+    let listed: Vec<&str> =
+        json.as_array().unwrap().iter().map(|op| op["name"].as_str().unwrap()).collect();
+    let known: Vec<&str> = registry().iter().map(|info| info.name).collect();
+    assert_eq!(listed, known);
+
+    let text = stdout_of(dir.path(), &["ops", "OneHot"]);
+    assert!(
+        text.contains("classes          a whole number, 0 or more (required): elements"),
+        "{text}"
+    );
+    assert!(text.contains("label = [{ op = \"OneHot\", classes = 1000 }]"), "{text}");
+    let json: Value =
+        serde_json::from_str(&stdout_of(dir.path(), &["ops", "Cutout", "--json"])).unwrap();
+    assert_eq!((&json["class"], &json["params"][1]["default"]), (&"overwrite".into(), &0.into()));
+}
+
+/// The example that `ops NAME` shows is a pipeline file.
+#[test]
+fn what_ops_shows_can_be_pasted() {
+    let dir = tempfile::tempdir().unwrap();
+    for info in registry() {
+        let text = stdout_of(dir.path(), &["ops", info.name]);
+        let example = &text[text.find("[fields]").unwrap()..];
+        let spec: Spec = example.parse().unwrap_or_else(|error| panic!("{example}: {error}"));
+        assert_eq!(spec.fields().count(), 1);
+    }
+}

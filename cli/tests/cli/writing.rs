@@ -1,0 +1,288 @@
+//! A demo; datasets that are written and re-cut, and what `info` says of them.
+
+use crate::command::{dataset, folder, jpeg, refused, stdout_of};
+use fuseloop_counts::rounds;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_demo_needs_nothing_and_leaves_a_contact_sheet() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = stdout_of(dir.path(), &["demo"]);
+    for word in ["images/s", "first batch after", "code of epoch 0 reused", "recompiled in"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("RandomResizedCrop        window pushed into decode"), "{text}");
+    let sheet = fs::File::open(dir.path().join("fuseloop-demo.png")).unwrap();
+    let reader = png::Decoder::new(std::io::BufReader::new(sheet)).read_info().unwrap();
+    assert!(reader.info().width > 1000 && reader.info().height > 500);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_demo_keeps_its_files_in_an_empty_folder_only() {
+    let dir = tempfile::tempdir().unwrap();
+    stdout_of(dir.path(), &["demo", "--keep", "kept", "--out", "sheet.png"]);
+    assert!(stdout_of(dir.path(), &["info", "kept/demo.beton"]).contains("as JPEG"));
+    let (code, errors) = refused(dir.path(), &["demo", "--keep", "kept"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("error: kept is not empty\nhelp: "), "{errors}");
+}
+
+#[test]
+fn write_reports_images_classes_and_what_it_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    fs::write(photos.join("dog/9.jpg"), b"no JPEG").unwrap();
+    let (code, errors) = refused(dir.path(), &["write", "photos", "x.beton"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("9.jpg") && errors.contains("help: `--damaged skip`"), "{errors}");
+    assert!(!dir.path().join("x.beton").exists());
+
+    let text =
+        stdout_of(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
+    for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("skipped 1 damaged image:\n") && text.contains("9.jpg (sample 6)"));
+    assert!(text.contains("ignored 1 other file:\n") && text.contains("notes.txt"), "{text}");
+}
+
+#[test]
+fn write_stores_as_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    folder(dir.path());
+    let stored = |mode: &[&str]| {
+        stdout_of(dir.path(), &[&["write", "photos", "x.beton"], mode].concat());
+        let info: Value =
+            serde_json::from_str(&stdout_of(dir.path(), &["info", "x.beton", "--json"])).unwrap();
+        let stats = &info["fields"][0]["stats"];
+        let number = |name: &str| stats[name].as_u64().unwrap();
+        (number("jpeg"), number("raw"), number("max_width"))
+    };
+    assert_eq!(stored(&["--write-mode", "raw"]), (0, 6, 97));
+    assert_eq!(stored(&["--write-mode", "smart", "--smart-threshold", "10000"]), (4, 2, 97));
+    assert_eq!(stored(&["--write-mode", "proportion", "--compress-probability", "1"]), (6, 0, 97));
+    assert_eq!(stored(&["--max-resolution", "50", "--jpeg-quality", "80"]), (6, 0, 50));
+}
+
+/// A PNG of one colour.
+fn plain_png(path: &Path, shade: u8) {
+    let file = std::io::BufWriter::new(fs::File::create(path).unwrap());
+    let mut encoder = png::Encoder::new(file, 4, 3);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.write_header().unwrap().write_image_data(&[shade; 4 * 3 * 3]).unwrap();
+}
+
+/// The output of a command without its first line, which has the elapsed time.
+fn summary(dir: &Path, args: &[&str]) -> String {
+    stdout_of(dir, args).split_once('\n').unwrap().1.to_owned()
+}
+
+#[test]
+fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let photos = folder(path);
+    plain_png(&photos.join("cat/7.png"), 7);
+    plain_png(&photos.join("dog/8.png"), 8);
+    let said = |args: &[&str]| summary(path, args);
+    let kept = said(&["write", "photos", "w.beton"]);
+    let want = "2 classes, 6 JPEGs stored byte for byte, 1 page\n\
+                re-encoded 2 images:\n  2 from PNG to raw pixels: no pixel changed\n\
+                ignored 1 other file:\n";
+    assert!(kept.starts_with(want), "{kept}");
+    let jpg = said(&["write", "photos", "j.beton", "--write-mode", "jpg"]);
+    assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
+    assert_eq!(said(&["convert", "photos", "a.tar"]), "1 other name ignored\n");
+    assert_eq!(
+        said(&[
+            "convert",
+            "w.beton",
+            "a.beton",
+            "--rename",
+            "image=picture",
+            "--write-mode",
+            "jpg"
+        ]),
+        "field image is called picture\nre-encoded 2 images:\n  2 from raw pixels to JPEG: lossy\n"
+    );
+    assert_eq!(
+        said(&["convert", "w.beton", "w", "--max-resolution", "50"]),
+        "re-encoded 7 images:\n  5 from JPEG to JPEG: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
+    );
+    let (code, errors) =
+        refused(path, &["convert", "a.tar", "b.beton", "--rename", "none=picture"]);
+    assert!(code == 1 && errors.contains("no field named"), "{errors}");
+    assert_eq!(refused(path, &["convert", "a.tar", "b.beton", "--rename", "image"]).0, 2);
+    let (code, errors) = refused(path, &["convert", "photos", "photos/", "--force"]);
+    assert!(
+        code == 1 && errors.contains("are inside one another: choose a separate output"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn ranks_share_the_shards_of_a_conversion() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    folder(path);
+    stdout_of(path, &["convert", "photos", "whole-{0}.tar", "--shards", "3"]);
+    for rank in ["0/2", "1/2"] {
+        let by_rank = ["convert", "photos", "x-{0}.tar", "--shards", "3", "--ranks", rank];
+        stdout_of(path, &by_rank);
+    }
+    for shard in 0..3 {
+        let read = |name: &str| fs::read(path.join(format!("{name}-{shard}.tar"))).unwrap();
+        assert!(read("whole") == read("x"), "{shard}");
+    }
+    for ranks in ["2/2", "1", "k/n", ""] {
+        let by_rank = ["convert", "photos", "y-{0}.tar", "--shards", "3", "--ranks", ranks];
+        assert_eq!(refused(path, &by_rank).0, 2, "{ranks}");
+    }
+    assert_eq!(refused(path, &["convert", "photos", "y-{0}.tar", "--ranks", "0/2"]).0, 2);
+}
+
+#[test]
+fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    let whole = fs::read(photos.join("dog/5.jpg")).unwrap();
+    fs::write(photos.join("dog/9.jpg"), &whole[..whole.len() / 2]).unwrap();
+    let write =
+        |more: &[&str]| stdout_of(dir.path(), &[&["write", "photos", "x.beton"], more].concat());
+    let text = write(&["--write-mode", "tiled"]);
+    for word in ["x.beton: 7 images", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("9.jpg (sample 6, image): it "), "{text}");
+    assert!(text.contains("1 JPEG stored byte for byte"), "{text}");
+    let bytes = || fs::read(dir.path().join("x.beton")).unwrap();
+    let tiled = bytes();
+    write(&["--tile", "32"]);
+    assert!(bytes() == tiled, "the one is the other");
+    write(&["--write-mode", "tiled", "--tile", "row"]);
+    assert!(bytes() != tiled);
+    let text = write(&["--write-mode", "smart", "--smart-threshold", "10000", "--tile", "64"]);
+    assert!(text.contains("4 JPEGs re-cut: "), "{text}");
+    assert!(!write(&[]).contains("re-cut"));
+}
+
+#[test]
+fn recut_writes_a_folder_or_a_file_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    fs::write(photos.join("dog/9.jpg"), "no JPEG").unwrap();
+    let text = stdout_of(dir.path(), &["recut", "photos", "new/tiled", "-j", "2"]);
+    for word in [
+        "new/tiled: 7 JPEGs, ",
+        " images/s\n6 JPEGs re-cut: ",
+        "1 other file copied\nkept unchanged 1 JPEG:\n",
+        "9.jpg: it is not a JPEG",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(dir.path().join("new/tiled/cat/notes.txt").is_file());
+
+    fs::remove_file(photos.join("dog/9.jpg")).unwrap();
+    stdout_of(dir.path(), &["write", "photos", "plain.beton"]);
+    stdout_of(dir.path(), &["write", "photos", "tiled.beton", "--write-mode", "tiled"]);
+    let text = stdout_of(dir.path(), &["recut", "plain.beton", "again.beton"]);
+    for word in ["again.beton: 6 JPEGs, ", "6 samples in 1 page\n6 JPEGs re-cut: "] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
+    stdout_of(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row"]);
+    assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
+}
+
+/// Asserts that every file of `dst` equals its counterpart in `whole`. Returns the number of files,
+/// without unfinished ones.
+fn whole_files(dst: &Path, whole: &Path) -> usize {
+    let (mut count, mut open) = (0, vec![dst.to_owned()]);
+    while let Some(next) = open.pop() {
+        let Ok(entries) = fs::read_dir(next) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(dst).unwrap();
+            if name.to_str().unwrap().starts_with(".fuseloop-") {
+                continue;
+            } else if path.is_dir() {
+                open.push(path);
+            } else {
+                assert!(
+                    fs::read(&path).unwrap() == fs::read(whole.join(name)).unwrap(),
+                    "{path:?}"
+                );
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Wherever a run is killed, each file of the copy is complete or absent; the next run completes the copy.
+#[test]
+fn a_killed_recut_leaves_whole_files_only() {
+    let kills = rounds("FUSELOOP_RECUT_KILLS");
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos");
+    for n in 0..60 {
+        fs::create_dir_all(photos.join(format!("{}", n % 3))).unwrap();
+        fs::write(photos.join(format!("{}/{n}.jpg", n % 3)), jpeg(200 + n, 150, 1)).unwrap();
+    }
+    stdout_of(dir.path(), &["recut", "photos", "whole"]);
+    let whole = dir.path().join("whole");
+    for kill in 0..kills {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+            .args(["recut", "photos", "killed"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3 + kill * 37 % 150));
+        let _ = child.kill();
+        child.wait().unwrap();
+        assert!(whole_files(&dir.path().join("killed"), &whole) <= 60);
+    }
+    stdout_of(dir.path(), &["recut", "photos", "killed"]);
+    assert_eq!(whole_files(&dir.path().join("killed"), &whole), 60);
+    assert_eq!(fs::read_dir(dir.path().join("killed")).unwrap().count(), 3, "nothing is left over");
+}
+
+#[test]
+fn info_tells_fields_sizes_and_labels() {
+    let dir = dataset();
+    let text = stdout_of(dir.path(), &["info", "photos.beton"]);
+    assert!(text.contains("photos.beton: 6 samples"), "{text}");
+    assert!(text.contains("6 as JPEG, 47 to 97 wide, 40 to 90 high"), "{text}");
+    assert!(text.contains("0 to 1"), "{text}");
+    assert!(!text.contains("row functions"), "{text}");
+
+    let json: Value =
+        serde_json::from_str(&stdout_of(dir.path(), &["info", "photos.beton", "--json"])).unwrap();
+    assert_eq!(json["samples"], 6);
+    assert_eq!(json["bytes"], fs::metadata(dir.path().join("photos.beton")).unwrap().len());
+    assert_eq!(json["page_size"], 1 << 23);
+    assert_eq!(json["stored_values"], 6);
+    assert_eq!(json["fields"][1]["stats"]["max"], 1);
+}
+
+#[test]
+fn info_shows_the_first_class_names_with_their_counts() {
+    let dir = dataset();
+    let classes = "2 classes\n  0    cat                      3 samples\n";
+    for name in ["photos", "photos.beton"] {
+        let text = stdout_of(dir.path(), &["info", name]);
+        assert!(text.contains(classes), "{text}");
+        let json: Value =
+            serde_json::from_str(&stdout_of(dir.path(), &["info", name, "--json"])).unwrap();
+        assert_eq!(json["classes"].as_array().unwrap().len(), 2, "{json}");
+        assert_eq!(
+            (&json["classes"][1]["number"], &json["classes"][1]["samples"]),
+            (&1.into(), &3.into())
+        );
+    }
+}
