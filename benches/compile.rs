@@ -18,6 +18,7 @@
 
 mod common;
 
+use common::figures::record;
 use common::{median, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::internals::jit::{DecodedPixels, Kernel, Scratch};
@@ -88,6 +89,7 @@ fn pipelines(c: &mut Criterion) {
         "the first kernel of the process: {taken:.2} ms, {} bytes of code",
         first.code_bytes()
     );
+    record("imagenet", "first of the process", taken, "ms");
     for (name, list) in [
         ("imagenet", imagenet(false)),
         ("imagenet+ColorJitter", imagenet(true)),
@@ -111,7 +113,9 @@ fn print_median(name: &str, compile: impl Fn() -> Kernel) {
         black_box(compile());
         start.elapsed().as_secs_f64() * 1e3
     };
-    println!("compile/{name}: {:.2} ms (aim: below 5)", median((0..TIMES).map(time)));
+    let median = median((0..TIMES).map(time));
+    println!("compile/{name}: {median:.2} ms (aim: below 5)");
+    record(name, "plan and compile", median, "ms");
 }
 
 /// All images of the batch have one size: the cost of compiling loop bodies during the batch is the

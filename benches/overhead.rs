@@ -12,6 +12,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "common/figures.rs"]
+mod figures;
+
+use figures::record;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Cursor, Loader, Order};
@@ -85,6 +89,7 @@ fn overhead(path: &Path, samples: u64) {
             let time = epochs(&builder().build().unwrap());
             let aim = if workers == 2 { "  (aim: > 1)" } else { "" };
             println!("  {name:18} {workers} worker(s) {:6.2} M samples/s{aim}", rate(time));
+            record(name, &format!("copied, {workers}"), rate(time), "M samples/s");
             let time = epochs(&builder().pipeline("image", augmented()).build().unwrap());
             let aim = if workers == 2 { "  (aim: > 1.5)" } else { "" };
             println!(
@@ -92,6 +97,7 @@ fn overhead(path: &Path, samples: u64) {
                 "- augmented",
                 rate(time)
             );
+            record(name, &format!("augmented, {workers}"), rate(time), "M samples/s");
         }
     }
 }
@@ -142,6 +148,8 @@ fn resume(path: &Path, samples: u64) {
             println!(
                 "  {name}, at {share}0 %: {resumed:8.2?}; with the first batch {first:8.2?}  (aim: < 10 ms)"
             );
+            let work = format!("resume {name}, at {share}0 %");
+            record(&work, "with the first batch", 1e3 * first.as_secs_f64(), "ms");
         }
         println!(
             "  {name}: opened and built in {built:.2?}; {:.1} MB a million samples",

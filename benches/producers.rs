@@ -21,6 +21,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "common/figures.rs"]
+mod figures;
+
+use figures::record;
 use fuseloop::Loader;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
 use std::thread;
@@ -53,6 +57,7 @@ fn report(how: &str, threads: usize, items: u64, reached: f64) {
     let (aim, nap) = if produced < consumed { (produced, PRODUCE) } else { (consumed, CONSUME) };
     let bare = naps(nap, items);
     let [of_aim, of_bare] = [aim, bare].map(|whole| reached / whole * 100.0);
+    record(&format!("{threads} threads, {how}"), "of the most that is possible", of_aim, "%");
     let verdict = if of_aim >= WANTED { "" } else { "  aim: 95 %" };
     println!(
         "{how:>9} {threads:>9} {aim:>9.1} {reached:>9.1} {bare:>9.1} {of_aim:>7.1} % \

@@ -8,6 +8,10 @@
 //! `-- nothing` runs each once, with one photograph.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "common/figures.rs"]
+mod figures;
+
+use figures::record;
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
 use fuseloop::prelude::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};
@@ -61,6 +65,9 @@ fn main() {
             let [whole, scaled] =
                 times.map(|times| 1e3 * median(times[1..].iter().copied()) / images.len() as f64);
             errors.sort_by(f64::total_cmp);
+            let work = format!("{name}, {stored}");
+            record(&work, "whole", whole, "ms");
+            record(&work, "scaled", scaled, "ms");
             println!(
                 "{name:<10} {stored:<11} {whole:6.2} ms whole {scaled:6.2} ms scaled  <- {ratio:.2}x  PSNR {:.1} dB, least {:.1}",
                 errors[errors.len() / 2],

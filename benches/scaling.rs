@@ -9,6 +9,7 @@
 
 mod common;
 
+use common::figures::record;
 use common::median;
 use std::convert::Infallible;
 use std::env;
@@ -106,6 +107,7 @@ fn main() {
     let gain = median(gains.into_iter());
     let verdict = if gain >= 1.9 { "reached" } else { "MISSED" };
     println!("2 workers over 1: {gain:.2} times, median of {rounds}; aim: >= 1.90: {verdict}");
+    record("two workers over one", "arithmetic", gain, "x");
     println!(
         "telling a phase: {:.0} ns, median of {rounds}; aim: <= 60",
         median(switches.into_iter())

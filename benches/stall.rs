@@ -20,6 +20,9 @@
 //! `-- nothing` runs each measurement once, quickly.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "common/figures.rs"]
+mod figures;
+
 use std::convert::Infallible;
 use std::env;
 use std::num::NonZeroUsize;
@@ -28,6 +31,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use figures::record;
 use fuseloop::batch::TensorSpec;
 use fuseloop::internals::run::RowsMut;
 use fuseloop::internals::run::{
@@ -192,11 +196,15 @@ fn main() {
         let unordered = run(How::Shared(Delivery::Unordered), "shared, unordered");
         let theirs = run(How::OneAWorker, "one a worker");
         let ratio = |found: &Found| found.p99.as_secs_f64() / found.median.as_secs_f64().max(1e-6);
+        record(samples, "p99 / median of the waits", ratio(&ours), "x");
+        record(samples, "p99 / median of the waits, unordered", ratio(&unordered), "x");
         judge("p99 / median of the waits", ratio(&ours), 1.5);
         judge("p99 / median of the waits, unordered", ratio(&unordered), 1.5);
         let first = ours.first.as_secs_f64() / theirs.first.as_secs_f64();
+        record(samples, "first batch / that of one a worker", first, "x");
         judge("first batch / that of one a worker", first, 1.0 / 3.0);
         let longest = ours.longest.as_secs_f64() / theirs.longest.as_secs_f64();
+        record(samples, "longest wait / that of one a worker", longest, "x");
         judge("longest wait / that of one a worker", longest, 0.6);
     }
 }

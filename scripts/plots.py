@@ -150,17 +150,17 @@ def chart(results, only=()):
     return bar_chart("Images per second, more is better", f"{where}, {results['date']}", panels)
 
 
-def bar_chart(heading, subtitle, panels):
+def bar_chart(heading, subtitle, panels, room=LABEL):
     """Returns an SVG of horizontal bars.
 
     `panels` is a list of (title, bars), and `bars` a list of (label, value, highlighted). Each panel has a scale of
-    its own, from 0 to its largest value.
+    its own, from 0 to its largest value. `room` is the width of the labels.
     """
     body, top, height = [], 64, 64
     for first in range(0, len(panels), COLUMNS):
         row = panels[first:first + COLUMNS]
         for column, (head, bars) in enumerate(row):
-            body += panel(column * (PANEL + GAP), top, head, bars)
+            body += panel(column * (PANEL + GAP), top, head, bars, room)
         height = top + HEAD + PITCH * max(len(bars) for _, bars in row)
         top = height + GAP
     height += 10
@@ -179,9 +179,9 @@ def bar_chart(heading, subtitle, panels):
     ]) + "\n"
 
 
-def panel(left, top, head, bars):
+def panel(left, top, head, bars, room):
     largest = max(value for _, value, _ in bars)
-    longest = PANEL - LABEL - VALUE
+    longest = PANEL - room - VALUE
     bottom = top + HEAD - 6 + PITCH * len(bars)
     lines = [f'<text class="head" x="{left}" y="{top + 12}">{escape(head)}</text>']
     for index, (label, value, ours) in enumerate(bars):
@@ -189,11 +189,11 @@ def panel(left, top, head, bars):
         length = max(1.0, longest * value / largest)
         mark = ' class="ours"' if ours else ""
         lines += [
-            f'<text{mark} x="{left + LABEL - 8}" y="{y + 11}" text-anchor="end">{escape(label)}</text>',
-            f'<rect{mark} x="{left + LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2"/>',
-            f'<text{mark} x="{left + LABEL + length + 6:.1f}" y="{y + 11}">{number(value)}</text>',
+            f'<text{mark} x="{left + room - 8}" y="{y + 11}" text-anchor="end">{escape(label)}</text>',
+            f'<rect{mark} x="{left + room}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2"/>',
+            f'<text{mark} x="{left + room + length + 6:.1f}" y="{y + 11}">{number(value)}</text>',
         ]
-    lines.append(f'<line x1="{left + LABEL}" y1="{top + HEAD - 8}" x2="{left + LABEL}" y2="{bottom}"/>')
+    lines.append(f'<line x1="{left + room}" y1="{top + HEAD - 8}" x2="{left + room}" y2="{bottom}"/>')
     return lines
 
 

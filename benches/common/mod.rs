@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 
+pub(crate) mod figures;
+
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::SampleKey;
@@ -119,11 +121,13 @@ fn time(run: &mut dyn FnMut(), turns: u64, elsewhere: &mut [u8]) -> Duration {
 /// contender's time divided by this one's: below 1, the first is faster.
 fn print_ratios(work: &Work<'_>, contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) {
     let times = rounds(contenders, elsewhere);
-    println!("{}/{}, {ROUNDS} rounds in turn:", work.group, work.what);
+    let title = format!("{}/{}", work.group, work.what);
+    println!("{title}, {ROUNDS} rounds in turn:");
     for (contender, times_of) in contenders.iter().zip(&times) {
         let ratio = median(times[0].iter().zip(times_of).map(|(first, this)| first / this));
         let micros = median(times_of.iter().map(|nanos| nanos / work.samples as f64 / 1000.0));
         println!("  {:<28} {micros:>9.2} us a sample   first/this {ratio:.2}", contender.how);
+        figures::record(&title, contender.how, micros, "us");
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Images {
     Jpeg,
     /// The same images, re-cut losslessly with restart markers.
     Tiled,
+    /// The same images, stored as bit planes.
+    BitPlanes,
     /// Drawn squares with this many pixels a side.
     Raw(u32),
 }
@@ -25,6 +27,7 @@ impl Images {
         match self {
             Self::Jpeg => "jpeg".into(),
             Self::Tiled => "tiled jpeg".into(),
+            Self::BitPlanes => "bit planes".into(),
             Self::Raw(side) => format!("raw {side}x{side}"),
         }
     }
@@ -34,22 +37,23 @@ impl Images {
         let file = dir.join(self.name());
         if !file.exists() {
             match self {
-                Self::Jpeg => write_jpegs(&file, None),
-                Self::Tiled => write_jpegs(&file, Some(Tile::default())),
+                Self::Jpeg => write_jpegs(&file, None, false),
+                Self::Tiled => write_jpegs(&file, Some(Tile::default()), false),
+                Self::BitPlanes => write_jpegs(&file, Some(Tile::default()), true),
                 Self::Raw(side) => write_raw(&file, side),
             }
         }
         file
     }
 
-    /// The images that the plain loop reads: no other library uses re-cut tiles.
+    /// The images that the plain loop reads: no other library uses re-cut tiles or bit planes.
     pub(crate) fn plain(self) -> Self {
-        if let Self::Tiled = self { Self::Jpeg } else { self }
+        if let Self::Tiled | Self::BitPlanes = self { Self::Jpeg } else { self }
     }
 }
 
-fn write_jpegs(file: &Path, tile: Option<Tile>) {
-    let image = ImageOptions { tile, ..ImageOptions::default() };
+fn write_jpegs(file: &Path, tile: Option<Tile>, bit_planes: bool) {
+    let image = ImageOptions { tile, bit_planes, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
     match photographs() {
         Some(folder) => drop(write_folder(folder, file, &options).unwrap()),

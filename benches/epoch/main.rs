@@ -11,6 +11,7 @@
 //! * `jpeg`: `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, else drawn images of 500 x 375
 //! * `tiled jpeg`: the same images re-cut losslessly (`write --write-mode tiled`); the plain loop
 //!   reads the originals
+//! * `bit planes`: the same images as bit planes (`write --write-mode planes`); the plain loop reads the originals
 //! * `raw 32x32` and `raw 256x256`: drawn images, stored as pixels
 //!
 //! Images/s and processor time per image are printed in addition to criterion's figures: medians of
@@ -20,6 +21,8 @@
 
 mod baseline;
 mod data;
+#[path = "../common/figures.rs"]
+mod figures;
 #[path = "../../cli/src/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of many sizes, this of one")]
 mod pictures;
@@ -30,6 +33,7 @@ mod process;
 use baseline::Baseline;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use data::Images;
+use figures::record;
 use fuseloop::internals::workload::Workload;
 use fuseloop::{Batch, Loader};
 use std::hint::black_box;
@@ -59,11 +63,13 @@ impl Case {
     }
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case { images: Images::Jpeg, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
     Case { images: Images::Jpeg, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
     Case { images: Images::Tiled, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
     Case { images: Images::Tiled, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
+    Case { images: Images::BitPlanes, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
+    Case { images: Images::BitPlanes, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
     Case { images: Images::Raw(32), workload: Workload::Cifar, batch: 512, tolerance: 2.0 },
     Case { images: Images::Raw(256), workload: Workload::Crop, batch: 64, tolerance: 2.0 },
 ];
@@ -172,6 +178,8 @@ fn take_turns(what: &str, fused: &mut impl FnMut() -> u64, plain: &mut impl FnMu
     let (ours, theirs) = (medians(ours), medians(theirs));
     for (how, (rate, cpu)) in [("fuseloop", ours), ("plain loop", theirs)] {
         println!("{what:<36} {how:<10} {rate:>9.0} images/s {cpu:>8.4} CPU-ms/image");
+        record(what, how, rate, "images/s");
+        record(what, &format!("{how}, processor"), cpu, "ms");
     }
     let (faster, cheaper) = (ours.0 / theirs.0, theirs.1 / ours.1);
     println!("{what:<36} {faster:.2} times the images/s, {cheaper:.2} times less processor time");

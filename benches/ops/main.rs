@@ -26,6 +26,7 @@ mod list;
 #[path = "../common/plain.rs"]
 mod plain;
 
+use common::figures::record;
 use common::{Bytes, Contender, median, noise, rounds};
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::internals::plan::{Draws, ImagePlan};
@@ -174,6 +175,20 @@ impl<'a> Line<'a> {
         let added = per_pixel(Column::With).zip(per_pixel(Column::Without));
         let added =
             added.map(|(with, without)| median(with.iter().zip(&without).map(|(a, b)| a - b)));
+        let figures = [
+            ("compiled", per_pixel(Column::Compiled)),
+            ("plain", per_pixel(Column::Plain)),
+            ("compiled, normalized", per_pixel(Column::CompiledNormalized)),
+            ("plain, normalized", per_pixel(Column::PlainNormalized)),
+        ];
+        for (how, times) in figures {
+            if let Some(times) = times {
+                record(self.name, how, median(times.into_iter()), "ns/pixel");
+            }
+        }
+        if let Some(added) = added {
+            record(self.name, "added", added, "ns/pixel");
+        }
         let is_above = self.kind == Kind::Pointwise && added.is_some_and(|added| added >= AIM);
         let remark = if is_above { "  above the aim" } else { "" };
         format!("{:<30} {alone} {normalized} {}{remark}", self.name, cell(added, 7))

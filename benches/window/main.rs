@@ -30,6 +30,7 @@ mod pictures;
 mod process;
 mod turn;
 
+use common::figures::record;
 use common::median;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Tile;
@@ -164,12 +165,16 @@ fn print_bytes(set: &Photographs, recut: &[Recut; 3], planes: &[Vec<u8>]) {
     }
     let planes = planes.iter().map(Vec::len).sum();
     println!("  bit planes, tiles of 32 {:+5.2} % bytes with the index", more(planes));
+    record(set.name, "bytes, JPEG", bytes as f64 / count as f64, "bytes");
+    record(set.name, "bytes, re-cut", recut[0].bytes().0 as f64 / count as f64, "bytes");
+    record(set.name, "bytes, bit planes", planes as f64 / count as f64, "bytes");
 }
 
 fn print_row(method: &Method<'_>, all: &[Method<'_>], set: &Photographs) {
     let micros = median(method.turns.iter().map(|turn| turn.micros()));
     let share = 100.0 * method.turns[0].pixels_each() / set.pixels_each();
     print!("  {:<32} {micros:>8.1} us, {share:>3.0} % decoded", method.name);
+    record(set.name, method.name, micros, "us");
     for (name, _) in YARDSTICKS {
         if let Some(yardstick) = all.iter().find(|other| other.name == name) {
             print!("  {:.2} x {name}", method.over(yardstick));
@@ -197,14 +202,14 @@ fn print_aims(methods: &[Method<'_>]) {
 
 fn print_recutting(set: &Photographs) {
     let one = median((0..3).map(|_| set.recut_alone().as_secs_f64()));
+    let each = |seconds: f64| seconds * 1e3 / set.files.len() as f64;
     let together = median((0..3).map(|_| set.recut_together(1000).as_secs_f64()));
     println!(
         "re-cutting: {:.2} ms a picture on one thread, {together:.1} s for 1000 on all cores",
-        one * 1e3 / set.files.len() as f64
+        each(one)
     );
     let planes = median((0..3).map(|_| set.bit_planes_alone().as_secs_f64()));
-    println!(
-        "bit planes, proved: {:.2} ms a picture on one thread",
-        planes * 1e3 / set.files.len() as f64
-    );
+    println!("bit planes, proved: {:.2} ms a picture on one thread", each(planes));
+    record(set.name, "re-cutting", each(one), "ms");
+    record(set.name, "writing bit planes", each(planes), "ms");
 }
