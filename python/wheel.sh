@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the wheel that is published: for all Linux systems since glibc 2.17, and as small as it gets.
+#
+#     python/wheel.sh FOLDER        the wheel is put there
+#
+# Needs Rust, and maturin with Zig, whose linker knows old versions of glibc: pip install 'maturin[zig]'.
+# Takes about three times as long as `pip install ./python`, which needs neither.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
+
+# One unit of code for each crate, and LTO over all crates.
+export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
+# Crates that wait for the network, read configuration, or compile a loop once, are compiled for size.
+small=(cranelift-assembler-x64 cranelift-codegen crc-fast h2 http hyper hyper-rustls hyper-util object_store quick-xml
+    reqwest rustls rustls-webpki saphyr-parser serde_json tokio toml toml_parser tower tower-http url)
+options=()
+for crate in "${small[@]}"; do
+    options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
+done
+maturin build --release --locked --zig --compatibility manylinux_2_17 --compression-level 9 \
+    --manifest-path python/Cargo.toml --out "$folder" "${options[@]}"
