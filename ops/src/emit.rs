@@ -61,20 +61,59 @@ use crate::shape::{MAX_CHANNELS, RGB};
 const UNDEFINED: u32 = u32::MAX;
 
 /// A vector of `f32`, with a lane for each pixel. With vectors of 128 bits, these are four.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// Records the mean of three vectors.
+/// fn mean(e: &mut Emit, [a, b, c]: [F32x4; 3]) -> F32x4 {
+///     let sum = e.add(a, b);
+///     let sum = e.add(sum, c);
+///     let third = e.splat(1.0 / 3.0);
+///     e.mul(sum, third)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F32x4(pub(crate) u32);
 
 /// A vector of `i32`, with as many lanes as [`F32x4`].
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// Records the number of the checkerboard's colour at each pixel: 0 or 1.
+/// fn checkerboard(e: &mut Emit) -> I32x4 {
+///     let [row, column] = e.position();
+///     let (sum, one) = (e.add_i32(row, column), e.splat_i32(1));
+///     e.and_i32(sum, one)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct I32x4(pub(crate) u32);
 
 /// A truth value for each lane.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// Records white for levels above 128, and the level itself for all others.
+/// fn blown_out(e: &mut Emit, level: F32x4) -> F32x4 {
+///     let (limit, white) = (e.splat(128.0), e.splat(255.0));
+///     let is_bright: Mask = e.less(limit, level);
+///     e.select(is_bright, white, level)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub(crate) u32);
 
 /// The pixels of all lanes: a vector of `f32` for each of 1 to 4 channels.
 ///
 /// Pixels of a known number of channels are made from an array: `Pixels::from([red, green, blue])`.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// Swaps red and blue, and leaves images that have no colours as they are.
+/// fn swapped(pixels: Pixels) -> Pixels {
+///     pixels.rgb().map_or(pixels, |[red, green, blue]| Pixels::from([blue, green, red]))
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Pixels {
     vectors: [F32x4; MAX_CHANNELS],
@@ -138,6 +177,20 @@ impl<const N: usize> From<[F32x4; N]> for Pixels {
 }
 
 /// Records the instructions of an op. See [`Program`].
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// /// The compiled form of an op that doubles each value and adds 1.
+/// fn emit(e: &mut Emit, pixels: Pixels) -> Pixels {
+///     let (two, one) = (e.splat(2.0), e.splat(1.0));
+///     e.each(pixels, |e, _channel, value| {
+///         let value = e.mul(value, two);
+///         let value = e.apply_rule(value);
+///         let value = e.add(value, one);
+///         e.apply_rule(value)
+///     })
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Emit {
     instructions: Vec<Instruction>,

@@ -45,6 +45,17 @@ pub struct Lambda {
 }
 
 /// The result of a closure of a [`Lambda`]: a value, or a `Result` with any error.
+///
+/// ```
+/// use fuseloop_ops::{Lambda, ops};
+///
+/// let next = Lambda::label("next", |_, label| label + 1);
+/// let number = Lambda::label("number", |cx, label| match label {
+///     0.. => Ok(label),
+///     _ => Err(format!("the label of sample {} is {label}", cx.sample))?,
+/// });
+/// assert_eq!(ops![next, number].len(), 2);
+/// ```
 pub trait LambdaResult<T>: sealed::Sealed {
     /// Returns the value or the error.
     ///

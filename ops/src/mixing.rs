@@ -59,6 +59,15 @@ pub struct RowMix {
 }
 
 /// How one image of a batch, with its objects, is made of several. Rows are counted from 0.
+///
+/// ```
+/// # use fuseloop_ops::author::*;
+/// // The four images meet in the middle of an image of 224 x 224.
+/// let mosaic = ImageMix::Mosaic { rows: [0, 1, 2, 3], center: [112, 112] };
+/// // The first and the third object of row 5 are pasted.
+/// let paste = ImageMix::Paste { partner: 5, objects: vec![0, 2] };
+/// # let _ = (mosaic, paste);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageMix {
     /// The image stays as it is.

@@ -376,6 +376,15 @@ pub trait GeometryOp: fmt::Debug + Send + Sync {
 }
 
 /// The effect of a geometry op on the bounding boxes, keypoints and masks of an image.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// let blur = GaussianBlur::new(5)?;
+/// assert_eq!(blur.object_motion(), ObjectMotion::Stay);
+/// assert_eq!(RandomHorizontalFlip::new(0.5)?.object_motion(), ObjectMotion::Follow);
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectMotion {
     /// They follow the pixels, step by step.
@@ -413,6 +422,14 @@ pub trait ObjectOp: fmt::Debug + Send + Sync {
 }
 
 /// The code that produces the rows of an op such as a resize or a warp.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// assert_eq!(Resize::new(Size::new(224, 224))?.row_producer(), Some(RowProducer::Compiled));
+/// assert_eq!(GaussianBlur::new(5)?.row_producer(), Some(RowProducer::Called));
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowProducer {
     /// Compiled code, for every sample: the antialiased bilinear resize.
@@ -452,6 +469,16 @@ impl<'a> Eval<'a> {
 }
 
 /// A number that is computed from all pixels of the image that an op receives.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// // The contrast changes around the mean of the image.
+/// let contrast = RandomContrast::new(0.4)?;
+/// let OpClass::Pixel(op) = contrast.class() else { unreachable!() };
+/// assert_eq!(op.statistic(), Some(Statistic::GreyMean));
+/// # Ok::<(), ParamError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Statistic {
     /// The mean of the pixels' [`grey`](crate::author::grey), each truncated to an integer.
@@ -624,6 +651,24 @@ pub type Histograms = [Histogram; MAX_CHANNELS];
 
 /// An op that looks values up: each value is rounded half to even to a level and replaced by its
 /// channel's table entry for that level.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Inverts every level.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Negative;
+///
+/// impl TableOp for Negative {
+///     fn table(&self, _: NumberRule, _: &[f32], _: &[Histogram], out: &mut [LevelTable]) {
+///         out.fill(std::array::from_fn(|level| 255.0 - level as f32));
+///     }
+/// }
+///
+/// let mut out = [[0.0; 256]; 3];
+/// Negative.table(NumberRule::Exact, &[], &[[0; 256]; 3], &mut out);
+/// assert_eq!(out[2][255], 0.0);
+/// ```
 pub trait TableOp: fmt::Debug + Send + Sync {
     /// Returns the number of the op's parameters: `f32` numbers that are drawn for each sample.
     fn param_count(&self) -> usize {
@@ -992,6 +1037,26 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
 
 /// An op that makes an image, with its objects, of several images of a finished batch. Only ops on batches may follow
 /// it. The images have targets, and one size.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// # use fuseloop_ops::author::*;
+/// /// Puts each image beside and above the three that follow it in the batch.
+/// #[derive(Clone, Copy, Debug)]
+/// struct InFours;
+///
+/// impl MultiImageOp for InFours {
+///     fn draw(&self, _rng: &mut Rng, objects: &[usize], size: Size) -> Vec<ImageMix> {
+///         let center = [size.height / 2, size.width / 2];
+///         let row = |row| [0, 1, 2, 3].map(|k| (row + k) % objects.len());
+///         (0..objects.len()).map(|k| ImageMix::Mosaic { rows: row(k), center }).collect()
+///     }
+///
+///     fn growth(&self) -> usize {
+///         4
+///     }
+/// }
+/// ```
 pub trait MultiImageOp: fmt::Debug + Send + Sync {
     /// Draws how each row is made. `objects` has the number of objects of each row, and `size` is that of the images.
     fn draw(&self, rng: &mut Rng, objects: &[usize], size: Size) -> Vec<ImageMix>;

@@ -29,6 +29,15 @@ const CPU: i32 = 1;
 const CUDA: i32 = 2;
 
 /// The device of a tensor.
+///
+/// ```
+/// use fuseloop::device::{DlpackDevice, DlpackTensor};
+///
+/// /// Returns true if the elements can be read without a GPU.
+/// fn is_on_host(tensor: &DlpackTensor) -> bool {
+///     tensor.device == DlpackDevice { kind: 1, ordinal: 0 }
+/// }
+/// ```
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DlpackDevice {
@@ -39,6 +48,15 @@ pub struct DlpackDevice {
 }
 
 /// The type of an element.
+///
+/// ```
+/// use fuseloop::device::{DlpackTensor, ElementType};
+///
+/// /// Returns true if the elements are numbers of the type `f32`.
+/// fn is_f32(tensor: &DlpackTensor) -> bool {
+///     tensor.dtype == ElementType { code: 2, bits: 32, lanes: 1 }
+/// }
+/// ```
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementType {
@@ -51,6 +69,25 @@ pub struct ElementType {
 }
 
 /// `DLTensor`: where a tensor is, and how it is laid out.
+///
+/// ```
+/// use fuseloop::device::DeviceStream;
+///
+/// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
+/// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+/// # let number = |_, sample| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+/// # let source = Generator::new(1, 8).source(fields, 16, number)?;
+/// # let loader = fuseloop::Loader::from_source(source).batch_size(4).build()?;
+/// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
+/// let capsule = batch.dlpack("label", DeviceStream::Legacy)?;
+/// // SAFETY: the capsule owns the tensor, whose shape has `ndim` sizes.
+/// let shape = unsafe {
+///     let tensor = &(*capsule.as_ptr()).tensor;
+///     std::slice::from_raw_parts(tensor.shape, tensor.ndim as usize)
+/// };
+/// assert_eq!(shape, [4]);
+/// # Ok::<(), BoxError>(())
+/// ```
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct DlpackTensor {
@@ -71,6 +108,20 @@ pub struct DlpackTensor {
 }
 
 /// `DLManagedTensor`.
+///
+/// ```
+/// use fuseloop::device::ManagedTensor;
+///
+/// /// Gives a tensor back, as its receiver does after the last use.
+/// ///
+/// /// # Safety
+/// ///
+/// /// The caller owns the tensor, and does not use it again.
+/// unsafe fn delete(tensor: *mut ManagedTensor) {
+///     // SAFETY: the caller's promise.
+///     unsafe { (*tensor).deleter.inspect(|deleter| deleter(tensor)) };
+/// }
+/// ```
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensor {
@@ -83,6 +134,15 @@ pub struct ManagedTensor {
 }
 
 /// `DLManagedTensorVersioned`, version 1.0.
+///
+/// ```
+/// use fuseloop::device::ManagedTensorVersioned;
+///
+/// /// Returns true if the receiver knows the fields that follow the version.
+/// fn is_known(tensor: &ManagedTensorVersioned) -> bool {
+///     tensor.version[0] == 1
+/// }
+/// ```
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensorVersioned {
@@ -109,6 +169,26 @@ struct CapsuleOwner {
 }
 
 /// A tensor for another library, deleted when dropped unless its ownership was passed on.
+///
+/// ```
+/// use fuseloop::device::DeviceStream;
+///
+/// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
+/// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+/// # let number = |_, sample| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+/// # let source = Generator::new(1, 8).source(fields, 16, number)?;
+/// # let loader = fuseloop::Loader::from_source(source).batch_size(4).build()?;
+/// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
+/// let tensor = batch.dlpack("label", DeviceStream::Legacy)?.into_raw();
+/// // The memory stays for as long as the other library holds the tensor.
+/// drop(batch);
+/// // SAFETY: this is the owner of the tensor, which calls its deleter once.
+/// unsafe {
+///     assert_eq!((*tensor).tensor.dtype.bits, 64);
+///     (*tensor).deleter.inspect(|delete| delete(tensor));
+/// }
+/// # Ok::<(), BoxError>(())
+/// ```
 pub struct DlpackCapsule {
     owner: ptr::NonNull<CapsuleOwner>,
 }

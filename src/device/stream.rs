@@ -39,6 +39,21 @@ pub enum DeviceStream {
 }
 
 /// The handle of a stream that the caller created.
+///
+/// ```
+/// use fuseloop::device::{DeviceStream, StreamHandle};
+/// use std::ffi::c_void;
+///
+/// /// Returns the stream of a `cudaStream_t`.
+/// ///
+/// /// # Safety
+/// ///
+/// /// See [`StreamHandle::new`].
+/// unsafe fn of_cuda(stream: *mut c_void) -> DeviceStream {
+///     // SAFETY: the caller's promise.
+///     DeviceStream::Handle(unsafe { StreamHandle::new(stream.addr()) })
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamHandle(usize);
 

@@ -20,6 +20,15 @@
 use super::{Element, HostBatch, RowsMut, SlotError, TensorError, TensorSpec};
 
 /// The layout of the rows of a tensor.
+///
+/// ```
+/// # use fuseloop_engine::batch::{TensorRows, TensorSpec};
+/// /// Returns true if all samples of a batch have one shape, as most models want it.
+/// fn has_one_shape(tensors: &[TensorSpec]) -> bool {
+///     tensors.iter().all(|tensor| tensor.rows == TensorRows::Even)
+/// }
+/// # assert!(has_one_shape(&[TensorSpec::new("label", fuseloop_ops::DType::I64, [])]));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TensorRows {
     /// Every row has the shape of the tensor.

@@ -71,6 +71,12 @@ impl BoxFormat {
 }
 
 /// How a box is cut at the edges of the image after a crop or a warp: torchvision's clamping modes.
+///
+/// ```
+/// # use fuseloop_ops::*;
+/// assert_eq!(ClampingMode::from_name("hard"), Some(ClampingMode::Hard));
+/// assert_eq!(ClampingMode::default().name(), "soft");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClampingMode {
     /// An upright box is cut at the edges. A rotated box shrinks to its part inside the image and keeps its angle;

@@ -34,6 +34,14 @@ pub enum Links {
 }
 
 /// The numbers of symbolic links in a folder, by their treatment.
+///
+/// ```
+/// use fuseloop::source::LinkCounts;
+///
+/// let mut links = LinkCounts::default();
+/// (links.followed, links.loops) = (1000, 1);
+/// assert_eq!(links.to_string(), "1000 links followed, 1 loop left out");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkCounts {

@@ -57,6 +57,18 @@ pub(crate) struct ImageList {
 }
 
 /// Files that are not samples: their number, and the first of them.
+///
+/// ```
+/// use fuseloop::source::Ignored;
+///
+/// fn print(ignored: &Ignored) {
+///     println!("{} files are no samples", ignored.count);
+///     for (path, reason) in &ignored.first {
+///         println!("{}: {reason}", path.display());
+///     }
+/// }
+/// # print(&Ignored { count: 1, first: vec![("photos/notes.txt".into(), "not an image")] });
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ignored {
     /// The number of such files.

@@ -10,6 +10,17 @@ use std::fmt;
 use std::sync::Arc;
 
 /// One item of a stream.
+///
+/// ```
+/// use fuseloop::source::stream::Item;
+/// use fuseloop::source::{OwnedValue, SampleLocation};
+/// use std::sync::Arc;
+///
+/// let location = Arc::new(SampleLocation::of_key("dog/1"));
+/// let item = Item::Held { record: Arc::new(vec![OwnedValue::Int(7)]), location };
+/// assert!(matches!(item.read()?[..], [OwnedValue::Int(7)]));
+/// # Ok::<(), fuseloop::source::BoxError>(())
+/// ```
 #[derive(Clone)]
 pub enum Item {
     /// A reference to a sample: the thread that needs it reads it.

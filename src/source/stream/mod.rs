@@ -74,6 +74,18 @@ use std::sync::Arc;
 pub struct Stream(Arc<dyn Streamed>);
 
 /// The parameters of a pass over a stream. Two passes with equal parameters yield the same items.
+///
+/// ```
+/// use fuseloop::Epoch;
+/// use fuseloop::source::BoxError;
+/// use fuseloop::source::stream::{Item, Pass, Stream, Streamed};
+///
+/// /// Returns the first item of an epoch.
+/// fn first(stream: &Stream, epoch: u32) -> Result<Option<Item>, BoxError> {
+///     let pass = Pass { seed: 0, epoch: Epoch(epoch), turn: 0 };
+///     stream.open(&pass)?.next()
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// The loader's seed.
@@ -85,6 +97,22 @@ pub struct Pass {
 }
 
 /// A pass over a stream.
+///
+/// ```
+/// use fuseloop::source::BoxError;
+/// use fuseloop::source::stream::{Item, Items};
+///
+/// /// Every second item of another pass.
+/// struct EverySecond(Box<dyn Items>);
+///
+/// impl Items for EverySecond {
+///     fn next(&mut self) -> Result<Option<Item>, BoxError> {
+///         let item = self.0.next()?;
+///         self.0.skip(1)?;
+///         Ok(item)
+///     }
+/// }
+/// ```
 pub trait Items: Send {
     /// Returns the next item; `None` at the end and on every later call.
     ///
@@ -158,6 +186,47 @@ fn labelled(item: Item, part: usize, parts: usize) -> Item {
 }
 
 /// A user's own stream, or a combinator.
+///
+/// ```
+/// use fuseloop::Loader;
+/// use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
+/// use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, SampleLocation};
+/// use std::{ops::Range, sync::Arc};
+///
+/// /// The numbers from 0 to 9, in sequence.
+/// struct Digits(Vec<FieldSpec>);
+///
+/// impl Streamed for Digits {
+///     fn fields(&self) -> &[FieldSpec] {
+///         &self.0
+///     }
+///
+///     fn open(&self, _pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+///         Ok(Box::new(DigitsPass(0..10)))
+///     }
+///
+///     fn fingerprint(&self) -> u64 {
+///         10
+///     }
+/// }
+///
+/// struct DigitsPass(Range<i64>);
+///
+/// impl Items for DigitsPass {
+///     fn next(&mut self) -> Result<Option<Item>, BoxError> {
+///         let item = |digit| Item::Held {
+///             record: Arc::new(vec![OwnedValue::Int(digit)]),
+///             location: Arc::new(SampleLocation::of_key(digit.to_string())),
+///         };
+///         Ok(self.0.next().map(item))
+///     }
+/// }
+///
+/// let field = FieldSpec { name: "digit".to_owned(), kind: FieldKind::Int };
+/// let loader = Loader::from_stream(Stream::new(Digits(vec![field]))).batch_size(5).build()?;
+/// assert_eq!(loader.epoch(0)?.count(), 2);
+/// # Ok::<(), BoxError>(())
+/// ```
 pub trait Streamed: Send + Sync + 'static {
     /// The fields of a sample, in order.
     fn fields(&self) -> &[FieldSpec];

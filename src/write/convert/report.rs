@@ -5,6 +5,20 @@ use crate::sample::SampleId;
 use crate::write::report::{Reencoded, Skipped, SkippedSample};
 
 /// What a conversion has written.
+///
+/// ```
+/// use fuseloop::write::{ConvertOptions, convert};
+///
+/// # use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
+/// # let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+/// # let number = |_, sample| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+/// # let source = Generator::new(1, 8).source(fields, 16, number)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("numbers.beton");
+/// let report = convert(&source, path, &ConvertOptions::default())?;
+/// assert_eq!((report.samples, report.files, report.skipped.count), (16, 1, 0));
+/// # Ok::<(), BoxError>(())
+/// ```
 #[derive(Debug)]
 pub struct ConvertReport {
     /// The number of samples written, including those of earlier attempts.
