@@ -38,7 +38,7 @@ CARGO_TARGET_DIR=$target "$pyenv/bin/maturin" build --quiet --release --locked \
 wheel=("$target"/wheels/*.whl)
 size=$(wc -c <"${wheel[0]}")
 echo "$(basename "${wheel[0]}"): $((size / 1024)) KiB"
-# With LTO over all crates, a wheel is smaller: see docs/python.md.
+# The wheel that is published is smaller: see python/wheel.sh.
 most=10
 if [ "$size" -gt $((most << 20)) ]; then
     echo "the wheel has more than $most MiB"

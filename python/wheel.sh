@@ -20,3 +20,12 @@ for crate in "${small[@]}"; do
 done
 maturin build --release --locked --zig --compatibility manylinux_2_17 --compression-level 9 \
     --manifest-path python/Cargo.toml --out "$folder" "${options[@]}"
+
+for wheel in "$folder"/fuseloop-*.whl; do
+    size=$(wc -c <"$wheel")
+    echo "$(basename "$wheel"): $((size / 1024)) KiB"
+    if [ "$size" -gt $((8 << 20)) ]; then
+        echo "the wheel has more than 8 MiB" >&2
+        exit 1
+    fi
+done
