@@ -26,6 +26,7 @@
 
 #[cfg(test)]
 mod generate;
+mod parts;
 
 use crate::decode::{self, DecodeOptions, Decoder, ImageReadMode, JpegBackend, ObjectMask};
 use crate::loader::{Cursor, Loader};
@@ -96,6 +97,7 @@ pub fn jpeg_window(bytes: &[u8]) -> bool {
     for _ in 0..4 {
         let window = random_window(size, &mut rng);
         let part = pixels(&mut decoder, &image, window);
+        let _ = parts::window(&mut decoder, (image.mode, bytes), window);
         let is_by_both = is_whole_by_zune && core.decode(&image, window).is_ok();
         let compared = without_edge(window, size, u32::from(is_by_both));
         if let (Some(part), Some(whole), Some((in_part, in_whole))) = (part, &whole, compared) {
@@ -289,7 +291,8 @@ pub fn jpeg_recut(bytes: &[u8]) -> bool {
     true
 }
 
-/// A bit-plane image of any bytes is decoded or refused. If the whole image is decoded, each window has the same pixels.
+/// A bit-plane image of any bytes is decoded or refused. If the whole image is decoded, each window has the same pixels. A
+/// window is the same, decoded or refused, if only the parts that it needs are read.
 /// If the JPEG is restored, the whole image is decoded, and the JPEG has its pixels.
 pub fn bit_planes(bytes: &[u8]) -> bool {
     let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
@@ -301,6 +304,8 @@ pub fn bit_planes(bytes: &[u8]) -> bool {
     for _ in 0..3 {
         let window = random_window(size, &mut rng);
         let part = pixels(&mut decoder, &image, window);
+        let of_parts = parts::window(&mut decoder, (image.mode, bytes), window);
+        assert!(of_parts == part, "{window:?} of {size}, in parts");
         if let Some(whole) = &whole {
             let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));
             assert!(part == view.map(packed), "{window:?} of {size}");

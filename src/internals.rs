@@ -26,6 +26,31 @@ pub mod batch {
 
 pub mod decode {
     pub use crate::decode::*;
+    use crate::error::BoxError;
+    use crate::sample::SampleId;
+    use crate::source::{Buffer, PartialImage, Source};
+    use fuseloop_ops::author::Window;
+
+    /// Decodes a window of an image of which only parts are read, at 1 / `factor` of its size, and returns its pixels.
+    /// `None` for an image that must be read whole.
+    pub fn window_of_parts(
+        decoder: &mut Decoder,
+        (source, sample, field): (&dyn Source, SampleId, usize),
+        (mode, factor): (ImageReadMode, u32),
+        wanted: Window,
+    ) -> Result<Option<Vec<u8>>, BoxError> {
+        let mut buffer = Buffer::default();
+        let extent = source.image_extent(sample, field).ok_or("it has no extent")?;
+        let image = PartialImage::new(source, (sample, field), extent, &mut buffer)?;
+        let Some(image) = PartlyRead::begin(image)? else { return Ok(None) };
+        let mut opened = decoder.open_partly(image, mode)?;
+        if let Some(scaled) = opened.scaled(factor) {
+            opened.set_scale(&scaled);
+        }
+        opened.read(wanted)?;
+        let view = opened.decode(wanted)?.window(wanted).ok_or("it is not the window")?;
+        Ok(Some((0..wanted.height).flat_map(|y| view.row(y).to_vec()).collect()))
+    }
 }
 
 pub trait ErrorExt {

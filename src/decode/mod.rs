@@ -29,6 +29,7 @@ mod error;
 mod jpeg;
 mod object_mask;
 pub(crate) mod object_rows;
+mod opened;
 mod orientation;
 mod png;
 mod raw;
@@ -51,6 +52,8 @@ pub(crate) use jpeg::{
 };
 pub use jpeg::{append_segment_index, tile_interval};
 pub use object_mask::{ObjectMask, ObjectMaskError};
+pub use opened::Opened;
+pub(crate) use opened::PartlyRead;
 pub use read_mode::ImageReadMode;
 
 use crate::sample::Limits;
@@ -121,71 +124,6 @@ impl ImageHeaders {
             Self::Tiff(file) => file.size,
             Self::Png(size) | Self::Raw(size, _) | Self::Array { size, .. } => *size,
         }
-    }
-}
-
-/// An image whose headers were read, once for its size and all its windows.
-#[derive(Debug)]
-pub struct Opened<'a> {
-    decoder: &'a mut Decoder,
-    bytes: &'a [u8],
-    headers: ImageHeaders,
-    mode: ImageReadMode,
-}
-
-impl Opened<'_> {
-    /// Returns the image's size after orientation: the size that windows refer to.
-    #[must_use]
-    pub fn size(&self) -> Size {
-        self.headers.size()
-    }
-
-    /// Returns false if all of the image is decoded whatever the window is.
-    #[must_use]
-    pub fn decodes_windows(&self) -> bool {
-        match &self.headers {
-            ImageHeaders::Jpeg(headers) => headers.is_for_core(),
-            ImageHeaders::Raw(..) | ImageHeaders::Array { .. } => true,
-            #[cfg(feature = "tiff")]
-            ImageHeaders::Tiff(..) => true,
-            _ => false,
-        }
-    }
-
-    /// Returns the image that decoding at 1 / `factor` of the size gives; `None` if the image can't be decoded so, or it
-    /// would not take less time.
-    #[must_use]
-    pub fn scaled(&self, factor: u32) -> Option<ScaledImage> {
-        match &self.headers {
-            ImageHeaders::Jpeg(headers) => headers.scaled(factor),
-            _ => None,
-        }
-    }
-
-    /// Decodes at a smaller scale from now on: windows refer to the smaller image.
-    pub fn set_scale(&mut self, image: &ScaledImage) {
-        if let ImageHeaders::Jpeg(headers) = &mut self.headers {
-            headers.set_scale(image.factor);
-        }
-    }
-
-    /// Returns the channels of a decoded pixel, and the type of their elements.
-    #[must_use]
-    pub fn format(&self) -> PixelFormat {
-        match self.headers {
-            ImageHeaders::Array { format, .. } => format,
-            _ => self.mode.format(),
-        }
-    }
-
-    /// Decodes at least `wanted`; see the module's documentation.
-    ///
-    /// # Errors
-    ///
-    /// If the window is empty or outside the image, or if the pixels are damaged or cut short. Another
-    /// window can be decoded after any error.
-    pub fn decode(&mut self, wanted: Window) -> Result<Decoded<'_>, DecodeError> {
-        self.decoder.decode_opened(self.bytes, &self.headers, self.mode, wanted)
     }
 }
 
@@ -272,7 +210,7 @@ impl Decoder {
         mode: ImageReadMode,
     ) -> Result<Opened<'a>, DecodeError> {
         let headers = self.headers(image, mode)?;
-        Ok(Opened { decoder: self, bytes: image.bytes, headers, mode })
+        Ok(Opened::new(self, image.bytes, headers, mode))
     }
 
     /// Returns the pixels of a raw image that is stored as it is read, without a copy; `None` for all others, and for
@@ -312,8 +250,7 @@ impl Decoder {
         }
         let is_planar = layout == Layout::ChannelsFirst && format.channels > 1;
         let headers = ImageHeaders::Array { size, format, is_planar };
-        let mode = ImageReadMode::Rgb;
-        Ok(Opened { decoder: self, bytes, headers, mode })
+        Ok(Opened::new(self, bytes, headers, ImageReadMode::Rgb))
     }
 
     /// Returns the size of an image alone; see [`open`](Self::open).
@@ -345,13 +282,10 @@ impl Decoder {
         image: &EncodedImage<'_>,
         mode: ImageReadMode,
     ) -> Result<ImageHeaders, DecodeError> {
+        if matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes) {
+            check_jpeg_mode(mode)?;
+        }
         Ok(match image.mode {
-            ImageMode::Jpeg | ImageMode::BitPlanes if mode == ImageReadMode::Index => {
-                return Err(DecodeError::JpegIndex);
-            }
-            ImageMode::Jpeg | ImageMode::BitPlanes if mode == ImageReadMode::Gray16 => {
-                return Err(DecodeError::NotGray16 { found: "a JPEG".into(), fits: "gray" });
-            }
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
             ImageMode::BitPlanes => ImageHeaders::Jpeg(self.jpeg.headers_of_planes(image)?),
             ImageMode::Png => ImageHeaders::Png(self.png.size(image, mode)?),
@@ -414,6 +348,17 @@ impl Decoder {
         let view = mode.view(&self.converted, wanted.size());
         let view = view.expect("every pixel was converted");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+}
+
+/// Refuses what the pixels of a JPEG can't be read as.
+fn check_jpeg_mode(mode: ImageReadMode) -> Result<(), DecodeError> {
+    match mode {
+        ImageReadMode::Index => Err(DecodeError::JpegIndex),
+        ImageReadMode::Gray16 => {
+            Err(DecodeError::NotGray16 { found: "a JPEG".into(), fits: "gray" })
+        }
+        _ => Ok(()),
     }
 }
 

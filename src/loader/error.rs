@@ -648,6 +648,13 @@ pub enum SampleCause {
     Target(#[from] TargetCause),
 }
 
+impl SampleCause {
+    /// Returns whether the bytes could not be read or decoded.
+    pub(super) fn is_of_bytes(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Source(_) | Self::Decode(_))
+    }
+}
+
 /// Converts the error of a source; errors of files and streams keep their type.
 impl From<BoxError> for SampleCause {
     fn from(error: BoxError) -> Self {

@@ -4,6 +4,7 @@
 mod image_outputs;
 mod images_together;
 mod opened_image;
+mod partly_read;
 
 use super::cache::{CacheLookup, CachedSample, SampleCache};
 use super::collate::Collated;
@@ -35,7 +36,8 @@ use fuseloop_ops::Size;
 use fuseloop_ops::author::Objects;
 use fuseloop_ops::internals::{BatchKey, SampleKey, stream};
 use images_together::runs_together;
-use opened_image::{RawRows, StoredImage};
+use opened_image::StoredImage;
+use partly_read::{PartialField, PartialReads};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::mem;
@@ -61,8 +63,8 @@ pub(super) struct LoaderStage {
     fields_ahead: Vec<usize>,
     /// Those of them, by their place in `fields`, whose images run together if they lie in memory.
     images_together: Vec<usize>,
-    /// For each of them, whether only the rows that samples need are read of raw images.
-    reads_rows: Vec<bool>,
+    /// For each of them, of which images only what a sample needs is read.
+    partial_fields: Vec<PartialField>,
     /// The images whose targets follow them.
     targets: Arc<[TargetGroup]>,
     tensors: Vec<TensorSpec>,
@@ -122,6 +124,7 @@ pub(super) struct Worker {
     /// The buffer that cached values are read into.
     cached_bytes: Vec<u8>,
     pictures: ImageScratch,
+    partial_reads: PartialReads,
     /// For each output, the gathered values of the chunk.
     columns: Vec<Column>,
     targets: TargetScratch,
@@ -152,10 +155,6 @@ const CHUNK_BYTES: usize = 192 << 10;
 
 /// How many samples before a value is read the processor is asked for its bytes.
 const SAMPLES_AHEAD: usize = 4;
-
-/// The fewest pixels of the largest image of a field of which rows are read without the others: to find a smaller image
-/// twice takes longer than to read all of it.
-const PARTLY_READ: u64 = 128 * 128;
 
 /// The maximum number of samples of a chunk.
 const CHUNK_SAMPLES: usize = 32;
@@ -206,14 +205,11 @@ impl LoaderStage {
             let is_alone = shared.cache.is_none() && targets.iter().all(|own| own.field != *field);
             is_alone && of_field.iter().all(|&k| runs_together(&outputs[k]))
         });
-        let reads_rows = |(field, of_field): &(usize, Vec<usize>)| {
-            let stats = source.image_stats(*field);
-            let is_large =
-                stats.is_some_and(|stats| stats.raw > 0 && stats.max_pixels >= PARTLY_READ);
+        let partial_field = |(field, of_field): &(usize, Vec<usize>)| {
             let is_rgb = of_field.iter().all(|&k| outputs[k].read_mode == ImageReadMode::Rgb);
-            is_large && is_rgb && shared.cache.is_none()
+            PartialField::of(&*source, *field, is_rgb, shared.cache.is_some())
         };
-        let reads_rows = fields.iter().map(reads_rows).collect();
+        let partial_fields = fields.iter().map(partial_field).collect();
         let has_components = outputs.iter().any(|output| !output.by_component.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
@@ -224,7 +220,7 @@ impl LoaderStage {
             fields,
             fields_ahead,
             images_together,
-            reads_rows,
+            partial_fields,
             targets,
             tensors,
             sizes,
@@ -465,24 +461,30 @@ impl LoaderStage {
         if let Some(group) = group {
             self.read_objects(worker, lookup, sample, group)?;
         }
-        let Worker { buffer, cached_bytes, pictures, columns, elements, targets, .. } = worker;
+        let Worker { buffer, pictures, partial_reads, targets, .. } = &mut *worker;
         // Reading the clock would cost more than reading a number.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
         }
-        if self.reads_rows[place]
-            && let Some(size) = self.source.raw_size(sample, *field)
-            && size.pixels() <= self.limits().max_pixels
-        {
-            let (source, field) = (&*self.source, *field);
-            let image = StoredImage::Rows(RawRows { source, sample, field, size, buffer });
-            let followed = group.map(|group| (group.image, targets));
+        let (reads, limits) = (&mut *partial_reads, self.limits());
+        let part = self.partial_fields[place];
+        if let Some(image) = reads.begin(part, &*self.source, (sample, *field), limits, buffer) {
+            let is_coded = matches!(image, StoredImage::Parts(_));
+            let followed = group.map(|group| (group.image, &mut *targets));
             let filled = self.fill_images(pictures, (None, followed), key, image, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok());
-            filled.map_err(of_field)?;
-            return group
-                .map_or(Ok(()), |group| self.fill_targets(worker, lookup, sample, group, rows));
+            if !(is_coded && filled.as_ref().is_err_and(SampleCause::is_of_bytes)) {
+                filled.map_err(of_field)?;
+                return group.map_or(Ok(()), |group| {
+                    self.fill_targets(worker, lookup, sample, group, rows)
+                });
+            }
+            // The whole image is read instead, whose error counts if there is one.
+            if let Some(group) = group {
+                self.read_objects(worker, lookup, sample, group)?;
+            }
         }
+        let Worker { buffer, cached_bytes, pictures, columns, elements, targets, .. } = worker;
         let CacheLookup { found, keeper } = &mut *lookup;
         let value = self.read_value((sample, *field), (buffer, cached_bytes), found.as_ref());
         let (value, is_cached) = value.map_err(of_field)?;
@@ -785,6 +787,7 @@ impl Stage for LoaderStage {
                 scaled: Default::default(),
                 decoded: 0,
             },
+            partial_reads: PartialReads::default(),
             columns: self.outputs.iter().map(|_| Column::default()).collect(),
             targets: TargetScratch::default(),
             elements: StepScratch::default(),

@@ -8,12 +8,11 @@
 
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, ObjectFields, Record,
-    RunPlan, SampleLocation, Source, Upcoming, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageExtent, ImageStats, ObjectFields,
+    Record, RunPlan, SampleLocation, Source, Upcoming, Value,
 };
 use crate::error::Error;
 use crate::sample::SampleId;
-use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -192,20 +191,20 @@ impl Source for Concat {
         part.value_in_memory(sample, field)
     }
 
-    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
         let (part, sample) = self.source_of(sample)?;
-        part.raw_size(sample, field)
+        part.image_extent(sample, field)
     }
 
-    fn raw_rows<'a>(
-        &'a self,
+    fn image_part(
+        &self,
         sample: SampleId,
         field: usize,
-        rows: Range<u32>,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], BoxError> {
+        to: (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
         let (part, sample) = self.existing(sample)?;
-        part.raw_rows(sample, field, rows, buffer)
+        part.image_part(sample, field, to, buffer)
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {

@@ -291,6 +291,41 @@ impl FileBytes {
         self.get(start, size, buffer)
     }
 
+    /// Reads the bytes from offset `start` on to `bytes`, as many as there is room for. A `check` has the effect that it
+    /// has in [`get_with`](Self::get_with).
+    ///
+    /// # Errors
+    ///
+    /// See [`get_with`](Self::get_with).
+    pub(super) fn read_to(
+        &self,
+        start: u64,
+        bytes: &mut [u8],
+        check: Option<&mut LengthCheck>,
+    ) -> Result<(), ReadCause> {
+        let size = bytes.len() as u64;
+        let count = self.count(start, size)?;
+        let from = match self.place() {
+            Place::Memory(all) => {
+                bytes.copy_from_slice(lent(all, start, count)?);
+                return Ok(());
+            }
+            Place::Reader(from) => from,
+        };
+        let file = (&**from as &dyn Any).downcast_ref::<File>();
+        let (found, outcome) = if let (Some(check), Some(file)) = (check, file) {
+            check.note(from, start, size)?;
+            fill(|bytes, at| read_unchecked(file, bytes, at), bytes, start)
+        } else {
+            read_all_at(&**from, bytes, start)
+        };
+        outcome.map_err(|error| failed(start, size, &error))?;
+        if found < count {
+            return Err(ReadCause::Short { ptr: start, size, found: found as u64 });
+        }
+        Ok(())
+    }
+
     /// Does what [`get`](Self::get) does, but always reads into the buffer. Returns the range of the
     /// bytes in the buffer.
     ///

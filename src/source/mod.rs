@@ -111,7 +111,10 @@ pub(crate) use object_fields::{is_object_file, objects_beside};
 pub use open::Dataset;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;
+#[doc(hidden)]
+pub use samples::ImageExtent;
 pub use samples::{Buffer, Record, RunPlan, Source, Upcoming};
+pub(crate) use samples::{PartialImage, read_image_part};
 pub use stream::Stream;
 #[cfg(feature = "tar")]
 pub use tar::{Tar, TarOptions, TarStream};

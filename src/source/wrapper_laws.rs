@@ -28,8 +28,8 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("hold_in_memory", PAGES),
             ("expect_read", PAGES),
             ("value_in_memory", PAGES),
-            ("raw_size", PAGES),
-            ("raw_rows", PAGES),
+            ("image_extent", PAGES),
+            ("image_part", PAGES),
         ],
     ),
     ("StreamSource", STREAM),
@@ -56,8 +56,8 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("hold_in_memory", "records of a function lie in no file"),
             ("expect_read", "records of a function lie in no file"),
             ("value_in_memory", "records of a function lie in no file"),
-            ("raw_size", "records of a function lie in no file"),
-            ("raw_rows", "records of a function lie in no file"),
+            ("image_extent", "records of a function lie in no file"),
+            ("image_part", "records of a function lie in no file"),
         ],
     ),
 ];
@@ -75,8 +75,8 @@ const STREAM: &[(&str, &str)] = &[
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
     ("value_in_memory", SEQUENCE),
-    ("raw_size", SEQUENCE),
-    ("raw_rows", SEQUENCE),
+    ("image_extent", SEQUENCE),
+    ("image_part", SEQUENCE),
 ];
 const COUNTED: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
@@ -89,8 +89,8 @@ const COUNTED: &[(&str, &str)] = &[
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
     ("value_in_memory", SEQUENCE),
-    ("raw_size", SEQUENCE),
-    ("raw_rows", SEQUENCE),
+    ("image_extent", SEQUENCE),
+    ("image_part", SEQUENCE),
 ];
 /// The methods of an item of a stream that the stream answers.
 const ITEM: &[(&str, &str)] = &[
@@ -112,12 +112,12 @@ const ITEM: &[(&str, &str)] = &[
     ("hold_in_memory", "the stream answers"),
     ("expect_read", "the record is there"),
     ("value_in_memory", "the record is there"),
-    ("raw_size", "the record is there"),
-    ("raw_rows", "the record is there"),
+    ("image_extent", "the record is there"),
+    ("image_part", "the record is there"),
 ];
 
 /// Types that read a dataset themselves.
-const READERS: [&str; 11] = [
+const READERS: [&str; 12] = [
     "Annotated",
     "Beton",
     "Folder",
@@ -128,8 +128,9 @@ const READERS: [&str; 11] = [
     "ItemFile",
     "FailedRecord",
     "DamagedRecord",
-    // A source of a fuzz target.
+    // Sources of fuzz targets.
     "Numbers",
+    "ImageInParts",
 ];
 
 /// A source whose answers differ from all defaults.

@@ -8,6 +8,8 @@ mod core;
 mod decode;
 mod edges;
 #[cfg(feature = "write")]
+mod parts;
+#[cfg(feature = "write")]
 mod planes;
 #[cfg(feature = "write")]
 mod recut;

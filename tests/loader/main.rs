@@ -26,6 +26,8 @@ mod numbers;
 mod order;
 mod order_chance;
 #[cfg(feature = "write")]
+mod partly_read;
+#[cfg(feature = "write")]
 mod preview;
 #[cfg(feature = "write")]
 mod preview_targets;

@@ -4,17 +4,16 @@ use crate::common::dataset;
 use fuseloop::prelude::*;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldSpec, ImageStats, OpenOptions, Record, Source,
+    Beton, BoxError, Buffer, FieldSpec, ImageExtent, ImageStats, OpenOptions, Record, Source,
 };
 use fuseloop::write::WriteMode;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file whose images are read by rows alone, which are counted.
 struct Counted {
     file: Beton,
-    rows: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
 }
 
 impl Source for Counted {
@@ -34,19 +33,19 @@ impl Source for Counted {
         Source::image_stats(&self.file, field)
     }
 
-    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
-        self.file.raw_size(sample, field)
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        self.file.image_extent(sample, field)
     }
 
-    fn raw_rows<'a>(
-        &'a self,
+    fn image_part(
+        &self,
         sample: SampleId,
         field: usize,
-        rows: Range<u32>,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], BoxError> {
-        self.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
-        self.file.raw_rows(sample, field, rows, buffer)
+        (at, bytes): (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.image_part(sample, field, (at, bytes), buffer)
     }
 }
 
@@ -61,10 +60,10 @@ fn rows_outside_of_a_crop_are_not_read() {
         let batch = loader.epoch(3).unwrap().next().unwrap().unwrap();
         batch.bytes("image").unwrap().to_vec()
     };
-    let rows = Arc::new(AtomicU64::new(0));
+    let bytes = Arc::new(AtomicU64::new(0));
     let file = Beton::open(&path, &OpenOptions::default()).unwrap();
-    let found = epoch(Loader::from_source(Counted { file, rows: Arc::clone(&rows) }));
-    assert_eq!(rows.load(Ordering::Relaxed), 6 * 50);
+    let found = epoch(Loader::from_source(Counted { file, bytes: Arc::clone(&bytes) }));
+    assert_eq!(bytes.load(Ordering::Relaxed), 6 * 50 * 130 * 3);
 
     let whole = |builder: LoaderBuilder| builder.in_memory(true);
     let held = whole(Loader::open(&path).unwrap()).batch_size(6).pipeline("image", list());

@@ -32,6 +32,7 @@ use super::index;
 use super::scans::Grid;
 use crate::decode::DecodeError;
 use crate::source::BIT_PLANES_MAGIC;
+use fuseloop_kernels::bit_planes::SLACK;
 use std::ops::Range;
 
 /// The bytes before the JPEG's own.
@@ -99,13 +100,20 @@ impl<'a> PlaneStream<'a> {
     }
 }
 
-impl BitPlaneLayout {
-    /// Reads an image's headers and those of the JPEG in it, and verifies their checksum.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are no bit-plane image, or a damaged one.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), DecodeError> {
+/// The first bytes of a bit-plane image, as the table above has them.
+struct FixedHeader {
+    checksum: u32,
+    head: u32,
+    main: u32,
+    side: u32,
+    tail: u32,
+    tile: u16,
+    fill: u8,
+    reserved: u8,
+}
+
+impl FixedHeader {
+    fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         let damaged = |what| DecodeError::BitPlanes { what };
         let fixed =
             bytes.first_chunk::<FIXED>().ok_or(damaged("it ends inside its first 32 bytes"))?;
@@ -116,11 +124,42 @@ impl BitPlaneLayout {
             |at: usize| fixed[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
         let [checksum, head, main, side, tail] = [8, 12, 16, 20, 24].map(word);
         let [tile_low, tile_high, fill, reserved] = word(28).to_le_bytes();
-        let len = bytes.len() as u64;
-        let streams = len.checked_sub(u64::from(main) + u64::from(side) + u64::from(tail));
+        let tile = u16::from_le_bytes([tile_low, tile_high]);
+        Ok(Self { checksum, head, main, side, tail, tile, fill, reserved })
+    }
+
+    /// Returns where the JPEG's head ends, and where the index ends, in an image of `len` bytes.
+    fn ends(&self, len: usize) -> Result<[usize; 2], DecodeError> {
+        let Self { head, main, side, tail, .. } = *self;
+        let streams = (len as u64).checked_sub(u64::from(main) + u64::from(side) + u64::from(tail));
         let after_head = FIXED as u64 + u64::from(head);
-        let streams = streams.filter(|&at| at >= after_head).ok_or(damaged("it is cut short"))?;
-        let (after_head, streams) = (after_head as usize, streams as usize);
+        let streams = streams.filter(|&at| at >= after_head);
+        let streams = streams.ok_or(DecodeError::BitPlanes { what: "it is cut short" })?;
+        Ok([after_head as usize, streams as usize])
+    }
+}
+
+/// Returns the bytes of the headers and the index of an image of `len` bytes, which [`BitPlaneLayout::parse`] looks at.
+/// `bytes` begins as the image does.
+///
+/// # Errors
+///
+/// If the image is damaged in its first bytes.
+pub(super) fn header_bytes(bytes: &[u8], len: usize) -> Result<usize, DecodeError> {
+    FixedHeader::parse(bytes)?.ends(len).map(|[_, streams]| streams)
+}
+
+impl BitPlaneLayout {
+    /// Reads an image's headers and those of the JPEG in it, and verifies their checksum.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no bit-plane image, or a damaged one.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), DecodeError> {
+        let damaged = |what| DecodeError::BitPlanes { what };
+        let fixed = FixedHeader::parse(bytes)?;
+        let FixedHeader { checksum, main, side, tile, fill, reserved, .. } = fixed;
+        let [after_head, streams] = fixed.ends(bytes.len())?;
         if crc32c::crc32c(&bytes[CHECKED..streams]) != checksum {
             return Err(damaged("the checksum of its headers differs"));
         }
@@ -134,7 +173,6 @@ impl BitPlaneLayout {
         if index > streams as u64 {
             return Err(damaged("its headers end inside the checksums of rows"));
         }
-        let tile = u16::from_le_bytes([tile_low, tile_high]);
         if tile == 0 || u64::from(tile) > grid.columns {
             return Err(damaged("a tile has no MCU, or more than a row has"));
         }
@@ -157,6 +195,31 @@ impl BitPlaneLayout {
             fill: fill == 1,
         };
         Ok((layout, headers))
+    }
+
+    /// Returns the ranges of the bytes that decoding rows of MCUs reads, one in each stream; `None` if the streams have no
+    /// such rows. `bytes` are those that were parsed, of which those of the streams are not looked at.
+    pub(super) fn bytes_of_rows(
+        &self,
+        bytes: &[u8],
+        grid: Grid,
+        rows: Range<u64>,
+    ) -> Option<[Range<usize>; 2]> {
+        let (mut index, mut at, mut starts) = (bytes.get(self.index.clone())?, [0; 2], [0; 2]);
+        let tiles = grid.columns.div_ceil(self.tile.into());
+        for row in 0..rows.end {
+            if row == rows.start {
+                starts = at;
+            }
+            let lengths = skip_tiles(&mut index, tiles)?;
+            at = [at[0] + lengths[0], at[1] + lengths[1]];
+        }
+        let range = |stream: &Range<usize>, start: usize, end: usize| {
+            let is_inside = end <= stream.len();
+            let end = (stream.start + end).saturating_add(SLACK).min(bytes.len());
+            is_inside.then_some(stream.start + start..end)
+        };
+        Some([range(&self.main, starts[0], at[0])?, range(&self.side, starts[1], at[1])?])
     }
 
     /// Returns the JPEG's bytes before the coded data; `bytes` are those that were parsed.
@@ -234,6 +297,30 @@ pub(super) fn seal_headers(image: &mut [u8]) {
     }
 }
 
+/// Takes the lengths of tiles off the index, and returns their sums: main, side.
+pub(super) fn skip_tiles(index: &mut &[u8], mut tiles: u64) -> Option<[usize; 2]> {
+    /// Every other byte, in lanes of 16 bits; a product with `ONES` has their sum in its upper lane.
+    const LANES: u64 = 0x00ff_00ff_00ff_00ff;
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    let mut sums = [0, 0];
+    while tiles > 0 {
+        // Most lengths take one byte: those of four tiles are added up at once.
+        if let Some((eight, rest)) = index.split_first_chunk::<8>()
+            && tiles >= 4
+            && !eight.contains(&index::LONG)
+        {
+            let word = u64::from_le_bytes(*eight);
+            let sum = |lanes: u64| (lanes.wrapping_mul(ONES) >> 48) as usize;
+            sums = [sums[0] + sum(word & LANES), sums[1] + sum((word >> 8) & LANES)];
+            (*index, tiles) = (rest, tiles - 4);
+        } else {
+            let [main, side] = take_lengths(index)?;
+            (sums, tiles) = ([sums[0] + main, sums[1] + side], tiles - 1);
+        }
+    }
+    Some(sums)
+}
+
 /// Takes the lengths of a tile's parts off the index: main, side.
 #[inline(always)]
 pub(super) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {
@@ -246,4 +333,27 @@ pub(super) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {
         return Some(lengths);
     }
     Some([index::take(index)?, index::take(index)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_skipped_as_they_are_taken() {
+        for step in [1, 3, 40] {
+            let lengths = (0..400_u16).map(|n| n.wrapping_mul(step) % 300);
+            let index: Vec<u8> = lengths.flat_map(index::code).flatten().collect();
+            for tiles in 0..=201 {
+                let (mut one_by_one, mut skipped) = (&index[..], &index[..]);
+                let mut sums = Some([0, 0]);
+                for _ in 0..tiles {
+                    let lengths = take_lengths(&mut one_by_one);
+                    sums = sums.zip(lengths).map(|([a, b], [c, d])| [a + c, b + d]);
+                }
+                assert_eq!(skip_tiles(&mut skipped, tiles), sums, "{tiles} tiles");
+                assert!(sums.is_none() || skipped == one_by_one, "{tiles} tiles");
+            }
+        }
+    }
 }

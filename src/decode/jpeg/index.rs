@@ -23,6 +23,9 @@ use crate::decode::DecodeError;
 /// The last bytes of a file with an index.
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
 
+/// The bytes after the lengths.
+pub(super) const FOOTER: usize = 16;
+
 /// Comes before a length of two bytes.
 pub(super) const LONG: u8 = 0xff;
 
@@ -69,6 +72,41 @@ pub(super) fn code(length: u16) -> [Option<u8>; 3] {
 /// Returns the offset of the marker after the scan, and writes the offsets of the restart markers to
 /// `restarts`, if the file has an index that matches it.
 pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
+    follow(bytes, headers, restarts, is_restart)
+}
+
+/// Does what [`read`] does for a file of which only the last bytes were read, those of [`tail_bytes`]: looks at the
+/// marker after the scan, and at no restart marker.
+pub(super) fn read_tail(
+    bytes: &[u8],
+    headers: &Headers,
+    restarts: &mut Vec<usize>,
+) -> Option<usize> {
+    let end = follow(bytes, headers, restarts, |jpeg, at, _| at < jpeg.len())?;
+    let tail = tail_bytes(bytes)?;
+    (end >= bytes.len() - tail).then_some(end)
+}
+
+/// Returns the bytes that [`read_tail`] looks at, at the end of a file: the index and the marker before it. `None` if the
+/// file has no index. Only the last [`FOOTER`] bytes are looked at.
+pub(super) fn tail_bytes(bytes: &[u8]) -> Option<usize> {
+    let (rest, magic) = bytes.split_last_chunk()?;
+    let (rest, _count) = rest.split_last_chunk::<4>()?;
+    let (rest, length) = rest.split_last_chunk()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    let tail = length.checked_add(FOOTER + 2)?;
+    (*magic == MAGIC && length + 2 <= rest.len()).then_some(tail)
+}
+
+/// Follows the index from segment to segment, as long as `matches` is true of each restart marker: of the JPEG, the offset
+/// in it, and the marker's number.
+#[inline(always)]
+fn follow(
+    bytes: &[u8],
+    headers: &Headers,
+    restarts: &mut Vec<usize>,
+    matches: impl Fn(&[u8], usize, u64) -> bool,
+) -> Option<usize> {
     let (rest, magic) = bytes.split_last_chunk()?;
     let (rest, count) = rest.split_last_chunk()?;
     let (rest, length) = rest.split_last_chunk()?;
@@ -82,18 +120,23 @@ pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -
     let mut at = headers.scan.data;
     for n in 0..count {
         at += take(&mut lengths)?;
-        let found = marker(jpeg, at)?;
         if n + 1 == count {
+            let found = marker(jpeg, at)?;
             let is_end = lengths.is_empty() && !matches!(found, 0 | 0xd0..=0xd7 | 0xff);
             return is_end.then_some(at);
         }
-        if found != 0xd0 + (n % 8) as u8 {
+        if !matches(jpeg, at, n) {
             return None;
         }
         restarts.push(at);
         at += 2;
     }
     None
+}
+
+/// Returns whether the restart marker of a number, which counts from 0, is at an offset.
+pub(super) fn is_restart(jpeg: &[u8], at: usize, n: u64) -> bool {
+    marker(jpeg, at) == Some(0xd0 + (n % 8) as u8)
 }
 
 /// Takes one length off `lengths`.

@@ -14,7 +14,8 @@
 //! image is made only of a file that the core decodes. At a [smaller scale](scale) the core transforms fewer
 //! coefficients; a file that it leaves to zune-jpeg is then decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a copy of
 //! the file cut down to one ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are
-//! refused beforehand.
+//! refused beforehand. Of a bit-plane image, and of a JPEG with an index, the core needs no more bytes than those of the
+//! window's rows ([`parts`]).
 
 #[cfg(feature = "write")]
 mod bit_plane_writer;
@@ -24,6 +25,7 @@ mod headers;
 mod index;
 #[cfg(feature = "write")]
 mod jpeg_segments;
+mod parts;
 mod scale;
 mod scans;
 mod window_cut;
@@ -32,7 +34,7 @@ use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
-use crate::source::EncodedImage;
+use crate::source::{BoxError, EncodedImage, PartialImage};
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
 use bit_planes::BitPlaneLayout;
@@ -45,10 +47,11 @@ use headers::Headers;
 pub use index::append_segment_index;
 #[cfg(feature = "write")]
 pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
+pub(super) use parts::JpegParts;
 use scale::Scale;
 #[cfg(feature = "write")]
 pub(crate) use scans::MAX_SCANS;
-use scans::{Markers, Scans, max_factors};
+use scans::{Markers, Scans, SingleScan, max_factors};
 use window_cut::WindowCut;
 pub use window_cut::tile_interval;
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
@@ -89,6 +92,10 @@ pub(super) struct JpegHeaders {
     stored: Headers,
     /// The layout of a bit-plane image.
     planes: Option<BitPlaneLayout>,
+    /// True if only parts of the image are read.
+    is_partial: bool,
+    /// The end of the coded data of such a JPEG, once the segments of a window were read.
+    scan_end: Option<usize>,
     orientation: Orientation,
     scale: Scale,
 }
@@ -150,6 +157,34 @@ impl JpegDecoder {
         self.checked(image, headers, Some(layout))
     }
 
+    /// Does the same as [`headers`](Self::headers) for an image of which parts are read, whose headers were.
+    pub(super) fn headers_of_parts(
+        &self,
+        image: &EncodedImage<'_>,
+        parts: JpegParts,
+    ) -> Result<JpegHeaders, DecodeError> {
+        check_bytes(image, &self.options.limits)?;
+        let headers = self.checked(image, parts.headers, parts.planes)?;
+        Ok(JpegHeaders { is_partial: true, ..headers })
+    }
+
+    /// Reads what decoding `wanted` needs, a window of the upright image of which parts are read.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes can't be read, or the index is not that of the image.
+    pub(super) fn read_window(
+        &mut self,
+        image: &mut PartialImage<'_>,
+        headers: &mut JpegHeaders,
+        gray: bool,
+        wanted: Window,
+    ) -> Result<(), BoxError> {
+        let window = headers.orientation.stored(wanted, headers.stored_size());
+        let wanted = Wanted { window, scale: headers.scale, gray };
+        parts::read_window(image, headers, wanted, &mut self.restarts)
+    }
+
     /// Checks headers, which are those of a JPEG or of a bit-plane image.
     fn checked(
         &self,
@@ -168,7 +203,9 @@ impl JpegDecoder {
         check_sampling(&headers)?;
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
         let orientation = self.orientation(jpeg, &headers);
-        Ok(JpegHeaders { stored: headers, planes, orientation, scale: Scale::FULL })
+        let (is_partial, scan_end) = (false, None);
+        let scale = Scale::FULL;
+        Ok(JpegHeaders { stored: headers, planes, is_partial, scan_end, orientation, scale })
     }
 
     fn orientation(&self, jpeg: &[u8], headers: &Headers) -> Orientation {
@@ -217,7 +254,7 @@ impl JpegDecoder {
         channels: usize,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let JpegHeaders { stored: headers, planes, scale, .. } = headers;
+        let JpegHeaders { stored: headers, planes, is_partial, scan_end, scale, .. } = headers;
         let as_wanted = Wanted { window: wanted, scale: *scale, gray: channels == 1 };
         if let Some(layout) = planes {
             let out = buffer(&mut self.pixels, wanted.size(), channels, false)?;
@@ -230,7 +267,13 @@ impl JpegDecoder {
             return Ok(Decoded { view, top: wanted.top, left: wanted.left });
         }
         let Self { backend, core, restarts, file, pixels, shrunk, .. } = self;
-        let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
+        let scans = match *scan_end {
+            Some(end) => {
+                Scans::Single(SingleScan::new(headers, restarts, end, Markers::FromIndex)?)
+            }
+            None if *is_partial => return Err(partly_read()),
+            None => Scans::survey(bytes, headers, Markers::FromIndex, restarts)?,
+        };
         let mut shown = None;
         if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
             let out = buffer(pixels, wanted.size(), channels, false)?;
@@ -240,6 +283,7 @@ impl JpegDecoder {
         }
         let decoded = match shown {
             Some(shown) => shown,
+            None if *is_partial => return Err(partly_read()),
             None if *backend == JpegBackend::Core => {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
@@ -270,6 +314,11 @@ impl JpegDecoder {
         let view = decoded.view(pixels, channels).expect("the buffer was made for this part");
         Ok(Decoded { view, top: decoded.part.top, left: decoded.part.left })
     }
+}
+
+/// Returns the error for an image that can't be decoded from the parts of it that were read.
+fn partly_read() -> DecodeError {
+    DecodeError::Damaged { reason: "only parts of it were read".into() }
 }
 
 /// The pixels that a backend decoded.

@@ -45,7 +45,31 @@ pub(super) struct SingleScan<'a> {
     markers: Markers,
 }
 
-impl SingleScan<'_> {
+impl<'a> SingleScan<'a> {
+    /// Wraps the offsets of an image's restart markers and of the marker after the scan, which is after its beginning.
+    ///
+    /// # Errors
+    ///
+    /// If the data are too few for the size, or the markers are not as many as the image has segments.
+    pub(super) fn new(
+        headers: &Headers,
+        restarts: &'a [usize],
+        end: usize,
+        markers: Markers,
+    ) -> Result<Self, DecodeError> {
+        let (start, grid) = (headers.scan.data, Grid::of(headers));
+        // A block is a DC code and an AC code, each of one bit or more.
+        check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
+        let expected = segment_count(headers) - 1;
+        // Some encoders end the last segment with a marker too.
+        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
+        let found = restarts.len() as u64;
+        if found != expected && !(is_ended && found == expected + 1) {
+            return Err(DecodeError::Restarts { found, expected });
+        }
+        Ok(Self { start, restarts, end, markers })
+    }
+
     /// Returns the byte range of segment `n`. The number of segments follows from MCUs and restart
     /// interval.
     pub(super) fn segment(&self, n: usize) -> Range<usize> {
@@ -90,17 +114,7 @@ impl<'a> Scans<'a> {
             Some(end) => (end, Markers::FromIndex),
             None => (end_of_data(bytes, start, restarts)?, Markers::FromScan),
         };
-        let grid = Grid::of(headers);
-        // A block is a DC code and an AC code, each of one bit or more.
-        check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
-        let expected = segment_count(headers) - 1;
-        // Some encoders end the last segment with a marker too.
-        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
-        let found = restarts.len() as u64;
-        if found != expected && !(is_ended && found == expected + 1) {
-            return Err(DecodeError::Restarts { found, expected });
-        }
-        Ok(Self::Single(SingleScan { start, restarts, end, markers }))
+        Ok(Self::Single(SingleScan::new(headers, restarts, end, markers)?))
     }
 }
 

@@ -31,11 +31,14 @@ impl LoaderStage {
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
         let ImageScratch { watch, decoder, scratch, draws, scaled, .. } = image_scratch;
-        let is_coded =
-            matches!(image, StoredImage::Value(Value::Image(image)) if image.mode.is_coded());
+        let is_coded = match &image {
+            StoredImage::Value(Value::Image(image)) => image.mode.is_coded(),
+            StoredImage::Parts(_) => true,
+            StoredImage::Value(_) | StoredImage::Rows(_) => false,
+        };
         // Collated bytes are not images.
         let is_stored_image =
-            matches!(image, StoredImage::Value(Value::Image(_)) | StoredImage::Rows(_));
+            !matches!(image, StoredImage::Value(value) if !matches!(value, Value::Image(_)));
         let collated_images = || {
             outputs.iter().filter(|_| is_stored_image).filter_map(|&k| self.outputs[k].collated(k))
         };
@@ -50,6 +53,7 @@ impl LoaderStage {
             StoredImage::Value(value) => {
                 OpenedImage::Value(open_image(decoder, value, mode, input)?)
             }
+            StoredImage::Parts(parts) => OpenedImage::Value(decoder.open_partly(parts, mode)?),
             StoredImage::Rows(rows) => OpenedImage::Rows(rows),
         };
         let size = opened.size();
@@ -83,6 +87,13 @@ impl LoaderStage {
             Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
         })?;
         let Some(wanted) = wanted else { return Ok(()) };
+        if let OpenedImage::Value(opened) = &mut opened
+            && opened.is_partly_read()
+        {
+            watch.phase(Phase::Read);
+            opened.read(wanted)?;
+            watch.phase(Phase::Decode);
+        }
         let decoded = match (&mut opened, keeper) {
             (OpenedImage::Value(opened), Some((field, keeper))) => {
                 keeper.decode(field, opened, is_coded, wanted)?

@@ -1,9 +1,9 @@
 //! An image before it is decoded: opened by the decoder, or a raw image of which only some rows are read.
 
-use crate::decode::{DecodeError, Decoded, Opened};
+use crate::decode::{DecodeError, Decoded, Opened, PartlyRead};
 use crate::loader::error::SampleCause;
 use crate::sample::SampleId;
-use crate::source::{Buffer, Source, Value};
+use crate::source::{Buffer, ImageExtent, Source, Value, read_image_part};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
@@ -11,6 +11,8 @@ use fuseloop_ops::internals::{ImageView, RGB};
 /// An image that was read, or whose rows are read when it is known which are needed.
 pub(super) enum StoredImage<'a> {
     Value(Value<'a>),
+    /// An image of which only the headers were read.
+    Parts(PartlyRead<'a>),
     Rows(RawRows<'a>),
 }
 
@@ -19,7 +21,7 @@ pub(super) struct RawRows<'a> {
     pub(super) source: &'a dyn Source,
     pub(super) sample: SampleId,
     pub(super) field: usize,
-    pub(super) size: Size,
+    pub(super) extent: ImageExtent,
     pub(super) buffer: &'a mut Buffer,
 }
 
@@ -33,7 +35,7 @@ impl OpenedImage<'_> {
     pub(super) fn size(&self) -> Size {
         match self {
             Self::Value(opened) => opened.size(),
-            Self::Rows(rows) => rows.size,
+            Self::Rows(rows) => rows.extent.size,
         }
     }
 
@@ -48,13 +50,17 @@ impl OpenedImage<'_> {
 
 impl RawRows<'_> {
     fn read(&mut self, wanted: Window) -> Result<Decoded<'_>, SampleCause> {
-        let Self { source, sample, field, size, buffer } = self;
-        let Window { top, height, .. } = wanted;
-        let bytes = source.raw_rows(*sample, *field, top..top.saturating_add(height), buffer)?;
-        let part = Size { height, ..*size };
-        let expected = part.pixels() * RGB as u64;
-        let view = ImageView::packed(bytes, part).filter(|_| bytes.len() as u64 == expected);
-        let view = view.ok_or(DecodeError::Window { wanted, size: *size })?;
+        let Self { source, sample, field, extent, buffer } = self;
+        let (size, Window { top, height, .. }) = (extent.size, wanted);
+        let refused = DecodeError::Window { wanted, size };
+        if top.checked_add(height).is_none_or(|end| end > size.height) {
+            return Err(refused.into());
+        }
+        let [first, rows] =
+            [top, height].map(|rows| Size { height: rows, ..size }.pixels() * RGB as u64);
+        let sample = (*sample, *field);
+        let bytes = read_image_part(*source, sample, extent, first..first + rows, buffer)?;
+        let view = ImageView::packed(bytes, Size { height, ..size }).ok_or(refused)?;
         Ok(Decoded { view, top, left: 0 })
     }
 }

@@ -17,9 +17,9 @@ use crate::source::fetch_ahead::fetch_ahead;
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::shards::Shard;
 use crate::source::{
-    BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    ImageStats, Location, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation, Source,
-    Value, classes,
+    BoxError, Buffer, ClassNames, EncodedImage, FieldKind, FieldSpec, Fingerprint, ImageExtent,
+    ImageMode, ImageStats, Location, ObjectFields, OwnedValue, ReadCause, Record, SampleLocation,
+    Source, Value, classes,
 };
 use fuseloop_ops::Size;
 use fuseloop_ops::internals::RGB;
@@ -563,12 +563,15 @@ enum StoredKind {
 }
 
 impl StoredBytes {
-    /// Returns the size of an image of raw pixels.
-    fn raw_size(&self) -> Option<Size> {
+    /// Returns the extent of an image.
+    fn extent(&self) -> Option<ImageExtent> {
         match self.kind {
-            StoredKind::Image { mode: ImageMode::Raw, width, height } => {
-                Some(Size::new(height, width))
-            }
+            StoredKind::Image { mode, width, height } => Some(ImageExtent {
+                mode: Some(mode),
+                size: Size::new(height, width),
+                start: self.ptr,
+                bytes: self.size,
+            }),
             _ => None,
         }
     }
@@ -672,39 +675,35 @@ impl Source for Beton {
         }
     }
 
-    /// Only a local file has rows: a remote object is read in the ranges that were planned.
-    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+    /// Only of a local file parts are read: a remote object is read in the ranges that were planned.
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
         if self.path.is_none() || self.bytes.in_memory().is_some() {
             return None;
         }
         match self.located(sample, field) {
-            Ok(ValueLocation::InPages(stored)) => Some(stored.raw_size()?),
+            Ok(ValueLocation::InPages(stored)) => stored.extent(),
             _ => None,
         }
     }
 
-    fn raw_rows<'a>(
-        &'a self,
+    fn image_part(
+        &self,
         sample: SampleId,
         field: usize,
-        rows: Range<u32>,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], BoxError> {
-        let extent = self.located(sample, field).and_then(|located| match located {
-            ValueLocation::InPages(stored) => {
-                let size = stored.raw_size().unwrap_or_default();
-                // The number of all bytes was compared with the size, so these are among them.
-                let (row, rows) =
-                    (RGB as u64 * u64::from(size.width), rows.start..rows.end.min(size.height));
-                Ok((stored.ptr + row * u64::from(rows.start), row * rows.len() as u64))
-            }
+        (at, bytes): (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        let stored = self.located(sample, field).and_then(|located| match located {
+            ValueLocation::InPages(stored) => Ok(stored),
             ValueLocation::InRow(_) => {
                 Err(ReadCause::NotAnImage { found: self.fields[field].kind.word() })
             }
-        });
-        let Buffer { bytes, check, .. } = buffer;
-        let read = extent.and_then(|extent| self.bytes.get_with(extent, bytes, check.as_mut()));
-        Ok(read?)
+        })?;
+        let (size, found) = (bytes.len() as u64, stored.size.saturating_sub(at));
+        if size > found {
+            return Err(ReadCause::Short { ptr: stored.ptr, size, found }.into());
+        }
+        Ok(self.bytes.read_to(stored.ptr + at, bytes, buffer.check.as_mut())?)
     }
 
     /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample

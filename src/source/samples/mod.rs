@@ -6,8 +6,11 @@
 //! ```
 
 mod item;
+mod partial_image;
 
 pub use item::Item;
+pub use partial_image::ImageExtent;
+pub(crate) use partial_image::{PartialImage, read_image_part};
 
 use super::file::LengthCheck;
 use super::{
@@ -15,7 +18,6 @@ use super::{
     SampleLocation, Value,
 };
 use crate::sample::{Epoch, SampleId};
-use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -214,29 +216,30 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// Returns the size of an image of raw RGB pixels whose rows can be read without the others; `None` for all other
-    /// values, and for those that lie in memory.
+    /// Returns the extent of a stored image of which parts can be read without the others; `None` for all other values,
+    /// for those that lie in memory, and for those of which a part costs as much as all bytes.
     #[doc(hidden)]
-    fn raw_size(&self, sample: SampleId, field: usize) -> Option<Size> {
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
         let _ = (sample, field);
         None
     }
 
-    /// Reads some rows of an image that has a [`raw_size`](Self::raw_size), which contains them.
+    /// Reads bytes of an image that has an [extent](Self::image_extent), as many as there is room for, from a byte of
+    /// the image on. Of the buffer only the check of lengths is used.
     ///
     /// # Errors
     ///
-    /// Fails as [`value`](Self::value) does.
+    /// Fails as [`value`](Self::value) does, and if the image ends before.
     #[doc(hidden)]
-    fn raw_rows<'a>(
-        &'a self,
+    fn image_part(
+        &self,
         sample: SampleId,
         field: usize,
-        rows: Range<u32>,
-        buffer: &'a mut Buffer,
-    ) -> Result<&'a [u8], BoxError> {
-        let _ = (rows, buffer);
-        Err(format!("sample {sample} has no rows in field {field}").into())
+        to: (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        let _ = (to, buffer);
+        Err(format!("sample {sample} has no image in field {field} that is read in parts").into())
     }
 
     /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if

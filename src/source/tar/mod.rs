@@ -40,11 +40,12 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, ObjectFields, Record, RunPlan, SampleLocation, Source,
-    Value, classes, index_file,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageExtent, Location, ObjectFields, ReadCause,
+    Record, RunPlan, SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
+use fuseloop_ops::Size;
 use plan::{FieldLocation, ShardPlan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -221,6 +222,40 @@ impl Source for Tar {
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
         let objects = ObjectFields::beside_shards(self.shards.locations())?;
         Ok(objects.and_then(|objects| objects.among(&self.plan.fields)))
+    }
+
+    /// Only of local files parts are read: a remote object is read in the ranges that were planned.
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        let located = self.plan.locate(sample, field).ok()?;
+        self.plan.check_size(&located).ok()?;
+        let (shard, member) = (&self.shards.all()[located.shard], &located.part);
+        let is_local = matches!(shard.location, Location::Path(_));
+        let is_read = is_local && shard.bytes.in_memory().is_none();
+        let is_inside = member.range().end <= shard.bytes.len();
+        (is_read && is_inside && located.column.kind.is_image()).then_some(ImageExtent {
+            mode: None,
+            size: Size::new(0, 0),
+            start: member.offset,
+            bytes: member.len,
+        })
+    }
+
+    fn image_part(
+        &self,
+        sample: SampleId,
+        field: usize,
+        (at, bytes): (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        let located = self.plan.locate(sample, field)?;
+        let (shard, member) = (&self.shards.all()[located.shard], &located.part);
+        let (size, found) = (bytes.len() as u64, member.len.saturating_sub(at));
+        let read = if size > found {
+            Err(ReadCause::Short { ptr: member.offset, size, found })
+        } else {
+            shard.bytes.read_to(member.offset + at, bytes, buffer.check.as_mut())
+        };
+        Ok(read.map_err(|error| self.plan.error(&located, &error))?)
     }
 
     /// The index of the shard.

@@ -93,6 +93,8 @@ pub const COUNTS: &[Count] = &[
         "moments at which a file changes, for each way to read it"),
     count("FUSELOOP_PAGES", [2_000, 2_000, 2_000], 1, ("sources", "pages::"),
         "random runs over the process cache"),
+    count("FUSELOOP_PARTS", [200, 2_000, 20_000], 1, ("jpeg", "parts::"),
+        "JPEGs of noise, of which parts are read"),
     count("FUSELOOP_PLANES", [200, 2_000, 20_000], 1, ("jpeg", "planes::"),
         "JPEGs of noise, as bit planes"),
     count("FUSELOOP_PREEMPTIONS", [1, 1, 2], 1, ("exhaustive", ""),

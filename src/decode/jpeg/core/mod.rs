@@ -46,6 +46,7 @@ use mcu_reader::McuReader;
 use mcu_row::{DecodeRegion, McuRow, upsampled};
 #[cfg(feature = "write")]
 pub(super) use scan_coder::{Blocks, ScanCoder};
+use std::ops::Range;
 use tile_reader::{TileBuffers, TileReader};
 
 /// Decodes windows. Each worker has its own, which reuses its buffers.
@@ -126,6 +127,12 @@ impl Wanted {
     fn whole(size: Size) -> Self {
         Self { window: size.full(), scale: Scale::FULL, gray: false }
     }
+}
+
+/// Returns the grid of an image's MCUs, and the rows and columns of those that `wanted` needs.
+pub(super) fn needed_mcus(wanted: Wanted, headers: &Headers) -> (Grid, [Range<u64>; 2]) {
+    let DecodeRegion { grid, rows, columns, .. } = DecodeRegion::holding(wanted, headers);
+    (grid, [rows, columns])
 }
 
 /// Reads the MCUs of a region in order, and writes their samples.

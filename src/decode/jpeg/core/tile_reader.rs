@@ -7,7 +7,7 @@
 //! Only the tiles that hold MCUs of the window are decoded, and of the last one only the MCUs down to the window's last
 //! column. Bits that are no blocks are an error, and so is a tile whose blocks end anywhere but at its end.
 
-use super::super::bit_planes::{BitPlaneImage, PlaneStream, take_lengths};
+use super::super::bit_planes::{BitPlaneImage, PlaneStream, skip_tiles, take_lengths};
 use super::McuSource;
 use super::frame::FrameComponents;
 use super::mcu_reader::BLOCKS;
@@ -193,7 +193,10 @@ impl McuSource for TileReader<'_> {
     #[inline(always)]
     fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()> {
         while self.row < row {
-            self.open_row()?;
+            let tiles = self.part.grid.columns.div_ceil(self.image.tile);
+            let lengths = skip_tiles(&mut self.index, tiles)?;
+            self.at = [self.at[0] + lengths[0], self.at[1] + lengths[1]];
+            self.row += 1;
         }
         let mut at = self.verified_row()?;
         let (columns, width) = (self.part.columns.clone(), self.part.grid.columns);

@@ -1,0 +1,213 @@
+//! Large re-cut photographs and bit planes in a `.beton` file, of which windows are read, against whole reads.
+//!
+//! A row reads `<size> <stored as> <KB of a record> <list> <where the file is>  ms an image whole, parts  <- parts over
+//! whole  share of the bytes`. The yardstick is the same file behind a source that knows no parts; the two take turns,
+//! epoch by epoch, so that both see every window. `cached` is a file in the system's cache. For `disk` (on Linux) the
+//! system drops the file from its cache before each epoch. The photographs are the largest of `data/imagenet` of the
+//! folder `FUSELOOP_SHARED` or `../shared`, enlarged: they have fewer bits a pixel than those of a camera.
+//!
+//! `-- nothing` runs each once, with one photograph.
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use fuseloop::prelude::*;
+use fuseloop::recut::Tile;
+use fuseloop::sample::SampleId;
+use fuseloop::source::{
+    Beton, BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageExtent, ImageMode,
+    ImageStats, OpenOptions, Record, Source, Value,
+};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteOptions, write_iter};
+use fuseloop_ops::internals::{ImageView, bilinear};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The number of pixels of the images of each set.
+const SETS: [(&str, f64); 5] = [
+    ("500 px", 0.19e6),
+    ("1024 px", 0.8e6),
+    ("2048 px", 3.1e6),
+    ("12 Mpixel", 12.0e6),
+    ("48 Mpixel", 48.0e6),
+];
+
+fn main() {
+    let is_full = std::env::args().any(|arg| arg == "--bench")
+        && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
+    let (count, epochs, sets) = if is_full { (16, 9, SETS.len()) } else { (1, 1, 1) };
+    let paths = paths(count);
+    for (name, pixels) in SETS.into_iter().take(sets) {
+        let jpegs: Vec<Vec<u8>> = paths.iter().filter_map(|path| enlarged(path, pixels)).collect();
+        for (stored, bit_planes) in [("re-cut", false), ("bit planes", true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = write(&dir.path().join("large.beton"), &jpegs, bit_planes);
+            let kilobytes = std::fs::metadata(&path).unwrap().len() / jpegs.len() as u64 / 1000;
+            for (title, list) in [
+                ("RandomResizedCrop", ops![RandomResizedCrop::new(224).unwrap()]),
+                ("RandomCrop", ops![RandomCrop::new(224).unwrap()]),
+            ] {
+                for is_cold in [false, true] {
+                    let [whole, parts, ratio, share] =
+                        in_turn(&path, &list, jpegs.len(), epochs, is_cold);
+                    let at = if is_cold { "disk" } else { "cached" };
+                    println!(
+                        "{name:<10} {stored:<11} {kilobytes:>6} KB {title:<18} {at:<7} {whole:7.3} ms whole \
+                         {parts:7.3} ms parts  <- {ratio:.3}x  {share:.2} of the bytes"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Returns milliseconds an image whole and in parts, the median of their ratios, and the share of the bytes.
+fn in_turn(path: &Path, list: &Ops, images: usize, epochs: u32, is_cold: bool) -> [f64; 4] {
+    let read = Arc::new(AtomicU64::new(0));
+    let loaders = [false, true].map(|in_parts| {
+        let file = Beton::open(path, &OpenOptions::default()).unwrap();
+        let source = Counted { file, in_parts, read: Arc::clone(&read) };
+        let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
+        loader.in_memory(false).pipeline("image", list.clone()).build().unwrap()
+    });
+    let (mut times, mut bytes) = ([vec![], vec![]], [0; 2]);
+    for epoch in 0..=epochs {
+        let mut rows = [vec![], vec![]];
+        for way in 0..2 {
+            if is_cold {
+                drop_from_cache(path);
+            }
+            read.store(0, Ordering::Relaxed);
+            let begun = Instant::now();
+            for batch in loaders[way].epoch(epoch).unwrap() {
+                rows[way].extend_from_slice(batch.unwrap().bytes("image").unwrap());
+            }
+            times[way].push(begun.elapsed().as_secs_f64());
+            bytes[way] += read.load(Ordering::Relaxed);
+        }
+        assert!(rows[0] == rows[1], "rows differ");
+    }
+    // The first epoch compiles.
+    let ratio = median(times[1][1..].iter().zip(&times[0][1..]).map(|(a, b)| a / b));
+    let [whole, parts] =
+        times.map(|times| 1e3 * median(times[1..].iter().copied()) / images as f64);
+    [whole, parts, ratio, bytes[1] as f64 / bytes[0] as f64]
+}
+
+/// A file of which the bytes of images that are read are counted.
+struct Counted {
+    file: Beton,
+    in_parts: bool,
+    read: Arc<AtomicU64>,
+}
+
+impl Source for Counted {
+    fn fields(&self) -> &[FieldSpec] {
+        Source::fields(&self.file)
+    }
+
+    fn len(&self) -> u64 {
+        Source::len(&self.file)
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        self.file.read(sample)
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let value = Source::value(&self.file, sample, field, buffer)?;
+        if let Value::Image(image) = value {
+            self.read.fetch_add(image.bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(value)
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        Source::image_stats(&self.file, field)
+    }
+
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        self.file.image_extent(sample, field).filter(|_| self.in_parts)
+    }
+
+    fn image_part(
+        &self,
+        sample: SampleId,
+        field: usize,
+        (at, bytes): (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        self.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.image_part(sample, field, (at, bytes), buffer)
+    }
+}
+
+/// Writes images with their labels.
+fn write(path: &Path, jpegs: &[Vec<u8>], bit_planes: bool) -> PathBuf {
+    let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
+    let image = ImageOptions { tile: Some(Tile::Pixels(32)), bit_planes, ..Default::default() };
+    let rows =
+        jpegs.iter().map(|jpeg| vec![FieldValue::Image(ImageInput::JpegBytes(jpeg.clone()))]);
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    write_iter(rows.collect::<Vec<_>>(), &fields, path, &options).unwrap();
+    path.to_owned()
+}
+
+/// Drops a file from the system's cache.
+fn drop_from_cache(path: &Path) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Advice, fadvise};
+        let file = std::fs::File::open(path).unwrap();
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = path;
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+/// Returns the largest files.
+fn paths(count: usize) -> Vec<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
+    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
+        println!("skipped: no photographs at {}", shared.display());
+        return vec![];
+    };
+    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
+    paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).map_or(0, |m| m.len())));
+    paths.truncate(count);
+    paths
+}
+
+/// Returns a photograph of about `pixels` pixels; `None` if it does not decode.
+fn enlarged(path: &Path, pixels: f64) -> Option<Vec<u8>> {
+    let bytes = std::fs::read(path).ok()?;
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let mut opened = decoder.open(&image).ok()?;
+    let size = opened.size();
+    let view: ImageView<'_> = opened.decode(size.full()).ok()?.view;
+    let factor = (pixels / size.pixels() as f64).sqrt();
+    let side = |side: u32| (f64::from(side) * factor) as u32;
+    let larger = Size::new(side(size.height), side(size.width));
+    let pixels = bilinear::resize(&view, larger);
+    let mut jpeg = vec![];
+    let mut encoder = Encoder::new(&mut jpeg, 90);
+    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+    encoder.encode(&pixels, larger.width as u16, larger.height as u16, ColorType::Rgb).ok()?;
+    Some(jpeg)
+}
