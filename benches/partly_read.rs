@@ -6,7 +6,7 @@
 //! system drops the file from its cache before each epoch. The photographs are the largest of `data/imagenet` of the
 //! folder `FUSELOOP_SHARED` or `../shared`, enlarged: they have fewer bits a pixel than those of a camera.
 //!
-//! `-- nothing` runs each once, with one photograph.
+//! `-- 12` runs the sets whose names contain 12; `-- nothing` runs each once, with one photograph.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use fuseloop::internals::decode::{DecodeOptions, Decoder};
@@ -39,12 +39,20 @@ fn main() {
         && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
     let (count, epochs, sets) = if is_full { (16, 9, SETS.len()) } else { (1, 1, 1) };
     let paths = paths(count);
+    let wanted = std::env::args().nth(1).filter(|name| !name.starts_with('-'));
     for (name, pixels) in SETS.into_iter().take(sets) {
+        if wanted.as_ref().is_some_and(|wanted| is_full && !name.contains(wanted)) {
+            continue;
+        }
         let jpegs: Vec<Vec<u8>> = paths.iter().filter_map(|path| enlarged(path, pixels)).collect();
         for (stored, bit_planes) in [("re-cut", false), ("bit planes", true)] {
             let dir = tempfile::tempdir().unwrap();
             let path = write(&dir.path().join("large.beton"), &jpegs, bit_planes);
-            let kilobytes = std::fs::metadata(&path).unwrap().len() / jpegs.len() as u64 / 1000;
+            let file = Beton::open(&path, &OpenOptions::default()).unwrap();
+            let extents =
+                (0..jpegs.len()).map(|n| file.image_extent(SampleId(n as u64), 0).unwrap());
+            let kilobytes =
+                extents.map(|extent| extent.bytes).sum::<u64>() / jpegs.len() as u64 / 1000;
             for (title, list) in [
                 ("RandomResizedCrop", ops![RandomResizedCrop::new(224).unwrap()]),
                 ("RandomCrop", ops![RandomCrop::new(224).unwrap()]),
@@ -70,7 +78,8 @@ fn in_turn(path: &Path, list: &Ops, images: usize, epochs: u32, is_cold: bool) -
         let file = Beton::open(path, &OpenOptions::default()).unwrap();
         let source = Counted { file, in_parts, read: Arc::clone(&read) };
         let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
-        loader.in_memory(false).pipeline("image", list.clone()).build().unwrap()
+        let loader = loader.order(Order::Random).in_memory(false);
+        loader.pipeline("image", list.clone()).build().unwrap()
     });
     let (mut times, mut bytes) = ([vec![], vec![]], [0; 2]);
     for epoch in 0..=epochs {
@@ -149,7 +158,7 @@ impl Source for Counted {
     }
 }
 
-/// Writes images with their labels.
+/// Writes images.
 fn write(path: &Path, jpegs: &[Vec<u8>], bit_planes: bool) -> PathBuf {
     let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
     let image = ImageOptions { tile: Some(Tile::Pixels(32)), bit_planes, ..Default::default() };
