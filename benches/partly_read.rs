@@ -9,17 +9,18 @@
 //! `-- 12` runs the sets whose names contain 12; `-- nothing` runs each once, with one photograph.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
-use fuseloop::internals::decode::{DecodeOptions, Decoder};
+mod common;
+
+use common::median;
+use common::photographs::{enlarged, largest};
 use fuseloop::prelude::*;
 use fuseloop::recut::Tile;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{
-    Beton, BoxError, Buffer, EncodedImage, FieldKind, FieldSpec, ImageExtent, ImageMode,
-    ImageStats, OpenOptions, Record, Source, Value,
+    Beton, BoxError, Buffer, FieldKind, FieldSpec, ImageExtent, ImageStats, OpenOptions, Record,
+    Source, Value,
 };
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteOptions, write_iter};
-use fuseloop_ops::internals::{ImageView, bilinear};
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ fn main() {
     let is_full = std::env::args().any(|arg| arg == "--bench")
         && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
     let (count, epochs, sets) = if is_full { (16, 9, SETS.len()) } else { (1, 1, 1) };
-    let paths = paths(count);
+    let paths = largest(count);
     let wanted = std::env::args().nth(1).filter(|name| !name.starts_with('-'));
     for (name, pixels) in SETS.into_iter().take(sets) {
         if wanted.as_ref().is_some_and(|wanted| is_full && !name.contains(wanted)) {
@@ -180,43 +181,4 @@ fn drop_from_cache(path: &Path) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = path;
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-/// Returns the largest files.
-fn paths(count: usize) -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared.display());
-        return vec![];
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).map_or(0, |m| m.len())));
-    paths.truncate(count);
-    paths
-}
-
-/// Returns a photograph of about `pixels` pixels; `None` if it does not decode.
-fn enlarged(path: &Path, pixels: f64) -> Option<Vec<u8>> {
-    let bytes = std::fs::read(path).ok()?;
-    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
-    let mut decoder = Decoder::new(DecodeOptions::default());
-    let mut opened = decoder.open(&image).ok()?;
-    let size = opened.size();
-    let view: ImageView<'_> = opened.decode(size.full()).ok()?.view;
-    let factor = (pixels / size.pixels() as f64).sqrt();
-    let side = |side: u32| (f64::from(side) * factor) as u32;
-    let larger = Size::new(side(size.height), side(size.width));
-    let pixels = bilinear::resize(&view, larger);
-    let mut jpeg = vec![];
-    let mut encoder = Encoder::new(&mut jpeg, 90);
-    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
-    encoder.encode(&pixels, larger.width as u16, larger.height as u16, ColorType::Rgb).ok()?;
-    Some(jpeg)
 }

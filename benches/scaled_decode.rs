@@ -8,20 +8,17 @@
 //! `-- nothing` runs each once, with one photograph.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
-#[path = "common/figures.rs"]
-mod figures;
+mod common;
 
-use figures::record;
-use fuseloop::internals::decode::{DecodeOptions, Decoder};
+use common::figures::record;
+use common::median;
+use common::photographs::{enlarged, largest};
 use fuseloop::prelude::*;
 use fuseloop::recut::{BitPlaneCodec, Tile};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
-    BoxError, EncodedImage, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
 };
-use fuseloop_ops::internals::{ImageView, bilinear};
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The largest number of pixels of the images of each set.
@@ -31,7 +28,7 @@ fn main() {
     let is_full = std::env::args().any(|arg| arg == "--bench")
         && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
     let (count, epochs) = if is_full { (16, 9) } else { (1, 1) };
-    let paths = paths(count);
+    let paths = largest(count);
     if paths.is_empty() {
         return;
     }
@@ -115,44 +112,4 @@ fn psnr(a: &[u8], b: &[u8]) -> f64 {
     let squares = a.iter().zip(b).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
     let error = squares.sum::<f64>() / a.len() as f64;
     if error == 0.0 { 99.0 } else { 10.0 * (255.0 * 255.0 / error).log10() }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Returns the largest files.
-fn paths(count: usize) -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared.display());
-        return vec![];
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).map_or(0, |m| m.len())));
-    paths.truncate(count);
-    paths
-}
-
-/// Returns a photograph of about `pixels` pixels; `None` if it does not decode.
-fn enlarged(path: &Path, pixels: f64) -> Option<Vec<u8>> {
-    let bytes = std::fs::read(path).ok()?;
-    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
-    let mut decoder = Decoder::new(DecodeOptions::default());
-    let mut opened = decoder.open(&image).ok()?;
-    let size = opened.size();
-    let view: ImageView<'_> = opened.decode(size.full()).ok()?.view;
-    let factor = (pixels / size.pixels() as f64).sqrt();
-    let side = |side: u32| (f64::from(side) * factor) as u32;
-    let larger = Size::new(side(size.height), side(size.width));
-    let pixels = bilinear::resize(&view, larger);
-    let mut jpeg = vec![];
-    let mut encoder = Encoder::new(&mut jpeg, 90);
-    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
-    encoder.encode(&pixels, larger.width as u16, larger.height as u16, ColorType::Rgb).ok()?;
-    Some(jpeg)
 }

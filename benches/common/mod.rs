@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 
 pub(crate) mod figures;
+pub(crate) mod photographs;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use fuseloop_ops::Size;

@@ -32,6 +32,7 @@ mod turn;
 
 use common::figures::record;
 use common::median;
+use common::photographs::all;
 use fuseloop::internals::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Tile;
 use libjpeg::Libjpeg;
@@ -73,7 +74,8 @@ fn main() {
     let is_full = std::env::args().any(|arg| arg == "--bench")
         && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
     let (rounds, photographs) = if is_full { (7, usize::MAX) } else { (1, 4) };
-    let paths = pictures::paths(photographs);
+    let mut paths = all();
+    paths.truncate(photographs);
     if paths.is_empty() {
         return;
     }

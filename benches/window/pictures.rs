@@ -9,7 +9,7 @@ use fuseloop_ops::internals::{SampleKey, area};
 use fuseloop_ops::{RandomResizedCrop, Size};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The number of windows of each photograph.
@@ -50,22 +50,6 @@ pub(crate) fn encoded(bytes: &[u8], size: Size) -> EncodedImage<'_> {
     let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
     let mode = if is_jpeg { ImageMode::Jpeg } else { ImageMode::BitPlanes };
     EncodedImage { mode, width: size.width, height: size.height, bytes }
-}
-
-/// Returns the first `most` photographs of `data/imagenet` in the folder `FUSELOOP_SHARED` or
-/// `../shared`.
-pub(crate) fn paths(most: usize) -> Vec<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or_else(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("nothing measured: no photographs at {}", shared.display());
-        return vec![];
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort();
-    paths.truncate(most);
-    paths
 }
 
 impl Photographs {
