@@ -25,6 +25,7 @@ use crate::source::{EncodedImage, Photometric, SampleKind, TiffFile};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
+use std::ops::Range;
 
 /// Decodes TIFFs. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
@@ -113,8 +114,14 @@ impl TiffDecoder {
                     let start = (at + (columns.start - wanted.left) as usize) * out_pixel;
                     let out = &mut pixels[start..][..columns.len() * out_pixel];
                     let range = columns.start - left..columns.end - left;
-                    if let Some(stored) = samples.as_stored(y - top, range, mode) {
+                    if let Some(stored) = samples.as_stored(y - top, range.clone(), mode) {
                         out.copy_from_slice(stored);
+                        continue;
+                    }
+                    if let Some(stored) = samples.colours_of_16_bits(y - top, range, mode) {
+                        for (level, out) in stored.iter().zip(out) {
+                            *out = (u16::from_ne_bytes(*level) >> 8) as u8;
+                        }
                         continue;
                     }
                     for (x, out) in columns.clone().zip(out.chunks_exact_mut(out_pixel)) {
@@ -182,28 +189,46 @@ struct Samples<'a> {
 
 impl<'a> Samples<'a> {
     /// Returns a part of a row if its bytes are the pixels.
-    fn as_stored(
+    fn as_stored(&self, y: u32, columns: Range<u32>, mode: ImageReadMode) -> Option<&'a [u8]> {
+        let samples = self.file.samples;
+        let is_same = match (&self.file.photometric, mode) {
+            (Photometric::BlackIsZero, ImageReadMode::Gray) => samples == 1,
+            (Photometric::BlackIsZero | Photometric::Palette(_), ImageReadMode::Index) => {
+                samples == 1
+            }
+            _ => self.has_colours_of(mode),
+        };
+        if is_same && self.file.bits == 8 { self.part(y, columns) } else { None }
+    }
+
+    /// Returns a part of a row if the upper bytes of its samples are the pixels.
+    fn colours_of_16_bits(
         &self,
         y: u32,
-        columns: std::ops::Range<u32>,
+        columns: Range<u32>,
         mode: ImageReadMode,
-    ) -> Option<&'a [u8]> {
-        let TiffFile { samples, bits, photometric, extra, is_planar, .. } = self.file;
-        let is_same = match (photometric, mode) {
-            (Photometric::Rgb, ImageReadMode::Rgb) => *samples == 3,
-            (Photometric::Rgb, ImageReadMode::RgbAlpha) => {
-                *samples == 4 && matches!(extra[..], [] | [2])
+    ) -> Option<&'a [[u8; 2]]> {
+        let is_same = self.has_colours_of(mode) && self.file.bits == 16;
+        if is_same { Some(self.part(y, columns)?.as_chunks().0) } else { None }
+    }
+
+    /// Returns true if the samples of a pixel are the colours that `mode` reads, in its order.
+    fn has_colours_of(&self, mode: ImageReadMode) -> bool {
+        let TiffFile { samples, photometric, extra, .. } = self.file;
+        *photometric == Photometric::Rgb
+            && match mode {
+                ImageReadMode::Rgb => *samples == 3,
+                ImageReadMode::RgbAlpha => *samples == 4 && matches!(extra[..], [] | [2]),
+                _ => false,
             }
-            (Photometric::BlackIsZero, ImageReadMode::Gray) => *samples == 1,
-            (Photometric::BlackIsZero | Photometric::Palette(_), ImageReadMode::Index) => {
-                *samples == 1
-            }
-            _ => false,
-        };
-        if !is_same || *bits != 8 || *is_planar {
+    }
+
+    /// Returns the bytes of some columns of a row, unless the file has planes.
+    fn part(&self, y: u32, columns: Range<u32>) -> Option<&'a [u8]> {
+        if self.file.is_planar {
             return None;
         }
-        let pixel = usize::from(*samples);
+        let pixel = usize::from(self.file.samples) * usize::from(self.file.bits / 8);
         let row = &self.bytes[y as usize * self.row_bytes..][..self.row_bytes];
         row.get(columns.start as usize * pixel..columns.end as usize * pixel)
     }
