@@ -11,9 +11,12 @@ folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
 
 # One unit of code for each crate, and LTO over all crates.
 export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
-# Crates that wait for the network, read configuration, or compile a loop once, are compiled for size.
-small=(cranelift-assembler-x64 cranelift-codegen crc-fast h2 http hyper hyper-rustls hyper-util object_store quick-xml
-    reqwest rustls rustls-webpki saphyr-parser serde_json tokio toml toml_parser tower tower-http url)
+# Crates that wait for the network, read configuration, or compile a loop once, are compiled for size. Not those that
+# share inlined functions with the decoders: LTO may keep the small copy of a function, and decoding took 7 % longer
+# with pyo3 and fuseloop-python among them.
+small=(chrono cranelift-assembler-x64 cranelift-codegen cranelift-frontend cranelift-jit cranelift-module crc-fast csv
+    csv-core gimli h2 http hyper hyper-rustls hyper-util icu_normalizer idna object_store prost quick-xml regalloc2
+    reqwest rustls rustls-webpki saphyr-parser serde_json tokio toml toml_parser tower tower-http url zip)
 options=()
 for crate in "${small[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
