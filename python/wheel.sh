@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Builds the wheel that is published: for all Linux systems since glibc 2.17, and as small as it gets.
+# Builds a wheel to publish, as small as it gets.
 #
 #     python/wheel.sh FOLDER        the wheel is put there
 #
-# Needs Rust, and maturin with Zig, whose linker knows old versions of glibc: pip install 'maturin[zig]'.
-# Takes about three times as long as `pip install ./python`, which needs neither.
+# Needs Rust and maturin. Takes about three times as long as `pip install ./python`. The wheel is for systems whose glibc
+# is at least as new as this one's, so build it on an old system, such as a container of the manylinux project.
+#
+# Not with Zig's linker (maturin's --zig), though it knows old versions of glibc: it replaces libgcc's unwinder, and a
+# program then crashes where a thread of Python is still in a loader at its end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for the wheel: python/wheel.sh FOLDER}
@@ -21,8 +24,7 @@ options=()
 for crate in "${small[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
 done
-maturin build --release --locked --zig --compatibility manylinux_2_17 --compression-level 9 \
-    --manifest-path python/Cargo.toml --out "$folder" "${options[@]}"
+maturin build --release --locked --compression-level 9 --manifest-path python/Cargo.toml --out "$folder" "${options[@]}"
 
 for wheel in "$folder"/fuseloop-*.whl; do
     size=$(wc -c <"$wheel")
