@@ -14,7 +14,6 @@
 
 mod common;
 
-use common::figures::record;
 use common::median;
 use fuseloop::internals::order::{DatasetInfo, PreparedOrder};
 use fuseloop::order::{Order, Ranks, Subset, Uneven};
@@ -96,7 +95,6 @@ fn main() {
     for ((case, times), bytes) in cases.iter().zip(&times).zip(bytes) {
         let (time, least) =
             (median(times.iter().copied()), times.iter().copied().fold(f64::MAX, f64::min));
-        record(&case.name, "median of the middle of an epoch", time, "ms");
         let each = |bytes: usize| bytes as f64 / samples as f64;
         println!(
             "{:<32} {time:>9.2} {least:>6.2} {:>6.2} {:>10.1} {:>11.2} {:>15.2}",

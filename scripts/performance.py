@@ -25,6 +25,7 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import plots  # noqa: E402
+from plots import number  # noqa: E402
 
 FIGURES = ROOT / "benches" / "figures.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -46,7 +47,6 @@ BENCHES = {
     "scaling": ("scaling", "", ""),
     "stall": ("stall", "", ""),
     "producers": ("producers", "", ""),
-    "resume": ("resume", "", ""),
 }
 
 
@@ -89,10 +89,6 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 def times(ours: float, other: float) -> str:
     """Says how many times the other's time ours is."""
     return f"{ours / other:.2f}x"
-
-
-def number(value: float) -> str:
-    return plots.number(value)
 
 
 EPOCHS = {
@@ -440,12 +436,12 @@ def written(results: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     listed = lambda text: text.split(",")  # noqa: E731
-    parser.add_argument("--measure", nargs="?", type=listed, const=[name for name in BENCHES if "," not in name], metavar="ops,window",
+    known = {name: [key for key, (bench, *_) in BENCHES.items() if bench == name] for name, *_ in BENCHES.values()}
+    parser.add_argument("--measure", nargs="?", type=listed, const=list(known), metavar="ops,window",
                         help="run the benchmarks, or these alone")
     parser.add_argument("--check", action="store_true", help="write nothing, and fail if a file would change")
     args = parser.parse_args()
     results = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {"benches": {}}
-    known = {name: [key for key, (bench, *_) in BENCHES.items() if bench == name] for name, *_ in BENCHES.values()}
     for bench in args.measure or []:
         if bench not in known:
             fail(f"there is no benchmark {bench}; known are {', '.join(known)}")

@@ -291,13 +291,32 @@ impl FileBytes {
         self.get(start, size, buffer)
     }
 
+    /// Reads a part of a value that lies at `start` and has `len` bytes: from its byte `at` on, as many as there is room
+    /// for in `bytes`. A `check` has the effect that it has in [`get_with`](Self::get_with).
+    ///
+    /// # Errors
+    ///
+    /// See [`get_with`](Self::get_with); also if the value ends before.
+    pub(super) fn read_part(
+        &self,
+        (start, len): (u64, u64),
+        (at, bytes): (u64, &mut [u8]),
+        check: Option<&mut LengthCheck>,
+    ) -> Result<(), ReadCause> {
+        let (size, found) = (bytes.len() as u64, len.saturating_sub(at));
+        if size > found {
+            return Err(ReadCause::Short { ptr: start, size, found });
+        }
+        self.read_to(start + at, bytes, check)
+    }
+
     /// Reads the bytes from offset `start` on to `bytes`, as many as there is room for. A `check` has the effect that it
     /// has in [`get_with`](Self::get_with).
     ///
     /// # Errors
     ///
     /// See [`get_with`](Self::get_with).
-    pub(super) fn read_to(
+    fn read_to(
         &self,
         start: u64,
         bytes: &mut [u8],

@@ -1,4 +1,4 @@
-//! Of large bit planes and re-cut JPEGs in local files, only what a sample needs is read.
+//! Large bit planes and re-cut JPEGs in local files are read only as far as a sample needs them.
 
 use crate::common::dataset;
 use fuseloop::loader::{Cache, Collate, Targets};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What is read of a dataset.
+/// The numbers of reads of a dataset.
 #[derive(Default)]
 struct Reads {
     whole: AtomicU64,

@@ -1,4 +1,4 @@
-//! What runs a dataset: `bench`, `verify` and `dump`, with pipelines, ranks and traces.
+//! The commands that run a dataset: `bench`, `verify` and `dump`, with pipelines, ranks and traces.
 
 use crate::command::{dataset, fuseloop, npy, refused, stdout_of};
 use fuseloop::internals::source::BetonExt as _;

@@ -1,4 +1,4 @@
-//! What shows a pipeline: `explain`, `preview`, `replay` and `ops`.
+//! The commands that show a pipeline: `explain`, `preview`, `replay` and `ops`.
 
 use crate::command::{dataset, npy, refused, stdout_of};
 use fuseloop::ops::internals::registry::registry;

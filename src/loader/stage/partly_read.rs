@@ -45,7 +45,7 @@ impl PartialField {
     }
 }
 
-/// What a worker knows of the images that it tried to read in parts.
+/// A worker's memory of the images that it tried to read in parts.
 #[derive(Debug, Default)]
 pub(super) struct PartialReads {
     /// How many large images are read whole next.

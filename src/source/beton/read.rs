@@ -690,7 +690,7 @@ impl Source for Beton {
         &self,
         sample: SampleId,
         field: usize,
-        (at, bytes): (u64, &mut [u8]),
+        to: (u64, &mut [u8]),
         buffer: &mut Buffer,
     ) -> Result<(), BoxError> {
         let stored = self.located(sample, field).and_then(|located| match located {
@@ -699,11 +699,7 @@ impl Source for Beton {
                 Err(ReadCause::NotAnImage { found: self.fields[field].kind.word() })
             }
         })?;
-        let (size, found) = (bytes.len() as u64, stored.size.saturating_sub(at));
-        if size > found {
-            return Err(ReadCause::Short { ptr: stored.ptr, size, found }.into());
-        }
-        Ok(self.bytes.read_to(stored.ptr + at, bytes, buffer.check.as_mut())?)
+        Ok(self.bytes.read_part((stored.ptr, stored.size), to, buffer.check.as_mut())?)
     }
 
     /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample

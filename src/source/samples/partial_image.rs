@@ -64,7 +64,7 @@ impl<'a> PartialImage<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Source::value`].
+    /// The read fails as [`Source::value`] does.
     pub(crate) fn read(&mut self, part: Range<usize>) -> Result<(), BoxError> {
         let Self { source, sample, field, buffer, place, .. } = self;
         let to = place.start + part.start..place.start + part.end;
@@ -85,7 +85,7 @@ impl fmt::Debug for PartialImage<'_> {
 ///
 /// # Errors
 ///
-/// As [`Source::value`].
+/// The read fails as [`Source::value`] does.
 pub(crate) fn read_image_part<'a>(
     source: &dyn Source,
     (sample, field): (SampleId, usize),

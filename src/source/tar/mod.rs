@@ -40,8 +40,8 @@ use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
-    BoxError, Buffer, ClassNames, FieldSpec, ImageExtent, Location, ObjectFields, ReadCause,
-    Record, RunPlan, SampleLocation, Source, Value, classes, index_file,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageExtent, Location, ObjectFields, Record, RunPlan,
+    SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -244,17 +244,12 @@ impl Source for Tar {
         &self,
         sample: SampleId,
         field: usize,
-        (at, bytes): (u64, &mut [u8]),
+        to: (u64, &mut [u8]),
         buffer: &mut Buffer,
     ) -> Result<(), BoxError> {
         let located = self.plan.locate(sample, field)?;
         let (shard, member) = (&self.shards.all()[located.shard], &located.part);
-        let (size, found) = (bytes.len() as u64, member.len.saturating_sub(at));
-        let read = if size > found {
-            Err(ReadCause::Short { ptr: member.offset, size, found })
-        } else {
-            shard.bytes.read_to(member.offset + at, bytes, buffer.check.as_mut())
-        };
+        let read = shard.bytes.read_part((member.offset, member.len), to, buffer.check.as_mut());
         Ok(read.map_err(|error| self.plan.error(&located, &error))?)
     }
 
