@@ -98,6 +98,50 @@ fn pixels_are_those_of_pillow_in_every_window() {
     }
 }
 
+/// Returns a lossless WebP of one pixel whose first Huffman code has twice as many codes as there can be: image-webp 0.2.4
+/// counts them modulo 2^16, accepts them, and reads beyond its table.
+fn overfull_webp() -> Vec<u8> {
+    let mut bits = Vec::new();
+    let mut put = |value: u32, count: u32| bits.extend((0..count).map(|bit| value >> bit & 1 != 0));
+    // A width and a height of 1, no alpha, version 0; no transform, no colour cache, one set of codes.
+    put(0, 14 + 14 + 1 + 3);
+    put(0, 1 + 1 + 1);
+    // The code of the lengths: all 19 are listed, and those from 0 to 15 have four bits each.
+    put(0, 1);
+    put(15, 4);
+    for length in [17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+        put(if length < 16 { 4 } else { 0 }, 3);
+    }
+    // The lengths of 18 symbols, of which three take one and a half times the codes, the others the other half.
+    put(1, 1);
+    put(2, 3);
+    put(16, 6);
+    for length in [1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 15_u32] {
+        put(length.reverse_bits() >> 28, 4);
+    }
+    put(0, 64);
+    let mut stream = vec![0x2f];
+    stream.extend(bits.chunks(8).map(|byte| {
+        byte.iter().enumerate().fold(0, |byte, (at, &bit)| byte | u8::from(bit) << at)
+    }));
+    stream.resize(stream.len().next_multiple_of(2), 0);
+    let length = stream.len() as u32;
+    let header = [b"RIFF", &(12 + length).to_le_bytes()[..], b"WEBPVP8L", &length.to_le_bytes()];
+    [&header.concat()[..], &stream].concat()
+}
+
+#[test]
+fn a_panic_of_the_webp_decoder_is_an_error() {
+    let mut decoder = Decoder::default();
+    let bytes = overfull_webp();
+    assert_eq!(decoder.size(&image(&bytes)), Ok(Size::new(1, 1)));
+    let error = read(&mut decoder, &bytes, ImageReadMode::Rgb, Size::new(1, 1).full()).unwrap_err();
+    assert!(error.to_string().contains("image-webp panicked: "), "{error}");
+    let lossy = golden("webp", "lossy.webp");
+    let size = decoder.size(&image(&lossy)).unwrap();
+    read(&mut decoder, &lossy, ImageReadMode::Rgb, size.full()).unwrap();
+}
+
 #[test]
 fn levels_of_16_bits_and_indices_are_those_stored() {
     let mut decoder = Decoder::default();
