@@ -49,6 +49,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Returns a new folder for the files of an input. It is in memory if the system has a place for that: on a disk, to
+/// write files takes several times as long as to read them.
+fn input_folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
 /// Counts an input, and whether it was a file that opens; prints both counts each time the number of
 /// inputs has doubled. For fuzz targets: each is its own process.
 pub fn count(is_opened: bool) {
@@ -438,7 +444,7 @@ pub fn reframed(bytes: &[u8]) -> Vec<u8> {
 /// A table of any bytes, called `.csv`, `.tsv` or `.jsonl`, opens as a folder or is refused, and so does
 /// a listing.
 pub fn folder(bytes: &[u8]) -> bool {
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = input_folder() else { return false };
     let options = FolderOptions::default().limits(Limits::SMALL);
     let mut is_opened = false;
     for name in ["a.csv", "a.tsv", "a.jsonl"] {
@@ -460,7 +466,7 @@ pub fn folder(bytes: &[u8]) -> bool {
 
 /// Files of MNIST and CIFAR of any bytes open or are refused, and every value of one that opens reads or is refused.
 pub fn fixed_length(bytes: &[u8]) -> bool {
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = input_folder() else { return false };
     // There are as many labels as the header counts images, so that the files belong together.
     let count =
         bytes.get(4..8).and_then(|count| count.try_into().ok()).map_or(0, u32::from_be_bytes);
@@ -500,7 +506,7 @@ pub fn fixed_length(bytes: &[u8]) -> bool {
 /// Annotations of any bytes open or are refused. Every value of those that open has a row for each object, and their
 /// masks are drawn or refused.
 pub fn coco(bytes: &[u8]) -> bool {
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = input_folder() else { return false };
     let path = dir.path().join("annotations.json");
     if std::fs::write(&path, bytes).is_err() {
         return false;
@@ -512,7 +518,7 @@ pub fn coco(bytes: &[u8]) -> bool {
 /// A file in Pascal VOC's format, of any bytes, opens or is refused. Every value of one that opens has a row for each
 /// object.
 pub fn voc(bytes: &[u8]) -> bool {
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = input_folder() else { return false };
     for (name, bytes) in [("1.jpg", &[][..]), ("1.xml", bytes)] {
         if std::fs::write(dir.path().join(name), bytes).is_err() {
             return false;
@@ -527,7 +533,7 @@ pub fn voc(bytes: &[u8]) -> bool {
 pub fn yolo(bytes: &[u8]) -> bool {
     /// A white pixel.
     const PNG: &[u8] = include_bytes!("fuzzing/pixel.png");
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = input_folder() else { return false };
     let split = bytes.iter().position(|&byte| byte == 0);
     let (labels, data) = split.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
     for (name, bytes) in [("1.png", PNG), ("1.txt", labels), ("data.yaml", data)] {
