@@ -10,20 +10,20 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod common;
+#[path = "../tests/common/counted.rs"]
+#[allow(unreachable_pub, reason = "tests use it from another module")]
+mod counted;
 
 use common::median;
 use common::photographs::{enlarged, largest};
+use counted::{Counted, Reads};
 use fuseloop::prelude::*;
 use fuseloop::recut::Tile;
 use fuseloop::sample::SampleId;
-use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldKind, FieldSpec, ImageExtent, ImageStats, OpenOptions, Record,
-    Source, Value,
-};
+use fuseloop::source::{Beton, FieldKind, FieldSpec, OpenOptions, Source};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteOptions, write_iter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The number of pixels of the images of each set.
@@ -74,89 +74,35 @@ fn main() {
 
 /// Returns milliseconds an image whole and in parts, the median of their ratios, and the share of the bytes.
 fn in_turn(path: &Path, list: &Ops, images: usize, epochs: u32, is_cold: bool) -> [f64; 4] {
-    let read = Arc::new(AtomicU64::new(0));
+    let reads = [(); 2].map(|()| Arc::new(Reads::default()));
     let loaders = [false, true].map(|in_parts| {
-        let file = Beton::open(path, &OpenOptions::default()).unwrap();
-        let source = Counted { file, in_parts, read: Arc::clone(&read) };
+        let source = Arc::new(Beton::open(path, &OpenOptions::default()).unwrap());
+        let source = Counted { source, in_parts, reads: Arc::clone(&reads[usize::from(in_parts)]) };
         let loader = Loader::from_source(source).batch_size(1).workers(1).batches_ahead(1);
         let loader = loader.order(Order::Random).in_memory(false);
         loader.pipeline("image", list.clone()).build().unwrap()
     });
-    let (mut times, mut bytes) = ([vec![], vec![]], [0; 2]);
+    let mut times = [vec![], vec![]];
     for epoch in 0..=epochs {
         let mut rows = [vec![], vec![]];
         for way in 0..2 {
             if is_cold {
                 drop_from_cache(path);
             }
-            read.store(0, Ordering::Relaxed);
             let begun = Instant::now();
             for batch in loaders[way].epoch(epoch).unwrap() {
                 rows[way].extend_from_slice(batch.unwrap().bytes("image").unwrap());
             }
             times[way].push(begun.elapsed().as_secs_f64());
-            bytes[way] += read.load(Ordering::Relaxed);
         }
         assert!(rows[0] == rows[1], "rows differ");
     }
     // The first epoch compiles.
     let ratio = median(times[1][1..].iter().zip(&times[0][1..]).map(|(a, b)| a / b));
+    let bytes = reads.map(|reads| reads.counts()[2]);
     let [whole, parts] =
         times.map(|times| 1e3 * median(times[1..].iter().copied()) / images as f64);
     [whole, parts, ratio, bytes[1] as f64 / bytes[0] as f64]
-}
-
-/// A file of which the bytes of images that are read are counted.
-struct Counted {
-    file: Beton,
-    in_parts: bool,
-    read: Arc<AtomicU64>,
-}
-
-impl Source for Counted {
-    fn fields(&self) -> &[FieldSpec] {
-        Source::fields(&self.file)
-    }
-
-    fn len(&self) -> u64 {
-        Source::len(&self.file)
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        self.file.read(sample)
-    }
-
-    fn value<'a>(
-        &'a self,
-        sample: SampleId,
-        field: usize,
-        buffer: &'a mut Buffer,
-    ) -> Result<Value<'a>, BoxError> {
-        let value = Source::value(&self.file, sample, field, buffer)?;
-        if let Value::Image(image) = value {
-            self.read.fetch_add(image.bytes.len() as u64, Ordering::Relaxed);
-        }
-        Ok(value)
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        Source::image_stats(&self.file, field)
-    }
-
-    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        self.file.image_extent(sample, field).filter(|_| self.in_parts)
-    }
-
-    fn image_part(
-        &self,
-        sample: SampleId,
-        field: usize,
-        (at, bytes): (u64, &mut [u8]),
-        buffer: &mut Buffer,
-    ) -> Result<(), BoxError> {
-        self.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.image_part(sample, field, (at, bytes), buffer)
-    }
 }
 
 /// Writes images.

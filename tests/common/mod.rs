@@ -1,6 +1,7 @@
 //! Helpers that several test binaries share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 
+pub mod counted;
 #[cfg(feature = "write")]
 pub mod dataset;
 pub mod emulator;

@@ -1,53 +1,11 @@
 //! Of large raw images, only the rows that a sample needs are read.
 
+use crate::common::counted::{Counted, Reads};
 use crate::common::dataset;
 use fuseloop::prelude::*;
-use fuseloop::sample::SampleId;
-use fuseloop::source::{
-    Beton, BoxError, Buffer, FieldSpec, ImageExtent, ImageStats, OpenOptions, Record, Source,
-};
+use fuseloop::source::{Beton, OpenOptions};
 use fuseloop::write::WriteMode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A file whose images are read by rows alone, which are counted.
-struct Counted {
-    file: Beton,
-    bytes: Arc<AtomicU64>,
-}
-
-impl Source for Counted {
-    fn fields(&self) -> &[FieldSpec] {
-        &Source::fields(&self.file)[..1]
-    }
-
-    fn len(&self) -> u64 {
-        Source::len(&self.file)
-    }
-
-    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        panic!("all of sample {sample} is read")
-    }
-
-    fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        Source::image_stats(&self.file, field)
-    }
-
-    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
-        self.file.image_extent(sample, field)
-    }
-
-    fn image_part(
-        &self,
-        sample: SampleId,
-        field: usize,
-        (at, bytes): (u64, &mut [u8]),
-        buffer: &mut Buffer,
-    ) -> Result<(), BoxError> {
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.image_part(sample, field, (at, bytes), buffer)
-    }
-}
 
 #[test]
 fn rows_outside_of_a_crop_are_not_read() {
@@ -60,10 +18,12 @@ fn rows_outside_of_a_crop_are_not_read() {
         let batch = loader.epoch(3).unwrap().next().unwrap().unwrap();
         batch.bytes("image").unwrap().to_vec()
     };
-    let bytes = Arc::new(AtomicU64::new(0));
-    let file = Beton::open(&path, &OpenOptions::default()).unwrap();
-    let found = epoch(Loader::from_source(Counted { file, bytes: Arc::clone(&bytes) }));
-    assert_eq!(bytes.load(Ordering::Relaxed), 6 * 50 * 130 * 3);
+    let reads = Arc::new(Reads::default());
+    let source = Arc::new(Beton::open(&path, &OpenOptions::default()).unwrap());
+    let counted = Counted { source, in_parts: true, reads: Arc::clone(&reads) };
+    let found = epoch(Loader::from_source(counted));
+    let [whole, _, bytes] = reads.counts();
+    assert_eq!((whole, bytes), (0, 6 * 50 * 130 * 3));
 
     let whole = |builder: LoaderBuilder| builder.in_memory(true);
     let held = whole(Loader::open(&path).unwrap()).batch_size(6).pipeline("image", list());

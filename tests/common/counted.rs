@@ -1,0 +1,82 @@
+//! A dataset whose reads are counted. `benches/partly_read.rs` uses it, too.
+
+use fuseloop::sample::SampleId;
+use fuseloop::source::{
+    BoxError, Buffer, FieldSpec, ImageExtent, ImageStats, Record, SampleLocation, Source, Value,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The numbers of reads of a dataset.
+#[derive(Default)]
+pub struct Reads {
+    whole: AtomicU64,
+    parts: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Reads {
+    /// Returns how many values were read whole, how many parts of images, and the bytes of the images among both.
+    pub fn counts(&self) -> [u64; 3] {
+        [&self.whole, &self.parts, &self.bytes].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// The first field of a dataset. Its reads are counted; no parts are read unless `in_parts`.
+pub struct Counted {
+    pub source: Arc<dyn Source>,
+    pub in_parts: bool,
+    pub reads: Arc<Reads>,
+}
+
+impl Source for Counted {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.source.fields()[..1]
+    }
+
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        self.source.read(sample)
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        self.reads.whole.fetch_add(1, Ordering::Relaxed);
+        let value = self.source.value(sample, field, buffer)?;
+        if let Value::Image(image) = value {
+            self.reads.bytes.fetch_add(image.bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(value)
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.source.image_stats(field)
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.source.locate(sample, field)
+    }
+
+    fn image_extent(&self, sample: SampleId, field: usize) -> Option<ImageExtent> {
+        self.source.image_extent(sample, field).filter(|_| self.in_parts)
+    }
+
+    fn image_part(
+        &self,
+        sample: SampleId,
+        field: usize,
+        (at, bytes): (u64, &mut [u8]),
+        buffer: &mut Buffer,
+    ) -> Result<(), BoxError> {
+        self.reads.parts.fetch_add(1, Ordering::Relaxed);
+        self.reads.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.source.image_part(sample, field, (at, bytes), buffer)
+    }
+}
