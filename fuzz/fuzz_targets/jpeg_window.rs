@@ -2,6 +2,6 @@
 //! regions of the whole image.
 #![no_main]
 
-use fuseloop::fuzzing::{count, jpeg_window};
+use fuseloop::fuzzing::{count, jpeg_window, pass_caught_panics};
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(jpeg_window(bytes)));
+libfuzzer_sys::fuzz_target!(init: pass_caught_panics(), |bytes: &[u8]| count(jpeg_window(bytes)));

@@ -1,6 +1,6 @@
 //! Fuzzes a tar file of arbitrary bytes, as it is and with corrected checksums.
 #![no_main]
 
-use fuseloop::fuzzing::{count, resummed, tar};
+use fuseloop::fuzzing::{count, pass_caught_panics, resummed, tar};
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(tar(bytes) | tar(&resummed(bytes))));
+libfuzzer_sys::fuzz_target!(init: pass_caught_panics(), |bytes: &[u8]| count(tar(bytes) | tar(&resummed(bytes))));

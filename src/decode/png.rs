@@ -20,6 +20,7 @@
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
+use crate::panicked::caught;
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -56,7 +57,7 @@ impl PngDecoder {
         size: Size,
         mode: ImageReadMode,
     ) -> Result<(ColorType, BitDepth), DecodeError> {
-        let damaged = |error: png::DecodingError| DecodeError::Png { reason: error.to_string() };
+        let damaged = |reason: String| DecodeError::Png { reason };
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
         decoder.set_transformations(match mode {
             ImageReadMode::Index | ImageReadMode::Gray16 => Transformations::IDENTITY,
@@ -64,7 +65,7 @@ impl PngDecoder {
         });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
-        let mut reader = decoder.read_info().map_err(damaged)?;
+        let mut reader = caught("png", || decoder.read_info()).map_err(damaged)?;
         let (width, height) = reader.info().size();
         if Size::new(height, width) != size {
             return Err(DecodeError::Png {
@@ -76,7 +77,8 @@ impl PngDecoder {
         }
         let wanted =
             reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
-        reader.next_frame(room(&mut self.stored, wanted)?).map_err(damaged)?;
+        let stored = room(&mut self.stored, wanted)?;
+        caught("png", || reader.next_frame(stored)).map_err(damaged)?;
         Ok(reader.output_color_type())
     }
 

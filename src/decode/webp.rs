@@ -20,14 +20,16 @@
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
-use crate::panicked;
+use crate::panicked::caught;
 use crate::source::{EncodedImage, WebpHeader};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
-use image_webp::{DecodingError, WebPDecoder};
+use image_webp::WebPDecoder;
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The crate that decodes WebPs.
+const CRATE: &str = "image-webp";
 
 /// Decodes WebPs. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
@@ -42,16 +44,6 @@ pub(super) struct WebpDecoder {
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes errors by value")]
 fn damaged(reason: impl ToString) -> DecodeError {
     DecodeError::Webp { reason: reason.to_string() }
-}
-
-/// Calls image-webp. After a panic, neither its decoder nor the pixels that it wrote may be used.
-fn call<T>(function: impl FnOnce() -> Result<T, DecodingError>) -> Result<T, DecodeError> {
-    match catch_unwind(AssertUnwindSafe(function)) {
-        Ok(result) => result.map_err(damaged),
-        Err(panic) => {
-            Err(damaged(format_args!("image-webp panicked: {}", panicked::message(&*panic))))
-        }
-    }
 }
 
 impl WebpDecoder {
@@ -85,7 +77,8 @@ impl WebpDecoder {
         mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let mut decoder = call(|| WebPDecoder::new(Cursor::new(bytes)))?;
+        let opened = caught(CRATE, || WebPDecoder::new(Cursor::new(bytes)));
+        let mut decoder = opened.map_err(damaged)?;
         let (width, height) = decoder.dimensions();
         if Size::new(height, width) != size {
             return Err(damaged("two decoders read different sizes from its headers"));
@@ -93,7 +86,7 @@ impl WebpDecoder {
         let has_alpha = decoder.has_alpha();
         let channels = if has_alpha { RGB + 1 } else { RGB };
         let stored = room(&mut self.stored, image_bytes(size, channels)?)?;
-        call(|| decoder.read_image(stored))?;
+        caught(CRATE, || decoder.read_image(stored)).map_err(damaged)?;
         let is_stored = match mode {
             ImageReadMode::Rgb => !has_alpha,
             ImageReadMode::RgbAlpha => has_alpha,

@@ -25,6 +25,7 @@
 use super::NdType;
 #[cfg(feature = "tar")]
 use super::dtype::{ByteOrder, NdKind};
+use crate::panicked::caught;
 use fuseloop_ops::Size;
 use std::io::{self, Read, Seek, SeekFrom};
 use tiff::decoder::Decoder;
@@ -369,7 +370,7 @@ impl TiffFile {
     /// If the crate that unpacks segments refuses the directory.
     pub(crate) fn reader<'a>(&self, file: &'a [u8]) -> Result<SegmentReader<'a>, String> {
         let gray = GrayFile { file, gray: self.gray, position: 0 };
-        Decoder::new(gray).map(SegmentReader).map_err(|error| error.to_string())
+        caught("tiff", || Decoder::new(gray)).map(SegmentReader)
     }
 
     /// Returns all samples of an image as an array `[height, width]`, `[height, width, samples]` or, if it has planes,
@@ -438,7 +439,7 @@ impl SegmentReader<'_> {
     ///
     /// If the segment is damaged.
     pub(crate) fn read(&mut self, index: u32, out: &mut [u8]) -> Result<(), String> {
-        self.0.read_chunk_bytes(index, out).map_err(|error| error.to_string())
+        caught("tiff", || self.0.read_chunk_bytes(index, out))
     }
 }
 

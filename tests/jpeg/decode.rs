@@ -1,6 +1,6 @@
 //! Promises of the decoder: the right pixels or an error, for any window and any bytes.
 
-use crate::common::jpegs::Plain;
+use crate::common::jpegs::{Plain, progressive};
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::sample::Limits;
@@ -491,4 +491,19 @@ fn pictures_are_turned_as_exif_says_if_asked_to() {
             }
         }
     }
+}
+
+/// zune-jpeg 0.5.15 reads beyond its components where a marker of Adobe behind the frame's header promises four.
+#[test]
+fn a_panic_of_zune_jpeg_is_an_error() {
+    let gray = progressive(&golden("gray.jpg"));
+    let frame = gray.windows(2).position(|marker| marker == [0xff, 0xc2]).unwrap();
+    let length = usize::from(u16::from_be_bytes([gray[frame + 2], gray[frame + 3]]));
+    let (before, after) = gray.split_at(frame + 2 + length);
+    let adobe = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x02";
+    let mut decoder = Decoder::default();
+    let bytes = [before, adobe, after].concat();
+    let error = pixels(&mut decoder, &unmeasured(&bytes), GOLDEN.full()).unwrap_err();
+    assert!(error.to_string().contains("zune-jpeg panicked: "), "{error}");
+    pixels(&mut decoder, &unmeasured(&gray), GOLDEN.full()).unwrap();
 }

@@ -34,6 +34,7 @@ use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
+use crate::panicked::caught;
 use crate::source::{BoxError, EncodedImage, PartialImage};
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
@@ -396,6 +397,9 @@ fn buffer(
     Ok(pixels)
 }
 
+/// The crate that decodes JPEGs whole.
+const CRATE: &str = "zune-jpeg";
+
 /// Decodes an image whose size is known to be `size`: to RGB, or to gray if there is one byte a pixel.
 fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let damaged = |reason: &dyn ToString| DecodeError::Damaged { reason: reason.to_string() };
@@ -406,12 +410,14 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
         .set_max_height(u16::MAX.into())
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(file), options);
-    decoder.decode_headers().map_err(|error| damaged(&error))?;
+    let read = caught(CRATE, || decoder.decode_headers());
+    read.map_err(|error| damaged(&error))?;
     if decoder.dimensions() != Some((size.width as usize, size.height as usize)) {
         return Err(damaged(&"two decoders read different sizes from its header"));
     }
     if pixels.len() as u64 != size.pixels() {
-        return decoder.decode_into(pixels).map_err(|error| damaged(&error));
+        let decoded = caught(CRATE, || decoder.decode_into(pixels));
+        return decoded.map_err(|error| damaged(&error));
     }
     // zune-jpeg can't decode the luma of a colour image alone.
     let has_luma = decoder.input_colorspace() == Some(ColorSpace::YCbCr);
@@ -420,7 +426,8 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     }
     let mut colours = vec![];
     let colours = room(&mut colours, image_bytes(size, RGB)?)?;
-    decoder.decode_into(colours).map_err(|error| damaged(&error))?;
+    let decoded = caught(CRATE, || decoder.decode_into(colours));
+    decoded.map_err(|error| damaged(&error))?;
     for (level, colour) in pixels.iter_mut().zip(colours.as_chunks::<RGB>().0) {
         if has_luma {
             *level = colour[0];
