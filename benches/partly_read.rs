@@ -11,7 +11,7 @@
 
 mod common;
 #[path = "../tests/common/counted.rs"]
-#[allow(unreachable_pub, reason = "tests use it from another module")]
+#[allow(dead_code, unreachable_pub, reason = "tests use all of it, from another module")]
 mod counted;
 
 use common::median;
@@ -99,7 +99,7 @@ fn in_turn(path: &Path, list: &Ops, images: usize, epochs: u32, is_cold: bool) -
     }
     // The first epoch compiles.
     let ratio = median(times[1][1..].iter().zip(&times[0][1..]).map(|(a, b)| a / b));
-    let bytes = reads.map(|reads| reads.counts()[2]);
+    let bytes = reads.map(|reads| reads.bytes());
     let [whole, parts] =
         times.map(|times| 1e3 * median(times[1..].iter().copied()) / images as f64);
     [whole, parts, ratio, bytes[1] as f64 / bytes[0] as f64]

@@ -10,18 +10,27 @@ pub fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("no message").to_owned()
 }
 
-/// Calls a function of the crate `name` that reads the bytes of a file. Damaged files may make such a crate panic, which
-/// is an error as any other damage. What the function changed must not be used after an error.
+/// Calls a function. What it changed may be in any state after a panic, and must not be used again.
+///
+/// # Errors
+///
+/// Returns the message of a panic.
+pub fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| message(&*panic))
+}
+
+/// Calls a function of the crate `name` that decodes a file. Damaged files may make such a crate panic, which is an error
+/// as any other damage; see [`caught`].
 ///
 /// # Errors
 ///
 /// Returns the message of the function's error, or of its panic.
-pub fn caught<T, E: ToString>(
+pub fn call_decoder<T, E: ToString>(
     name: &str,
     function: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(function)) {
+    match caught(function) {
         Ok(result) => result.map_err(|error| error.to_string()),
-        Err(panic) => Err(format!("{name} panicked: {}", message(&*panic))),
+        Err(message) => Err(format!("{name} panicked: {message}")),
     }
 }

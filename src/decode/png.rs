@@ -20,7 +20,7 @@
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
-use crate::panicked::caught;
+use crate::panicked::call_decoder;
 use crate::source::EncodedImage;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -65,7 +65,7 @@ impl PngDecoder {
         });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
-        let mut reader = caught("png", || decoder.read_info()).map_err(damaged)?;
+        let mut reader = call_decoder("png", || decoder.read_info()).map_err(damaged)?;
         let (width, height) = reader.info().size();
         if Size::new(height, width) != size {
             return Err(DecodeError::Png {
@@ -78,7 +78,7 @@ impl PngDecoder {
         let wanted =
             reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
         let stored = room(&mut self.stored, wanted)?;
-        caught("png", || reader.next_frame(stored)).map_err(damaged)?;
+        call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
         Ok(reader.output_color_type())
     }
 

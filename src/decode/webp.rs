@@ -20,7 +20,7 @@
 
 use super::buffer::{check_bytes, check_size, image_bytes, room};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode};
-use crate::panicked::caught;
+use crate::panicked::call_decoder;
 use crate::source::{EncodedImage, WebpHeader};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -77,7 +77,7 @@ impl WebpDecoder {
         mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let opened = caught(CRATE, || WebPDecoder::new(Cursor::new(bytes)));
+        let opened = call_decoder(CRATE, || WebPDecoder::new(Cursor::new(bytes)));
         let mut decoder = opened.map_err(damaged)?;
         let (width, height) = decoder.dimensions();
         if Size::new(height, width) != size {
@@ -86,7 +86,7 @@ impl WebpDecoder {
         let has_alpha = decoder.has_alpha();
         let channels = if has_alpha { RGB + 1 } else { RGB };
         let stored = room(&mut self.stored, image_bytes(size, channels)?)?;
-        caught(CRATE, || decoder.read_image(stored)).map_err(damaged)?;
+        call_decoder(CRATE, || decoder.read_image(stored)).map_err(damaged)?;
         let is_stored = match mode {
             ImageReadMode::Rgb => !has_alpha,
             ImageReadMode::RgbAlpha => has_alpha,

@@ -38,7 +38,7 @@ mod unchanged;
 use crate::decode::{
     DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, append_segment_index,
 };
-use crate::panicked;
+use crate::panicked::caught;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 pub use bit_planes::BitPlaneCodec;
@@ -46,7 +46,6 @@ use coefficients::Coefficients;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::RGB;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use tile::Tile;
 pub use unchanged::Unchanged;
 
@@ -91,9 +90,9 @@ impl Recutter {
     ///
     /// Returns why the image must be left unchanged. Never panics, whatever the bytes.
     pub fn recut(&mut self, jpeg: &[u8]) -> Result<Vec<u8>, Unchanged> {
-        catch_unwind(AssertUnwindSafe(|| self.try_recut(jpeg))).unwrap_or_else(|panic| {
+        caught(|| self.try_recut(jpeg)).unwrap_or_else(|message| {
             *self = Self::new(self.tile, self.limits);
-            Err(Unchanged::Panicked { message: panicked::message(&*panic) })
+            Err(Unchanged::Panicked { message })
         })
     }
 

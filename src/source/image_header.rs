@@ -8,7 +8,7 @@ use super::value::ImageMode;
 #[cfg(feature = "webp")]
 use super::webp_file::WebpHeader;
 use crate::exif;
-use crate::panicked::caught;
+use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
 use std::io::Cursor;
 use zune_core::bytestream::ZCursor;
@@ -52,14 +52,14 @@ impl ImageHeader {
             ImageMode::Jpeg | ImageMode::Png | ImageMode::Raw | ImageMode::BitPlanes => {}
         }
         if !file.starts_with(&[0xff, 0xd8]) {
-            let reader = caught("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
+            let reader = call_decoder("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
             let (width, height) = reader.info().size();
             return Ok(Self { size: Size { height, width }, orientation: 1 });
         }
         let largest = usize::from(u16::MAX);
         let options = DecoderOptions::default().set_max_width(largest).set_max_height(largest);
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
-        caught("zune-jpeg", || decoder.decode_headers())?;
+        call_decoder("zune-jpeg", || decoder.decode_headers())?;
         let (width, height) = decoder.dimensions().ok_or("the header has no size")?;
         let orientation = decoder.exif().and_then(|tiff| exif::orientation(tiff));
         Ok(Self {

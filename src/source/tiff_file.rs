@@ -25,7 +25,7 @@
 use super::NdType;
 #[cfg(feature = "tar")]
 use super::dtype::{ByteOrder, NdKind};
-use crate::panicked::caught;
+use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
 use std::io::{self, Read, Seek, SeekFrom};
 use tiff::decoder::Decoder;
@@ -370,7 +370,7 @@ impl TiffFile {
     /// If the crate that unpacks segments refuses the directory.
     pub(crate) fn reader<'a>(&self, file: &'a [u8]) -> Result<SegmentReader<'a>, String> {
         let gray = GrayFile { file, gray: self.gray, position: 0 };
-        caught("tiff", || Decoder::new(gray)).map(SegmentReader)
+        call_decoder("tiff", || Decoder::new(gray)).map(SegmentReader)
     }
 
     /// Returns all samples of an image as an array `[height, width]`, `[height, width, samples]` or, if it has planes,
@@ -439,7 +439,7 @@ impl SegmentReader<'_> {
     ///
     /// If the segment is damaged.
     pub(crate) fn read(&mut self, index: u32, out: &mut [u8]) -> Result<(), String> {
-        caught("tiff", || self.0.read_chunk_bytes(index, out))
+        call_decoder("tiff", || self.0.read_chunk_bytes(index, out))
     }
 }
 

@@ -4,11 +4,10 @@ use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamagedValue, DegenerateObject, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder};
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
 use fuseloop_ops::Size;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The state of one checking thread.
 pub(super) struct Checker<'s> {
@@ -98,10 +97,10 @@ impl<'s> Checker<'s> {
         size: Size,
     ) -> Result<Vec<DegenerateObject>, (usize, ValueError)> {
         let (source, buffer) = (self.source, &mut self.scratch.buffer);
-        let check = AssertUnwindSafe(|| objects.check(source, (sample, size), buffer));
-        catch_unwind(check).unwrap_or_else(|panic| {
+        let check = || objects.check(source, (sample, size), buffer);
+        caught(check).unwrap_or_else(|message| {
             self.scratch = CheckScratch::new(self.limits);
-            Err((objects.image(), ValueError::Panicked(message(&*panic))))
+            Err((objects.image(), ValueError::Panicked(message)))
         })
     }
 
@@ -109,11 +108,11 @@ impl<'s> Checker<'s> {
     /// does not end the whole check.
     fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
         let (source, scratch) = (self.source, &mut self.scratch);
-        let checked = catch_unwind(AssertUnwindSafe(|| scratch.check(source, sample, field)));
-        checked.unwrap_or_else(|panic| {
+        let checked = caught(|| scratch.check(source, sample, field));
+        checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits);
-            Err(ValueError::Panicked(message(&*panic)))
+            Err(ValueError::Panicked(message))
         })
     }
 }

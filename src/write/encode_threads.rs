@@ -9,11 +9,10 @@
 //! work.
 
 use super::value::WriteSampleError;
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::sample::SampleId;
 use fuseloop_engine::work_queue::{InOrder, NumberedTask, Taken, TaskResult, WorkQueue, Worker};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 /// The number of bytes that may be produced but not yet taken.
@@ -47,7 +46,8 @@ impl EncodeThreads {
         state.close();
         let queue = WorkQueue::new(state);
         let run = |NumberedTask { number, task }: NumberedTask<usize>| {
-            let result = caught(|| make(SampleId(first + task as u64)));
+            let made = caught(|| make(SampleId(first + task as u64)));
+            let result = made.unwrap_or_else(|message| Err(WriteSampleError::Panicked { message }));
             let size = size_of::<Result<T, WriteSampleError>>();
             let bytes = size + result.as_ref().map_or(0, &held);
             TaskResult { number, result, bytes, is_last: false }
@@ -73,12 +73,6 @@ impl EncodeThreads {
             Ok(())
         })
     }
-}
-
-/// Calls `make`; a panic becomes the sample's error.
-fn caught<T>(make: impl FnOnce() -> Result<T, WriteSampleError>) -> Result<T, WriteSampleError> {
-    catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|panic| Err(WriteSampleError::Panicked { message: message(&*panic) }))
 }
 
 #[cfg(test)]

@@ -19,14 +19,14 @@ use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, 
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
 use super::{OnUnreadable, WriteCause};
 use crate::cancel::CancelFlag;
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use fuseloop_engine::work_queue::{
     InOrder, NumberedTask, Taken, TaskResult, WaitError, WorkQueue, Worker,
 };
 use std::io::{self, Read, Seek, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -225,10 +225,10 @@ impl EncodeEngine<'_> {
             path = first_path(&row).map(ToOwned::to_owned);
             self.encoding.sample(sample, row, pixels)
         };
-        let outcome = catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
+        let outcome = caught(encode).unwrap_or_else(|message| {
             // The panic may have left the decoder in any state, so it is replaced.
             *pixels = self.pixels();
-            Err(WriteSampleError::Panicked { message: message(&*panic) })
+            Err(WriteSampleError::Panicked { message })
         });
         let is_last = outcome.as_ref().is_err_and(|cause| self.is_fatal(cause));
         let result = outcome.map_err(|cause| FailedSample { path, cause });

@@ -11,14 +11,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub struct Reads {
     whole: AtomicU64,
+    whole_bytes: AtomicU64,
     parts: AtomicU64,
-    bytes: AtomicU64,
+    part_bytes: AtomicU64,
 }
 
 impl Reads {
-    /// Returns how many values were read whole, how many parts of images, and the bytes of the images among both.
+    /// Returns how many values were read whole, how many parts of images, and the bytes of these parts.
     pub fn counts(&self) -> [u64; 3] {
-        [&self.whole, &self.parts, &self.bytes].map(|count| count.load(Ordering::Relaxed))
+        [&self.whole, &self.parts, &self.part_bytes].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Returns the bytes of images, whole and in parts.
+    pub fn bytes(&self) -> u64 {
+        [&self.whole_bytes, &self.part_bytes]
+            .map(|count| count.load(Ordering::Relaxed))
+            .iter()
+            .sum()
     }
 }
 
@@ -39,6 +48,7 @@ impl Source for Counted {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        self.reads.whole.fetch_add(1, Ordering::Relaxed);
         self.source.read(sample)
     }
 
@@ -51,7 +61,7 @@ impl Source for Counted {
         self.reads.whole.fetch_add(1, Ordering::Relaxed);
         let value = self.source.value(sample, field, buffer)?;
         if let Value::Image(image) = value {
-            self.reads.bytes.fetch_add(image.bytes.len() as u64, Ordering::Relaxed);
+            self.reads.whole_bytes.fetch_add(image.bytes.len() as u64, Ordering::Relaxed);
         }
         Ok(value)
     }
@@ -76,7 +86,7 @@ impl Source for Counted {
         buffer: &mut Buffer,
     ) -> Result<(), BoxError> {
         self.reads.parts.fetch_add(1, Ordering::Relaxed);
-        self.reads.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.reads.part_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.source.image_part(sample, field, (at, bytes), buffer)
     }
 }

@@ -1,7 +1,6 @@
 //! One batch in flight: opened by a worker, filled by many, finished by the last.
 
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::meter::WorkerTimer;
 use super::row_fixes::{RowFixes, StageFailure};
@@ -9,7 +8,7 @@ use super::spans::{BatchSpan, EpochSpan};
 use super::stage::{FillError, RunOrder, Stage};
 use super::{Delivery, LastBatch, Phase, Progress, RunError};
 use crate::batch::{FillingSlot, HostBatch, Lease, RowsMut, SlotPool};
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::sample::{Epoch, SampleRef};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, PoisonError};
@@ -48,10 +47,8 @@ impl<S> RunContext<S> {
         // `batch` is below the end of `batches()`, so the product is below `samples`.
         let first = batch * self.batch_size;
         let last = self.samples.min(first.saturating_add(self.batch_size));
-        let asked = catch_unwind(AssertUnwindSafe(|| self.schedule.visits(first..last, visits)));
-        if let Err(panic) = asked {
-            return Err(RunError::Schedule { batch, message: message(&*panic) });
-        }
+        let asked = caught(|| self.schedule.visits(first..last, visits));
+        asked.map_err(|message| RunError::Schedule { batch, message })?;
         if visits.len() as u64 != last - first {
             let message = format!("returned {} of {} samples", visits.len(), last - first);
             return Err(RunError::Schedule { batch, message });
@@ -275,13 +272,13 @@ impl<S: Stage> WorkerState<S> {
         stage: &Arc<S>,
         call: impl FnOnce(&mut S::Worker) -> Result<(), E>,
     ) -> Result<(), StageFailure<E>> {
-        match catch_unwind(AssertUnwindSafe(|| call(self.worker(stage)))) {
+        match caught(|| call(self.worker(stage))) {
             Ok(done) => done.map_err(StageFailure::Refused),
-            Err(panic) => {
+            Err(message) => {
                 let broken = self.worker.take();
                 // A second panic, in the drop, adds no information.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
-                Err(StageFailure::Panicked(message(&*panic)))
+                let _ = caught(|| drop(broken));
+                Err(StageFailure::Panicked(message))
             }
         }
     }

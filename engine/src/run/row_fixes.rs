@@ -8,13 +8,11 @@
 //!   as delivered    a b               and no batch after it
 //! ```
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::RunError;
 use super::job::{BatchInFlight, EndReason, RunFailure, WorkerState};
 use super::stage::{FillError, OnFailure, Stage};
 use crate::batch::{RowDamage, RowsMut, Slot};
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::sample::SampleRef;
 use crate::sync::{Mutex, PoisonError};
 
@@ -121,6 +119,5 @@ fn ask<S: Stage>(
     error: &FillError<S::Error>,
 ) -> Result<OnFailure, String> {
     let (stage, epoch) = (&job.run.stage, job.run.epoch);
-    let asked = catch_unwind(AssertUnwindSafe(|| stage.on_failure(epoch, visit, attempt, error)));
-    asked.map_err(|panic| message(&*panic))
+    caught(|| stage.on_failure(epoch, visit, attempt, error))
 }

@@ -34,7 +34,7 @@ use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
-use crate::panicked::caught;
+use crate::panicked::call_decoder;
 use crate::source::{BoxError, EncodedImage, PartialImage};
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
@@ -402,7 +402,7 @@ const CRATE: &str = "zune-jpeg";
 
 /// Decodes an image whose size is known to be `size`: to RGB, or to gray if there is one byte a pixel.
 fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
-    let damaged = |reason: &dyn ToString| DecodeError::Damaged { reason: reason.to_string() };
+    let damaged = |reason: String| DecodeError::Damaged { reason };
     // Without strict mode zune-jpeg decodes a truncated file without an error, to gray pixels.
     let options = DecoderOptions::new_fast()
         .set_strict_mode(true)
@@ -410,14 +410,12 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
         .set_max_height(u16::MAX.into())
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(file), options);
-    let read = caught(CRATE, || decoder.decode_headers());
-    read.map_err(|error| damaged(&error))?;
+    call_decoder(CRATE, || decoder.decode_headers()).map_err(damaged)?;
     if decoder.dimensions() != Some((size.width as usize, size.height as usize)) {
-        return Err(damaged(&"two decoders read different sizes from its header"));
+        return Err(damaged("two decoders read different sizes from its header".into()));
     }
     if pixels.len() as u64 != size.pixels() {
-        let decoded = caught(CRATE, || decoder.decode_into(pixels));
-        return decoded.map_err(|error| damaged(&error));
+        return call_decoder(CRATE, || decoder.decode_into(pixels)).map_err(damaged);
     }
     // zune-jpeg can't decode the luma of a colour image alone.
     let has_luma = decoder.input_colorspace() == Some(ColorSpace::YCbCr);
@@ -426,8 +424,7 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     }
     let mut colours = vec![];
     let colours = room(&mut colours, image_bytes(size, RGB)?)?;
-    let decoded = caught(CRATE, || decoder.decode_into(colours));
-    decoded.map_err(|error| damaged(&error))?;
+    call_decoder(CRATE, || decoder.decode_into(colours)).map_err(damaged)?;
     for (level, colour) in pixels.iter_mut().zip(colours.as_chunks::<RGB>().0) {
         if has_luma {
             *level = colour[0];

@@ -1,9 +1,8 @@
 //! A cursor over one pass: moves forward to a position and skips the items before it.
 
 use super::{Item, Items, Pass, Stream, StreamEnd, Streamed};
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::source::BoxError;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A pass and the position in it.
 #[derive(Default)]
@@ -31,9 +30,8 @@ impl PassCursor {
         pass: &Pass,
         position: u64,
     ) -> Result<Item, StreamEnd> {
-        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull(stream, pass, position)));
-        let said =
-            pulled.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
+        let pulled = caught(|| self.pull(stream, pass, position));
+        let said = pulled.unwrap_or_else(|message| Err(format!("panic: {message}").into()));
         match said {
             Ok(Some(item)) => Ok(item),
             Ok(None) => Err(self.end(stream)),

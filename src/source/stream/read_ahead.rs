@@ -9,12 +9,11 @@
 //! the read returns; dropping does not wait for it.
 
 use super::{Item, Items, by_asking};
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::source::BoxError;
 use fuseloop_engine::work_queue::{
     NumberedStream, StreamRead, Streams, Taken, WaitError, WorkQueue, Worker,
 };
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -144,11 +143,11 @@ impl Drop for ReadAheadPass {
 /// Reads the next item of a pass, with its record. An item that can't be read is returned unread: its
 /// error is reported when the consumer reads it.
 fn read_next(mut from: NumberedStream<Box<dyn Items>>) -> StreamRead<Box<dyn Items>, ReadItem> {
-    let read = catch_unwind(AssertUnwindSafe(|| {
+    let read = caught(|| {
         let item = from.stream.next()?;
         Ok(item.map(|item| item.held().unwrap_or(item)))
-    }));
-    let read = read.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
+    });
+    let read = read.unwrap_or_else(|message| Err(format!("panic: {message}").into()));
     let item = read.transpose();
     let is_over = !matches!(item, Some(Ok(_)));
     StreamRead { from, item, is_over }

@@ -14,14 +14,12 @@ use super::ProcessCache;
 use super::cache::{Page, PageCache, PageFailure, PageLimits, PageRead};
 use super::plan::PagePlan;
 use super::stats::Counters;
-use crate::panicked::message;
+use crate::panicked::caught;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
 use crate::source::{BoxError, ReadCause, RunPlan};
 use crate::threads::Process;
-use std::any::Any;
 use std::io;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -232,8 +230,9 @@ fn read_page(reader: &dyn ReadAt, job: PageRead, number: u64) -> Page {
     for part in &mut parts {
         let memory = &mut bytes[part.at..part.at + part.len];
         let read = || read_all_at(reader, memory, part.start);
-        let (found, outcome) = catch_unwind(AssertUnwindSafe(read))
-            .unwrap_or_else(|panic| (0, Err(io::Error::other(said(&*panic)))));
+        let (found, outcome) = caught(read).unwrap_or_else(|message| {
+            (0, Err(io::Error::other(format!("the reader panicked: {message}"))))
+        });
         let cause = outcome.err().map(|error| (error.kind(), error.to_string()));
         if cause.is_some() || found < part.len {
             failure = Some(PageFailure { page: number, at: part.start + found as u64, cause });
@@ -246,9 +245,4 @@ fn read_page(reader: &dyn ReadAt, job: PageRead, number: u64) -> Page {
     }
     parts.truncate(read_parts);
     Page { bytes, parts, failure }
-}
-
-/// Returns the message of a reader's panic.
-fn said(panic: &(dyn Any + Send)) -> String {
-    format!("the reader panicked: {}", message(panic))
 }
