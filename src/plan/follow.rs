@@ -11,6 +11,7 @@
 
 use super::flatten::{FlatOp, flatten};
 use super::kind::OpKind;
+use super::mask::check_mask_ops;
 use super::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{
     GeometryOp, GeometryStep, ImageType, Layout, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
@@ -153,6 +154,7 @@ impl ImagePlan {
             let (op_index, op) = (leaf.op_index, leaf.op.name());
             return Err(PlanError::Targets { op_index, op, reason: OWN });
         }
+        check_mask_ops(&list.flat_ops)?;
         let moved = ops.len();
         list.flat_ops.iter_mut().for_each(|leaf| leaf.op_index += moved);
         list.removed.iter_mut().for_each(|(op_index, _)| *op_index += moved);
@@ -162,9 +164,7 @@ impl ImagePlan {
         list.flat_ops = flat_ops;
         list.choices = self.choices.clone();
         let plan = Self::of_flat(ops, [of_mask(self.input), output], list, self.rule, None)?;
-        let plan = Self { followed: Some(followed), ..plan };
-        plan.check_mask()?;
-        Ok(plan)
+        Ok(Self { followed: Some(followed), ..plan })
     }
 
     /// Returns the type of an image whose size is that of the output.

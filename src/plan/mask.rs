@@ -14,8 +14,13 @@ const NO_COLOR: &str = "would change the class numbers of a mask: leave it out";
 impl ImagePlan {
     /// Refuses ops that compute new values, for the plan of a mask.
     pub(crate) fn check_mask(&self) -> Result<(), PlanError> {
-        self.flat_ops().iter().try_for_each(check)
+        check_mask_ops(self.flat_ops())
     }
+}
+
+/// Refuses ops that compute new values.
+pub(super) fn check_mask_ops(flat_ops: &[FlatOp]) -> Result<(), PlanError> {
+    flat_ops.iter().try_for_each(check)
 }
 
 fn check(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {

@@ -225,8 +225,15 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
     let want =
         "op 0 of the list: ColorJitter would change the class numbers of a mask: leave it out";
     assert_eq!(error, format!("output mask: {want}"));
-    let normalize = || Ok(ops![Normalize::new([0.5], [0.5])?]);
-    assert!(refusal(masked(normalize)).contains("leave it out"));
+    let colors: [fn() -> Result<Ops, ParamError>; 4] = [
+        || Ok(ops![Normalize::new([0.5], [0.5])?]),
+        || Ok(ops![RandomPosterize::new(3)?]),
+        || Ok(ops![RandomEqualize::new(1.0)?]),
+        || Ok(ops![AugMix::new()]),
+    ];
+    for ops in colors {
+        assert!(refusal(masked(ops)).contains("leave it out"));
+    }
     let file = "masks = ['mask']\n[fields]\nmask = [{ op = 'Resize', size = 4 }]";
     assert!(refusal(by_file(&path, file)).contains("would blend"));
     by_file(&path, &file.replace("size = 4", "size = 4, interpolation = 'nearest'"))
@@ -242,6 +249,7 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
             RandomHorizontalFlip::new(0.5)?,
             RandomRotation::new(-30.0..=30.0)?,
             D4,
+            SelectChannels::new([0])?,
             Lut::same(std::array::from_fn(|value| value as f32))?,
             Convert::to(DType::I64),
         ])
@@ -348,9 +356,12 @@ fn boxes_that_are_no_targets_do_not_stay_behind_when_their_image_moves() {
     };
     let boxes_stay = refused("boxes, xywh, in pixels", "bbox");
     assert_eq!(refusal(of(flip()).collate("bbox", boxes())), boxes_stay);
-    let sized = Loader::from_source(objects(dir.path()));
-    let sized = sized.pipeline("image", ops![Resize::new((8, 8)).unwrap()]);
-    assert_eq!(refusal(sized.collate("bbox", boxes())), boxes_stay);
+    let shrink = Lambda::sized("shrink", Size::new(8, 8), |_, _, out| out.fill(0)).unwrap();
+    let resize = || Resize::new((8, 8)).unwrap();
+    for list in [ops![resize()], ops![shrink], ops![AugMix::new(), resize()]] {
+        let sized = Loader::from_source(objects(dir.path())).pipeline("image", list);
+        assert_eq!(refusal(sized.collate("bbox", boxes())), boxes_stay);
+    }
     let area = of(flip()).collate("area", areas());
     assert_eq!(refusal(targets(area)), refused("a number per object, <f4", "area"));
     // Nothing moves, the boxes move, or the values are wanted as they are stored.

@@ -506,6 +506,25 @@ fn lists_that_targets_can_not_follow_are_refused() {
     assert!(error.contains("RandomIoUCrop has no effect without bounding boxes"), "{error}");
     let error = build_error(loader(3, ops![size()]).pipeline("mask", ops![size(), Squeeze]));
     assert!(error.contains("CenterCrop would move the mask"), "{error}");
+    let no_keypoints = |list: Ops| {
+        let targets = Targets::new().boxes("bbox", BoxFormat::Xyxy);
+        let loader = Scenes::new(3).loader().targets("image", targets).without("mask");
+        loader.pipeline("image", list)
+    };
+    for (list, name) in [
+        (ops![ClampKeyPoints, size()], "ClampKeyPoints"),
+        (ops![SanitizeKeyPoints, size()], "SanitizeKeyPoints"),
+    ] {
+        let error = build_error(no_keypoints(list.clone()));
+        assert!(error.contains(&format!("{name} has no effect without keypoints")), "{error}");
+        loader(3, list).build().unwrap();
+    }
+    // An op of a mask is counted in the mask's own list.
+    let flip = || RandomHorizontalFlip::new(0.5).unwrap();
+    let of_mask = loader(3, ops![flip(), size()])
+        .pipeline("mask", ops![Normalize::values([10.0], [2.0]).unwrap(), Squeeze]);
+    let error = build_error(of_mask);
+    assert!(error.contains("op 0 of the list: Normalize would change the class"), "{error}");
     // A mirrored border is fine for masks alone.
     let masks = Scenes::new(3).loader().targets("image", Targets::new().mask("mask", 9));
     masks.pipeline("image", ops![reflect, size()]).build().unwrap();
