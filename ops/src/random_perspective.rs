@@ -24,9 +24,9 @@ use crate::{ParamError, Size, TypeError};
 /// bottom right  U{width-bw..width}, U{height-bh..height}     bottom left   U{0..bw}, U{height-bh..height}
 /// ```
 ///
-/// The image is warped accordingly, by torchvision's `_get_perspective_coeffs`. If the corners end up on
-/// one line (as in an image one pixel wide), the image stays unchanged. [`WarpInterpolation`] describes
-/// how a pixel is computed.
+/// The image is warped accordingly, by torchvision's `_get_perspective_coeffs`. If three corners end up on
+/// one line (as in an image one pixel wide), there is no such warp, and the image stays unchanged.
+/// [`WarpInterpolation`] describes how a pixel is computed.
 ///
 /// | | |
 /// |--------|-----------------------------------------------------------------------------|

@@ -339,26 +339,32 @@ pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
 /// Returns `None` if there is no such map: if three points of `start` or of `end` are on a line.
 #[must_use]
 pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Option<[f32; 8]> {
+    if has_three_on_a_line(&start) || has_three_on_a_line(&end) {
+        return None;
+    }
     let mut rows = [[0.0; 9]; 8];
     for (i, ([x, y], [u, v])) in start.into_iter().zip(end).enumerate() {
         rows[2 * i] = [u, v, 1.0, 0.0, 0.0, 0.0, -x * u, -x * v, x];
         rows[2 * i + 1] = [0.0, 0.0, 0.0, u, v, 1.0, -y * u, -y * v, y];
     }
-    let solution = solve(rows)?.map(|value| value as f32);
+    let solution = solve(rows).map(|value| value as f32);
     solution.iter().all(|value| value.is_finite()).then_some(solution)
 }
 
+/// Returns true if three of the points are on a line: exactly, for points that are whole pixels.
+fn has_three_on_a_line(points: &[[f64; 2]; 4]) -> bool {
+    [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]].iter().any(|three| {
+        let [p, q, r] = three.map(|index: usize| points[index]);
+        (q[0] - p[0]) * (r[1] - p[1]) == (q[1] - p[1]) * (r[0] - p[0])
+    })
+}
+
 /// Solves 8 linear equations, each a row of 8 factors and a right side, by Gaussian elimination
-/// with pivoting.
-fn solve(mut rows: [[f64; 9]; 8]) -> Option<[f64; 8]> {
+/// with pivoting. The solution is not finite if there is none.
+fn solve(mut rows: [[f64; 9]; 8]) -> [f64; 8] {
     for column in 0..8 {
         let size = |row: usize| rows[row][column].abs();
-        let pivot = (column..8).max_by(|&a, &b| size(a).total_cmp(&size(b)))?;
-        // Points are whole pixels, so a pivot below this is the rounding error of a degenerate
-        // case.
-        if size(pivot) < 1e-9 {
-            return None;
-        }
+        let pivot = (column..8).max_by(|&a, &b| size(a).total_cmp(&size(b))).unwrap_or(column);
         rows.swap(column, pivot);
         let top = rows[column];
         for row in &mut rows[column + 1..] {
@@ -374,7 +380,7 @@ fn solve(mut rows: [[f64; 9]; 8]) -> Option<[f64; 8]> {
         let known: f64 = (column + 1..8).map(|i| row[i] * solution[i]).sum();
         solution[column] = (row[8] - known) / row[column];
     }
-    Some(solution)
+    solution
 }
 
 #[cfg(test)]
@@ -464,5 +470,21 @@ mod tests {
         }
         let line = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 5.0]];
         assert_eq!(perspective_coefficients(start, line), None);
+    }
+
+    #[test]
+    fn three_points_on_a_line_have_no_perspective() {
+        let square = [[0.0, 0.0], [100.0, 0.0], [100.0, 70.0], [0.0, 70.0]];
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut whole = |most: u64| (rng.next_u64() % most) as f64;
+        for _ in 0..200 {
+            let (from, by) = ([whole(30), whole(30)], [1.0 + whole(13), 1.0 + whole(17)]);
+            let (one, other) = (1.0 + whole(3), 4.0 + whole(3));
+            let along = |steps: f64| [from[0] + steps * by[0], from[1] + steps * by[1]];
+            let line = [from, along(one), along(other), [from[0] + 90.0, from[1]]];
+            assert_eq!(perspective_coefficients(square, line), None, "{line:?}");
+            assert_eq!(perspective_coefficients(line, square), None, "{line:?}");
+        }
+        assert!(perspective_coefficients(square, square).is_some());
     }
 }
