@@ -74,10 +74,6 @@ impl Op for RandomApply {
     fn class(&self) -> OpClass<'_> {
         OpClass::Choice(self)
     }
-
-    fn does_nothing(&self, _: &Type) -> bool {
-        self.p == 0.0 || self.list[0].ops.is_empty()
-    }
 }
 
 impl ChoiceOp for RandomApply {
