@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod claims;
 #[path = "../common/mod.rs"]
 mod common;
 mod ffcv_vectors;
