@@ -245,7 +245,9 @@ impl AugMix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::ImageType;
     use crate::rng::SampleKey;
+    use crate::{DType, Size};
 
     #[test]
     fn weights_sum_to_one_and_chains_have_one_to_three_steps() {
@@ -269,5 +271,12 @@ mod tests {
         assert!(op().mixture_width(0).is_err() && op().mixture_width(17).is_err());
         assert!(op().chain_depth(0).is_err() && op().alpha(0.0).is_err());
         assert!(op().alpha(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn levels_of_floats_are_refused() {
+        let image = ImageType { dtype: DType::F32, ..ImageType::from(Size::new(4, 4)) };
+        let error = AugMix::new().output(&Type::Image(image)).unwrap_err();
+        assert_eq!(error.expected, "a u8 image (put it before Normalize and Convert)");
     }
 }

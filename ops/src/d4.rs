@@ -114,4 +114,20 @@ mod tests {
         });
         assert_eq!(all.collect::<BTreeSet<_>>().len(), 8);
     }
+
+    #[test]
+    fn each_bit_of_the_number_is_a_step() {
+        let steps = [
+            (4, GeometryStep::Rows(RowFilter::Transpose)),
+            (2, GeometryStep::FlipHorizontal),
+            (1, GeometryStep::FlipVertical),
+        ];
+        for number in 0..8 {
+            let mut drawn = vec![];
+            symmetry(number, &mut drawn);
+            let is_set = |(bit, _): &&(u32, GeometryStep)| number & bit != 0;
+            let expected: Vec<_> = steps.iter().filter(is_set).map(|(_, step)| step).collect();
+            assert!(drawn.iter().eq(expected), "{number}: {drawn:?}");
+        }
+    }
 }

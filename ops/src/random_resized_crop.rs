@@ -231,6 +231,9 @@ mod tests {
         let window =
             usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(10, 900));
         assert_eq!(window, Window { top: 0, left: 443, height: 10, width: 13 });
+        let window =
+            usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(900, 10));
+        assert_eq!(window, Window { top: 443, left: 0, height: 13, width: 10 });
         let window = usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(900, 1));
         assert_eq!(window.size(), Size::new(1, 1));
     }

@@ -226,4 +226,14 @@ mod tests {
         let mut rng = SampleKey::new(7, 0, 1).op(0);
         assert!((0..1000).all(|_| !rng.coin(0.0) && rng.coin(1.0)));
     }
+
+    /// Of 2^32 words, 3 * 2^30 numbers would get one or two each without rejection: one of three is then drawn as often
+    /// as the two others together.
+    #[test]
+    fn numbers_below_a_large_count_are_drawn_equally_often() {
+        let mut rng = SampleKey::new(4, 0, 0).op(0);
+        let mut of_rest = [0; 3];
+        (0..30_000).for_each(|_| of_rest[(rng.below(3 << 30) % 3) as usize] += 1);
+        assert!(of_rest.iter().all(|count| (9_700..10_300).contains(count)), "{of_rest:?}");
+    }
 }

@@ -452,4 +452,18 @@ mod tests {
         assert!(RandAugment::timm("rand-n2-t3aw").is_ok());
         assert!(RandAugment::timm("rand-n3-t3aw").is_err());
     }
+
+    /// timm's argument is a share of the width or of the height, with both signs equally often.
+    #[test]
+    fn a_translation_is_a_share_of_its_own_side() {
+        for (action, side) in [(TranslateXRel, 200.0), (TranslateYRel, 100.0)] {
+            let level = Level { action, m: 10, mstd: 0.0, mmax: None };
+            let rng = |sample| SampleKey::new(1, 2, sample).op(3);
+            let draw = |sample| level.draw(&mut rng(sample), Size::new(100, 200));
+            let drawn: Vec<f64> = (0..1000).map(draw).collect();
+            assert!(drawn.iter().all(|by| (by.abs() - 0.45 * side).abs() < 1e-9), "{:?}", drawn[0]);
+            let left = drawn.iter().filter(|by| **by < 0.0).count();
+            assert!((420..580).contains(&left), "{left}");
+        }
+    }
 }

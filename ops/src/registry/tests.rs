@@ -329,6 +329,14 @@ fn a_list_is_bounded() {
     assert_eq!(build_ops(&many(MAX_OPS + 1)).unwrap_err().cause, SpecCause::TooMany);
     let deepest = Bounds { depth: MAX_DEPTH, left: &Cell::new(MAX_OPS) };
     assert_eq!(deepest.ops(&many(1)).unwrap_err().cause, SpecCause::TooDeep);
+    let nested = |levels| {
+        (1..levels).fold(many(1), |inner, _| {
+            let op = [("op", SpecValue::from("RandomApply")), ("ops", inner)];
+            SpecValue::from(vec![SpecValue::from(SpecTable::from_iter(op))])
+        })
+    };
+    assert_eq!(build_ops(&nested(MAX_DEPTH)).unwrap().len(), 1);
+    assert_eq!(build_ops(&nested(MAX_DEPTH + 1)).unwrap_err().cause, SpecCause::TooDeep);
 }
 
 #[test]

@@ -185,3 +185,29 @@ fn weigh<'a>(out: &mut [f32], rows: impl Iterator<Item = (&'a f32, &'a [f32])>) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full step of a strong displacement leaves the place that it looks for: shorter ones find it.
+    #[test]
+    fn strong_displacements_are_inverted() {
+        // The second one folds the image.
+        for (alpha, most) in [(30.0, 0), (60.0, 250)] {
+            let displacement = Displacement::new(5, [alpha; 2], [3.0; 2], Size::new(60, 80));
+            displacement.compute().unwrap();
+            let mut far = 0;
+            for y in 5..55 {
+                for x in 5..75 {
+                    let p = [x, y].map(f64::from);
+                    let q = displacement.inverse(p);
+                    let moved = displacement.at(q);
+                    let apart = [0, 1].map(|i| q[i] + moved[i] - p[i]);
+                    far += u32::from(apart[0].hypot(apart[1]) > 1e-3);
+                }
+            }
+            assert!(far <= most, "alpha {alpha}: {far} of 3500");
+        }
+    }
+}

@@ -249,3 +249,50 @@ fn mapped_corners(corners: [[f64; 2]; 4], map: &PointMap) -> [[f64; 2]; 4] {
     let moved = if map.mirrors() { [moved[1], moved[0], moved[3], moved[2]] } else { moved };
     if map.keeps_right_angles() { moved } else { rotated::squared(moved) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Displacement;
+    use std::sync::Arc;
+
+    const BOX: [f32; 5] = [20.0, 18.0, 12.0, 6.0, 30.0];
+
+    #[test]
+    fn an_elastic_transform_moves_the_middle_of_a_rotated_box() {
+        let displacement = Displacement::new(3, [90.0; 2], [4.0; 2], Size::new(40, 50));
+        let map = PointMap::Elastic(Arc::new(displacement));
+        let own = BoundingBox::read(BoxFormat::Cxcywhr, &BOX);
+        let moved = own.mapped(&map);
+        let to = map.point([20.0, 18.0]);
+        assert!((to[0] - 20.0).abs() > 0.1 && (to[1] - 18.0).abs() > 0.1, "{to:?}");
+        let mut values = [0.0; 5];
+        moved.write(BoxFormat::Cxcywhr, &mut values);
+        let expected = [to[0] as f32, to[1] as f32, 12.0, 6.0, 30.0];
+        let is_near = |(a, b): (&f32, f32)| (a - b).abs() < 1e-4;
+        assert!(values.iter().zip(expected).all(is_near), "{values:?}, not {expected:?}");
+    }
+
+    #[test]
+    fn a_rotated_box_that_is_inside_or_no_number_stays_as_it_is() {
+        let own = BoundingBox::read(BoxFormat::Cxcywhr, &BOX);
+        for mode in ClampingMode::ALL {
+            assert_eq!(own.clamped(Size::new(40, 50), mode), own);
+            let mut corners = [[-3.0, 2.0], [8.0, 2.0], [8.0, 90.0], [-3.0, 90.0]];
+            corners[1][0] = f64::INFINITY;
+            let infinite = BoundingBox::Corners(corners);
+            assert_eq!(infinite.clamped(Size::new(40, 50), mode), infinite);
+        }
+    }
+
+    /// The direction of a box without a width is that of its height.
+    #[test]
+    fn the_angle_of_a_line_is_kept() {
+        for angle in [-120.0, -30.0, 0.0, 45.0, 170.0] {
+            let own = BoundingBox::read(BoxFormat::Cxcywhr, &[20.0, 18.0, 0.0, 6.0, angle]);
+            let mut values = [0.0; 5];
+            own.write(BoxFormat::Cxcywhr, &mut values);
+            assert!((values[4] - angle).abs() < 1e-4, "{values:?}, not {angle}");
+        }
+    }
+}

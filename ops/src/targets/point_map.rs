@@ -128,6 +128,38 @@ impl PointMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::SampleKey;
+
+    #[test]
+    fn a_part_of_an_image_becomes_the_whole_output() {
+        let part = [[3.5, 17.25], [10.0, 90.5]];
+        let step = GeometryStep::ResizePart { size: Size::new(20, 33), part };
+        let map = PointMap::of(&step, Size::new(40, 100)).unwrap();
+        for (y, to_y) in part[0].into_iter().zip([0.0, 20.0]) {
+            for (x, to_x) in part[1].into_iter().zip([0.0, 33.0]) {
+                let [found_x, found_y] = map.point([x, y]);
+                assert!((found_x - to_x).abs() < 1e-9 && (found_y - to_y).abs() < 1e-9, "{map:?}");
+            }
+        }
+    }
+
+    /// A map is a mirror where the corners of a small triangle change their order.
+    #[test]
+    fn a_map_mirrors_if_it_turns_a_triangle_over() {
+        let mut mirrors = 0;
+        for sample in 0..500 {
+            let mut rng = SampleKey::new(1, 0, sample).op(0);
+            let mut numbers = [0.0; 9].map(|_: f64| f64::from(rng.uniform(-2.0, 2.0)));
+            // The divisor stays above 0 around the triangle.
+            (numbers[6], numbers[7], numbers[8]) = (numbers[6] / 9.0, numbers[7] / 9.0, 1.0);
+            let map = PointMap::Matrix(numbers);
+            let [p, q, r] = [[1.0, 1.0], [1.1, 1.0], [1.0, 1.1]].map(|point| map.point(point));
+            let area = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
+            assert_eq!(map.mirrors(), area < 0.0, "{numbers:?}");
+            mirrors += u32::from(map.mirrors());
+        }
+        assert!((150..350).contains(&mirrors), "{mirrors}");
+    }
 
     #[test]
     fn a_point_on_the_edge_of_an_image_is_on_the_edge_after_a_resize() {
