@@ -121,6 +121,15 @@ for mode in ("soft", "hard", None):
             "resize": F.resize(boxes(rows, fmt, CANVAS, mode), [10, 60]),
         }
         case(f"clamp.{fmt}.{mode}", "clamp; crop(2, 3, 12, 16); resize(10, 60)", {}, CANVAS, {fmt: rows}, out, clamping=mode)
+
+# Rotated boxes across every edge and corner of the image.
+torch.manual_seed(5)
+size = torch.tensor([36.0, 26, 24, 16, 360])
+least = torch.tensor([-3.0, -3, 1, 1, -180])
+rows = [[round(v, 2) for v in row] for row in (torch.rand(40, 5) * size + least).tolist()]
+for mode in ("soft", "hard"):
+    case(f"clamp.random.{mode}", "clamp", {}, CANVAS, {"CXCYWHR": rows},
+         {"CXCYWHR": F.clamp_bounding_boxes(boxes(rows, "CXCYWHR", CANVAS, mode))}, clamping=mode)
 rows = [[1, 2, 5, 9]]
 case("resize.int", "resize", dict(size=[10, 21]), CANVAS, {"XYXY": rows},
      {"XYXY": F.resize(boxes(rows, "XYXY", CANVAS, dtype=torch.int64), [10, 21])}, dtype="int64")
