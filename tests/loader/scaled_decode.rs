@@ -1,6 +1,7 @@
 //! Large JPEGs are decoded at a smaller scale where their resize allows it: rows stay nearly the same, everything
 //! else stays the same.
 
+use crate::cache::oriented;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, Targets};
 use fuseloop::prelude::*;
@@ -16,6 +17,8 @@ struct Photographs {
     fields: Vec<FieldSpec>,
     jpegs: Vec<Vec<u8>>,
     planes: bool,
+    /// True if samples have the EXIF orientations 1 to 8.
+    turned: bool,
 }
 
 const COUNT: u64 = 9;
@@ -49,7 +52,11 @@ impl Photographs {
             true => codec.pack(&jpeg(sample), Tile::Pixels(32)).unwrap(),
             false => jpeg(sample),
         };
-        Self { fields, jpegs: (0..COUNT).map(&mut stored).collect(), planes }
+        Self { fields, jpegs: (0..COUNT).map(&mut stored).collect(), planes, turned: false }
+    }
+
+    fn turned() -> Self {
+        Self { turned: true, ..Self::new(false) }
     }
 }
 
@@ -63,7 +70,10 @@ impl Source for Photographs {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let bytes = self.jpegs[sample.0 as usize].clone();
+        let mut bytes = self.jpegs[sample.0 as usize].clone();
+        if self.turned {
+            bytes = oriented(&bytes, 1 + sample.0 as u8 % 8);
+        }
         let mode = if self.planes { ImageMode::BitPlanes } else { ImageMode::Jpeg };
         let image = OwnedImage { mode, width: 0, height: 0, bytes };
         let bbox = [30.0_f32, 20.0, 200.0, 150.0].iter().flat_map(|edge| edge.to_le_bytes());
@@ -136,6 +146,23 @@ fn rows_are_nearly_those_of_the_whole_image_and_targets_are_the_same() {
     }
 }
 
+/// The first row or column of a turned image may be the last one of the stored image, of which a smaller scale has a
+/// part.
+#[test]
+fn rows_of_turned_images_are_nearly_those_of_the_whole_image() {
+    let list = ops![RandomCrop::new((201, 223)).unwrap(), Resize::new((50, 55)).unwrap()];
+    let of = |scaled| {
+        let loader = Loader::from_source(Photographs::turned()).batch_size(4).seed(3);
+        let loader = loader.exif_orientation(true).pipeline("image", list.clone());
+        rows(loader.scaled_decode(scaled)).0
+    };
+    let (whole, scaled) = (of(false), of(true));
+    assert!(whole != scaled, "no image is decoded at a smaller scale");
+    let apart: u64 = whole.iter().zip(&scaled).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    let apart = apart as f64 / whole.len() as f64;
+    assert!(apart < 0.5, "{apart} levels apart");
+}
+
 #[test]
 fn rows_are_the_same_for_any_threads_and_for_bit_planes() {
     for list in &lists() {
@@ -173,6 +200,8 @@ fn an_image_that_is_not_resized_first_is_decoded_whole() {
         ops![CenterCrop::new(100).unwrap()],
         ops![RandomInvert::new(1.0).unwrap(), Resize::new((24, 30)).unwrap()],
         ops![Pad::new(5).unwrap(), Resize::new((24, 30)).unwrap()],
+        ops![Pad::new([9, 0, 0, 0]).unwrap(), Resize::new((24, 30)).unwrap()],
+        ops![Pad::new([0, 0, 9, 9]).unwrap(), Resize::new((24, 30)).unwrap()],
         ops![Resize::new((130, 200)).unwrap()],
         ops![nearest],
     ] {
