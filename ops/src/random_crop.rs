@@ -211,6 +211,7 @@ impl RandomCrop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::author::Dim;
     use crate::rng::SampleKey;
     use crate::rows::RowFilter;
 
@@ -261,5 +262,16 @@ mod tests {
         );
         assert!(matches!(motions[1], GeometryStep::CropPad { top: 0, left: 0, .. }));
         assert_eq!(drawn(&crop, &mut rng, Size::new(9, 9)).len(), 1);
+    }
+
+    #[test]
+    fn an_image_that_is_smaller_than_the_crop_needs_a_colour() {
+        let crop = RandomCrop::new((8, 10)).unwrap();
+        let needs = |height, width| crop.fill_color(&ImageType::decoded(height, width)).is_some();
+        let any = |min| Dim { min, max: 20 };
+        assert!(!needs(Dim::fixed(8), Dim::fixed(10)) && !needs(any(8), any(10)));
+        assert!(needs(any(7), any(10)) && needs(any(8), any(9)) && needs(any(1), any(1)));
+        let framed = crop.padding(1).unwrap();
+        assert!(framed.fill_color(&ImageType::decoded(any(8), any(10))).is_some());
     }
 }

@@ -261,6 +261,8 @@ mod tests {
         };
         assert!(is_warp(by(90.0)));
         assert!(is_warp(by(180.0).center(1.0, 2.0).unwrap()));
+        let output = |angle| by(0.0).expand().turned(angle, wide, &mut vec![]);
+        assert_eq!([90.0, 180.0, 270.0].map(output), [Size::new(6, 4), wide, Size::new(6, 4)]);
     }
 
     #[test]

@@ -262,3 +262,69 @@ fn ops_blend_unless_they_take_the_nearest_pixel() {
     }
     assert!(of_both >= 18, "{of_both}");
 }
+
+/// Consecutive matrices become their product, which is the same where nothing leaves the range of levels.
+#[test]
+fn a_product_of_matrices_is_what_they_do_one_after_another() {
+    let weak = [[0.5, 0.1, 0.2, 3.0], [0.1, 0.4, 0.2, 11.0], [0.3, 0.05, 0.5, 1.0]];
+    let other = [[0.2, 0.4, 0.1, 20.0], [0.1, 0.6, 0.2, 0.0], [0.7, 0.1, 0.05, 9.0]];
+    let list = ops![
+        ColorMatrix::new(weak).unwrap(),
+        PermuteChannels::new([2, 0, 1]).unwrap(),
+        ColorMatrix::new(other).unwrap(),
+        Convert::to(DType::F32),
+    ];
+    let image = ImageType::array(SIZE, 3, DType::U8);
+    let key = SampleKey::new(1, 0, 0);
+    let pixels = noise(&mut key.op(1), SIZE, &image);
+    let [one, other] = [NumberRule::Fused, NumberRule::Relaxed].map(|rule| {
+        let plan = ImagePlan::new(list.clone(), image, rule).unwrap();
+        let mut draws = Draws::default();
+        plan.draw(key, SIZE, &mut draws);
+        let bytes = evaluate(&plan, &view(&plan, &pixels, SIZE), &draws);
+        let floats = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        floats.collect::<Vec<f32>>()
+    });
+    assert!(one.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-3));
+    assert_ne!(one, other, "the matrices were not multiplied");
+}
+
+/// An op of a user whose two methods contradict each other.
+#[derive(Debug)]
+struct Contradicting;
+
+impl Op for Contradicting {
+    fn name(&self) -> &'static str {
+        "Contradicting"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        Ok(input.clone())
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Host(self)
+    }
+}
+
+impl HostOp for Contradicting {
+    fn apply(&self, _: HostSample<'_>, _: &mut [u8]) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn output_size(&self) -> Option<Size> {
+        Some(Size::new(SIZE.height, SIZE.width + 1))
+    }
+}
+
+#[test]
+fn a_size_that_is_not_the_output_types_is_refused() {
+    let image = ImageType::array(SIZE, 3, DType::U8);
+    let error = ImagePlan::new(ops![Contradicting], image, NumberRule::Fused).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("its images have the size 13x20, but its output is a u8 image [13, 19, 3]"),
+        "{error}"
+    );
+}
