@@ -11,7 +11,7 @@
 
 use super::flatten::{FlatOp, flatten};
 use super::kind::OpKind;
-use super::mask::check_mask_ops;
+use super::mask::check_mask_op;
 use super::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::author::{
     GeometryOp, GeometryStep, ImageType, Layout, ObjectMotion, Op, OpClass, Rng, RowProducer, Type,
@@ -142,10 +142,13 @@ impl ImagePlan {
             followed.flat_ops.push(index);
             flat_ops.push(FlatOp { op, kind, op_index, input, output, step: None, ..leaf.clone() });
         }
+        // A table of 256 values may map the class numbers.
         let before = of_mask(self.sized_output());
+        let before = ImageType { is_levels: dtype == DType::U8, ..before };
         let mut list = flatten(own, before, self.rule)?;
         if let Some(choice) = list.choices.first() {
-            let (op_index, op) = (0, choice.op.name());
+            let op = choice.op.name();
+            let op_index = own.iter().position(|own| own.name() == op).unwrap_or_default();
             return Err(PlanError::Targets { op_index, op, reason: CONTAINER });
         }
         if let Some(leaf) =
@@ -154,7 +157,7 @@ impl ImagePlan {
             let (op_index, op) = (leaf.op_index, leaf.op.name());
             return Err(PlanError::Targets { op_index, op, reason: OWN });
         }
-        check_mask_ops(&list.flat_ops)?;
+        list.flat_ops.iter().try_for_each(check_mask_op)?;
         let moved = ops.len();
         list.flat_ops.iter_mut().for_each(|leaf| leaf.op_index += moved);
         list.removed.iter_mut().for_each(|(op_index, _)| *op_index += moved);

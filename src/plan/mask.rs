@@ -14,16 +14,12 @@ const NO_COLOR: &str = "would change the class numbers of a mask: leave it out";
 impl ImagePlan {
     /// Refuses ops that compute new values, for the plan of a mask.
     pub(crate) fn check_mask(&self) -> Result<(), PlanError> {
-        check_mask_ops(self.flat_ops())
+        self.flat_ops().iter().try_for_each(check_mask_op)
     }
 }
 
-/// Refuses ops that compute new values.
-pub(super) fn check_mask_ops(flat_ops: &[FlatOp]) -> Result<(), PlanError> {
-    flat_ops.iter().try_for_each(check)
-}
-
-fn check(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
+/// Refuses an op that computes new values.
+pub(super) fn check_mask_op(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Result<(), PlanError> {
     let reason = match op.class() {
         OpClass::Geometry(geometry) if geometry.blends() => NEAREST,
         OpClass::Table(_) if op.name() == "Lut" => return Ok(()),

@@ -206,7 +206,9 @@ impl PlanError {
             | Self::Op { op_index, .. }
             | Self::Pixels { op_index, .. }
             | Self::TooManyFlatOps { op_index, .. }
-            | Self::Uneven { op_index, .. } => Some(*op_index),
+            | Self::Uneven { op_index, .. }
+            | Self::Mask { op_index, .. }
+            | Self::Targets { op_index, .. } => Some(*op_index),
             _ => None,
         }
     }

@@ -345,6 +345,20 @@ fn epoch(loader: LoaderBuilder) -> Vec<(Vec<f32>, Vec<u8>, Vec<u8>)> {
     batches.collect()
 }
 
+/// As Cityscapes' `id` becomes `trainId`.
+#[test]
+fn a_mask_that_follows_an_image_may_have_its_classes_mapped() {
+    let list = || ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(40).unwrap()];
+    let map = |class: usize| (class * 7 + 3) as u8;
+    let lut = Lut::same(std::array::from_fn(|class| f32::from(map(class)))).unwrap();
+    let plain = epoch(loader(9, list()));
+    let mapped = epoch(loader(9, list()).pipeline("mask", ops![lut, Squeeze]));
+    for ((_, plain, _), (_, mapped, _)) in plain.iter().zip(&mapped) {
+        assert!(plain.iter().map(|&class| map(class.into())).eq(mapped.iter().copied()));
+    }
+    assert!(plain.iter().any(|(_, mask, _)| mask.iter().any(|&class| class > 0)));
+}
+
 #[test]
 fn targets_are_the_same_for_any_number_of_workers() {
     let list = || ops![RandomIoUCrop::new(), RandomResizedCrop::new(40).unwrap()];
@@ -519,12 +533,14 @@ fn lists_that_targets_can_not_follow_are_refused() {
         assert!(error.contains(&format!("{name} has no effect without keypoints")), "{error}");
         loader(3, list).build().unwrap();
     }
-    // An op of a mask is counted in the mask's own list.
+    // The index of an op of a mask counts within the mask's own list.
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
-    let of_mask = loader(3, ops![flip(), size()])
-        .pipeline("mask", ops![Normalize::values([10.0], [2.0]).unwrap(), Squeeze]);
-    let error = build_error(of_mask);
+    let of_mask = |own: Ops| build_error(loader(3, ops![flip(), size()]).pipeline("mask", own));
+    let error = of_mask(ops![Normalize::new([0.5], [0.5]).unwrap(), Squeeze]);
     assert!(error.contains("op 0 of the list: Normalize would change the class"), "{error}");
+    let lut = Lut::same(std::array::from_fn(|value| value as f32)).unwrap();
+    let error = of_mask(ops![lut, RandomApply::new(ops![])]);
+    assert!(error.contains("op 1 of the list: RandomApply is a container"), "{error}");
     // A mirrored border is fine for masks alone.
     let masks = Scenes::new(3).loader().targets("image", Targets::new().mask("mask", 9));
     masks.pipeline("image", ops![reflect, size()]).build().unwrap();
