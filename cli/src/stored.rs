@@ -114,7 +114,8 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
         let lost = match (is_lossy, to) {
             (false, _) => "no pixel changed",
             (true, ImageMode::Jpeg) => "lossy",
-            (true, _) => "made smaller",
+            (true, _) if matches!(from, ImageMode::Jpeg | ImageMode::Raw) => "made smaller",
+            (true, _) => "made smaller, or alpha or more than 8 bits a sample were dropped",
         };
         let (from, to) = (word(*from), word(*to));
         let _ = writeln!(text, "  {} from {from} to {to}: {lost}", super::print::count(*images));
@@ -146,14 +147,16 @@ mod tests {
             kind(ImageMode::Jpeg, ImageMode::Raw, true, 1),
             kind(ImageMode::Png, ImageMode::Jpeg, true, 1200),
             kind(ImageMode::Png, ImageMode::Raw, false, 34),
+            kind(ImageMode::Png, ImageMode::Raw, true, 2),
         ];
         add_reencoded(&mut text, &all);
         assert_eq!(
             text,
-            "re-encoded 1,235 images:\n  \
+            "re-encoded 1,237 images:\n  \
              1 from JPEG to raw pixels: made smaller\n  \
              1,200 from PNG to JPEG: lossy\n  \
-             34 from PNG to raw pixels: no pixel changed\n"
+             34 from PNG to raw pixels: no pixel changed\n  \
+             2 from PNG to raw pixels: made smaller, or alpha or more than 8 bits a sample were dropped\n"
         );
     }
 }

@@ -4,12 +4,16 @@
 use super::feature::NeedsFeature;
 #[cfg(feature = "tiff")]
 use super::tiff_file::TiffFile;
+#[cfg(all(feature = "tiff", feature = "write"))]
+use super::tiff_file::{Photometric, SampleKind};
 use super::value::ImageMode;
 #[cfg(feature = "webp")]
 use super::webp_file::WebpHeader;
 use crate::exif;
 use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
+#[cfg(feature = "write")]
+use png::{BitDepth, ColorType};
 use std::io::Cursor;
 use zune_core::bytestream::ZCursor;
 use zune_core::options::DecoderOptions;
@@ -66,5 +70,46 @@ impl ImageHeader {
             size: Size { height: height as u32, width: width as u32 },
             orientation: orientation.filter(|value| (1..=8).contains(value)).unwrap_or(1),
         })
+    }
+}
+
+/// What an image file has that RGB of 8 bits does not hold.
+#[cfg(feature = "write")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BeyondRgb {
+    pub(crate) has_alpha: bool,
+    /// True if samples have more than 8 bits, or other meanings than gray and RGB.
+    pub(crate) has_finer_samples: bool,
+}
+
+#[cfg(feature = "write")]
+impl BeyondRgb {
+    /// Reads the header of an image file. JPEGs have nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// If the header is damaged or cut; the error says why.
+    pub(crate) fn of_file(file: &[u8]) -> Result<Self, String> {
+        let (has_alpha, has_finer_samples) = match ImageMode::of_file(file) {
+            ImageMode::Png => {
+                let reader =
+                    call_decoder("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
+                let info = reader.info();
+                let colors = info.color_type;
+                let has_alpha = matches!(colors, ColorType::GrayscaleAlpha | ColorType::Rgba);
+                (has_alpha || info.trns.is_some(), info.bit_depth == BitDepth::Sixteen)
+            }
+            #[cfg(feature = "webp")]
+            ImageMode::Webp => (WebpHeader::parse(file)?.has_alpha, false),
+            #[cfg(feature = "tiff")]
+            ImageMode::Tiff => {
+                let tiff = TiffFile::parse(file, u64::MAX)?;
+                let is_of_bytes = tiff.bits <= 8 && tiff.kind == SampleKind::Unsigned;
+                let is_cmyk = tiff.photometric == Photometric::Cmyk;
+                (!tiff.extra.is_empty(), !is_of_bytes || is_cmyk)
+            }
+            _ => (false, false),
+        };
+        Ok(Self { has_alpha, has_finer_samples })
     }
 }

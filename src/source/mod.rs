@@ -99,6 +99,8 @@ pub(crate) use folder::{
 };
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
+pub(crate) use image_header::BeyondRgb;
+#[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]

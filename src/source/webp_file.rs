@@ -21,6 +21,7 @@ pub(crate) struct WebpHeader {
     pub(crate) size: Size,
     /// True if the first image is lossy: it has no exact numbers.
     pub(crate) is_lossy: bool,
+    pub(crate) has_alpha: bool,
 }
 
 /// A chunk: its name, its bytes, and what follows it.
@@ -46,7 +47,7 @@ impl WebpHeader {
         if size.height > MAX_SIDE || size.width > MAX_SIDE {
             return Err(format!("a canvas of {size}: a side has at most {MAX_SIDE} pixels"));
         }
-        let is_animated = data[0] & 2 != 0;
+        let (is_animated, has_alpha) = (data[0] & 2 != 0, data[0] & 16 != 0);
         let mut rest = rest;
         // The decoder takes the first chunk of each name, so the first frame is the one that is decoded.
         loop {
@@ -58,11 +59,11 @@ impl WebpHeader {
                         let found = found.size;
                         return Err(format!("its frame is {found}, its canvas {size}"));
                     }
-                    return Ok(Self { size, ..found });
+                    return Ok(Self { size, has_alpha, ..found });
                 }
                 b"ANMF" if is_animated => {
                     let is_lossy = Self::of_animation(data, size)?;
-                    return Ok(Self { size, is_lossy });
+                    return Ok(Self { size, is_lossy, has_alpha });
                 }
                 _ => rest = after,
             }
@@ -114,7 +115,7 @@ fn frame(name: &[u8; 4], data: &[u8]) -> Result<WebpHeader, String> {
             }
             let side = |at: usize| u32::from(u16::from_le_bytes([header[at], header[at + 1]]));
             let size = Size::new(side(8) & 0x3fff, side(6) & 0x3fff);
-            Ok(WebpHeader { size, is_lossy: true })
+            Ok(WebpHeader { size, is_lossy: true, has_alpha: false })
         }
         b"VP8L" => {
             let [signature, bits @ ..] = data.first_chunk::<5>().ok_or(cut)?;
@@ -123,7 +124,7 @@ fn frame(name: &[u8; 4], data: &[u8]) -> Result<WebpHeader, String> {
             }
             let bits = u32::from_le_bytes(*bits);
             let size = Size::new((bits >> 14 & 0x3fff) + 1, (bits & 0x3fff) + 1);
-            Ok(WebpHeader { size, is_lossy: false })
+            Ok(WebpHeader { size, is_lossy: false, has_alpha: bits >> 28 & 1 != 0 })
         }
         _ => Err(format!("its first chunk is {:?}", String::from_utf8_lossy(name))),
     }

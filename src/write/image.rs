@@ -29,7 +29,7 @@ use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
 #[cfg(feature = "webp")]
 use crate::source::WebpHeader;
-use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
+use crate::source::{BeyondRgb, ImageMode, OwnedImage, ReadAt, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -126,6 +126,12 @@ pub enum ImageError {
         "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
     )]
     MaskWebp,
+    /// A mask whose class numbers may be above 255.
+    #[error(
+        "a mask of more than 8 bits a sample is stored as RGB of 8 bits, which changes class numbers above 255: \
+             give the mask as gray of 8 bits, or keep the file in a tar shard or a folder"
+    )]
+    MaskSamples,
     /// The pixels can't be decoded.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
@@ -172,6 +178,7 @@ impl ImageError {
                 | Self::Encode { .. }
                 | Self::MaskJpeg
                 | Self::MaskWebp
+                | Self::MaskSamples
         )
     }
 }
@@ -194,6 +201,7 @@ enum LoadedImage {
         bytes: Vec<u8>,
         size: Size,
         mode: ImageMode,
+        beyond_rgb: BeyondRgb,
     },
     Rgb {
         pixels: Vec<u8>,
@@ -249,6 +257,13 @@ pub(super) fn store(
     {
         return Err(ImageError::MaskWebp);
     }
+    let beyond_rgb = match &loaded {
+        LoadedImage::Other { beyond_rgb, .. } => *beyond_rgb,
+        _ => BeyondRgb::default(),
+    };
+    if is_mask && beyond_rgb.has_finer_samples {
+        return Err(ImageError::MaskSamples);
+    }
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
 
@@ -272,7 +287,7 @@ pub(super) fn store(
     } else {
         stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
     };
-    let is_lossy = as_jpeg || size != from;
+    let is_lossy = as_jpeg || size != from || beyond_rgb != BeyondRgb::default();
     let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
     let is_same = given == image.mode && !is_lossy;
     Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
@@ -428,7 +443,9 @@ fn load(mut bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, Ima
     match ImageMode::of_file(&bytes) {
         mode @ (ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
             let size = pixels.size(&bytes)?;
-            return Ok(LoadedImage::Other { bytes, size, mode });
+            // A header that can't be read is an error when the pixels are decoded.
+            let beyond_rgb = BeyondRgb::of_file(&bytes).unwrap_or_default();
+            return Ok(LoadedImage::Other { bytes, size, mode, beyond_rgb });
         }
         ImageMode::BitPlanes => bytes = pixels.restore(&bytes)?,
         ImageMode::Jpeg | ImageMode::Raw => {}

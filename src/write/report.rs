@@ -103,7 +103,8 @@ pub struct Reencoded {
     /// The mode of the images as stored: the same mode if they were only made smaller, or encoded as a
     /// JPEG of another quality.
     pub to: ImageMode,
-    /// True if pixels may have changed: the images were encoded as JPEG, or made smaller.
+    /// True if something was lost: the images were encoded as JPEG, made smaller, or had alpha or samples of more than
+    /// 8 bits, of which RGB pixels hold the 8 upper ones.
     pub is_lossy: bool,
     /// The number of images.
     pub images: u64,

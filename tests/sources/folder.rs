@@ -3,10 +3,13 @@
 use fuseloop::internals::source::FolderExt as _;
 use fuseloop::source::Source as _;
 use fuseloop::source::{
-    Beton, Buffer, Folder, FolderOptions, ImageMode, OpenOptions, TfOptions, Value,
+    Beton, Buffer, Dataset, Folder, FolderOptions, ImageMode, OpenOptions, OwnedValue, TfOptions,
+    Value,
 };
 use fuseloop::source::{Feature, TfRecords};
-use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
+use fuseloop::write::{
+    ConvertOptions, ImageOptions, Reencoded, WriteMode, WriteOptions, convert, write_folder,
+};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +64,12 @@ fn a_folder_of_pngs_is_written_decoded() {
     let out = dir.path().join("x.beton");
     let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
     let options = WriteOptions { image, ..WriteOptions::default() };
-    assert_eq!(write_folder(dir.path(), &out, &options).unwrap().written.samples, 5);
+    let written = write_folder(dir.path(), &out, &options).unwrap().written;
+    assert_eq!(written.samples, 5);
+    // gray16, rgba16 and palette4, whose colours are transparent, have more than RGB of 8 bits.
+    let (from, to) = (ImageMode::Png, ImageMode::Raw);
+    let kind = |is_lossy, images| Reencoded { from, to, is_lossy, images };
+    assert_eq!(written.reencoded, [kind(false, 2), kind(true, 3)]);
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let mut buffer = Buffer::default();
     for (sample, pixels) in (0..).map(SampleId).zip(&pixels) {
@@ -71,12 +79,37 @@ fn a_folder_of_pngs_is_written_decoded() {
     }
     let raw = std::fs::read(&out).unwrap();
     write_folder(dir.path(), &out, &WriteOptions::default()).unwrap();
-    assert!(std::fs::read(&out).unwrap() == raw, "nothing is lost by default");
+    assert!(std::fs::read(&out).unwrap() == raw);
     let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
     write_folder(dir.path(), &out, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
+    let image = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    let error = write_folder(dir.path(), &out, &options).unwrap_err().to_string();
+    assert!(error.contains("changes class numbers above 255"), "{error}");
+}
+
+#[test]
+fn a_png_in_a_file_keeps_what_rgb_does_not_hold() {
+    let (dir, _) = pngs();
+    let (out, folder) = (tempfile::tempdir().unwrap(), dir.path().to_str().unwrap());
+    let source = Dataset::open(folder).unwrap().source().unwrap();
+    for mode in [WriteMode::Lossless, WriteMode::Raw] {
+        let image = ImageOptions { mode, ..ImageOptions::default() };
+        let path = out.path().join(format!("{mode:?}.tar"));
+        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let report = convert(&*source, &path, &options).unwrap();
+        assert_eq!(report.reencoded, [], "{mode:?}");
+        let tar = Dataset::open(&path).unwrap().source().unwrap();
+        for (sample, name) in (0..).map(SampleId).zip(NAMES) {
+            let record = tar.read(sample).unwrap();
+            let file = fs::read(golden(&format!("{name}.png"))).unwrap();
+            let is_file = |value: &OwnedValue| matches!(value, OwnedValue::Image(image) if image.bytes == file);
+            assert!(record.iter().any(is_file), "{mode:?}, {name}");
+        }
+    }
 }
 
 /// A TFRecord file with an image and a label in each record, written by hand.

@@ -81,11 +81,15 @@ impl<'a> ImageFiles<'a> {
         if image.mode != ImageMode::Raw {
             return Ok(change);
         }
-        let is_lossy = change.is_some_and(|change| change.is_lossy);
-        if let Some(bytes) = original.filter(|_| !is_lossy) {
-            *image = OwnedImage::png(bytes);
+        // A PNG that was not made smaller stays the file that it was, with its alpha and its finer samples.
+        let size = Size::new(image.height, image.width);
+        if let Some(original) = original.map(OwnedImage::png)
+            && self.size(&original).is_ok_and(|original| original == size)
+        {
+            *image = original;
             return Ok(None);
         }
+        let is_lossy = change.is_some_and(|change| change.is_lossy);
         let png = png_file(image).map_err(|error| {
             WriteSampleError::Source(format!("field {:?}: {error}", field()).into())
         })?;
