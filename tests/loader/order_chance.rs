@@ -1,6 +1,6 @@
 //! Statistical tests of the random orders: chi-square tests over many epochs.
 //!
-//! `FUSELOOP_EPOCHS` is the number of epochs: 10,000 by default, 100,000 in the slow tier. The seed is
+//! `FUSELOOP_EPOCHS` is the number of epochs: 10,000 by default, 100,000 in the soak. The seed is
 //! fixed, so that a test always passes or always fails; of other seeds, two in a thousand fail.
 
 use fuseloop::internals::order::{DatasetInfo, SampleCount};

@@ -918,8 +918,9 @@ fn tensorflow_s_names_are_shortened_and_said() {
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
     let (source, options) = (classes(200), limits(1, 0, 0));
     let want = converted(&source, "x-{000}.tar", &options);
-    let tried = fuseloop_counts::rounds::<usize>("FUSELOOP_STEP_FAULTS");
-    for number in (0..tried).map(|n| n * 1000 / tried) {
+    let tried = fuseloop_counts::rounds::<u64>("FUSELOOP_STEP_FAULTS");
+    for number in fuseloop_counts::numbers("FUSELOOP_STEP_FAULTS") {
+        let number = (number * 1000 / tried) as usize;
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("io")).unwrap();

@@ -111,7 +111,7 @@ pub const COUNTS: &[Count] = &[
         "random orders of the engine's threads, for each scenario"),
     count("FUSELOOP_SETTINGS", [100, 500, 500], 1, ("compiler", "interpreted::"),
         "random lists of ops, for each set of code generation settings"),
-    count("FUSELOOP_STEP_FAULTS", [8, 50, 1_000], 1, ("lib", "convert::tests::the_nth_step"),
+    count("FUSELOOP_STEP_FAULTS", [8, 1_000, 1_000], 20, ("lib", "convert::tests::the_nth_step"),
         "steps of a conversion that fail"),
     count("FUSELOOP_TARGET_LISTS", [40, 1_000, 10_000], 1, ("loader", "targets::"),
         "random lists of ops whose images have targets"),
