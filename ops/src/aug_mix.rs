@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_of_floats_are_refused() {
+    fn images_of_floats_are_refused() {
         let image = ImageType { dtype: DType::F32, ..ImageType::from(Size::new(4, 4)) };
         let error = AugMix::new().output(&Type::Image(image)).unwrap_err();
         assert_eq!(error.expected, "a u8 image (put it before Normalize and Convert)");

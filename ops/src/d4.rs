@@ -125,8 +125,7 @@ mod tests {
         for number in 0..8 {
             let mut drawn = vec![];
             symmetry(number, &mut drawn);
-            let is_set = |(bit, _): &&(u32, GeometryStep)| number & bit != 0;
-            let expected: Vec<_> = steps.iter().filter(is_set).map(|(_, step)| step).collect();
+            let expected = steps.iter().filter(|(bit, _)| number & bit != 0).map(|(_, step)| step);
             assert!(drawn.iter().eq(expected), "{number}: {drawn:?}");
         }
     }

@@ -323,7 +323,7 @@ mod tests {
     fn labels_of_double_precision_are_mixed_by_the_share() {
         assert_eq!(mixed_label_f64(4.0, 2.0, 0.25), 2.5);
         assert_eq!(mixed_label_f64(2.0, 4.0, 0.25), 3.5);
-        // The sum of the weights may differ from 1 by a rounding error.
+        // Equal labels stay exact: 0.1 * 0.7 + 0.1 * 0.3 is 0.09999999999999999.
         assert_eq!(mixed_label_f64(0.1, 0.1, 0.3), 0.1);
         assert_eq!(mixed_label(4.0, 2.0, 0.25), 2.5);
     }

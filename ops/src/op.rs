@@ -76,7 +76,7 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn class(&self) -> OpClass<'_>;
 
     /// Returns true if the op leaves every input of this type unchanged, whatever is drawn (`p` of
-    /// 0, a factor that is always 1). The planner removes such an op, but no container.
+    /// 0, a factor that is always 1). The planner removes such an op. It does not ask containers.
     fn does_nothing(&self, input: &Type) -> bool {
         let _ = input;
         false

@@ -265,13 +265,17 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_smaller_than_the_crop_needs_a_colour() {
+    fn an_image_that_may_be_smaller_than_the_crop_needs_a_fill_colour() {
         let crop = RandomCrop::new((8, 10)).unwrap();
         let needs = |height, width| crop.fill_color(&ImageType::decoded(height, width)).is_some();
-        let any = |min| Dim { min, max: 20 };
-        assert!(!needs(Dim::fixed(8), Dim::fixed(10)) && !needs(any(8), any(10)));
-        assert!(needs(any(7), any(10)) && needs(any(8), any(9)) && needs(any(1), any(1)));
-        let framed = crop.padding(1).unwrap();
-        assert!(framed.fill_color(&ImageType::decoded(any(8), any(10))).is_some());
+        let up_to_20 = |min| Dim { min, max: 20 };
+        assert!(!needs(Dim::fixed(8), Dim::fixed(10)) && !needs(up_to_20(8), up_to_20(10)));
+        assert!(
+            needs(up_to_20(7), up_to_20(10))
+                && needs(up_to_20(8), up_to_20(9))
+                && needs(up_to_20(1), up_to_20(1))
+        );
+        let padded = crop.padding(1).unwrap();
+        assert!(padded.fill_color(&ImageType::decoded(up_to_20(8), up_to_20(10))).is_some());
     }
 }

@@ -227,13 +227,12 @@ mod tests {
         assert!((0..1000).all(|_| !rng.coin(0.0) && rng.coin(1.0)));
     }
 
-    /// Of 2^32 words, 3 * 2^30 numbers would get one or two each without rejection: one of three is then drawn as often
-    /// as the two others together.
+    /// Without rejection, two of the 2^32 words would give each multiple of 3, and one word each other number.
     #[test]
     fn numbers_below_a_large_count_are_drawn_equally_often() {
         let mut rng = SampleKey::new(4, 0, 0).op(0);
-        let mut of_rest = [0; 3];
-        (0..30_000).for_each(|_| of_rest[(rng.below(3 << 30) % 3) as usize] += 1);
-        assert!(of_rest.iter().all(|count| (9_700..10_300).contains(count)), "{of_rest:?}");
+        let mut counts = [0; 3];
+        (0..30_000).for_each(|_| counts[(rng.below(3 << 30) % 3) as usize] += 1);
+        assert!(counts.iter().all(|count| (9_700..10_300).contains(count)), "{counts:?}");
     }
 }

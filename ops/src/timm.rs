@@ -453,7 +453,7 @@ mod tests {
         assert!(RandAugment::timm("rand-n3-t3aw").is_err());
     }
 
-    /// timm's argument is a share of the width or of the height, with both signs equally often.
+    /// timm's argument is a share of the width or of the height. Both signs are equally frequent.
     #[test]
     fn a_translation_is_a_share_of_its_own_side() {
         for (action, side) in [(TranslateXRel, 200.0), (TranslateYRel, 100.0)] {

@@ -220,3 +220,11 @@ pub fn index_len(bytes: &[u8]) -> usize {
     let Some((rest, _)) = rest.split_last_chunk::<4>() else { return 0 };
     rest.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize + 16)
 }
+
+/// Returns `jpeg` with an EXIF segment that records the camera's orientation.
+pub fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    // Big-endian TIFF with its directory at offset 8: one entry, with tag 274, type u16 and count 1.
+    let mut exif = b"\xff\xe1\0\x22Exif\0\0MM\0\x2a\0\0\0\x08".to_vec();
+    exif.extend_from_slice(&[0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]);
+    [&jpeg[..2], &exif, &jpeg[2..]].concat()
+}

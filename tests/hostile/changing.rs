@@ -114,7 +114,7 @@ impl Way {
     }
 
     /// The offsets at which the records of a TFRecord file end; none for other files.
-    fn ends_of_records(&self, bytes: &[u8]) -> Vec<u64> {
+    fn record_ends(&self, bytes: &[u8]) -> Vec<u64> {
         let mut ends = vec![];
         let mut end = 0;
         while self.file == "a.tfrecord" && end < bytes.len() {
@@ -221,7 +221,7 @@ fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
     for way in WAYS {
         let (old, new) = (way.bytes(0), way.bytes(1));
         assert!(old.len() == new.len() && old != new);
-        let records = way.ends_of_records(&old);
+        let record_ends = way.record_ends(&old);
         let path = dir.path().join(way.file);
         fs::write(&path, &old).unwrap();
         let reader = way.open(&path);
@@ -237,7 +237,7 @@ fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
                 // A file that ends between two members or records counts as complete, if it is opened after the cut.
                 // Members of tar files end at even offsets.
                 let mut len = below(old.len() as u64) | 1;
-                len -= u64::from(records.contains(&len));
+                len -= u64::from(record_ends.contains(&len));
                 let found = thread::scope(|scope| {
                     let reading = scope.spawn(|| read(&reader));
                     thread::sleep(Duration::from_nanos(wait));

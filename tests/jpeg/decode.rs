@@ -1,6 +1,6 @@
 //! Promises of the decoder: the right pixels or an error, for any window and any bytes.
 
-use crate::common::jpegs::{Plain, progressive};
+use crate::common::jpegs::{Plain, oriented, progressive};
 use crate::common::photographs::photographs;
 use fuseloop::internals::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::sample::Limits;
@@ -445,14 +445,6 @@ fn raw_pixels_are_the_files_own_bytes() {
     assert_eq!(error, DecodeError::Empty { size: Size::new(0, 3) });
     let error = decoder.size(&EncodedImage { width: u32::MAX, height: u32::MAX, ..image });
     assert!(matches!(error, Err(DecodeError::Pixels { .. })));
-}
-
-/// `jpeg` with an EXIF segment that records the camera's orientation.
-fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
-    // Big-endian TIFF with its directory at offset 8: one entry, with tag 274, type u16 and count 1.
-    let mut exif = b"\xff\xe1\0\x22Exif\0\0MM\0\x2a\0\0\0\x08".to_vec();
-    exif.extend_from_slice(&[0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]);
-    [&jpeg[..2], &exif, &jpeg[2..]].concat()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! its file needs no cleaning up. `FUSELOOP_CACHE_EPOCHS=200` watches memory for longer.
 
 use crate::common::dataset::{self, picture, varied};
+use crate::common::jpegs::oriented;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
@@ -218,13 +219,6 @@ fn records_of_a_users_source_are_read_once() {
         epochs(&loader);
         assert_eq!(reads.load(Ordering::Relaxed), SAMPLES);
     }
-}
-
-/// A JPEG with an EXIF segment that has this orientation.
-pub(super) fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
-    let mut exif = b"\xff\xe1\0\x22Exif\0\0MM\0\x2a\0\0\0\x08".to_vec();
-    exif.extend_from_slice(&[0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0]);
-    [&jpeg[..2], &exif, &jpeg[2..]].concat()
 }
 
 #[test]

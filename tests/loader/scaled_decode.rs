@@ -1,7 +1,7 @@
 //! Large JPEGs are decoded at a smaller scale where their resize allows it: rows stay nearly the same, everything
 //! else stays the same.
 
-use crate::cache::oriented;
+use crate::common::jpegs::oriented;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::{Cache, Targets};
 use fuseloop::prelude::*;
@@ -17,7 +17,7 @@ struct Photographs {
     fields: Vec<FieldSpec>,
     jpegs: Vec<Vec<u8>>,
     planes: bool,
-    /// True if samples have the EXIF orientations 1 to 8.
+    /// True if the samples have the EXIF orientations 1 to 8.
     turned: bool,
 }
 
@@ -146,8 +146,8 @@ fn rows_are_nearly_those_of_the_whole_image_and_targets_are_the_same() {
     }
 }
 
-/// The first row or column of a turned image may be the last one of the stored image, of which a smaller scale has a
-/// part.
+/// A turned image may begin with the last stored row or column. At a smaller scale, the stored image may cover only a
+/// part of that row or column.
 #[test]
 fn rows_of_turned_images_are_nearly_those_of_the_whole_image() {
     let list = ops![RandomCrop::new((201, 223)).unwrap(), Resize::new((50, 55)).unwrap()];

@@ -1,4 +1,5 @@
-//! The ops against the libraries that they follow, and the same pixels on every machine.
+//! The ops against the libraries that they follow, what they claim about themselves, and the same pixels on every
+//! machine.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 

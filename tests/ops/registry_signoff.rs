@@ -21,13 +21,14 @@ use std::path::Path;
 const GOLDENS: [&str; 3] =
     ["tests/ops/golden", "tests/ops/ffcv_vectors.rs", "tests/compiler/mix.rs"];
 
-fn example(info: &OpInfo) -> Ops {
+/// Builds an op with examples of the parameters that it requires, and with `more` parameters.
+pub(super) fn example(info: &OpInfo, more: &[(&str, SpecValue)]) -> Ops {
     let examples = info.params.iter().filter_map(|param| match param.need {
         ParamDefault::Required(example) => Some((param.name, example.value())),
         _ => None,
     });
-    let table =
-        SpecTable::from_iter([("op", SpecValue::from(info.name))].into_iter().chain(examples));
+    let entries = [("op", SpecValue::from(info.name))].into_iter().chain(examples);
+    let table = SpecTable::from_iter(entries.chain(more.iter().cloned()));
     build_ops(&SpecValue::from(vec![SpecValue::from(table)])).unwrap()
 }
 
@@ -90,7 +91,7 @@ fn refuses_labels(info: &OpInfo, op: &dyn Op) -> bool {
 
 /// The requirements that an op does not meet.
 fn lacks(info: &OpInfo, goldens: &str) -> Vec<&'static str> {
-    let op = &example(info)[0];
+    let op = &example(info, &[])[0];
     let is_batch = matches!(op.class(), OpClass::Batch(_));
     let is_refused = is_batch || !takes_images(&**op) || refuses_labels(info, &**op);
     let summary = info.summary.trim();
@@ -114,7 +115,7 @@ fn every_op_has_all_its_tests() {
         .map(|(name, lacks)| format!("{name} lacks {}", lacks.join("; ")))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let images = registry().iter().filter(|info| takes_images(&*example(info)[0])).count();
+    let images = registry().iter().filter(|info| takes_images(&*example(info, &[])[0])).count();
     assert!(images >= 15, "only {images} image ops were found");
 }
 

@@ -190,13 +190,13 @@ fn weigh<'a>(out: &mut [f32], rows: impl Iterator<Item = (&'a f32, &'a [f32])>) 
 mod tests {
     use super::*;
 
-    /// A full step of a strong displacement leaves the place that it looks for: shorter ones find it.
+    /// Full steps overshoot under a strong displacement: `inverse` has to shorten them.
     #[test]
     fn strong_displacements_are_inverted() {
-        // The second one folds the image.
+        // An alpha of 60 folds the image, so that some points have no exact inverse.
         for (alpha, most) in [(30.0, 0), (60.0, 250)] {
             let displacement = Displacement::new(5, [alpha; 2], [3.0; 2], Size::new(60, 80));
-            displacement.compute().unwrap();
+            displacement.prepare().unwrap();
             let mut far = 0;
             for y in 5..55 {
                 for x in 5..75 {

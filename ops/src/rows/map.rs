@@ -336,7 +336,8 @@ pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
 /// Returns the coefficients for [`Map::perspective`] that move each of four points `start` of the
 /// input to the point of `end` in the output. Points are `[x, y]`.
 ///
-/// Returns `None` if there is no such map: if three points of `start` or of `end` are on a line.
+/// Returns `None` if three points of `start` or of `end` are on a line, so that there is no such map, or if
+/// a coefficient is not finite.
 #[must_use]
 pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Option<[f32; 8]> {
     if has_three_on_a_line(&start) || has_three_on_a_line(&end) {
@@ -351,7 +352,7 @@ pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Opt
     solution.iter().all(|value| value.is_finite()).then_some(solution)
 }
 
-/// Returns true if three of the points are on a line: exactly, for points that are whole pixels.
+/// Returns true if three of the points are on one line. This is exact for coordinates that are whole numbers.
 fn has_three_on_a_line(points: &[[f64; 2]; 4]) -> bool {
     [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]].iter().any(|three| {
         let [p, q, r] = three.map(|index: usize| points[index]);
@@ -360,7 +361,7 @@ fn has_three_on_a_line(points: &[[f64; 2]; 4]) -> bool {
 }
 
 /// Solves 8 linear equations, each a row of 8 factors and a right side, by Gaussian elimination
-/// with pivoting. The solution is not finite if there is none.
+/// with pivoting. If there is no unique solution, the result is meaningless and may not be finite.
 fn solve(mut rows: [[f64; 9]; 8]) -> [f64; 8] {
     for column in 0..8 {
         let size = |row: usize| rows[row][column].abs();
@@ -468,23 +469,22 @@ mod tests {
             assert!(((a * u + b * v + c) / depth - x as f32).abs() < 1e-4);
             assert!(((d * u + e * v + f) / depth - y as f32).abs() < 1e-4);
         }
-        let line = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 5.0]];
-        assert_eq!(perspective_coefficients(start, line), None);
     }
 
     #[test]
     fn three_points_on_a_line_have_no_perspective() {
-        let square = [[0.0, 0.0], [100.0, 0.0], [100.0, 70.0], [0.0, 70.0]];
+        let rectangle = [[0.0, 0.0], [100.0, 0.0], [100.0, 70.0], [0.0, 70.0]];
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-        let mut whole = |most: u64| (rng.next_u64() % most) as f64;
-        for _ in 0..200 {
-            let (from, by) = ([whole(30), whole(30)], [1.0 + whole(13), 1.0 + whole(17)]);
-            let (one, other) = (1.0 + whole(3), 4.0 + whole(3));
+        let mut below = |bound: u64| (rng.next_u64() % bound) as f64;
+        for round in 0..200 {
+            let (from, by) = ([below(30), below(30)], [1.0 + below(13), 1.0 + below(17)]);
+            let (near, far) = (1.0 + below(3), 4.0 + below(3));
             let along = |steps: f64| [from[0] + steps * by[0], from[1] + steps * by[1]];
-            let line = [from, along(one), along(other), [from[0] + 90.0, from[1]]];
-            assert_eq!(perspective_coefficients(square, line), None, "{line:?}");
-            assert_eq!(perspective_coefficients(line, square), None, "{line:?}");
+            let mut points = [from, along(near), along(far), [from[0] + 90.0, from[1]]];
+            points.swap(round % 4, 3);
+            assert_eq!(perspective_coefficients(rectangle, points), None, "{points:?}");
+            assert_eq!(perspective_coefficients(points, rectangle), None, "{points:?}");
         }
-        assert!(perspective_coefficients(square, square).is_some());
+        assert!(perspective_coefficients(rectangle, rectangle).is_some());
     }
 }

@@ -143,13 +143,13 @@ mod tests {
         }
     }
 
-    /// A map is a mirror where the corners of a small triangle change their order.
+    /// A map is a mirror if it reverses the order of a triangle's corners.
     #[test]
     fn a_map_mirrors_if_it_turns_a_triangle_over() {
         let mut mirrors = 0;
         for sample in 0..500 {
             let mut rng = SampleKey::new(1, 0, sample).op(0);
-            let mut numbers = [0.0; 9].map(|_: f64| f64::from(rng.uniform(-2.0, 2.0)));
+            let mut numbers: [f64; 9] = std::array::from_fn(|_| f64::from(rng.uniform(-2.0, 2.0)));
             // The divisor stays above 0 around the triangle.
             (numbers[6], numbers[7], numbers[8]) = (numbers[6] / 9.0, numbers[7] / 9.0, 1.0);
             let map = PointMap::Matrix(numbers);

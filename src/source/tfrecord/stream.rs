@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 ///
 /// If the data of a record is damaged, only its sample has an error. A wrong length, or a file that is
 /// cut short, ends the stream with an error: no later record can be found. A file that was cut between two
-/// records before its turn came is a complete file: TFRecord does not store the number of records.
+/// records before it was opened counts as complete: TFRecord does not store the number of records.
 #[derive(Clone)]
 pub struct TfRecordStream {
     shards: Arc<[Location]>,
