@@ -19,7 +19,7 @@
 //! ```compile_fail
 //! # use fuseloop_ops::author::Emit;
 //! fn a_position_that_was_not_asked_for(e: &mut Emit) {
-//!     e.uses_position = true;
+//!     let _ = &mut e.grant;
 //! }
 //! ```
 //!
@@ -45,10 +45,9 @@
 //! ```
 //!
 //! ```compile_fail
-//! # use fuseloop_ops::author::{Emit, PixelOp};
-//! # use fuseloop_ops::NumberRule;
+//! # use fuseloop_ops::author::Emit;
 //! fn a_recorder_of_its_own() {
-//!     Emit::new(NumberRule::Fused, 1 << 24, false);
+//!     let _ = Emit::new;
 //! }
 //! ```
 

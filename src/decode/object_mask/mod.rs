@@ -27,6 +27,7 @@ mod rle;
 mod tests;
 
 use fuseloop_ops::Size;
+use fuseloop_ops::internals::memory;
 use raster::Raster;
 use rle::Runs;
 use serde_core::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess};
@@ -156,6 +157,12 @@ pub enum ObjectMaskError {
     /// The mask is too large for the lengths of runs, which have 32 bits.
     #[error("{size} is {} pixels, the limit is {}", size.pixels(), u32::MAX)]
     TooLarge {
+        /// The size of the mask.
+        size: Size,
+    },
+    /// The system has no memory for the pixels of the mask.
+    #[error("out of memory: could not allocate the {} bytes of a mask of {size}", size.pixels())]
+    OutOfMemory {
         /// The size of the mask.
         size: Size,
     },
@@ -307,7 +314,10 @@ impl ObjectMask {
             }
             Shape::Polygons(_) => {
                 let too_large = |_| ObjectMaskError::TooLarge { size };
-                let mut pixels = vec![0; u32::try_from(size.pixels()).map_err(too_large)? as usize];
+                let count = u32::try_from(size.pixels()).map_err(too_large)? as usize;
+                let mut pixels = vec![];
+                let no_memory = |_| ObjectMaskError::OutOfMemory { size };
+                memory::resize(&mut pixels, count, "a mask").map_err(no_memory)?;
                 self.fill(size, &mut pixels)?;
                 Ok(Cow::Owned(Runs::encode(&pixels, size)?))
             }
