@@ -3,9 +3,9 @@
 //!
 //! | check                                              | scope                                         |
 //! |----------------------------------------------------|-----------------------------------------------|
-//! | every crate comes from one registry, with a checksum | `Cargo.lock`: all features, all systems       |
-//! | no crate is there in two versions without a reason | the same                                      |
+//! | every crate comes from one registry, with a checksum | `Cargo.lock` of every workspace: all features, all systems |
 //! | no crate is older than an advisory allows          | the same                                      |
+//! | no crate is there in two versions without a reason | the `Cargo.lock` of the library               |
 //! | every licence is one of [`LICENCES`]               | `cargo metadata`: all features, this system   |
 //! | no build has more crates than [`MOST_CRATES`]      | `cargo tree`: default features and none, this system |
 //!
@@ -64,12 +64,38 @@ struct Locked<'a> {
     checksum: Option<&'a str>,
 }
 
-fn locked() -> Vec<Locked<'static>> {
+/// The crates of this repository.
+const OURS: [&str; 13] = [
+    "fuseloop",
+    "fuseloop-burn",
+    "fuseloop-candle",
+    "fuseloop-cli",
+    "fuseloop-counts",
+    "fuseloop-digits",
+    "fuseloop-engine",
+    "fuseloop-fakecuda",
+    "fuseloop-fuzz",
+    "fuseloop-interleavings",
+    "fuseloop-kernels",
+    "fuseloop-ops",
+    "fuseloop-python",
+];
+
+/// The lock files of all workspaces, that of the library first.
+const LOCK_FILES: [&str; 4] = [
+    include_str!("../../Cargo.lock"),
+    include_str!("../../python/Cargo.lock"),
+    include_str!("../../integrations/Cargo.lock"),
+    include_str!("../../fuzz/Cargo.lock"),
+];
+
+/// The crates of a lock file.
+fn locked(file: &'static str) -> Vec<Locked<'static>> {
     let value = |text: &'static str, key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
         lines.find(|(name, _)| *name == key).map(|(_, value)| value.trim_matches('"'))
     };
-    let packages = include_str!("../../Cargo.lock").split("[[package]]").skip(1);
+    let packages = file.split("[[package]]").skip(1);
     let all: Vec<_> = packages
         .map(|text| Locked {
             name: value(text, "name").unwrap(),
@@ -84,13 +110,10 @@ fn locked() -> Vec<Locked<'static>> {
 
 #[test]
 fn crates_come_from_the_registry_alone() {
-    let ours =
-        ["", "-ops", "-engine", "-kernels", "-cli", "-counts", "-fakecuda", "-interleavings"];
-    let ours = ours.map(|end| format!("fuseloop{end}"));
     let mut registries = BTreeSet::new();
-    for Locked { name, version, source, checksum } in locked() {
+    for Locked { name, version, source, checksum } in LOCK_FILES.into_iter().flat_map(locked) {
         let Some(source) = source else {
-            assert!(ours.iter().any(|own| own == name), "{name} {version} comes from a path");
+            assert!(OURS.contains(&name), "{name} {version} comes from a path");
             continue;
         };
         assert!(source.starts_with("registry+https://"), "{name} {version} comes from {source}");
@@ -103,7 +126,7 @@ fn crates_come_from_the_registry_alone() {
 #[test]
 fn no_crate_is_there_twice_without_a_reason() {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Locked { name, version, .. } in locked() {
+    for Locked { name, version, .. } in locked(LOCK_FILES[0]) {
         versions.entry(name).or_default().push(version);
     }
     versions.retain(|_, versions| versions.len() > 1);
@@ -114,7 +137,7 @@ fn no_crate_is_there_twice_without_a_reason() {
 
 #[test]
 fn no_crate_has_a_known_advisory() {
-    for Locked { name, version, .. } in locked() {
+    for Locked { name, version, .. } in LOCK_FILES.into_iter().flat_map(locked) {
         for (_, oldest, why) in ADVISORIES.iter().filter(|(of, ..)| *of == name) {
             let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap());
             let found = [parts.next().unwrap(), parts.next().unwrap()];
