@@ -1,5 +1,5 @@
 //! Promises of the JPEG decoder's core: it returns zune-jpeg's pixels to the bit in any window, or
-//! nothing. `jpeg_edges.rs` covers the last column and row, which differ.
+//! nothing. `edges.rs` covers the last column and row, which differ.
 //!
 //! `FUSELOOP_JPEGS` is the number of noise images generated and of damaged ones tried; 300 by default.
 
