@@ -64,6 +64,8 @@ pub struct Guard {
 pub struct Choice {
     /// The op.
     pub op: Arc<dyn Op>,
+    /// The index of the op of the user's list that it is, or is inside of.
+    pub op_index: usize,
     /// The choice is drawn if all of these guards allow it.
     pub guards: Vec<Guard>,
     /// The random stream of the draw.
@@ -316,7 +318,13 @@ impl Flattening {
             return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
         }
         let (index, first_flat_op) = (self.flat.choices.len(), self.flat.flat_ops.len());
-        let planned = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
+        let planned = Choice {
+            op: Arc::clone(op),
+            op_index: self.op_index,
+            guards: guards.to_vec(),
+            stream,
+            outcomes,
+        };
         self.flat.choices.push(planned);
         let mut types = vec![input; outcomes];
         for member in choice.branches() {

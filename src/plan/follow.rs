@@ -9,7 +9,7 @@
 //! The mask draws nothing for these ops: it gets the steps that were drawn for the image, so both move alike
 //! whatever the ops are. Ops on colours and blurs are left out. A pixel outside the image gets the mask's own fill.
 
-use super::flatten::{FlatOp, flatten};
+use super::flatten::{Choice, FlatOp, flatten};
 use super::kind::OpKind;
 use super::mask::check_mask_op;
 use super::{Draws, ImagePlan, PlanError};
@@ -142,13 +142,12 @@ impl ImagePlan {
             followed.flat_ops.push(index);
             flat_ops.push(FlatOp { op, kind, op_index, input, output, step: None, ..leaf.clone() });
         }
-        // A table of 256 values may map the class numbers.
-        let before = of_mask(self.sized_output());
-        let before = ImageType { is_levels: dtype == DType::U8, ..before };
+        // `Lut` takes images of levels, so class numbers of one byte count as levels.
+        let is_levels = dtype == DType::U8;
+        let before = ImageType { is_levels, ..of_mask(self.sized_output()) };
         let mut list = flatten(own, before, self.rule)?;
-        if let Some(choice) = list.choices.first() {
-            let op = choice.op.name();
-            let op_index = own.iter().position(|own| own.name() == op).unwrap_or_default();
+        if let Some(Choice { op, op_index, .. }) = list.choices.first() {
+            let (op_index, op) = (*op_index, op.name());
             return Err(PlanError::Targets { op_index, op, reason: CONTAINER });
         }
         if let Some(leaf) =

@@ -345,7 +345,7 @@ fn epoch(loader: LoaderBuilder) -> Vec<(Vec<f32>, Vec<u8>, Vec<u8>)> {
     batches.collect()
 }
 
-/// As Cityscapes' `id` becomes `trainId`.
+/// Cityscapes maps its class numbers, `id`, to others, `trainId`, in this way.
 #[test]
 fn a_mask_that_follows_an_image_may_have_its_classes_mapped() {
     let list = || ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(40).unwrap()];
