@@ -38,7 +38,7 @@ pub(super) struct StoredArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// JPEGs byte for byte, others as pixels (as PNG where files are written): no pixel changes.
+    /// JPEGs byte for byte, others as RGB pixels of 8 bits (as PNG where files are written), without alpha.
     Lossless,
     /// Pixels (PNG where files are written).
     Raw,
@@ -114,8 +114,10 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
         let lost = match (is_lossy, to) {
             (false, _) => "no pixel changed",
             (true, ImageMode::Jpeg) => "lossy",
-            (true, _) if matches!(from, ImageMode::Jpeg | ImageMode::Raw) => "made smaller",
-            (true, _) => "made smaller, or alpha or more than 8 bits a sample were dropped",
+            (true, _) if matches!(from, ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
+                "made smaller, or stored without alpha or with fewer bits a sample"
+            }
+            (true, _) => "made smaller",
         };
         let (from, to) = (word(*from), word(*to));
         let _ = writeln!(text, "  {} from {from} to {to}: {lost}", super::print::count(*images));
@@ -156,7 +158,7 @@ mod tests {
              1 from JPEG to raw pixels: made smaller\n  \
              1,200 from PNG to JPEG: lossy\n  \
              34 from PNG to raw pixels: no pixel changed\n  \
-             2 from PNG to raw pixels: made smaller, or alpha or more than 8 bits a sample were dropped\n"
+             2 from PNG to raw pixels: made smaller, or stored without alpha or with fewer bits a sample\n"
         );
     }
 }

@@ -254,7 +254,7 @@ def convert(
         shards: The number of shards.
         overwrite: Replaces a dataset, or an unfinished conversion, that is in the folder.
         ray_remote_args: Arguments of ``ray.remote`` for the tasks.
-        image: How images are stored; by default nothing is lost.
+        image: How images are stored; by default only alpha and bits beyond 8 a sample are lost.
         **options: Arguments of :func:`fuseloop.write.write`: ``images``, ``page_size``, ``threads`` (by default 1) and
             ``on_damaged``.
 

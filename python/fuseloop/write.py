@@ -66,8 +66,8 @@ class Image:
 
     Args:
         mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
-            ``"mask"`` pixels of masks, which must not be JPEGs; ``"jpg"`` JPEGs; ``"smart"`` JPEGs if the pixels take
-            more than ``threshold`` bytes; ``"proportion"`` JPEGs with a ``probability``.
+            ``"mask"`` class numbers of masks, which must be neither JPEGs nor lossy WebPs; ``"jpg"`` JPEGs;
+            ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a ``probability``.
         max_resolution: Images with a longer side are scaled down to it.
         quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay as they are, and other
             images are encoded with 90.
@@ -128,7 +128,7 @@ class Skipped:
 @dataclass(frozen=True)
 class Reencoded:
     """A number of images that are not stored as given: their form before and after (``"jpeg"``, ``"png"`` or
-    ``"raw"``), and whether pixels changed."""
+    ``"raw"``), and whether anything was lost."""
 
     before: str
     after: str
@@ -632,7 +632,8 @@ def convert(
         shards: The number of shards, instead.
         ranks: Writes only the share of one of several processes, on one machine or many: all together write the same
             shards as one. It needs ``shards``. ``"env"`` reads what torchrun, Slurm and MPI set.
-        image: How images are stored; by default nothing is lost.
+        image: How images are stored; by default without loss, except that pixels in a ``.beton`` have no alpha and
+            8 bits a sample.
         rename: New names of fields.
         page_size: The size of a page of a ``.beton`` file.
         threads: The number of threads; by default one a core.

@@ -2,10 +2,10 @@
 
 #[cfg(not(all(feature = "tiff", feature = "webp")))]
 use super::feature::NeedsFeature;
+#[cfg(all(feature = "tiff", feature = "write"))]
+use super::tiff_file::Photometric;
 #[cfg(feature = "tiff")]
 use super::tiff_file::TiffFile;
-#[cfg(all(feature = "tiff", feature = "write"))]
-use super::tiff_file::{Photometric, SampleKind};
 use super::value::ImageMode;
 #[cfg(feature = "webp")]
 use super::webp_file::WebpHeader;
@@ -73,27 +73,29 @@ impl ImageHeader {
     }
 }
 
-/// What an image file has that RGB of 8 bits does not hold.
+/// The properties of an image file that RGB pixels of 8 bits a sample can't represent.
 #[cfg(feature = "write")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BeyondRgb {
+pub(crate) struct SampleFormat {
     pub(crate) has_alpha: bool,
-    /// True if samples have more than 8 bits, or other meanings than gray and RGB.
-    pub(crate) has_finer_samples: bool,
+    /// True if samples have more than 8 bits.
+    pub(crate) is_over_8_bits: bool,
 }
 
 #[cfg(feature = "write")]
-impl BeyondRgb {
-    /// Reads the header of an image file. JPEGs have nothing of it.
+impl SampleFormat {
+    /// Reads the header of an image file. A JPEG has none of these properties.
     ///
     /// # Errors
     ///
     /// If the header is damaged or cut; the error says why.
     pub(crate) fn of_file(file: &[u8]) -> Result<Self, String> {
-        let (has_alpha, has_finer_samples) = match ImageMode::of_file(file) {
+        let (has_alpha, is_over_8_bits) = match ImageMode::of_file(file) {
             ImageMode::Png => {
-                let reader =
-                    call_decoder("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
+                let mut decoder = png::Decoder::new(Cursor::new(file));
+                decoder.set_ignore_text_chunk(true);
+                decoder.set_ignore_iccp_chunk(true);
+                let reader = call_decoder("png", || decoder.read_info())?;
                 let info = reader.info();
                 let colors = info.color_type;
                 let has_alpha = matches!(colors, ColorType::GrayscaleAlpha | ColorType::Rgba);
@@ -104,12 +106,75 @@ impl BeyondRgb {
             #[cfg(feature = "tiff")]
             ImageMode::Tiff => {
                 let tiff = TiffFile::parse(file, u64::MAX)?;
-                let is_of_bytes = tiff.bits <= 8 && tiff.kind == SampleKind::Unsigned;
-                let is_cmyk = tiff.photometric == Photometric::Cmyk;
-                (!tiff.extra.is_empty(), !is_of_bytes || is_cmyk)
+                let colors = match tiff.photometric {
+                    Photometric::Rgb => 3,
+                    Photometric::Cmyk => 4,
+                    _ => 1,
+                };
+                (tiff.samples > colors, tiff.bits > 8)
             }
             _ => (false, false),
         };
-        Ok(Self { has_alpha, has_finer_samples })
+        Ok(Self { has_alpha, is_over_8_bits })
+    }
+}
+
+#[cfg(all(test, feature = "tiff", feature = "webp", feature = "write"))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn alpha_and_the_bits_of_samples_are_read_from_headers() {
+        let alpha = [
+            "png/gray16_transparent",
+            "png/gray_alpha16",
+            "png/gray_alpha8",
+            "png/palette4",
+            "png/rgba16",
+            "png/rgba8",
+            "tiff/gray_alpha",
+            "tiff/rgba",
+            "tiff/rgba_multiplied",
+            "tiff/rgbx",
+            "webp/animated_alpha",
+            "webp/lossless_alpha",
+            "webp/lossy_alpha",
+        ];
+        let over_8_bits = [
+            "png/gray16",
+            "png/gray16_interlaced",
+            "png/gray16_transparent",
+            "png/gray_alpha16",
+            "png/rgb16",
+            "png/rgba16",
+            "tiff/gray16",
+            "tiff/gray16_big_endian",
+            "tiff/rgb16",
+            "tiff/rgb16_big_endian",
+        ];
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let mut files = 0;
+        for folder in ["png", "tiff", "webp"] {
+            for entry in fs::read_dir(golden.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let is_image =
+                    path.extension().is_some_and(|end| end == &folder[..3] || end == "webp");
+                // Arrays are no pictures.
+                if !is_image || path.with_extension("array").exists() {
+                    continue;
+                }
+                let name = format!("{folder}/{}", path.file_stem().unwrap().to_str().unwrap());
+                let found = SampleFormat::of_file(&fs::read(&path).unwrap()).unwrap();
+                let expected = SampleFormat {
+                    has_alpha: alpha.contains(&&*name),
+                    is_over_8_bits: over_8_bits.contains(&&*name),
+                };
+                assert_eq!(found, expected, "{name}");
+                files += 1;
+            }
+        }
+        assert!(files > 40, "{files}");
     }
 }

@@ -99,7 +99,7 @@ pub(crate) use folder::{
 };
 pub use generate::{Generated, Generator, Queue, QueueStats};
 #[cfg(feature = "write")]
-pub(crate) use image_header::BeyondRgb;
+pub(crate) use image_header::SampleFormat;
 #[cfg(feature = "write")]
 pub(crate) use image_names::IMAGE_EXTENSIONS;
 pub use image_stats::ImageStats;

@@ -294,7 +294,8 @@ impl TiffFile {
             gray,
         };
         let (across, down) = whole.segments();
-        let expected = u64::from(across) * u64::from(down) * if is_planar { samples } else { 1 };
+        let planes = if is_planar { samples } else { 1 };
+        let expected = (u64::from(across) * u64::from(down)).saturating_mul(planes);
         let tags = if whole.is_tiled(&entries)? { [324, 325] } else { [273, 279] };
         for tag in tags {
             let found = entries.find(tag)?.map_or(0, |(_, count, _)| count as u64);

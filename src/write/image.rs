@@ -29,7 +29,7 @@ use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
 #[cfg(feature = "webp")]
 use crate::source::WebpHeader;
-use crate::source::{BeyondRgb, ImageMode, OwnedImage, ReadAt, refuse_cut};
+use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -126,12 +126,6 @@ pub enum ImageError {
         "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
     )]
     MaskWebp,
-    /// A mask whose class numbers may be above 255.
-    #[error(
-        "a mask of more than 8 bits a sample is stored as RGB of 8 bits, which changes class numbers above 255: \
-             give the mask as gray of 8 bits, or keep the file in a tar shard or a folder"
-    )]
-    MaskSamples,
     /// The pixels can't be decoded.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
@@ -178,7 +172,6 @@ impl ImageError {
                 | Self::Encode { .. }
                 | Self::MaskJpeg
                 | Self::MaskWebp
-                | Self::MaskSamples
         )
     }
 }
@@ -201,7 +194,7 @@ enum LoadedImage {
         bytes: Vec<u8>,
         size: Size,
         mode: ImageMode,
-        beyond_rgb: BeyondRgb,
+        format: SampleFormat,
     },
     Rgb {
         pixels: Vec<u8>,
@@ -257,13 +250,10 @@ pub(super) fn store(
     {
         return Err(ImageError::MaskWebp);
     }
-    let beyond_rgb = match &loaded {
-        LoadedImage::Other { beyond_rgb, .. } => *beyond_rgb,
-        _ => BeyondRgb::default(),
+    let format = match &loaded {
+        LoadedImage::Other { format, .. } => *format,
+        _ => SampleFormat::default(),
     };
-    if is_mask && beyond_rgb.has_finer_samples {
-        return Err(ImageError::MaskSamples);
-    }
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, position);
 
@@ -283,11 +273,13 @@ pub(super) fn store(
     let image = if as_jpeg {
         StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
     } else if is_mask {
-        stored(ImageMode::Raw, size, nearest(scaled(loaded, from, limits, pixels)?, from, size))?
+        stored(ImageMode::Raw, size, nearest(class_numbers(loaded, limits, pixels)?, from, size))?
     } else {
         stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
     };
-    let is_lossy = as_jpeg || size != from || beyond_rgb != BeyondRgb::default();
+    // Class numbers are exact, or an error.
+    let is_converted = format.has_alpha || (format.is_over_8_bits && !is_mask);
+    let is_lossy = as_jpeg || size != from || is_converted;
     let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
     let is_same = given == image.mode && !is_lossy;
     Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
@@ -413,6 +405,22 @@ fn scaled(
     }
 }
 
+/// Returns the class numbers of a mask, in all three channels of packed RGB.
+fn class_numbers(
+    loaded: LoadedImage,
+    limits: &Limits,
+    pixels: &mut PixelReader,
+) -> Result<Vec<u8>, ImageError> {
+    match loaded {
+        LoadedImage::Rgb { pixels: rgb, .. } => Ok(rgb),
+        LoadedImage::Jpeg { .. } => Err(ImageError::MaskJpeg),
+        LoadedImage::Other { bytes, size, .. } => {
+            check_pixels(size, limits)?;
+            Ok(pixels.class_numbers(&bytes, size)?)
+        }
+    }
+}
+
 /// Scales packed RGB down to the nearest pixels, as torchvision's `NEAREST` does. No side of `to` may be longer
 /// than that of `from`, so that a pixel never moves back in the buffer.
 fn nearest(mut rgb: Vec<u8>, from: Size, to: Size) -> Vec<u8> {
@@ -443,9 +451,9 @@ fn load(mut bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, Ima
     match ImageMode::of_file(&bytes) {
         mode @ (ImageMode::Png | ImageMode::Webp | ImageMode::Tiff) => {
             let size = pixels.size(&bytes)?;
-            // A header that can't be read is an error when the pixels are decoded.
-            let beyond_rgb = BeyondRgb::of_file(&bytes).unwrap_or_default();
-            return Ok(LoadedImage::Other { bytes, size, mode, beyond_rgb });
+            // The decoder reads the same header: if it can't be read, decoding the pixels gives the error.
+            let format = SampleFormat::of_file(&bytes).unwrap_or_default();
+            return Ok(LoadedImage::Other { bytes, size, mode, format });
         }
         ImageMode::BitPlanes => bytes = pixels.restore(&bytes)?,
         ImageMode::Jpeg | ImageMode::Raw => {}

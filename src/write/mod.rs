@@ -211,7 +211,7 @@ pub fn try_write_iter(
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them.
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for byte,
-/// which FFCV can't do, and every PNG as raw pixels: nothing is lost. Set
+/// which FFCV can't do, and every PNG as RGB pixels: only alpha and bits beyond 8 a sample are lost. Set
 /// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// The class names are written beside the file, to `OUT.classes.json`, because the format can't store

@@ -34,12 +34,13 @@ use fuseloop_ops::Size;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
     /// A JPEG is stored byte for byte. A PNG and raw pixels are stored as raw pixels (in files that
-    /// [`convert`](super::convert()) writes: as PNG). No pixel changes.
+    /// [`convert`](super::convert()) writes: as PNG). RGB pixels have no alpha and 8 bits a sample; nothing else is lost.
     #[default]
     Lossless,
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
     Raw,
-    /// Raw, for masks, whose values are numbers of classes: a JPEG is refused, and an image above
+    /// Raw, for masks, whose values are numbers of classes: indices into the palette, or gray levels as stored, in all
+    /// three channels. A JPEG, a lossy WebP and pixels of no class are refused, and an image above
     /// [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels.
     Mask,
     /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
@@ -99,7 +100,7 @@ pub struct ImageOptions {
 }
 
 impl Default for ImageOptions {
-    /// JPEGs unchanged, other images as raw pixels: no loss.
+    /// JPEGs unchanged, other images as RGB pixels of 8 bits a sample.
     fn default() -> Self {
         Self {
             mode: WriteMode::default(),

@@ -1,6 +1,6 @@
 //! Decodes, resizes and re-cuts images, with the working memory of one thread.
 
-use crate::decode::{DecodeError, DecodeOptions, Decoder};
+use crate::decode::{DecodeError, DecodeOptions, Decoder, ImageReadMode};
 use crate::recut::{BitPlaneCodec, Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -98,6 +98,25 @@ impl PixelReader {
         let rgb = resize(view, out, &mut self.scratch);
         self.let_go(size);
         rgb
+    }
+
+    /// Returns the class numbers of a mask of `size`, in all three channels of packed RGB: indices into the palette, or
+    /// gray levels as stored.
+    pub(super) fn class_numbers(
+        &mut self,
+        file: &[u8],
+        size: Size,
+    ) -> Result<Vec<u8>, PixelsError> {
+        let image = encoded(file, size);
+        let mut opened = self.decoder.open_as(&image, ImageReadMode::Index)?;
+        let decoded = opened.decode(size.full())?;
+        let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
+        let mut rgb = memory::with_capacity(RGB * size.pixels() as usize, "a mask")?;
+        for y in 0..size.height {
+            rgb.extend(view.row(y).iter().flat_map(|&class| [class; RGB]));
+        }
+        self.let_go(size);
+        Ok(rgb)
     }
 
     /// Calls `each` with the pixels that [`decode`](Self::decode) returns, without a copy if they need

@@ -103,8 +103,8 @@ pub struct Reencoded {
     /// The mode of the images as stored: the same mode if they were only made smaller, or encoded as a
     /// JPEG of another quality.
     pub to: ImageMode,
-    /// True if something was lost: the images were encoded as JPEG, made smaller, or had alpha or samples of more than
-    /// 8 bits, of which RGB pixels hold the 8 upper ones.
+    /// True if something was lost: the images were encoded as JPEG or made smaller, or they had alpha or samples of
+    /// more than 8 bits and were stored as RGB pixels.
     pub is_lossy: bool,
     /// The number of images.
     pub images: u64,

@@ -85,10 +85,6 @@ fn a_folder_of_pngs_is_written_decoded() {
     let beton = Beton::open(&out, &OpenOptions::default()).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
-    let image = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
-    let options = WriteOptions { image, ..WriteOptions::default() };
-    let error = write_folder(dir.path(), &out, &options).unwrap_err().to_string();
-    assert!(error.contains("changes class numbers above 255"), "{error}");
 }
 
 #[test]
@@ -96,7 +92,7 @@ fn a_png_in_a_file_keeps_what_rgb_does_not_hold() {
     let (dir, _) = pngs();
     let (out, folder) = (tempfile::tempdir().unwrap(), dir.path().to_str().unwrap());
     let source = Dataset::open(folder).unwrap().source().unwrap();
-    for mode in [WriteMode::Lossless, WriteMode::Raw] {
+    for mode in [WriteMode::Lossless, WriteMode::Raw, WriteMode::Mask] {
         let image = ImageOptions { mode, ..ImageOptions::default() };
         let path = out.path().join(format!("{mode:?}.tar"));
         let options = ConvertOptions { image, ..ConvertOptions::default() };
@@ -150,5 +146,35 @@ fn records_of_pngs_are_loaded() {
         let want = NAMES.map(|name| middle(&fs::read(golden(&format!("{name}.rgb"))).unwrap()));
         assert!(images == want.concat());
         assert_eq!(labels, [0, 1, 2, 3, 4]);
+    }
+}
+
+/// Masks hold what a loader reads from their files.
+#[test]
+fn a_mask_is_written_as_the_class_numbers_of_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = |name: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        fs::copy(golden(&format!("{name}.png")), folder.path().join("a/1.png")).unwrap();
+        let path = dir.path().join(format!("{name}.beton"));
+        let image = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+        let options = WriteOptions { image, ..WriteOptions::default() };
+        write_folder(folder.path(), &path, &options).map_err(|error| error.to_string())?;
+        let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
+        let mut buffer = Buffer::default();
+        let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else {
+            panic!("{name}")
+        };
+        Ok::<_, String>(image.bytes.to_vec())
+    };
+    for name in ["gray1", "gray2", "gray4", "gray8", "palette4"] {
+        let classes = fs::read(golden(&format!("{name}.index"))).unwrap();
+        let expected: Vec<u8> = classes.iter().flat_map(|&class| [class; 3]).collect();
+        assert!(written(name).unwrap() == expected, "{name}");
+    }
+    for name in ["rgb8", "gray16"] {
+        let error = written(name).unwrap_err();
+        assert!(error.contains("has the colour"), "{error}");
     }
 }

@@ -78,7 +78,8 @@ pub struct ConvertOptions {
     /// The number of shards, but at most the number of samples. Their sample counts differ by at most
     /// one.
     pub shards: Option<u64>,
-    /// How images are stored. By default nothing is lost: a JPEG stays byte for byte, and so does a PNG
+    /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
+    /// pixels: a JPEG stays byte for byte, and so does a PNG
     /// where the destination stores files; other images become raw pixels in a `.beton`, and PNGs in
     /// files. If a mode or a size is set, images from a `.beton` are converted like any others.
     pub image: ImageOptions,

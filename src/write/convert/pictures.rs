@@ -10,6 +10,7 @@
 //! The rules are those of a `.beton` (`image.rs`), except that raw pixels become a PNG, because a file
 //! needs a header.
 
+use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
@@ -71,7 +72,17 @@ impl<'a> ImageFiles<'a> {
         if !self.options.is_untouched() || from == ImageMode::BitPlanes {
             original = (from == ImageMode::Png).then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
-            let stored = self.stored(given, position);
+            let stored = match (self.stored(given, position), &original) {
+                // Pixels can't hold the class numbers of this mask, but its own file can.
+                (
+                    Err(ImageError::Pixels(PixelsError::Decode(DecodeError::NoIndex { .. }))),
+                    Some(file),
+                ) if self.is_small_enough(file) => {
+                    *image = OwnedImage::png(file.clone());
+                    return Ok(None);
+                }
+                (stored, _) => stored,
+            };
             let stored =
                 stored.map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
             change = stored.reencoded;
@@ -81,7 +92,7 @@ impl<'a> ImageFiles<'a> {
         if image.mode != ImageMode::Raw {
             return Ok(change);
         }
-        // A PNG that was not made smaller stays the file that it was, with its alpha and its finer samples.
+        // A PNG that is not made smaller stays byte for byte, with its alpha and its samples of 16 bits.
         let size = Size::new(image.height, image.width);
         if let Some(original) = original.map(OwnedImage::png)
             && self.size(&original).is_ok_and(|original| original == size)
@@ -106,6 +117,12 @@ impl<'a> ImageFiles<'a> {
         self.with_decoder(|pixels| {
             image::store(to_input(image), self.options, position, &Limits::DEFAULT, pixels)
         })
+    }
+
+    /// Returns true if the options do not make an image file smaller.
+    fn is_small_enough(&self, file: &[u8]) -> bool {
+        let size = self.with_decoder(|pixels| pixels.size(file));
+        size.is_ok_and(|size| self.options.stored_size(size) == size)
     }
 
     /// Reads the size in the header of a JPEG or PNG.
