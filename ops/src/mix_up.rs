@@ -218,7 +218,7 @@ mod tests {
         let error = MixUp::new(1.0).unwrap().output(&classes).unwrap_err().to_string();
         assert_eq!(
             error,
-            "MixUp takes an image, floats, or one i64 per sample, but gets a i64 tensor [4]"
+            "MixUp takes an image, floats (put Convert before it), or one i64 per sample, but gets a i64 tensor [4]"
         );
     }
 }

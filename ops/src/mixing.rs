@@ -191,7 +191,7 @@ pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeE
         }
         found => Err(TypeError {
             op,
-            expected: "an image, floats, or one i64 per sample",
+            expected: "an image, floats (put Convert before it), or one i64 per sample",
             found: found.to_string(),
         }),
     }

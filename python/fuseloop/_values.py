@@ -423,6 +423,11 @@ def _of_pil(spec: Spec, image: Any, index: int | None) -> Any:
             index,
             spec.name,
         )
+    if image.mode in ("1", "P"):
+        # A mask is read as its indices, which RGB pixels do not hold.
+        file = io.BytesIO()
+        image.save(file, "PNG", compress_level=1)
+        return file.getvalue()
     return _pixels(np.asarray(image if image.mode == "RGB" else image.convert("RGB")))
 
 

@@ -299,6 +299,16 @@ impl<'a> Samples<'a> {
                     light.saturating_sub(((product >> 8) + product) >> 8) as u8
                 })
             }
+            Photometric::Rgb | Photometric::Other(_)
+                if mode == ImageReadMode::Index && self.file.bits == 16 =>
+            {
+                // An index is the whole number, of which `byte` is the upper half.
+                let numbers = [0, 1, 2].map(|index| self.sample(y, x, index));
+                if numbers.iter().any(|&number| number > 255) {
+                    return Some([u8::MAX; RGB]);
+                }
+                numbers.map(|number| number as u8)
+            }
             Photometric::Rgb | Photometric::Other(_) => {
                 let rgb = [sample(0), sample(1), sample(2)];
                 let (has_alpha, is_multiplied) = match first_extra {

@@ -617,9 +617,11 @@ impl LoaderBuilder {
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
     /// let crop = RandomResizedCrop::new(224)?.scale(0.5..=1.0)?;
+    /// let nearest = crop.interpolation(Interpolation::Nearest);
     /// let loader = Loader::open("segmentation.beton")?
+    ///     .mask("mask")
     ///     .pipeline("image", ops![crop, RandomHorizontalFlip::new(0.5)?])
-    ///     .pipeline("mask", ops![crop, RandomHorizontalFlip::new(0.5)?])
+    ///     .pipeline("mask", ops![nearest, RandomHorizontalFlip::new(0.5)?])
     ///     .share_draws("mask", "image")
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

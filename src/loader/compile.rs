@@ -111,6 +111,7 @@ pub(super) fn plan_outputs(
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(&plans)?;
     check_labels(source, &plans)?;
+    check_masks(outputs, &plans)?;
     check_followed(source, outputs, &plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     let mixers = plan_target_mixers(&plans)?;
@@ -179,6 +180,25 @@ fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCau
         }
     }
     Ok(())
+}
+
+/// Refuses images that are all mixed beside a mask, whose class numbers can't be. Masks that are targets are refused
+/// where they are planned.
+fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadCause> {
+    let is_mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
+    let images = outputs.iter().zip(plans).filter(|(output, work)| {
+        let has_targets = output.target.is_some() || work.targets.is_some();
+        matches!(work.work, FieldPlan::Image(_)) && !has_targets
+    });
+    let (masks, images): (Vec<_>, Vec<_>) = images.partition(|(output, _)| output.is_mask);
+    let (Some((_, mask)), Some((_, image))) = (masks.first(), images.first()) else {
+        return Ok(());
+    };
+    if !images.iter().all(|(_, image)| is_mixed(image)) {
+        return Ok(());
+    }
+    let (output, mask) = (image.name.clone(), mask.name.clone());
+    Err(LoadCause::UnmixedMask { output, ops: mixer_names(image.work.ops()), mask })
 }
 
 /// Returns the ops that mix a list's batches, with their parameters: outputs with equal ones are mixed alike.
@@ -305,7 +325,7 @@ fn plan_field(
                 let is_label = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Label(op) if !op.keeps_elements());
                 let is_image = is_loaded(dtype) && !shape.is_empty() && !ops.iter().any(is_label);
                 match ArrayPlan::new(ops.clone(), dtype, shape.clone()) {
-                    Err(_) if is_image => {
+                    Err(_) if is_image && !is_mixed_vector(&ops, &shape) => {
                         let found = output.array.of_shape(dtype, &shape).map_err(axes)?;
                         images(found.input, found.axes)?
                     }
@@ -315,6 +335,21 @@ fn plan_field(
             _ => return Err(no_pipeline(spec)),
         },
     })
+}
+
+/// Returns whether a list does nothing to a vector but convert and mix it, as it does to a label.
+fn is_mixed_vector(ops: &Ops, shape: &[usize]) -> bool {
+    let keeps_elements = |op: &Arc<dyn Op>| match op.class() {
+        OpClass::Cast(_)
+        | OpClass::View(_)
+        | OpClass::Device(_)
+        | OpClass::Batch(_)
+        | OpClass::HostBatch(_) => true,
+        OpClass::Label(op) => op.keeps_elements(),
+        _ => false,
+    };
+    let is_vector = shape.iter().filter(|&&side| side > 1).count() < 2;
+    is_vector && mixers(ops).next().is_some() && ops.iter().all(keeps_elements)
 }
 
 /// Plans and compiles a list of ops for images of type `input`, or for the arrays that are such images.

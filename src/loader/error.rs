@@ -128,6 +128,21 @@ pub enum LoadCause {
         /// The labels that are not mixed.
         labels: String,
     },
+    /// An image is mixed beside a mask.
+    #[error(
+        "output {}: {ops} mixes the images, but not the class numbers of the mask {}: leave out {ops}, or the mask \
+         (`without`)",
+        Escaped(output),
+        Escaped(mask)
+    )]
+    UnmixedMask {
+        /// The image.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+        /// The mask.
+        mask: String,
+    },
     /// A label's share depends on the size of an image, and the images have different sizes.
     #[error(
         "output {}: the share by {ops} depends on the image size, but the mixed images have two sizes, {} and {}",
@@ -776,6 +791,7 @@ impl Cause for LoadCause {
             | Self::SharedDraws { output, .. }
             | Self::MixedAlone { output, .. }
             | Self::UnmixedLabel { output, .. }
+            | Self::UnmixedMask { output, .. }
             | Self::MixedSizes { output, .. }
             | Self::Plan { output, .. }
             | Self::Component { output, .. }

@@ -22,6 +22,7 @@ use fuseloop_ops::internals::SampleKey;
 use std::sync::Arc;
 
 const NO_VIEWS: &str = "a target follows the image of its field, and has no views or branches";
+const ONE_LIST: &str = "a target has one list for all components of the dataset";
 const NO_COMPONENTS: &str = "an image with targets has one list for all components of the dataset";
 const ONE_GROUP: &str =
     "the targets of an image are declared by one call, and an image is no target itself";
@@ -244,6 +245,9 @@ impl OutputRequest {
                 if output.target.is_some() {
                     return Err(refused(*field, TargetsError::Own { reason: ONE_IMAGE }));
                 }
+                if self.component_pipelines.iter().any(|(_, name, _)| output.is_called(name)) {
+                    return Err(refused(*field, TargetsError::Own { reason: ONE_LIST }));
+                }
                 output.target = Some((image, target.clone()));
                 if let Target::Mask { .. } = target {
                     (output.is_mask, output.read_mode) = (true, ImageReadMode::Index);
@@ -273,6 +277,9 @@ impl OutputRequest {
                 given.map(|(_, list)| PipelineEdit { of: field, keep: 0, pipeline: list.clone() });
             let is_mask = self.masks.iter().any(|name| is_its_own(name));
             let read_mode = self.read_modes.iter().rfind(|(name, _)| is_its_own(name));
+            // Indices are class numbers as well.
+            let is_mask =
+                is_mask || read_mode.is_some_and(|(_, mode)| *mode == ImageReadMode::Index);
             let of_masks = if is_mask { ImageReadMode::Index } else { ImageReadMode::Rgb };
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),

@@ -10,6 +10,8 @@ use fuseloop_ops::author::OpClass;
 const NEAREST: &str = "would blend the class numbers of a mask: use Interpolation::Nearest or \
     WarpInterpolation::Nearest (interpolation = \"nearest\"), or leave it out";
 const NO_COLOR: &str = "would change the class numbers of a mask: leave it out";
+const NO_MIXING: &str = "mixes samples, whose class numbers can't be mixed: leave it out here, and out of the list of \
+    the image";
 
 impl ImagePlan {
     /// Refuses ops that compute new values, for the plan of a mask.
@@ -24,12 +26,8 @@ pub(super) fn check_mask_op(FlatOp { op, kind, op_index, .. }: &FlatOp) -> Resul
         OpClass::Geometry(geometry) if geometry.blends() => NEAREST,
         OpClass::Table(_) if op.name() == "Lut" => return Ok(()),
         _ if kind.pixel(None).is_some_and(|kind| kind.selected.is_some()) => return Ok(()),
-        OpClass::Pixel(_)
-        | OpClass::Shuffled(_)
-        | OpClass::Table(_)
-        | OpClass::Mix(_)
-        | OpClass::Batch(_)
-        | OpClass::MultiImage(_) => NO_COLOR,
+        OpClass::Pixel(_) | OpClass::Shuffled(_) | OpClass::Table(_) | OpClass::Mix(_) => NO_COLOR,
+        OpClass::Batch(_) | OpClass::MultiImage(_) => NO_MIXING,
         _ => return Ok(()),
     };
     Err(PlanError::Mask { op_index: *op_index, op: op.name(), reason })

@@ -26,6 +26,7 @@ use super::jpeg::{self, HeadError, JpegHeader};
 use super::mode::{ImageOptions, WriteMode, raw_bytes};
 use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
+use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
 #[cfg(feature = "webp")]
 use crate::source::WebpHeader;
@@ -412,7 +413,17 @@ fn class_numbers(
     pixels: &mut PixelReader,
 ) -> Result<Vec<u8>, ImageError> {
     match loaded {
-        LoadedImage::Rgb { pixels: rgb, .. } => Ok(rgb),
+        LoadedImage::Rgb { pixels: rgb, size } => {
+            let mut colors = rgb.as_chunks::<3>().0.iter();
+            match colors.position(|[r, g, b]| r != g || r != b) {
+                None => Ok(rgb),
+                Some(index) => {
+                    let [row, column] = [index as u32 / size.width, index as u32 % size.width];
+                    let pixel = rgb.as_chunks::<3>().0[index];
+                    Err(PixelsError::from(DecodeError::NoIndex { row, column, pixel }).into())
+                }
+            }
+        }
         LoadedImage::Jpeg { .. } => Err(ImageError::MaskJpeg),
         LoadedImage::Other { bytes, size, .. } => {
             check_pixels(size, limits)?;

@@ -363,6 +363,42 @@ fn arrays_are_converted_squeezed_and_mixed_with_the_images() {
     }
 }
 
+/// A label of many classes, stored as bytes.
+#[test]
+fn vectors_of_bytes_are_labels_that_are_converted_before_they_are_mixed() {
+    for dtype in ["|u1", "|b1"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("labels.beton");
+        let dtype: NdType = dtype.parse().unwrap();
+        let labels = FieldKind::NdArray { dtype, shape: vec![5] };
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let classes = |sample: u64| [0, 1, 2, 3, 4].map(|class| u8::from(sample % 5 == class));
+        let rows = (0..10).map(|sample| {
+            let pixels = dataset::picture(sample, Size::new(SIDE, SIDE));
+            let image = ImageInput::Rgb { pixels, width: SIDE, height: SIDE };
+            let bytes = classes(sample).to_vec();
+            vec![FieldValue::Image(image), FieldValue::NdArray { dtype, bytes }]
+        });
+        let fields = [field("image", FieldKind::RgbImage), field("labels", labels)];
+        write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
+        let mixup = || MixUp::new(1.0).unwrap().per_sample();
+        let with =
+            |list: Ops| builder(&path).pipeline("image", ops![mixup()]).pipeline("labels", list);
+        let error = with(ops![mixup()]).build().unwrap_err().to_string();
+        assert!(error.contains("floats (put Convert before it)"), "{error}");
+        for batch in batches(with(ops![Convert::to(DType::F32), mixup()]), 0) {
+            let mixed = batch.tensor::<f32>("labels").unwrap();
+            for (row, drawn) in drawn(&mixup(), "MixUp", &batch).iter().enumerate() {
+                let [own, partner] = [row, drawn.partner].map(|row| classes(batch.ids()[row].0));
+                let expected = own.into_iter().zip(partner).map(|(own, partner)| {
+                    mixed_label(f32::from(own), f32::from(partner), drawn.share)
+                });
+                assert!(mixed.row(row).unwrap().iter().copied().eq(expected), "row {row}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_plan_says_that_batches_are_mixed() {
     let (_dir, path) = file(3);

@@ -1,6 +1,7 @@
 //! Mistakes that would train wrongly without an error: each is refused, and the message says what to do.
 
 use crate::common::dataset;
+use fuseloop::ImageReadMode;
 use fuseloop::loader::{Collate, Targets};
 use fuseloop::ops::author::{Op, OpClass, Type};
 use fuseloop::prelude::*;
@@ -263,6 +264,36 @@ fn ops_that_would_compute_values_of_a_mask_are_refused() {
     }
     let no_image = Loader::open(&path).unwrap().mask("image").mask("label");
     assert!(refusal(no_image).contains("no field named label"));
+}
+
+#[test]
+fn a_mask_is_not_left_unmixed_beside_its_mixed_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let path = segmentation(dir.path(), mask).unwrap();
+    let masked = || Loader::open(&path).unwrap().mask("mask");
+    let cutmix = || ops![CutMix::new(1.0).unwrap()];
+    let want = "output image: CutMix mixes the images, but not the class numbers of the mask mask: leave out CutMix, or \
+                the mask (`without`)";
+    assert_eq!(refusal(masked().pipeline("image", cutmix())), want);
+    let error = refusal(masked().pipeline("mask", cutmix()));
+    assert!(error.contains("CutMix mixes samples, whose class numbers can't be mixed"), "{error}");
+    masked().pipeline("image", cutmix()).without("mask").build().unwrap();
+    // The mask belongs to an image that is not mixed.
+    masked().view("mixed", "image", cutmix()).build().unwrap();
+}
+
+/// An index is a class number, whether the field is called a mask or not.
+#[test]
+fn indices_are_not_blended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let path = segmentation(dir.path(), mask).unwrap();
+    let indices = || Loader::open(&path).unwrap().read_mode("mask", ImageReadMode::Index);
+    let resize = |interpolation| ops![Resize::new(4).unwrap().interpolation(interpolation)];
+    let bilinear = indices().pipeline("mask", resize(Interpolation::Bilinear));
+    assert!(refusal(bilinear).contains("would blend the class numbers of a mask"));
+    indices().pipeline("mask", resize(Interpolation::Nearest)).build().unwrap();
 }
 
 #[test]

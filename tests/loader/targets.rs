@@ -541,6 +541,9 @@ fn lists_that_targets_can_not_follow_are_refused() {
     let lut = Lut::same(std::array::from_fn(|value| value as f32)).unwrap();
     let error = of_mask(ops![lut, RandomApply::new(ops![])]);
     assert!(error.contains("op 1 of the list: RandomApply is a container"), "{error}");
+    let of_component = loader(3, ops![flip(), size()]).pipeline_of(0, "mask", ops![Squeeze]);
+    let error = build_error(of_component);
+    assert!(error.contains("a target has one list for all components"), "{error}");
     // A mirrored border is fine for masks alone.
     let masks = Scenes::new(3).loader().targets("image", Targets::new().mask("mask", 9));
     masks.pipeline("image", ops![reflect, size()]).build().unwrap();

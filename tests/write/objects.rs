@@ -6,7 +6,9 @@ use fuseloop::source::{
     Annotated, BoxError, Buffer, CocoOptions, Dataset, FieldKind, FieldSpec, OwnedValue, Source,
     Stream, TarOptions, TarStream, stream::Streamed as _,
 };
-use fuseloop::write::{ConvertOptions, FieldValue, WriteOptions, convert, write_iter};
+use fuseloop::write::{
+    ConvertOptions, FieldValue, ImageOptions, WriteOptions, convert, write_iter,
+};
 use fuseloop::{Loader, SampleId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -358,4 +360,15 @@ fn a_beton_has_bytes_and_json() {
     assert_eq!(value("category_id", 3), OwnedValue::Bytes(classes));
     assert_eq!(value("image_id", 3), OwnedValue::Int(35));
     assert_eq!(value("segmentation", 2), OwnedValue::Json(b"[null]\0".to_vec()));
+}
+
+#[test]
+fn images_are_not_made_smaller_than_their_boxes() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = ImageOptions { max_resolution: Some(9), ..ImageOptions::default() };
+    let options = ConvertOptions { image, ..ConvertOptions::default() };
+    for name in ["a.beton", "a.tar"] {
+        let error = convert(&coco(dir.path(), MIXED), dir.path().join(name), &options).unwrap_err();
+        assert!(error.to_string().contains("but not the boxes, keypoints and masks"), "{error}");
+    }
 }

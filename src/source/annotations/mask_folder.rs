@@ -22,7 +22,13 @@ pub(super) fn open(
         return Err(AnnotationError::damaged(images, reason));
     }
     let found = list(masks, MASK_EXTENSIONS, limits)?;
-    let by_stem: BTreeMap<&str, &str> = found.iter().map(|mask| (stem(mask), &**mask)).collect();
+    let mut by_stem: BTreeMap<&str, &str> = BTreeMap::new();
+    for mask in &found {
+        if let Some(other) = by_stem.insert(stem(mask), mask) {
+            let reason = format!("{other} and {mask} have the same name: each needs its own");
+            return Err(AnnotationError::damaged(masks, reason));
+        }
+    }
     let mask = |image: &str| by_stem.get(stem(image)).map(|mask| Box::from(*mask));
     let missing: Vec<&str> =
         files.iter().map(|image| &**image).filter(|image| mask(image).is_none()).collect();

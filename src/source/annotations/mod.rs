@@ -265,14 +265,12 @@ impl Annotated {
     /// `masks/a/1.png`. The fields are `image` and `mask`; samples are in the order of the bytes of their paths.
     ///
     /// ```no_run
-    /// use fuseloop::{Loader, ops::*, source::Annotated};
+    /// use fuseloop::{Loader, loader::Targets, ops::*, source::Annotated};
     ///
     /// let loader = Loader::from_source(Annotated::masks("train/images", "train/masks")?)
-    ///     .mask("mask")
-    ///     .share_draws("mask", "image")
+    ///     .targets("image", Targets::new().mask("mask", 255))
     ///     .batch_size(8)
     ///     .pipeline("image", ops![RandomResizedCrop::new(224)?])
-    ///     .pipeline("mask", ops![RandomResizedCrop::new(224)?])
     ///     .build()?;
     /// # Ok::<(), fuseloop::Error>(())
     /// ```

@@ -446,6 +446,13 @@ fn an_image_has_the_mask_of_its_name() {
     };
     assert_eq!(found.fingerprint(), source.fingerprint());
 
+    #[cfg(feature = "tiff")]
+    {
+        fs::write(masks.join("b.tif"), "another mask of b").unwrap();
+        let message = Annotated::masks(&images, &masks).unwrap_err().to_string();
+        assert!(message.contains("b.png and b.tif have the same name"), "{message}");
+        fs::remove_file(masks.join("b.tif")).unwrap();
+    }
     fs::remove_file(masks.join("a/2.png")).unwrap();
     let error = Annotated::masks(&images, &masks).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format);

@@ -310,26 +310,27 @@ fn mask_pixels(file: &[u8], size: Size, limits: &Limits) -> Result<Vec<u8>, Stri
     }
     let damaged = |error: png::DecodingError| format!("a damaged PNG: {error}");
     let mut decoder = png::Decoder::new(Cursor::new(file));
-    decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
+    decoder.set_transformations(png::Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = reader.info().size();
     let found = Size { height, width };
     if found != size {
         return Err(format!("a mask of {found} for an image of {size}: both must have one size"));
     }
-    let channels = reader.output_color_type().0.samples();
+    let (color, depth) = reader.output_color_type();
+    let (channels, sample) = (color.samples(), depth as usize / 8);
     let bytes = reader.output_buffer_size().ok_or("a PNG of too many bytes")?;
     let mut pixels = vec![];
     pixels.try_reserve_exact(bytes).map_err(|_| format!("no memory for {bytes} bytes"))?;
     pixels.resize(bytes, 0);
     reader.next_frame(&mut pixels).map_err(damaged)?;
-    if channels == 1 {
+    if channels * sample == 1 {
         return Ok(pixels);
     }
     // The last of two or four channels is alpha.
-    let colours = channels - usize::from(channels % 2 == 0);
+    let colours = sample * (channels - usize::from(channels % 2 == 0));
     let is_inside = |pixel: &[u8]| u8::from(pixel[..colours].iter().any(|&value| value != 0));
-    Ok(pixels.chunks_exact(channels).map(is_inside).collect())
+    Ok(pixels.chunks_exact(sample * channels).map(is_inside).collect())
 }
 
 fn other_kind(name: &str, found: &Kind, wanted: &'static str) -> TfRecordCause {

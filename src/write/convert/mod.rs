@@ -48,7 +48,7 @@ use crate::cancel::CancelFlag;
 use crate::error::Error;
 use crate::order::Ranks;
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
+use crate::source::{ClassNames, FieldSpec, Fingerprint, ObjectField, ObjectFields, Source};
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
@@ -274,12 +274,27 @@ impl<'a> DatasetConversion<'a> {
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
+            _ if image.max_resolution.is_some() && self.has_positions() => {
+                "max_resolution makes images smaller, but not the boxes, keypoints and masks of their objects: leave it \
+                 out, and let a Resize of the loader make both smaller"
+            }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"
             }
             _ => return Ok(()),
         };
         Err(ConvertCause::Options { reason })
+    }
+
+    /// Returns true if a field has positions in its image.
+    fn has_positions(&self) -> bool {
+        let mut fields = self.beside.objects.iter().flat_map(ObjectFields::iter);
+        fields.any(|(_, field)| {
+            matches!(
+                field,
+                ObjectField::Boxes(_) | ObjectField::Keypoints(_) | ObjectField::Segmentation
+            )
+        })
     }
 
     /// Returns the journal entry for a damaged sample that is left out.

@@ -233,6 +233,10 @@ fn masks_of_all_kinds_of_png_are_read() {
         ("one bit", png(ColorType::Grayscale, BitDepth::One, (4, 2), &[0b0110_0000, 0b0010_0000])),
         ("16 bits", png(ColorType::Grayscale, BitDepth::Sixteen, (4, 2), &of(&|bit| vec![bit, 0]))),
         (
+            "1 of 16 bits",
+            png(ColorType::Grayscale, BitDepth::Sixteen, (4, 2), &of(&|bit| vec![0, bit])),
+        ),
+        (
             "alpha",
             png(ColorType::GrayscaleAlpha, BitDepth::Eight, (4, 2), &of(&|bit| vec![bit, 9])),
         ),
