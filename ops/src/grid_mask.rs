@@ -152,6 +152,10 @@ impl PixelOp for GridMask {
         true
     }
 
+    fn is_identity(&self, params: &[f32]) -> bool {
+        params[GAP] == params[PERIOD]
+    }
+
     fn uses_position(&self) -> bool {
         true
     }

@@ -252,6 +252,10 @@ impl PixelOp for RandomErasing {
         true
     }
 
+    fn is_identity(&self, params: &[f32]) -> bool {
+        params[TOP] == params[BOTTOM]
+    }
+
     fn uses_position(&self) -> bool {
         true
     }

@@ -467,6 +467,27 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     assert ("label", "class") in renamed.renamed
 
 
+def test_masks_of_pil(tmp_path: Path) -> None:
+    from PIL import Image as Pil
+
+    classes = np.arange(48, dtype=np.uint8).reshape(6, 8) % 3
+    palette = Pil.fromarray(classes)
+    palette.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0])
+    bits = Pil.fromarray(classes > 0)
+    assert (palette.mode, bits.mode) == ("P", "1")
+    path = tmp_path / "x.beton"
+    masks = {name: Image(mode="mask") for name in ("image2", "image3")}
+    write([(picture(0), palette, bits)], path, images=masks, progress=None)
+    sample = fl.Dataset.open(path)[0]
+    assert all((sample["image2"][..., channel] == classes).all() for channel in range(3))
+    assert (sample["image3"][..., 0] == (classes > 0)).all()
+    # As images, they have the colours of the palette.
+    write([(palette, 0)], path, progress=None, overwrite=True)
+    assert (fl.Dataset.open(path)[0]["image"] == np.asarray(palette.convert("RGB"))).all()
+    with pytest.raises(fl.errors.FuseloopError, match="has the colour"):
+        write([(palette.convert("RGB"), 0)], tmp_path / "y.beton", image=Image(mode="mask"), progress=None)
+
+
 def test_options_of_images(tmp_path: Path) -> None:
     samples = [(picture(k), picture(k), k) for k in range(8)]
     jpg = Image(mode="jpg", quality=50)

@@ -296,7 +296,13 @@ impl Inspector {
     pub fn steps(&self, inspected: &Inspected) -> Result<Vec<EvaluatedStep>, LoadSampleError> {
         let plan = inspected.kernel.plan();
         let steps = evaluate_steps(plan, &inspected.picture(), inspected.run_draws());
-        steps.map_err(|error| self.error(inspected.sample.0, error.into()))
+        let mut steps = steps.map_err(|error| self.error(inspected.sample.0, error.into()))?;
+        if inspected.scaled.is_some() {
+            // The draws for the smaller image give all moves to the first op.
+            let drawn = inspected.draws.describe(plan);
+            steps.iter_mut().zip(drawn).for_each(|(step, drawn)| step.drawn = drawn);
+        }
+        Ok(steps)
     }
 
     /// Returns where the targets of an inspected sample are before its ops and after each; `None` if none are declared

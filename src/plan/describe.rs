@@ -6,7 +6,7 @@
 //! ```
 
 use super::block::{Block, BlockTarget, FusedOp, reduction};
-use super::flatten::FlatOp;
+use super::flatten::{FlatOp, Guard};
 use super::kind::{OpKind, has_planes};
 use super::{Draws, ImagePlan};
 use fuseloop_ops::Size;
@@ -128,8 +128,14 @@ impl ImagePlan {
         }
     }
 
+    /// Returns the containers that may leave an op out.
     fn chosen_by(&self, leaf: &FlatOp) -> Vec<&'static str> {
-        leaf.guards.iter().map(|guard| self.choices()[guard.choice].op.name()).collect()
+        let decides = |guard: &&Guard| {
+            let mut outcomes = 0..self.choices()[guard.choice].outcomes;
+            outcomes.any(|outcome| guard.when >> outcome & 1 == 0)
+        };
+        let guards = leaf.guards.iter().filter(decides);
+        guards.map(|guard| self.choices()[guard.choice].op.name()).collect()
     }
 
     /// Returns why block number `index` ends.
@@ -360,5 +366,26 @@ mod tests {
         let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
         assert_eq!(plan.pushed_into_decode, ["CenterCrop"]);
+    }
+
+    #[test]
+    fn a_container_that_always_runs_an_op_does_not_choose_it() {
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap()];
+        let sure = RandomApply::new(flip()).p(1.0).unwrap();
+        let list = ops![
+            Letterbox::new(24).unwrap(),
+            sure,
+            RandomApply::new(flip()),
+            RandomPhotometricDistort::new()
+        ];
+        let plan = ImagePlan::new(list, input, NumberRule::Fused).unwrap().describe();
+        let all = plan.blocks.iter().flat_map(|block| &block.ops);
+        let chosen = all.filter(|op| !op.chosen_by.is_empty());
+        let chosen: Vec<_> =
+            chosen.map(|op| (op.op_index, op.name, op.chosen_by.clone())).collect();
+        let contrast = || (3, "RandomContrast", vec!["RandomPhotometricDistort"]);
+        let expected = [(2, "RandomHorizontalFlip", vec!["RandomApply"]), contrast(), contrast()];
+        assert_eq!(chosen, expected);
     }
 }

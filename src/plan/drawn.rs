@@ -88,12 +88,17 @@ impl Draws {
         let leaf = &plan.flat_ops()[index];
         match leaf.op.class() {
             OpClass::Geometry(_) => motions.is_empty(),
-            OpClass::Pixel(_) if leaf.changes_channels() => false,
+            // An op that is skipped is not active.
+            OpClass::Pixel(_) if leaf.changes_channels() || leaf.kind.may_skip() => false,
             OpClass::Pixel(op) if leaf.kind.param_count() > 0 => {
                 let params =
                     &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
+                if op.uses_position() || op.statistic().is_some() {
+                    // A few pixels don't show what the op does to the others.
+                    return op.is_identity(params);
+                }
                 (0..=255_u8).all(|level| {
-                    let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), params) };
+                    let cx = Eval::new(plan.rule(), params);
                     let values = [level, 255 - level, level.wrapping_mul(7), level ^ 85];
                     let values = values.into_iter().cycle().map(f32::from);
                     let values: Vec<f32> = values.take(leaf.input.channels.into()).collect();
@@ -337,10 +342,13 @@ fn painted(window: Window) -> String {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use fuseloop_ops::author::Dim;
-    use fuseloop_ops::author::ImageType;
-    use fuseloop_ops::internals::SampleKey;
+    use crate::jit::evaluate;
+    use crate::plan::FusedOp;
+    use fuseloop_ops::author::{Dim, ImageType, Op, Rng, Type};
+    use fuseloop_ops::internals::rows::{PadMode, Padding, Resampling, RowPermutation};
+    use fuseloop_ops::internals::{ImageView, MixOp, Mixture, SampleKey};
     use fuseloop_ops::*;
+    use std::collections::BTreeSet;
 
     fn words(ops: Ops, sample: u64) -> Vec<String> {
         let input = ImageType::decoded(Dim::fixed(32), Dim::fixed(40));
@@ -436,5 +444,195 @@ mod tests {
         let size = Size::new(32, 32);
         assert_eq!(framed(size, -3, 2, size), "shifted 3 down, 2 left");
         assert_eq!(framed(size, 0, 0, size), "all of it");
+    }
+
+    #[test]
+    fn what_runs_at_other_pixels_than_the_first_ones_is_said_to_run() {
+        let grid = |p| GridMask::new().period(8..=8).unwrap().ratio(0.5).unwrap().p(p).unwrap();
+        let noise = |p| {
+            let signal = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+            ops![signal, AddGaussianSNR::new().p(p).unwrap()]
+        };
+        let erasing = || RandomErasing::new().p(0.5).unwrap();
+        for sample in 0..50 {
+            assert_ne!(words(ops![grid(1.0)], sample), ["GridMask: not run"]);
+            assert_ne!(words(noise(1.0), sample)[1], "AddGaussianSNR: not run");
+            // A colour and noise are painted into the same rectangle.
+            let colour = words(ops![erasing()], sample).remove(0);
+            let random = words(ops![Normalize::imagenet(), erasing().random()], sample).remove(1);
+            assert_eq!(colour.ends_with("not run"), random.ends_with("not run"), "{colour}");
+        }
+        assert_eq!(words(ops![grid(1e-9)], 3), ["GridMask: not run"]);
+        assert_eq!(words(noise(1e-9), 3)[1], "AddGaussianSNR: not run");
+    }
+
+    const SIZE: Size = Size { height: 32, width: 40 };
+
+    fn planned(ops: Ops) -> ImagePlan {
+        ImagePlan::new(ops, ImageType::from(SIZE), NumberRule::Fused).unwrap()
+    }
+
+    fn drawn(plan: &ImagePlan, sample: u64) -> Draws {
+        let mut draws = Draws::default();
+        plan.draw(SampleKey::new(7, 0, sample), SIZE, &mut draws);
+        draws
+    }
+
+    #[test]
+    fn a_jitter_names_its_parts_in_the_order_in_which_they_run() {
+        let jitter = ColorJitter::new(0.5..=0.5, 2.0..=2.0, 1.5..=1.5).unwrap();
+        let jitter = jitter.hue(0.25..=0.25).unwrap();
+        let plan = planned(ops![RandomInvert::new(1.0).unwrap(), jitter]);
+        let names = ["Brightness 0.5", "Contrast 2", "Saturation 1.5", "Hue 0.25"];
+        let (mut links, mut leaves, mut seen) = (vec![], vec![], BTreeSet::new());
+        for sample in 0..500 {
+            let draws = drawn(&plan, sample);
+            plan.fused_ops(&plan.blocks()[0], &draws, &mut links, &mut leaves);
+            let part = |link: &FusedOp| match link {
+                FusedOp::Value { part: Some(part), .. } => Some(names[*part]),
+                _ => None,
+            };
+            let run: Vec<&str> = links.iter().filter_map(part).collect();
+            let said = draws.describe(&plan)[1].to_string();
+            assert_eq!(said, format!("ColorJitter: {}", run.join(", then ")));
+            seen.insert(said);
+        }
+        assert_eq!(seen.len(), 24);
+    }
+
+    /// An op that mixes an image with inverted ones, in fixed shares.
+    #[derive(Debug)]
+    struct Inverted(Ops, f32);
+
+    impl Op for Inverted {
+        fn name(&self) -> &'static str {
+            "Inverted"
+        }
+
+        fn output(&self, input: &Type) -> Result<Type, TypeError> {
+            Ok(input.clone())
+        }
+
+        fn class(&self) -> OpClass<'_> {
+            OpClass::Mix(self)
+        }
+    }
+
+    impl MixOp for Inverted {
+        fn step(&self) -> &Ops {
+            &self.0
+        }
+
+        fn draw(&self, _: &mut Rng) -> Mixture {
+            Mixture { keep: self.1, chains: vec![(0.25, 1), (0.125, 3), (0.0625, 2)] }
+        }
+    }
+
+    #[test]
+    fn a_mixture_says_its_weights_and_the_lengths_of_its_chains() {
+        let op = |keep| Inverted(ops![RandomInvert::new(1.0).unwrap()], keep);
+        let chains = "0.25 of 1 step(s), 0.125 of 3 step(s), 0.0625 of 2 step(s)";
+        let plan = planned(ops![RandomApply::new(ops![op(0.5)]).p(1.0).unwrap(), op(0.75)]);
+        let said = drawn(&plan, 0).describe(&plan);
+        let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+        let of = |keep: &str| format!("Inverted: {keep} of itself, {chains}");
+        assert_eq!(said, [of("0.5"), of("0.75")]);
+        // 100 / 2 + 155 / 4 + 155 / 8 + 100 / 16: an even number of inversions is none.
+        let plan = planned(ops![op(0.5)]);
+        let pixels = vec![100; 3 * 32 * 40];
+        let source = ImageView::packed(&pixels, SIZE).unwrap();
+        let out = evaluate(&plan, &source, &drawn(&plan, 0));
+        assert!(out.iter().all(|level| *level == 114), "{:?}", &out[..3]);
+    }
+
+    #[test]
+    fn row_filters_say_what_they_do() {
+        let said = |filter: RowFilter| filtered(&filter, Size::new(12, 20));
+        let (size, interpolation) = (Size::new(8, 16), Resampling::Bicubic);
+        assert_eq!(said(RowFilter::Resample { size, interpolation }), "to 8x16");
+        assert_eq!(said(RowFilter::Transpose), "rows and columns change places");
+        let permutation = RowPermutation { rows: 5, keys: [1, 2] };
+        assert_eq!(said(RowFilter::Permute(permutation)), "5 rows in random order");
+        assert_eq!(said(RowFilter::RowMean), "the mean of 12 rows");
+        let padding = Padding { top: 1, left: 2, bottom: 3, right: 5, mode: PadMode::Edge };
+        assert_eq!(said(RowFilter::Pad(padding)), "padded to 16x27");
+        assert_eq!(said(RowFilter::Sharpen { factor: 0.25 }), "sharpness 0.25");
+        let blur = RowFilter::GaussianBlur { kernel: [9, 3], sigma: [1.5, 0.5] };
+        assert_eq!(said(blur), "kernel 9x3, sigma 1.5, 0.5");
+        assert_eq!(said(RowFilter::BoxBlur { kernel: [9, 3] }), "kernel 9x3");
+        // Sizes follow from op to op: the crop is all of the turned image.
+        let crop = CenterCrop::new((40, 32)).unwrap();
+        let turned = words(ops![Transpose::new(1.0).unwrap(), crop], 0);
+        assert_eq!(turned[1], "CenterCrop: all of it");
+    }
+
+    #[test]
+    fn an_erased_region_is_where_pixels_are_erased() {
+        let window = Window { top: 3, left: 5, height: 4, width: 6 };
+        assert_eq!(painted(window), "rows 3..7, columns 5..11");
+        assert_eq!(painted(Window { height: 0, ..window }), "nothing painted");
+        let plan = planned(ops![RandomErasing::new().p(0.8).unwrap()]);
+        let pixels = vec![255; 3 * 32 * 40];
+        let source = ImageView::packed(&pixels, SIZE).unwrap();
+        for sample in 0..40 {
+            let draws = drawn(&plan, sample);
+            let out = evaluate(&plan, &source, &draws);
+            let mut erased = out.chunks_exact(3).enumerate().filter(|(_, pixel)| pixel[0] == 0);
+            let want = match erased.next() {
+                Some((first, _)) => {
+                    let last = erased.last().map_or(first, |(last, _)| last);
+                    let (bottom, right) = (last / 40 + 1, last % 40 + 1);
+                    format!("rows {}..{bottom}, columns {}..{right}", first / 40, first % 40)
+                }
+                None => "not run".to_owned(),
+            };
+            assert_eq!(draws.describe(&plan)[0].words, want, "sample {sample}");
+        }
+    }
+
+    #[test]
+    fn an_op_in_a_container_is_not_chosen_not_run_or_runs() {
+        let flip = |p| RandomHorizontalFlip::new(p).unwrap();
+        let apply = |list, p| RandomApply::new(list).p(p).unwrap();
+        let outcomes = |ops: Ops| {
+            let plan = planned(ops);
+            let said = drawn(&plan, 3).describe(&plan);
+            said.into_iter().map(|op| (op.flat_op, op.outcome, op.words)).collect::<Vec<_>>()
+        };
+        let not_chosen = |index| (index, OpOutcome::NotChosen, "not chosen".to_owned());
+        assert_eq!(outcomes(ops![apply(ops![flip(1.0)], 1e-9)]), [not_chosen(0)]);
+        let list = ops![flip(1e-9), RandomEqualize::new(1e-9).unwrap(), flip(1.0)];
+        assert_eq!(
+            outcomes(ops![apply(list, 0.999_999)]),
+            [
+                (0, OpOutcome::Skipped, "not run".to_owned()),
+                (1, OpOutcome::Skipped, "not run".to_owned()),
+                (2, OpOutcome::Runs, "mirrored left to right".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_shift_says_where_the_pixels_went() {
+        let plan = planned(ops![RandomTranslate::new(4).unwrap()]);
+        let mut pixels = vec![0; 3 * 32 * 40];
+        pixels[3 * (10 * 40 + 10)] = 255;
+        let source = ImageView::packed(&pixels, SIZE).unwrap();
+        let way = |by: i64, [positive, negative]: [&str; 2]| {
+            format!("{} {}", by.abs(), if by < 0 { negative } else { positive })
+        };
+        for sample in 0..60 {
+            let draws = drawn(&plan, sample);
+            let out = evaluate(&plan, &source, &draws);
+            let at = out.iter().position(|level| *level == 255).unwrap() as i64 / 3;
+            let (down, right) = (at / 40 - 10, at % 40 - 10);
+            let moved = [way(down, ["down", "up"]), way(right, ["right", "left"])].join(", ");
+            let want = if (down, right) == (0, 0) {
+                "all of it".to_owned()
+            } else {
+                format!("shifted {moved}")
+            };
+            assert_eq!(draws.describe(&plan)[0].words, want, "sample {sample}");
+        }
     }
 }

@@ -40,17 +40,25 @@ impl ImagePlan {
     ///
     /// The error names the first op whose smallest image is over the limits, or the bytes of a row.
     pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
-        for leaf in self.flat_ops() {
-            let after = leaf.output;
-            let smallest = Size::new(after.height.min, after.width.min);
-            check(leaf.op.name(), smallest, limits)
-                .map_err(|error| PlanError::Pixels { op_index: leaf.op_index, error })?;
-            leaf.step.as_ref().map_or(Ok(()), |step| step.check_size(limits))?;
-        }
+        self.check_smallest(limits)
+            .map_err(|(op_index, error)| PlanError::Pixels { op_index, error })?;
         let Some(_) = self.output().size() else { return Ok(()) };
         let (bytes, max) = (self.sample_bytes() as u64, limits.max_row_bytes);
         if bytes > max {
             return Err(PlanError::RowBytes { output: self.output(), bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Refuses ops whose smallest image is too large. The error has the index of the op of the user's list.
+    fn check_smallest(&self, limits: &Limits) -> Result<(), (usize, TooManyPixels)> {
+        for leaf in self.flat_ops() {
+            let smallest = Size::new(leaf.output.height.min, leaf.output.width.min);
+            let of_list = |error| (leaf.op_index, error);
+            check(leaf.op.name(), smallest, limits).map_err(of_list)?;
+            if let Some(step) = &leaf.step {
+                step.check_smallest(limits).map_err(|(_, error)| of_list(error))?;
+            }
         }
         Ok(())
     }
@@ -209,5 +217,8 @@ mod tests {
             Err("a sample takes 30000 bytes as a f32 image [50, 50, 3], the limit is 10000: produce smaller images, or raise `max_row_bytes` (LoaderBuilder::limits)".to_owned())
         );
         assert_eq!(refused(ops![CenterCrop::new(50).unwrap()]), Ok(()));
+        // An image inside of an op is no sample.
+        let crop = |side| CenterCrop::new(side).unwrap();
+        assert_eq!(refused(ops![crop(100), AugMix::new(), crop(10)]), Ok(()));
     }
 }

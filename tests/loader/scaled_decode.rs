@@ -188,6 +188,9 @@ fn an_inspected_sample_is_the_row_of_the_batch_and_what_its_ops_give() {
             scaled += usize::from(inspected.scaled.is_some());
             assert!(inspected.row == row, "sample {sample}, {list:?}");
             assert!(inspector.agrees(&inspected).unwrap(), "sample {sample}, {list:?}");
+            let steps = inspector.steps(&inspected).unwrap();
+            let said: Vec<_> = steps.iter().map(|step| step.drawn.clone()).collect();
+            assert_eq!(said, inspected.draws.describe(inspected.kernel.plan()), "{list:?}");
         }
         assert!(scaled > 0, "no sample is decoded at a smaller scale");
     }

@@ -157,7 +157,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     }
 
     /// Returns true if these parameters leave every pixel unchanged, so that the statistic need not be
-    /// computed.
+    /// computed. Descriptions of draws ask it of ops that use a statistic or the position.
     fn is_identity(&self, params: &[f32]) -> bool {
         let _ = params;
         false

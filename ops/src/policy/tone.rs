@@ -92,6 +92,10 @@ impl PixelOp for Tone {
         self.op.statistic()
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        self.op.param_names()
+    }
+
     fn is_identity(&self, params: &[f32]) -> bool {
         self.op.is_identity(params)
     }
