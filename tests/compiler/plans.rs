@@ -4,9 +4,9 @@
 
 use fuseloop::internals::jit::{self, Kernel, KernelCache};
 use fuseloop::internals::plan::label::Scalar;
-use fuseloop::internals::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
+use fuseloop::internals::plan::{Draws, ImagePlan, LabelPlan, MAX_OPS, PlanError};
 use fuseloop_ops::author::{Dim, ImageType, Op, Type};
-use fuseloop_ops::internals::SampleKey;
+use fuseloop_ops::internals::{ImageView, SampleKey};
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -362,4 +362,52 @@ fn kernels_share_code_if_sizes_and_probabilities_are_all_that_differs() {
     assert!(!exact.shares_code_with(&first), "another number rule");
     let again = cache.compile(plan(imagenet_train(192), photos()).unwrap()).unwrap();
     assert!(again.shares_code_with(&first), "the first is still kept");
+}
+
+const SIZE: Size = Size::new(32, 40);
+
+/// Returns the words for the first op of a list, and the image that it makes of `pixels`.
+fn said_and_made(ops: Ops, sample: u64, pixels: &[u8]) -> (String, Vec<u8>) {
+    let plan = plan(ops, images(SIZE.height, SIZE.width)).unwrap();
+    let mut draws = Draws::default();
+    plan.draw(SampleKey::new(7, 0, sample), SIZE, &mut draws);
+    let made = jit::evaluate(&plan, &ImageView::packed(pixels, SIZE).unwrap(), &draws);
+    (draws.describe(&plan)[0].words.clone(), made)
+}
+
+#[test]
+fn an_erased_region_is_where_pixels_are_erased() {
+    for sample in 0..40 {
+        let erasing = ops![RandomErasing::new().p(0.8).unwrap()];
+        let (words, made) = said_and_made(erasing, sample, &[255; 3 * 32 * 40]);
+        let mut erased = made.chunks_exact(3).enumerate().filter(|(_, pixel)| pixel[0] == 0);
+        let want = match erased.next() {
+            Some((first, _)) => {
+                let last = erased.last().map_or(first, |(last, _)| last);
+                let (bottom, right) = (last / 40 + 1, last % 40 + 1);
+                format!("rows {}..{bottom}, columns {}..{right}", first / 40, first % 40)
+            }
+            None => "not run".to_owned(),
+        };
+        assert_eq!(words, want, "sample {sample}");
+    }
+}
+
+#[test]
+fn a_shift_says_where_the_pixels_went() {
+    let mut pixels = [0; 3 * 32 * 40];
+    pixels[3 * (10 * 40 + 10)] = 255;
+    let way = |by: i64, [positive, negative]: [&str; 2]| {
+        format!("{} {}", by.abs(), if by < 0 { negative } else { positive })
+    };
+    for sample in 0..60 {
+        let translate = ops![RandomTranslate::new(4).unwrap()];
+        let (words, made) = said_and_made(translate, sample, &pixels);
+        let at = made.iter().position(|level| *level == 255).unwrap() as i64 / 3;
+        let (down, right) = (at / 40 - 10, at % 40 - 10);
+        let moved = [way(down, ["down", "up"]), way(right, ["right", "left"])].join(", ");
+        let stays = (down, right) == (0, 0);
+        let want = if stays { "all of it".to_owned() } else { format!("shifted {moved}") };
+        assert_eq!(words, want, "sample {sample}");
+    }
 }
