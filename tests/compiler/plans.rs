@@ -383,7 +383,7 @@ fn an_erased_region_is_where_pixels_are_erased() {
         let mut erased = made.chunks_exact(3).enumerate().filter(|(_, pixel)| pixel[0] == 0);
         let want = match erased.next() {
             Some((first, _)) => {
-                let last = erased.last().map_or(first, |(last, _)| last);
+                let last = erased.next_back().map_or(first, |(last, _)| last);
                 let (bottom, right) = (last / 40 + 1, last % 40 + 1);
                 format!("rows {}..{bottom}, columns {}..{right}", first / 40, first % 40)
             }
