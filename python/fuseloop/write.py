@@ -67,7 +67,8 @@ class Image:
     Args:
         mode: ``"lossless"`` keeps JPEG files byte for byte and stores other images as pixels; ``"raw"`` stores pixels;
             ``"mask"`` class numbers of masks, which must be neither JPEGs nor lossy WebPs; ``"jpg"`` JPEGs;
-            ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a ``probability``.
+            ``"smart"`` JPEGs if the pixels take more than ``threshold`` bytes; ``"proportion"`` JPEGs with a
+            ``probability``.
         max_resolution: Images with a longer side are scaled down to it.
         quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay as they are, and other
             images are encoded with 90.

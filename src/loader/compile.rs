@@ -153,8 +153,12 @@ fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadCaus
         }
         FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
     };
-    let mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
-    plans.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
+    plans.iter().map(|work| if is_mixed(work) { one(work) } else { Ok(None) }).collect()
+}
+
+/// Returns true if an op mixes the batches of an output.
+fn is_mixed(work: &OutputPlan) -> bool {
+    mixers(work.work.ops()).next().is_some()
 }
 
 /// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be, and so may an image
@@ -185,7 +189,6 @@ fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCau
 /// Refuses images that are all mixed beside a mask, whose class numbers can't be. Masks that are targets are refused
 /// where they are planned.
 fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadCause> {
-    let is_mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
     let images = outputs.iter().zip(plans).filter(|(output, work)| {
         let has_targets = output.target.is_some() || work.targets.is_some();
         matches!(work.work, FieldPlan::Image(_)) && !has_targets

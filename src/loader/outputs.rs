@@ -275,11 +275,10 @@ impl OutputRequest {
             let name = source.field_name(field).to_owned();
             let steps =
                 given.map(|(_, list)| PipelineEdit { of: field, keep: 0, pipeline: list.clone() });
-            let is_mask = self.masks.iter().any(|name| is_its_own(name));
             let read_mode = self.read_modes.iter().rfind(|(name, _)| is_its_own(name));
-            // Indices are class numbers as well.
-            let is_mask =
-                is_mask || read_mode.is_some_and(|(_, mode)| *mode == ImageReadMode::Index);
+            // Indices are class numbers, whether the field is called a mask or not.
+            let is_mask = self.masks.iter().any(|name| is_its_own(name))
+                || read_mode.is_some_and(|(_, mode)| *mode == ImageReadMode::Index);
             let of_masks = if is_mask { ImageReadMode::Index } else { ImageReadMode::Rgb };
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),

@@ -273,7 +273,7 @@ fn a_geometry_op_that_does_not_blend_copies_pixels_or_fills_with_one_colour() {
         for channel in 0..channels {
             let mut values: BTreeSet<u8> =
                 output.iter().skip(channel).step_by(channels).copied().collect();
-            // What remains besides the image's values and the black around the crop is the op's fill.
+            // The op's fill remains besides the image's values and the black around the crop.
             values.retain(|value| ![0, 7, 201].contains(value));
             assert!(values.len() <= 1, "{name}: {op:?} gives {values:?}");
         }

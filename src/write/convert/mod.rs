@@ -79,9 +79,8 @@ pub struct ConvertOptions {
     /// one.
     pub shards: Option<u64>,
     /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
-    /// pixels: a JPEG stays byte for byte, and so does a PNG
-    /// where the destination stores files; other images become raw pixels in a `.beton`, and PNGs in
-    /// files. If a mode or a size is set, images from a `.beton` are converted like any others.
+    /// pixels: a JPEG stays byte for byte, and so does a PNG where the destination stores files; other images become raw
+    /// pixels in a `.beton`, and PNGs in files. If a mode or a size is set, images from a `.beton` are converted like any others.
     pub image: ImageOptions,
     /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
     /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their

@@ -93,11 +93,8 @@ impl<'a> ImageFiles<'a> {
             return Ok(change);
         }
         // A PNG that is not made smaller stays byte for byte, with its alpha and its samples of 16 bits.
-        let size = Size::new(image.height, image.width);
-        if let Some(original) = original.map(OwnedImage::png)
-            && self.size(&original).is_ok_and(|original| original == size)
-        {
-            *image = original;
+        if let Some(file) = original.filter(|file| self.is_small_enough(file)) {
+            *image = OwnedImage::png(file);
             return Ok(None);
         }
         let is_lossy = change.is_some_and(|change| change.is_lossy);
