@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests of shared state under ThreadSanitizer: scripts/tsan.sh [TEST-BINARY [FILTER]]...
 #
-# Without arguments: the engine, the generator, the process cache, sources of users, the sample cache. First
-# the script plants a race, which must be found. Needs Linux on x86-64; uses the stable compiler
+# Without arguments: the engine, streams and generators, pages, sources of users, the sample cache, the
+# loader's runtime, and kernels that threads compile and call together. First the script plants a race,
+# which must be found. Needs Linux on x86-64; uses the stable compiler
 # with its unstable flags, and the standard library's source: if the library is not instrumented,
 # ThreadSanitizer does not see its locks, and reports everything that they guard. scripts/tsan.txt
 # lists reports that are not races, each with its reason. Builds in target/tsan.
@@ -46,6 +47,8 @@ if [ $# -gt 0 ]; then
     exit
 fi
 run run
-run sources generator:: pages:: own_source::
-run loader cache::
-run compiler passes::
+run sources generator:: pages:: own_source:: stream::
+run process generator_threads:: run_threads::
+# Under ThreadSanitizer a process has more memory than the cache says.
+run loader cache:: runtime:: --skip memory_is_what_the_cache_says
+run compiler jit_threads::
