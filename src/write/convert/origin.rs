@@ -158,6 +158,8 @@ impl Parents {
 
 /// Resolves links and `..` in a path whose last components need not exist.
 fn real(path: &Path) -> PathBuf {
+    // The folder of a path without directories is the current one.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut real = PathBuf::new();
     for part in absolute.components() {
@@ -169,4 +171,17 @@ fn real(path: &Path) -> PathBuf {
         }
     }
     real
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_folder_is_the_same_path_as_with_it() {
+        let here = real(Path::new("."));
+        let named = Parents::default().real(Path::new("a.tar"));
+        assert_eq!(named, real(Path::new("./a.tar")));
+        assert_eq!(named, here.join("a.tar"));
+    }
 }
