@@ -15,8 +15,8 @@
 //! character; a feature of TFRecord can have any name. No two fields may have the same name.
 
 use super::{ConvertCause, OutputFormat};
-use crate::source::{FieldSpec, ObjectFields};
-use crate::write::shards::{detection_image, is_file_name};
+use crate::source::{FieldSpec, IMAGE_EXTENSIONS, ObjectFields};
+use crate::write::shards::{detection_image, is_file_name, label};
 
 /// Field names of TensorFlow's image datasets.
 const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
@@ -57,7 +57,37 @@ pub(super) fn renamed(
         }
         new.push(FieldSpec { name, kind: field.kind.clone() });
     }
+    check_fixed(&new, asked, form)?;
     Ok(new)
+}
+
+/// Refuses a name that tars and folders do not store: readers find the first image there by the end of its
+/// file, and the class by `.cls` or by the folder.
+fn check_fixed(
+    new: &[FieldSpec],
+    asked: &[(String, String)],
+    form: OutputFormat,
+) -> Result<(), ConvertCause> {
+    let class = match form {
+        OutputFormat::Tar => label(new),
+        OutputFormat::Folder if new.len() == 2 => label(new),
+        _ => None,
+    };
+    let has_files = matches!(form, OutputFormat::Tar | OutputFormat::Folder);
+    let image = new.iter().position(|field| field.kind.is_image()).filter(|_| has_files);
+    for (index, name) in [(image, "image"), (class, "label")] {
+        let Some(to) = index.map(|index| &*new[index].name) else { continue };
+        let end = to.rsplit('.').next().unwrap_or(to);
+        let is_stored = to == name
+            || form == OutputFormat::Tar && (end == "cls" || IMAGE_EXTENSIONS.contains(&end));
+        if let Some((from, _)) = asked.iter().find(|(_, new)| !is_stored && new == to) {
+            return Err(refused(format!(
+                "field {from:?} can't be called {to:?}: a folder or a tar does not store this name, and \
+                 readers call the field {name:?}; choose another format, or {name:?}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of a field in a dataset of objects: that of TensorFlow's detection datasets for the only
@@ -199,6 +229,28 @@ mod tests {
             names(OutputFormat::Beton, &IMAGENET, &asked).unwrap(),
             ["y", "image/encoded", "rows"]
         );
+    }
+
+    #[test]
+    fn a_name_that_is_not_stored_is_refused() {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+        let none = ObjectFields::default();
+        let to = |form, from: &str, to: &str| {
+            let asked = [(from.to_owned(), to.to_owned())];
+            renamed((&fields, &none), form, &asked).map_err(|error| error.to_string())
+        };
+        for form in [OutputFormat::Tar, OutputFormat::Folder] {
+            for (from, new, read_as) in [("image", "photo", "image"), ("label", "class", "label")] {
+                let error = to(form, from, new).unwrap_err();
+                assert!(error.contains(&format!("readers call the field {read_as:?}")), "{error}");
+                assert!(to(form, from, from).is_ok());
+                assert!(to(OutputFormat::Beton, from, new).is_ok());
+                assert!(to(OutputFormat::TfRecord, from, new).is_ok());
+            }
+        }
+        assert!(to(OutputFormat::Tar, "image", "jpg").is_ok());
+        assert!(to(OutputFormat::Tar, "label", "cls").is_ok());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use column::ShardFieldError;
 pub use name::TemplateError;
 
 pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file, rows_file};
-pub(super) use column::{Columns, is_file_name};
+pub(super) use column::{Columns, is_file_name, label};
 pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};
 pub(super) use key::{last_part, safe_key};
