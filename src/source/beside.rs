@@ -99,10 +99,32 @@ impl BesideFile {
         let Some((first, others)) = paths.split_first() else { return Ok(None) };
         for template in templates(first) {
             let Some(found) = self.read(&self.path(&template), &parse)? else { continue };
-            let is_of_all = others.iter().all(|other| templates(other).contains(&template));
-            return Ok(is_of_all.then_some(found));
+            if others.iter().all(|other| templates(other).contains(&template)) {
+                return Ok(Some(found));
+            }
         }
         Ok(None)
+    }
+
+    /// Returns the file of other shards that readers would take for the file of these: `dataset` is their
+    /// template, `first` the first of them, and `is_shard` returns true for their names.
+    #[cfg(feature = "write")]
+    pub(super) fn of_others(
+        &self,
+        (dataset, first): (&Path, &Path),
+        is_shard: impl Fn(&str) -> bool,
+    ) -> Option<PathBuf> {
+        let own = templates(first);
+        let folder = first.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let listed = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+        let paths = listed.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let of = first.with_file_name(name.strip_suffix(self.suffix)?);
+            let is_other =
+                of != dataset && (own.contains(&of) || is_shard(of.file_name()?.to_str()?));
+            (is_other && self.is_at(&entry.path())).then(|| entry.path())
+        });
+        paths.min()
     }
 
     /// Returns whether there is a file of ours at this path.

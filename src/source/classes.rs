@@ -201,6 +201,15 @@ pub(crate) fn is_class_file(path: &Path) -> bool {
     FILE.is_at(path)
 }
 
+/// Returns the class names of other shards that readers would take for those of these.
+#[cfg(feature = "write")]
+pub(crate) fn classes_of_others(
+    dataset: (&Path, &Path),
+    is_shard: impl Fn(&str) -> bool,
+) -> Option<PathBuf> {
+    FILE.of_others(dataset, is_shard)
+}
+
 /// Returns the path of the class names of the dataset at this path: `x.beton.classes.json`. The path of
 /// shards is their template, with a number in braces: `x-{000}.tar`.
 #[cfg(any(test, feature = "write"))]

@@ -81,7 +81,7 @@ pub use beton::{Beton, CustomRow, OpenOptions, ProcessCache};
 pub(crate) use beton::{PageStats, PagedBeton, SourceError};
 pub use classes::ClassNames;
 #[cfg(feature = "write")]
-pub(crate) use classes::{ClassEntry, classes_beside, is_class_file};
+pub(crate) use classes::{ClassEntry, classes_beside, classes_of_others, is_class_file};
 pub(crate) use classes::{ClassTable, FOLDER_FILE_NAME};
 #[cfg(feature = "tar")]
 pub use columns::As;
@@ -109,7 +109,7 @@ pub(crate) use location::{Location, LocationError};
 pub(crate) use mask_runs::column_runs;
 pub(crate) use object_fields::{ObjectField, ObjectFields};
 #[cfg(feature = "write")]
-pub(crate) use object_fields::{is_object_file, objects_beside};
+pub(crate) use object_fields::{is_object_file, objects_beside, objects_of_others};
 pub use open::Dataset;
 pub use sample_location::SampleLocation;
 pub(crate) use samples::Fingerprint;

@@ -248,6 +248,15 @@ pub(crate) fn objects_beside(dataset: &Path) -> PathBuf {
     FILE.path(dataset)
 }
 
+/// Returns the file beside other shards that readers would take for that of these.
+#[cfg(feature = "write")]
+pub(crate) fn objects_of_others(
+    dataset: (&Path, &Path),
+    is_shard: impl Fn(&str) -> bool,
+) -> Option<PathBuf> {
+    FILE.of_others(dataset, is_shard)
+}
+
 /// Returns whether there is a file of ours at this path.
 #[cfg(feature = "write")]
 pub(crate) fn is_object_file(path: &Path) -> bool {

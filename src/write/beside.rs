@@ -3,15 +3,16 @@
 
 use super::WriteCause;
 use super::atomic_file::{AtomicFile, TargetError};
+use super::shards::Template;
 use super::step::ObserveStep;
 use crate::error::BoxError;
 use crate::source::{
-    ClassNames, ClassTable, ObjectFields, Source, classes_beside, is_class_file, is_object_file,
-    objects_beside,
+    ClassNames, ClassTable, ObjectFields, Source, classes_beside, classes_of_others, is_class_file,
+    is_object_file, objects_beside, objects_of_others,
 };
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is known of a dataset and not stored in it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +40,21 @@ impl Beside {
         let path = objects_beside(dataset);
         let text = self.objects.as_ref().map(|objects| objects.to_json("\n").into_bytes());
         put(&path, text.as_deref(), is_object_file, watch)
+    }
+
+    /// Returns a file beside other shards that readers would take for that of these, the first of which
+    /// is at `first`.
+    pub(super) fn of_others(&self, template: &Template, first: &Path) -> Option<PathBuf> {
+        let named = template.named();
+        let (dataset, is_shard) = ((&*named, first), |name: &str| template.matches(name));
+        // Readers of a single file look for the file of its own name first.
+        let is_hidden = |is_written: bool| is_written && !template.has_number();
+        let classes = || classes_of_others(dataset, is_shard);
+        let objects = || objects_of_others(dataset, is_shard);
+        (!is_hidden(self.classes.is_some()))
+            .then(classes)
+            .flatten()
+            .or_else(|| (!is_hidden(self.objects.is_some())).then(objects).flatten())
     }
 
     /// Returns the table of the classes, without folders.

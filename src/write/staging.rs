@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-const PREFIX: &str = ".fuseloop-";
+pub(super) const PREFIX: &str = ".fuseloop-";
 
 /// The file whose lock shows that the directory's writer is alive.
 const LOCK: &str = "lock";

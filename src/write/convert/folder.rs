@@ -18,12 +18,13 @@ use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
 use super::{ConvertCause, ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
 use crate::sample::SampleId;
+use crate::source::FOLDER_FILE_NAME;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
 use crate::write::cancel;
 use crate::write::encode_threads::EncodeThreads;
 use crate::write::report::CountedList;
-use crate::write::staging::StagingDir;
+use crate::write::staging::{PREFIX, StagingDir};
 use crate::write::value::WriteSampleError;
 use crate::write::{Reencoded, WriteCause};
 use std::collections::{BTreeSet, HashSet};
@@ -68,6 +69,9 @@ impl DatasetConversion<'_> {
         for dir in [&self.dst, &parts] {
             fs::create_dir_all(dir).map_err(ConvertCause::io("create it", dir))?;
         }
+        if journal.is_new() && self.options.overwrite {
+            self.clear()?;
+        }
         let (resumed, mut notes) = (journal.end(), vec![]);
         if !journal.is_done() {
             journal.check(|unit, _| part(&parts, unit).is_file())?;
@@ -89,6 +93,38 @@ impl DatasetConversion<'_> {
             report.bytes += table.len();
         }
         Ok(report)
+    }
+
+    /// Deletes the dataset that an earlier conversion wrote into the folder, or readers would find samples
+    /// of both.
+    ///
+    /// # Errors
+    ///
+    /// If the folder has other files: then nothing is deleted.
+    fn clear(&self) -> Result<(), ConvertCause> {
+        let foreign =
+            |path: &Path| ConvertCause::Pick { path: path.to_owned(), reason: FOREIGN.to_owned() };
+        // Nothing is deleted before all is checked.
+        for is_checked in [false, true] {
+            for (path, is_dir) in entries(&self.dst)? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                // An earlier conversion that was killed left its unfinished files.
+                if name.starts_with(PREFIX) {
+                    continue;
+                }
+                let files = if is_dir { entries(&path)? } else { vec![] };
+                let own = |(path, is_dir): &(PathBuf, bool)| !is_dir && is_numbered(path);
+                let other = files.iter().find(|file| !own(file)).map(|(path, _)| &**path);
+                let is_own =
+                    is_dir || is_numbered(&path) || [TABLE, FOLDER_FILE_NAME].contains(&&*name);
+                match other.or((!is_own).then_some(&path)) {
+                    Some(other) => return Err(foreign(other)),
+                    None if is_checked => delete(&path)?,
+                    None => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
@@ -147,6 +183,26 @@ impl DatasetConversion<'_> {
 /// Returns the path of a chunk's lines, until all are concatenated.
 fn part(parts: &Path, unit: usize) -> PathBuf {
     parts.join(format!("{unit:06}.jsonl"))
+}
+
+/// Why a folder is not replaced.
+const FOREIGN: &str = "no conversion wrote this file, and only a folder that one wrote is replaced: choose another folder, or delete this one first";
+
+/// Lists a folder: each path, and whether it is a folder itself.
+fn entries(dir: &Path) -> Result<Vec<(PathBuf, bool)>, ConvertCause> {
+    let list = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.path(), entry.file_type()?.is_dir()))
+    };
+    let listed = fs::read_dir(dir).and_then(|entries| entries.map(list).collect());
+    listed.map_err(ConvertCause::io("list", dir))
+}
+
+/// Returns true if a file is named like those of a sample: `00000007.jpg`, `00000007_key.jpg`.
+fn is_numbered(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    digits >= 8 && matches!(name.as_bytes().get(digits), Some(b'.' | b'_'))
 }
 
 /// Returns an entry of a folder; `None` if the folder is empty or missing.

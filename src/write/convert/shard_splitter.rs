@@ -157,6 +157,12 @@ impl DatasetConversion<'_> {
                 Ok(own.find(|path| fs::symlink_metadata(path).is_ok()))
             }
         };
+        let beside = layout.beside(&self.fields, &self.beside);
+        if let Some(path) = beside.of_others(&template, &template.path(own.start, plan.count)) {
+            let reason = "readers would take it for a file of the new shards, because it is named \
+                          after shards like them: choose another name, or delete this file";
+            return Err(ConvertCause::Pick { path, reason: reason.to_owned() });
+        }
         self.with_journal(print, taken, |journal| {
             self.write_shards(&template, &layout, plan, journal)
         })
@@ -209,7 +215,9 @@ impl DatasetConversion<'_> {
                 super::journal::delete(&stale)?;
             }
         }
-        Ok(ConvertReport::of(journal, first - samples.start))
+        let count = journal.chunks().len() as u64;
+        let notes = template.note_of_order(own.start + count).into_iter().collect();
+        Ok(ConvertReport { notes, ..ConvertReport::of(journal, first - samples.start) })
     }
 }
 

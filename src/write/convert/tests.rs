@@ -480,8 +480,70 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
     std::os::unix::fs::symlink(&other, dst.join("00001")).unwrap();
     let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
     let error = convert(&classes(5), &dst, &options).unwrap_err().to_string();
-    assert!(error.contains("not a link"), "{error}");
+    assert!(error.contains("no conversion wrote this file"), "{error}");
     assert!(files(&other).is_empty());
+}
+
+#[test]
+fn a_dataset_that_replaces_another_is_alone_in_its_folder() {
+    let again = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    // Fewer samples and classes, more fields, fewer fields.
+    let sources = [classes(40), classes(5), table(20), table(7), classes(30)];
+    let dir = tempfile::tempdir().unwrap();
+    let dst = dir.path().join("x");
+    for source in &sources {
+        convert(source, &dst, &again).unwrap();
+        assert!(files(dir.path()) == converted(source, "x", &limits(0, 0, 0)));
+        let folders = fs::read_dir(&dst).unwrap().flatten().map(|entry| entry.path());
+        let is_empty =
+            |dir: &PathBuf| fs::read_dir(dir).is_ok_and(|mut found| found.next().is_none());
+        assert_eq!(folders.filter(is_empty).collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    }
+    // A file that no conversion wrote may be the only one of its kind.
+    for own in ["photo.jpg", "00001/photo.jpg", "00001/00000001/x", "0000001.jpg", "1/00000001jpg"]
+    {
+        let own = dst.join(own);
+        fs::create_dir_all(own.parent().unwrap()).unwrap();
+        fs::write(&own, "mine").unwrap();
+        let before = files(dir.path());
+        let error = convert(&classes(5), &dst, &again).unwrap_err();
+        assert!(matches!(error.cause(), Some(ConvertCause::Pick { .. })), "{error}");
+        assert!(files(dir.path()) == before, "{own:?}");
+        fs::remove_file(&own).unwrap();
+        let _ = fs::remove_dir(own.parent().unwrap());
+    }
+}
+
+#[test]
+fn names_of_classes_beside_other_shards_are_not_taken_for_those_of_new_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = |name: &str, source: &dyn Source| {
+        let samples = if name.contains('{') { 3 } else { 0 };
+        let options = ConvertOptions { overwrite: true, ..limits(samples, 0, 0) };
+        convert(source, dir.path().join(name), &options).map_err(|error| error.to_string())
+    };
+    for (first, then) in [
+        ("n-{0}.tar", "n-1.tar"),
+        ("n-0.tar", "n-{0}.tar"),
+        ("m-{000}-of-{N}.tar", "m-000-of-003.tar"),
+    ] {
+        new(first, &named(9)).unwrap();
+        let before = files(dir.path());
+        let error = new(then, &classes(3)).unwrap_err();
+        assert!(
+            error.contains(".classes.json") && error.contains("choose another name"),
+            "{error}"
+        );
+        assert!(files(dir.path()) == before, "{then}");
+        fs::remove_dir_all(dir.path()).unwrap();
+        fs::create_dir(dir.path()).unwrap();
+    }
+    // A single file with names of its own is read by these.
+    new("n-{0}.tar", &named(9)).unwrap();
+    new("n-1.tar", &named(3)).unwrap();
+    // The names of shards are found although one of them has names of its own.
+    let all = Tar::open(dir.path().join("n-{0..2}.tar").to_str().unwrap(), &TarOptions::default());
+    assert_eq!(all.unwrap().class_names().unwrap(), named(9).names);
 }
 
 #[test]

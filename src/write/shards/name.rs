@@ -127,6 +127,26 @@ impl Template {
         self.folder.join(name)
     }
 
+    /// Returns what a user must know if the numbers of this many shards have more digits than the template:
+    /// sorted by name, `x-10.tar` is before `x-2.tar`.
+    pub(in crate::write) fn note_of_order(&self, shards: u64) -> Option<String> {
+        let NumberSuffix { digits, .. } = self.number.as_ref()?;
+        let (digits, needed) = ((*digits).max(1), shards.checked_sub(1)?.to_string().len());
+        let name = |begin: u64, digits: usize| {
+            let path = self.path(begin * 10_u64.pow(digits as u32 - 1), shards);
+            path.file_name().unwrap_or_default().to_owned()
+        };
+        (needed > digits).then(|| {
+            format!(
+                "{:?} comes before {:?} where shards are sorted by name, as `*` sorts them; {{{}}} in the \
+                 name of the shards keeps the order of the samples",
+                name(1, needed),
+                name(2, digits),
+                "0".repeat(needed)
+            )
+        })
+    }
+
     /// Returns true if a file of this name is a shard of the template, of whatever number.
     pub(in crate::write) fn matches(&self, name: &str) -> bool {
         let Some(NumberSuffix { digits, of, after }) = &self.number else {
@@ -182,6 +202,22 @@ fn sign(text: &str) -> Option<(Sign, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_sort_in_another_order_are_noted() {
+        let note = |text: &str, shards| template(text).note_of_order(shards);
+        for (text, most, earlier, later, zeros) in [
+            ("x-{0}.tar", 10, "x-10.tar", "x-2.tar", "{00}"),
+            ("x-%d.tar", 10, "x-10.tar", "x-2.tar", "{00}"),
+            ("x-{00}.tar", 100, "x-100.tar", "x-20.tar", "{000}"),
+        ] {
+            assert_eq!((note(text, 0), note(text, most)), (None, None));
+            let found = note(text, most + 1).unwrap();
+            assert!(found.starts_with(&format!("{earlier:?} comes before {later:?} ")), "{found}");
+            assert!(found.contains(zeros) && earlier < later, "{found}");
+        }
+        assert_eq!(note("x.tar", 1), None);
+    }
 
     fn template(text: &str) -> Template {
         Template::parse(Path::new(text)).unwrap()
