@@ -2,9 +2,9 @@
 //!
 //! A preemption is a switch away from a thread that could continue; switches at a wait are free.
 //! The tests try all orders of two workers and a reader with at most `FUSELOOP_PREEMPTIONS`
-//! preemptions, 1 by default, for each scenario: a run that completes, one that ends with an error
-//! or a panic, one that is dropped early, and an engine dropped during a run. Most concurrency bugs
-//! need no more than two preemptions (Musuvathi and Qadeer, PLDI 2007). With 3 the scenarios have
+//! preemptions (1 by default, 2 in the slow tier) for each scenario: a run that completes, one that
+//! ends with an error or a panic, one that is dropped early, and an engine dropped during a run. Most
+//! concurrency bugs need no more than two preemptions (Musuvathi and Qadeer, PLDI 2007). With 3 the scenarios have
 //! millions of orders: `FUSELOOP_SLICE=2/8` tries the third of eight slices of them, so that
 //! several machines can share the work.
 //!
