@@ -2,7 +2,7 @@
 //!
 //! | block  | requirement                                                                           |
 //! |--------|---------------------------------------------------------------------------------------|
-//! | `rust` | its lines are in `snippets.rs` or in an example, consecutively, which are compiled     |
+//! | `rust` | its lines are in `snippets.rs` or in an example, consecutively, which are compiled; most are run |
 //! | `toml` | it is a pipeline file; lines that only set parameters are those of a RandomResizedCrop |
 //! | `sh`   | each command of `fuseloop` succeeds, in a folder with data as the documents name it    |
 //! | `text`, none | no requirement: these are outputs of the programs                                |
@@ -17,7 +17,8 @@ mod snippets;
 use crate::dataset;
 use fuseloop::Spec;
 use fuseloop::ops::Size;
-use fuseloop::write::WriteMode;
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 use std::path::Path;
@@ -33,6 +34,9 @@ const NOT_RUN: [(&str, &str); 7] = [
     ("pip install ", "python/check.sh builds the wheel and installs it"),
     ("python python/", "python/check.sh tests the Python package"),
 ];
+
+/// The environment variable by which [`rust_runs`] runs its child.
+const RUNS_RUST: &str = "FUSELOOP_TEST_RUNS_RUST";
 
 /// The number of images in `photos/`: a document replays sample 1234.
 const PHOTOS: usize = 1240;
@@ -140,6 +144,36 @@ fn rust_is_compiled() {
     assert!(!stand_in("let x = 1;", snippets) && stand_in("  Ok(())\n\n}", snippets));
 }
 
+/// Runs the pieces of `snippets.rs`, if this process is the child of [`rust_runs`].
+#[test]
+fn child_that_runs_rust() {
+    if std::env::var_os(RUNS_RUST).is_some() {
+        snippets::run().unwrap();
+    }
+}
+
+/// Their datasets are named relative to the folder of the process, so they run in another process.
+#[cfg(unix)]
+#[test]
+fn rust_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    lay_out_mnist(dir);
+    lay_out_objects(&dir.join("coco.beton"));
+    lay_out_photos(&dir.join("photos"), 300);
+    run(dir, "fuseloop write photos train.beton && fuseloop write photos val.beton").unwrap();
+    let pipeline = blocks().into_iter().find(|block| block.language == "toml").unwrap().text;
+    fs::write(dir.join("imagenet.toml"), pipeline).unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "docs::child_that_runs_rust"])
+        .current_dir(dir)
+        .env(RUNS_RUST, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(child.stdout).unwrap();
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
+}
+
 #[test]
 fn toml_is_a_pipeline() {
     for Block { file, line, text, .. } in blocks().iter().filter(|block| block.language == "toml") {
@@ -167,18 +201,19 @@ fn jpeg(seed: usize) -> Vec<u8> {
     out
 }
 
-/// Creates data with the names that the documents use.
-fn lay_out(dir: &Path) {
-    fs::create_dir(dir.join("shards")).unwrap();
-    for (folder, count) in [("photos", PHOTOS), ("imagenet/train", 4)] {
-        for (class, numbers) in [("cat", 0..count / 2), ("dog", count / 2..count)] {
-            let folder = dir.join(folder).join(class);
-            fs::create_dir_all(&folder).unwrap();
-            for number in numbers {
-                fs::write(folder.join(format!("{number}.jpg")), jpeg(number)).unwrap();
-            }
+/// Creates a folder of images of two classes.
+fn lay_out_photos(dir: &Path, count: usize) {
+    for (class, numbers) in [("cat", 0..count / 2), ("dog", count / 2..count)] {
+        let folder = dir.join(class);
+        fs::create_dir_all(&folder).unwrap();
+        for number in numbers {
+            fs::write(folder.join(format!("{number}.jpg")), jpeg(number)).unwrap();
         }
     }
+}
+
+/// Creates the folder `mnist`, with two images in each split.
+fn lay_out_mnist(dir: &Path) {
     fs::create_dir(dir.join("mnist")).unwrap();
     for split in ["train", "t10k"] {
         let images = [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28][..], &[7; 2 * 28 * 28]];
@@ -186,6 +221,45 @@ fn lay_out(dir: &Path) {
         let labels = [0, 0, 8, 1, 0, 0, 0, 2, 3, 4];
         fs::write(dir.join(format!("mnist/{split}-labels-idx1-ubyte")), labels).unwrap();
     }
+}
+
+/// Writes 32 images, each with one object and a mask of classes.
+fn lay_out_objects(path: &Path) {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = [
+        field("image", FieldKind::RgbImage),
+        field("bbox", FieldKind::Bytes),
+        field("category_id", FieldKind::Bytes),
+        field("keypoints", FieldKind::Bytes),
+        field("segmentation", FieldKind::Json),
+        field("semantic", FieldKind::RgbImage),
+    ];
+    let image = |level| {
+        let (width, height) = (60, 50);
+        let pixels = vec![level; 3 * 60 * 50];
+        FieldValue::Image(ImageInput::Rgb { pixels, width, height })
+    };
+    let floats = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let rows = (0..32).map(|sample| {
+        vec![
+            image(sample),
+            FieldValue::Bytes(floats(&[10.0, 5.0, 30.0, 40.0])),
+            FieldValue::Bytes(1i64.to_le_bytes().into()),
+            FieldValue::Bytes(floats(&[20.0, 20.0, 2.0].repeat(17))),
+            FieldValue::Json(serde_json::json!([[[10, 5, 40, 5, 40, 45, 10, 45]]])),
+            image(1),
+        ]
+    });
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+}
+
+/// Creates data with the names that the documents use.
+fn lay_out(dir: &Path) {
+    fs::create_dir(dir.join("shards")).unwrap();
+    lay_out_photos(&dir.join("photos"), PHOTOS);
+    lay_out_photos(&dir.join("imagenet/train"), 4);
+    lay_out_mnist(dir);
     fs::create_dir_all(dir.join("coco/annotations")).unwrap();
     for split in ["train2017", "val2017"] {
         fs::create_dir(dir.join("coco").join(split)).unwrap();

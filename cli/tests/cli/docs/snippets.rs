@@ -1,18 +1,28 @@
 //! The Rust code of the documents, word for word, with the code that each piece needs around it.
 //!
 //! `main.rs` looks here for every block of Rust in README.md and docs/, line by line, so that the
-//! compiler checks them all. No piece is run, because its data is the reader's.
+//! compiler checks them all. [`run`] runs those whose data can be generated; the others say why they are
+//! not run.
 
-#![allow(unused, dead_code, clippy::all, reason = "pieces as they stand in documents")]
+#![allow(
+    unused_variables,
+    unused_imports,
+    unused_mut,
+    clippy::all,
+    reason = "pieces as they stand in documents"
+)]
 
 use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
 use fuseloop::order::Ranks;
 use fuseloop::source::stream::{Interleave, MixEnd};
 use fuseloop::source::{
-    As, BoxError, Feature, ProcessCache, Stream, TarOptions, TarStream, TfOptions, TfRecords, Value,
+    As, Beton, BoxError, Feature, OpenOptions, ProcessCache, Stream, TarOptions, TarStream,
+    TfOptions, TfRecords, Value,
 };
 use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, ops, ops::*};
+use std::sync::Arc;
 
+#[expect(dead_code, reason = "it needs a GPU")]
 #[rustfmt::skip]
 fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
 use fuseloop::device::DeviceStream;
@@ -130,6 +140,7 @@ let options = TarOptions::default()
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs 1,024 shards")]
 #[rustfmt::skip]
 fn sources_tfrecord() -> Result<(), BoxError> {
 let options = TfOptions::default()
@@ -140,6 +151,7 @@ let loader = Loader::from_source(TfRecords::open("train-*-of-01024", &options)?)
 Ok(())
 }
 
+#[expect(dead_code, reason = "it needs 256 shards packed with Zstandard")]
 #[rustfmt::skip]
 fn sources_streams(rank: usize, world: usize) -> Result<(), BoxError> {
 let shards = TarStream::open("train-{000..255}.tar.zst", &TarOptions::default())?.split_by_rank(rank, world)?;
@@ -186,6 +198,8 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
+
+pub(super) fn run() -> Result<()> { main() }
 }
 
 #[rustfmt::skip]
@@ -238,6 +252,8 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
+
+pub(super) fn run() -> Result<()> { main() }
 }
 
 #[rustfmt::skip]
@@ -318,4 +334,30 @@ fn targets_presets() -> Result<(), BoxError> {
 let mut list = detection::lsj(1024)?;
 list.extend(ops![Normalize::imagenet(), ToChannelsFirst, SimpleCopyPaste::new()]);
 Ok(())
+}
+
+/// Runs the pieces on the datasets that `rust_runs` writes to the folder of the process.
+pub(super) fn run() -> Result<(), BoxError> {
+    let open = |name: &str| {
+        Ok::<_, BoxError>(Stream::of(Arc::new(Beton::open(name, &OpenOptions::default())?)))
+    };
+    let loader = Loader::open("train.beton")?.batch_size(64).build()?;
+    readme::run()?;
+    first_training::run()?;
+    first_training_validation(&loader)?;
+    first_training_sizes()?;
+    loading_first(None)?;
+    loading_sizes()?;
+    loading_arrays()?;
+    loading_ranks(1)?;
+    loading_cursor(&loader)?;
+    pipelines()?;
+    sources_mnist()?;
+    sources_tar()?;
+    sources_parts(open("train.beton")?, open("val.beton")?)?;
+    targets_first()?;
+    targets_padded(Loader::open("coco.beton")?)?;
+    targets_mixed()?;
+    targets_presets()?;
+    Ok(())
 }
