@@ -42,14 +42,16 @@ const FOLDER: &str = "FUSELOOP_TEST_THREADS";
 /// A size larger than the stack of a thread can be.
 const NO_STACK: &str = "4611686018427387904";
 
-/// Creates a `.beton`, a folder of images with classes, and shards of tar and of TFRecord.
-fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
+/// Creates a `.beton`, one of bit planes, a folder of images with classes, and shards of tar and of TFRecord.
+pub(super) fn datasets() -> (tempfile::TempDir, std::path::PathBuf) {
     let (dir, path) = dataset::write(40, WriteMode::Jpg, dataset::varied);
     let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
     let two = ConvertOptions { shards: Some(2), ..ConvertOptions::default() };
     convert(&beton, dir.path().join("folder"), &ConvertOptions::default()).unwrap();
     convert(&beton, dir.path().join("a-{0}.tar"), &two).unwrap();
     convert(&beton, dir.path().join("a-{0}.tfrecord"), &two).unwrap();
+    let planes = ["recut", "pictures.beton", "planes.beton", "--write-mode", "planes"];
+    assert!(fuseloop(dir.path(), &planes, None).status.success());
     (dir, path)
 }
 
@@ -60,10 +62,10 @@ fn fuseloop(dir: &Path, args: &[&str], stack: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// Every command that starts threads, without the option for their number.
-const COMMANDS: [&[&str]; 13] = [
+/// Every command with an option for the number of its threads, without that option.
+pub(super) const COMMANDS: [&[&str]; 14] = [
     &["bench", "pictures.beton"],
-    &["preview", "pictures.beton", "-o", "out.png"],
+    &["preview", "pictures.beton", "-n", "8", "-m", "2", "-o", "out.png"],
     &["dump", "pictures.beton", "-o", "out"],
     &["explain", "pictures.beton"],
     &["replay", "pictures.beton", "--sample", "3", "-o", "out"],
@@ -72,10 +74,39 @@ const COMMANDS: [&[&str]; 13] = [
     &["convert", "pictures.beton", "out.tar"],
     &["recut", "folder", "out"],
     &["recut", "pictures.beton", "out.beton"],
+    &["unpack", "planes.beton", "out.beton"],
     &["concat", "pictures.beton", "pictures.beton", "out.beton"],
     &["split", "pictures.beton", "--parts", "2"],
     &["subset", "pictures.beton", "out.beton", "--indices", "3..5"],
 ];
+
+/// The other commands that start threads.
+pub(super) const OTHERS: [&[&str]; 6] = [
+    &["info", "folder"],
+    &["info", "a-{0..1}.tar"],
+    &["info", "a-{0..1}.tfrecord"],
+    &["index", "a-{0..1}.tar"],
+    &["demo"],
+    &["bench", "a-{0..1}.tar"],
+];
+
+/// A new command must be added to one of the lists above.
+#[test]
+fn the_lists_have_every_command() {
+    let help = fuseloop(Path::new("."), &["--help"], None).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let commands = commands.lines().take_while(|line| !line.is_empty());
+    let commands = commands.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let mut found: Vec<&str> =
+        commands.map(|line| line.split_whitespace().next().unwrap()).collect();
+    // These start no threads, or serve until they are ended.
+    found.retain(|name| !["help", "ops", "studio"].contains(name));
+    assert!(found.len() > 10, "{help}");
+    for name in found {
+        assert!(COMMANDS.iter().chain(&OTHERS).any(|args| args[0] == name), "{name} is not listed");
+    }
+}
 
 #[test]
 fn every_command_refuses_too_many_threads_with_a_sentence() {
@@ -164,15 +195,7 @@ fn run() -> RunPlan {
 #[test]
 fn every_command_says_that_no_thread_can_be_started() {
     let (dir, _) = datasets();
-    let others: [&[&str]; 6] = [
-        &["info", "folder"],
-        &["info", "a-{0..1}.tar"],
-        &["info", "a-{0..1}.tfrecord"],
-        &["index", "a-{0..1}.tar"],
-        &["demo"],
-        &["bench", "a-{0..1}.tar"],
-    ];
-    for args in COMMANDS.iter().chain(&others) {
+    for args in COMMANDS.iter().chain(&OTHERS) {
         let output = fuseloop(dir.path(), args, Some(NO_STACK));
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
