@@ -6,7 +6,8 @@
 //! | decoded goldens     | the decoder in the loader's configuration                              |
 //! | pipelines W1 to W5  | compiled code; the oracle, which runs on a CPU without AVX2            |
 //!
-//! A debug build and a release build must match the same literals.
+//! A debug build and a release build must match the same literals, with vectors of any width: `.ci/run`
+//! runs these tests in both builds, and in the debug build also with `FUSELOOP_ISA=128`.
 
 use fuseloop::internals::decode::Decoder;
 use fuseloop::internals::jit::{self, DecodedPixels, Kernel, Scratch};
