@@ -146,6 +146,10 @@ impl PixelOp for AddGaussianSNR {
         SEEDS + 2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "noise to signal"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p);
         let db = rng.uniform(self.low, self.high);

@@ -153,7 +153,7 @@ impl PixelOp for ChannelDropout {
     }
 
     fn param_names(&self) -> &'static [&'static str] {
-        if self.is_of_planes() { &[] } else { &["drop 0:", "drop 1:", "drop 2:", "drop 3:"] }
+        if self.is_of_planes() { &["-"] } else { &["drop 0:", "drop 1:", "drop 2:", "drop 3:"] }
     }
 
     fn channel_params(&self, channel: usize, params: &mut [f32]) {

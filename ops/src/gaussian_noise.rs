@@ -144,6 +144,10 @@ impl PixelOp for GaussianNoise {
         SEEDS + 2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "mean", "sigma"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let scale = match self.units {
             Units::Levels => 255.0,

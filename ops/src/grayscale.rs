@@ -212,6 +212,10 @@ impl PixelOp for RandomGrayscale {
         2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let numbers = if rng.coin(self.p) { [0.0, 1.0] } else { [1.0, 0.0] };
         params.copy_from_slice(&numbers);

@@ -139,6 +139,10 @@ impl PixelOp for GridMask {
         5
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "period", "-", "kept"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let applies = rng.coin(self.p);
         let (low, high) = (*self.period.start(), *self.period.end());

@@ -73,6 +73,10 @@ impl PixelOp for RandomInvert {
         2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let numbers = if rng.coin(self.p) { [-1.0, 255.0] } else { [1.0, 0.0] };
         params.copy_from_slice(&numbers);

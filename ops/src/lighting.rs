@@ -84,6 +84,10 @@ impl PixelOp for Lighting {
         3
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["red", "green", "blue"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let alpha = [0; 3].map(|_| f64::from(rng.normal() * self.alpha_std));
         params.copy_from_slice(&step(alpha));

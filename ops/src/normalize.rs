@@ -341,6 +341,10 @@ impl PixelOp for OfBands {
         3
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "-"]
+    }
+
     fn channel_params(&self, channel: usize, params: &mut [f32]) {
         let Channel { m1, s1, bias, .. } = self.0.channels[channel];
         params.copy_from_slice(&[m1, s1, bias]);

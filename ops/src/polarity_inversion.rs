@@ -87,6 +87,10 @@ impl PixelOp for PolarityInversion {
         1
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         params[0] = if rng.coin(self.p) { -1.0 } else { 1.0 };
         true

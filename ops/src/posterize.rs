@@ -92,6 +92,10 @@ impl PixelOp for RandomPosterize {
         2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "step"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         let runs = rng.coin(self.p) && self.bits < 8;
         let step = if runs { (256 >> self.bits) as f32 } else { NO_STEP };

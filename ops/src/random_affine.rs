@@ -161,8 +161,8 @@ impl RandomAffine {
         self
     }
 
-    /// Draws the inverse matrix of one sample.
-    fn matrix(&self, rng: &mut Rng, size: Size) -> [f64; 6] {
+    /// Draws the inverse matrix of one sample. Returns it and the shear along y.
+    fn matrix(&self, rng: &mut Rng, size: Size) -> ([f64; 6], f64) {
         let mut uniform = |(low, high)| f64::from(rng.uniform(low, high));
         let angle = uniform(self.degrees);
         let translate = match self.translate {
@@ -176,7 +176,8 @@ impl RandomAffine {
         };
         let scale = self.scale.map_or(1.0, &mut uniform);
         let shear = self.shear.map(|range| range.map_or(0.0, &mut uniform));
-        affine_matrix(angle, translate, scale, shear, self.center.relative_to_middle(size))
+        let center = self.center.relative_to_middle(size);
+        (affine_matrix(angle, translate, scale, shear, center), shear[1])
     }
 }
 
@@ -204,7 +205,8 @@ impl Op for RandomAffine {
 
 impl GeometryOp for RandomAffine {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
-        let map = Map::affine(self.matrix(rng, size), size, size);
+        let (matrix, shear_y) = self.matrix(rng, size);
+        let map = Map::affine(matrix, size, size).with_shear_y(shear_y);
         out.push(self.warping.motion(map, size));
     }
 
@@ -290,7 +292,7 @@ mod tests {
 
     fn matrices(op: &RandomAffine, size: Size) -> Vec<[f64; 6]> {
         let mut rng = SampleKey::new(3, 1, 4).op(0);
-        (0..500).map(|_| op.matrix(&mut rng, size)).collect()
+        (0..500).map(|_| op.matrix(&mut rng, size).0).collect()
     }
 
     #[test]

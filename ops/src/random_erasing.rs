@@ -241,6 +241,10 @@ impl PixelOp for RandomErasing {
         SEEDS + 4
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "top", "bottom", "left", "right"]
+    }
+
     fn draw(&self, rng: &mut Rng, size: Size, params: &mut [f32]) -> bool {
         let Window { top, left, height, width } = RegionOp::draw(self, rng, size);
         let before = |edge: u32| edge as f32 - 0.5;

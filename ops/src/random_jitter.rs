@@ -96,6 +96,10 @@ impl PixelOp for RandomJitter {
         SEEDS + 1
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["-", "-", "translate"]
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         params[..SEEDS].copy_from_slice(&noise::seeds(rng));
         params[TRANSLATE] = self.translate;

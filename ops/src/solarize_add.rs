@@ -92,6 +92,10 @@ impl PixelOp for SolarizeAdd {
         2
     }
 
+    fn param_names(&self) -> &'static [&'static str] {
+        &["add", "threshold"]
+    }
+
     fn draw(&self, _: &mut Rng, _: Size, params: &mut [f32]) -> bool {
         params.copy_from_slice(&[self.add, self.threshold]);
         true

@@ -11,12 +11,12 @@
 use super::block::nth_order;
 use super::draws::{DrawnMix, allowed};
 use super::flatten::FlatOp;
-use super::kind::PixelKind;
+use super::kind::{PixelKind, has_planes};
 use super::{Draws, ImagePlan};
-use fuseloop_ops::Size;
 use fuseloop_ops::author::{Eval, GeometryStep, OpClass, PixelOp, Window};
 use fuseloop_ops::internals::geometry_step;
 use fuseloop_ops::internals::rows::{Map, RowFilter};
+use fuseloop_ops::{NumberRule, Size};
 use std::fmt;
 
 /// Most parameters of an op that are shown: those of a colour matrix.
@@ -73,7 +73,7 @@ impl Draws {
                 false => OpOutcome::NotChosen,
             };
             let words = match outcome {
-                OpOutcome::Runs => self.words(index, leaf, before, &motions),
+                OpOutcome::Runs => self.words(plan.rule(), (index, leaf), before, &motions),
                 OpOutcome::Skipped => "not run".to_owned(),
                 OpOutcome::NotChosen => "not chosen".to_owned(),
             };
@@ -91,28 +91,47 @@ impl Draws {
             // An op that is skipped is not active.
             OpClass::Pixel(_) if leaf.changes_channels() || leaf.kind.may_skip() => false,
             OpClass::Pixel(op) if leaf.kind.param_count() > 0 => {
-                let params =
-                    &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                 if op.uses_position() || op.statistic().is_some() {
                     // A few pixels don't show what the op does to the others.
+                    let first = leaf.first_param;
+                    let params = &self.params[first..first + leaf.kind.param_count()];
                     return op.is_identity(params);
                 }
-                (0..=255_u8).all(|level| {
-                    let cx = Eval::new(plan.rule(), params);
-                    let values = [level, 255 - level, level.wrapping_mul(7), level ^ 85];
-                    let values = values.into_iter().cycle().map(f32::from);
-                    let values: Vec<f32> = values.take(leaf.input.channels.into()).collect();
-                    let mut pixel = values.clone();
-                    op.eval(&cx, &mut pixel);
-                    pixel == values
-                })
+                self.changed_channels(plan.rule(), leaf, op).is_empty()
             }
             _ => false,
         }
     }
 
+    /// Returns the channels that a pixel op changes. The result is empty if a few pixels don't show it.
+    fn changed_channels(&self, rule: NumberRule, leaf: &FlatOp, op: &dyn PixelOp) -> Vec<usize> {
+        let count = usize::from(leaf.input.channels);
+        let hides = op.uses_position() || op.statistic().is_some();
+        if hides || leaf.changes_channels() || op.selected_channels().is_some() {
+            return vec![];
+        }
+        let params = &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
+        let mut is_changed = vec![false; count];
+        for level in 0..=255_u8 {
+            let values = [level, 255 - level, level.wrapping_mul(7), level ^ 85];
+            let values: Vec<f32> = values.into_iter().cycle().map(f32::from).take(count).collect();
+            let mut pixel = values.clone();
+            op.eval(&Eval::new(rule, params), &mut pixel);
+            for (is_changed, (new, old)) in is_changed.iter_mut().zip(pixel.iter().zip(&values)) {
+                *is_changed |= new != old;
+            }
+        }
+        (0..count).filter(|channel| is_changed[*channel]).collect()
+    }
+
     /// Describes what an op does that runs.
-    fn words(&self, index: usize, leaf: &FlatOp, size: Size, motions: &[&GeometryStep]) -> String {
+    fn words(
+        &self,
+        rule: NumberRule,
+        (index, leaf): (usize, &FlatOp),
+        size: Size,
+        motions: &[&GeometryStep],
+    ) -> String {
         match leaf.op.class() {
             OpClass::Geometry(_) => moves(size, motions),
             OpClass::Region(_) => {
@@ -121,6 +140,12 @@ impl Draws {
                 windows.join(", ")
             }
             OpClass::Pixel(op) => {
+                if has_planes(&leaf.input) {
+                    let changed = self.changed_channels(rule, leaf, op);
+                    if (1..leaf.input.channels.into()).contains(&changed.len()) {
+                        return channels(&changed);
+                    }
+                }
                 or_applied(self.numbers_of(op, leaf.kind.pixel(None), leaf.first_param))
             }
             OpClass::Table(op) => {
@@ -188,14 +213,23 @@ fn part_name(op: &dyn PixelOp) -> String {
     name.strip_prefix("Random").unwrap_or(&name).to_owned()
 }
 
-/// Formats `1.13`, or `hue 0.1, factor 1.13` where parameters have names.
+/// Names the channels that an op changes.
+fn channels(changed: &[usize]) -> String {
+    let shown = changed.iter().take(MOST_NUMBERS).map(usize::to_string);
+    let left = changed.len().saturating_sub(MOST_NUMBERS);
+    let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+    format!("changes channels {}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+/// Formats `1.13`, or `hue 0.1, factor 1.13` where parameters have names. The name `-` hides a number.
 fn numbers(params: &[f32], names: &[&str]) -> String {
     let names = if names.is_empty() { vec![""; params.len()] } else { names.to_vec() };
-    let shown = params.iter().zip(&names).take(MOST_NUMBERS);
+    let shown: Vec<_> = params.iter().zip(names).filter(|(_, name)| *name != "-").collect();
+    let words = shown.iter().take(MOST_NUMBERS);
     let words =
-        shown.map(|(param, name)| format!("{name} {}", number(*param)).trim_start().to_owned());
+        words.map(|(param, name)| format!("{name} {}", number(**param)).trim_start().to_owned());
     let mut words: Vec<String> = words.collect();
-    let left = names.len().min(params.len()) - words.len();
+    let left = shown.len() - words.len();
     if left > 0 {
         words.push(format!("and {left} more numbers"));
     }
@@ -225,8 +259,8 @@ fn moves(mut size: Size, motions: &[&GeometryStep]) -> String {
 fn geometry_words(from: Size, motion: &GeometryStep) -> String {
     match motion {
         GeometryStep::CropPad { top, left, size, .. } => framed(from, *top, *left, *size),
-        GeometryStep::FlipHorizontal => "mirrored left to right".to_owned(),
-        GeometryStep::FlipVertical => "turned upside down".to_owned(),
+        GeometryStep::FlipHorizontal => "flipped horizontally".to_owned(),
+        GeometryStep::FlipVertical => "flipped vertically".to_owned(),
         GeometryStep::Resize { size, .. } | GeometryStep::ResizePart { size, .. } => {
             format!("to {size}")
         }
@@ -278,8 +312,8 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
     }
 }
 
-/// Describes what a warp does to the image. An affine map is a scale and a shear along x, then a turn,
-/// then a shift of the middle; exactly one such decomposition exists.
+/// Describes what a warp does to the image. An affine map is a scale, a shear along x and one along y, then a turn,
+/// then a shift of the middle; exactly one such decomposition exists for the shear along y that was drawn.
 fn warped(map: &Map) -> String {
     if map.is_perspective() {
         return "seen in perspective".to_owned();
@@ -289,12 +323,17 @@ fn warped(map: &Map) -> String {
     if !scale.is_finite() {
         return "warped".to_owned();
     }
-    let turn = d.atan2(e);
-    // The shear is the rest of the matrix after the turn is undone.
-    let shear = ((a * d + b * e) * scale * scale).atan();
+    let slope = map.shear_y().to_radians().tan();
+    let turn = match (d.atan2(e) - slope.atan()).to_degrees() {
+        turn if turn > 180.0 => turn - 360.0,
+        turn if turn < -180.0 => turn + 360.0,
+        turn => turn,
+    };
+    // The shear along x is the rest of the matrix after the turn and the other shear are undone.
+    let shear = (((a * d + b * e) * scale * scale - slope) / (1.0 + slope * slope)).atan();
     let shift = [-(e * c - b * f), -(a * f - d * c)].map(|moved| moved * scale * scale);
     let mut words = vec![];
-    match number(turn.to_degrees() as f32) {
+    match number(turn as f32) {
         zero if zero == "0" => {}
         turn if turn.starts_with('-') => {
             words.push(format!("turned {} degrees clockwise", &turn[1..]));
@@ -306,6 +345,9 @@ fn warped(map: &Map) -> String {
     }
     if shear.abs() > 1e-4 {
         words.push(format!("sheared {} degrees along x", number(shear.to_degrees() as f32)));
+    }
+    if map.shear_y() != 0.0 {
+        words.push(format!("sheared {} degrees along y", number(map.shear_y() as f32)));
     }
     if shift.iter().any(|moved| moved.abs() > 5e-4) {
         let [x, y] = shift.map(|moved| number(moved as f32));
@@ -362,7 +404,9 @@ mod tests {
         let crop = words(ops![CenterCrop::new((20, 30)).unwrap()], 0);
         assert_eq!(crop, ["CenterCrop: rows 6..26, columns 5..35"]);
         let flip = words(ops![RandomHorizontalFlip::new(1.0).unwrap(), ToChannelsFirst], 0);
-        assert_eq!(flip, ["RandomHorizontalFlip: mirrored left to right", "ToChannelsFirst"]);
+        assert_eq!(flip, ["RandomHorizontalFlip: flipped horizontally", "ToChannelsFirst"]);
+        let flip = words(ops![RandomVerticalFlip::new(1.0).unwrap()], 0);
+        assert_eq!(flip, ["RandomVerticalFlip: flipped vertically"]);
         let resize = words(ops![Resize::new((8, 16)).unwrap()], 0);
         assert_eq!(resize, ["Resize: to 8x16"]);
     }
@@ -413,6 +457,15 @@ mod tests {
             ),
             "{affine}"
         );
+        let both = RandomAffine::new(20.0..=20.0).unwrap().scale(0.8..=0.8).unwrap();
+        let both = both.shear_both(-15.0..=-15.0, 10.0..=10.0).unwrap();
+        let both = words(ops![both], 0).remove(0);
+        let says = "turned 20 degrees clockwise, scaled 0.8, sheared -15 degrees along x, sheared 10 degrees along y";
+        assert!(both.starts_with(&format!("RandomAffine: {says}, to 32x40, matrix [")), "{both}");
+        let far = RandomAffine::new(-175.0..=-175.0).unwrap();
+        let far = words(ops![far.shear_both(0.0..=0.0, -30.0..=-30.0).unwrap()], 0).remove(0);
+        let says = "turned 175 degrees counter-clockwise, sheared -30 degrees along y";
+        assert!(far.starts_with(&format!("RandomAffine: {says}, to ")), "{far}");
         let shift = RandomAffine::new(0.0..=0.0).unwrap().translate(0.5, 0.5).unwrap();
         let shift = words(ops![shift], 0).remove(0);
         assert!(shift.starts_with("RandomAffine: moved by "), "{shift}");
@@ -422,6 +475,77 @@ mod tests {
             "{seen}"
         );
         assert_eq!(seen.matches(';').count(), 2, "{seen}");
+    }
+
+    #[test]
+    fn a_shear_of_a_policy_is_no_turn() {
+        let mut seen = [0; 2];
+        for sample in 0..300 {
+            let all = words(ops![TrivialAugmentWide::new()], sample);
+            for (name, axis) in [("ShearX", 0), ("ShearY", 1)] {
+                let says = |words: &&String| {
+                    words.starts_with(&format!("{name}: "))
+                        && !words.ends_with("not chosen")
+                        && !words.ends_with("not run")
+                };
+                let Some(words) = all.iter().find(says) else { continue };
+                let rest = words.strip_prefix(&format!("{name}: sheared ")).unwrap();
+                let (angle, rest) = rest.split_once(" degrees along ").unwrap();
+                assert!(rest.starts_with(["x, moved by ", "y, moved by "][axis]), "{words}");
+                // TrivialAugment draws one of 31 slopes, of which 0.99 is the largest.
+                let bin = angle.parse::<f64>().unwrap().to_radians().tan() / 0.99 * 30.0;
+                assert!((bin - bin.round()).abs() < 1e-3 && bin.abs() > 0.5, "{words}");
+                seen[axis] += 1;
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+    }
+
+    #[test]
+    fn seeds_and_numbers_that_follow_from_others_are_not_said() {
+        let one = |ops: Ops| words(ops, 3).remove(0);
+        let noise = GaussianNoise::new().mean(0.0).unwrap().sigma(0.2).unwrap();
+        assert_eq!(one(ops![noise]), "GaussianNoise: mean 0, sigma 51");
+        let jitter = words(ops![Convert::to(DType::F32), RandomJitter::new(0.25).unwrap()], 3);
+        assert_eq!(jitter[1], "RandomJitter: translate 0.25");
+        let signal = ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+        let noise = words(ops![signal, AddGaussianSNR::new().p(1.0).unwrap()], 3).remove(1);
+        assert!(noise.starts_with("AddGaussianSNR: noise to signal 0."), "{noise}");
+        assert_eq!(noise.matches('.').count(), 1, "{noise}");
+        let erasing = RandomErasing::new().p(1.0).unwrap().random();
+        let erased = words(ops![Normalize::imagenet(), erasing], 3).remove(1);
+        assert!(erased.starts_with("RandomErasing: top "), "{erased}");
+        assert_eq!(erased.matches(", ").count(), 3, "{erased}");
+        assert_eq!(one(ops![RandomInvert::new(1.0).unwrap()]), "RandomInvert: applied");
+        assert_eq!(one(ops![RandomGrayscale::new(1.0).unwrap()]), "RandomGrayscale: applied");
+        let posterize = RandomPosterize::new(3).unwrap().p(1.0).unwrap();
+        assert_eq!(one(ops![posterize]), "RandomPosterize: step 32");
+    }
+
+    #[test]
+    fn ops_on_many_bands_name_the_bands_that_they_change() {
+        let input = ImageType::from(SIZE).with_channels(6);
+        let said = |ops: Ops, sample| {
+            let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+            drawn(&plan, sample).describe(&plan).remove(0).to_string()
+        };
+        let dropout = |p| ChannelDropout::new().channel_drop_range(2..=2).unwrap().p(p).unwrap();
+        let mut seen = BTreeSet::new();
+        for sample in 0..100 {
+            let words = said(ops![dropout(1.0)], sample);
+            let bands = words.strip_prefix("ChannelDropout: changes channels ").unwrap();
+            let bands: Vec<usize> = bands.split(", ").map(|band| band.parse().unwrap()).collect();
+            assert!(bands.len() == 2 && bands[0] < bands[1], "{words}");
+            seen.extend(bands);
+        }
+        assert!(seen.into_iter().eq(0..6));
+        assert_eq!(said(ops![dropout(1e-9)], 3), "ChannelDropout: not run");
+        let normalize = Normalize::levels(&[1.0; 6], &[2.0; 6]).unwrap();
+        assert_eq!(said(ops![normalize], 3), "Normalize: applied");
+        assert_eq!(said(ops![RandomBrightness::new(2.0..=2.0).unwrap()], 3), "RandomBrightness: 2");
+        assert_eq!(channels(&[3, 4]), "changes channels 3, 4");
+        let most: Vec<usize> = (0..15).collect();
+        assert!(channels(&most).ends_with("10, 11 and 3 more"));
     }
 
     #[test]
@@ -583,7 +707,7 @@ mod tests {
             [
                 (0, OpOutcome::Skipped, "not run".to_owned()),
                 (1, OpOutcome::Skipped, "not run".to_owned()),
-                (2, OpOutcome::Runs, "mirrored left to right".to_owned()),
+                (2, OpOutcome::Runs, "flipped horizontally".to_owned()),
             ]
         );
     }

@@ -132,7 +132,7 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
 
     /// Returns the names of the parameters, in order, for displaying draws to people. If any
     /// parameter has a name, only those with names are displayed. An empty name marks a number that
-    /// the op's name explains.
+    /// the op's name explains, and the name `-` one that is not displayed, such as a seed.
     fn param_names(&self) -> &'static [&'static str] {
         &[]
     }

@@ -143,7 +143,7 @@ impl GeometryOp for Filter {
             FilterKind::Blur => blur(argument),
             kind => RowFilter::Warp(Warp {
                 size,
-                map: Map::affine(matrix(kind, argument, size), size, size),
+                map: map(kind, argument, size),
                 interpolation: self.look.sampling.draw(rng),
                 fill: self.look.fill,
             }),
@@ -167,9 +167,12 @@ impl GeometryOp for Filter {
     }
 }
 
-/// Returns the inverse matrix of a warp.
-fn matrix(kind: FilterKind, argument: f64, size: Size) -> [f64; 6] {
-    let affine = |translate, shear, center| affine_matrix(0.0, translate, 1.0, shear, center);
+/// Returns the map of a warp.
+fn map(kind: FilterKind, argument: f64, size: Size) -> Map {
+    let affine = |translate, shear: [f64; 2], center| {
+        let matrix = affine_matrix(0.0, translate, 1.0, shear, center);
+        Map::affine(matrix, size, size).with_shear_y(shear[1])
+    };
     let corner = [size.width, size.height].map(|side| -f64::from(side) * 0.5);
     let slant = argument.atan().to_degrees();
     match kind {
@@ -177,7 +180,7 @@ fn matrix(kind: FilterKind, argument: f64, size: Size) -> [f64; 6] {
         FilterKind::ShearY => affine([0.0; 2], [0.0, slant], corner),
         FilterKind::MoveX => affine([argument, 0.0], [0.0; 2], [0.0; 2]),
         FilterKind::MoveY => affine([0.0, argument], [0.0; 2], [0.0; 2]),
-        _ => rotation_matrix(argument, [0.0; 2]),
+        _ => Map::affine(rotation_matrix(argument, [0.0; 2]), size, size),
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Map {
     exact: [f64; 9],
     /// The displacement of each pixel's position, in units of `half`.
     displacement: Option<Arc<Displacement>>,
+    /// The shear along y that the matrix was computed from, in degrees.
+    shear_y: f64,
 }
 
 impl Map {
@@ -59,7 +61,7 @@ impl Map {
         let origin = [output.width, output.height].map(|side| 0.5 - side as f32 / 2.0);
         let plane = |p, q, r, half| Plane::new([p / half, q / half, r / half], origin, output);
         let (x, y) = (plane(m00, m01, m02, half[0]), plane(m10, m11, m12, half[1]));
-        Self { x, y, depth: None, half, origin, exact, displacement: None }
+        Self { x, y, depth: None, half, origin, exact, displacement: None, shear_y: 0.0 }
     }
 
     /// Returns the map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as returned by
@@ -77,7 +79,7 @@ impl Map {
         let (x, y) = (plane(a, b, c, half[0]), plane(d, e, f, half[1]));
         let exact = [a, b, c, d, e, f, g, h, 1.0].map(f64::from);
         let depth = Some(plane(g, h, 1.0, 1.0));
-        Self { x, y, depth, half, origin, exact, displacement: None }
+        Self { x, y, depth, half, origin, exact, displacement: None, shear_y: 0.0 }
     }
 
     /// Returns the map that moves each pixel of an image of `size` by its displacement, which must be of this size.
@@ -85,6 +87,20 @@ impl Map {
     pub fn elastic(displacement: Displacement, size: Size) -> Self {
         let identity = Self::affine([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], size, size);
         Self { displacement: Some(Arc::new(displacement)), ..identity }
+    }
+
+    /// Notes the shear along y, in degrees, that the matrix was [computed](affine_matrix) from, for descriptions. The
+    /// positions stay the same.
+    #[must_use]
+    pub fn with_shear_y(self, degrees: f64) -> Self {
+        Self { shear_y: degrees, ..self }
+    }
+
+    /// Returns the shear along y, in degrees. The matrix alone does not say it: a turn with a shear along x gives the
+    /// same one.
+    #[must_use]
+    pub fn shear_y(&self) -> f64 {
+        self.shear_y
     }
 
     /// Returns the displacements, if the map is elastic.
