@@ -262,6 +262,7 @@ pub(super) fn field_json(report: &FieldReport) -> Value {
             json!({
                 "name": op.name,
                 "index": op.op_index,
+                "of_image": op.is_followed,
                 "output": image_json(op.output),
                 "became": op.role,
                 "chosen_by": op.chosen_by,

@@ -84,6 +84,30 @@ pub enum BlockTarget {
     Device,
 }
 
+/// Why a block ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockEnd {
+    /// It stores the output.
+    Output,
+    /// An op in plain Rust, or one that mixes images, gets the stored image.
+    Host,
+    /// The ops that follow are a device's.
+    Device,
+    /// Values were converted to a type that they are rounded to only when they are stored, and the next op changes
+    /// them.
+    Converted,
+    /// The next op selects the planes that are processed together.
+    JoinsPlanes,
+    /// The next op produces rows, and this flat op did so before.
+    MadeRows(usize),
+    /// The next op produces rows, and this flat op does so in another way, for other samples.
+    OtherRows(usize),
+    /// The next op produces rows, and this flat op changes the image first.
+    Changed(usize),
+    /// With the next op, the block might need too many loop bodies.
+    LoopBodies,
+}
+
 /// Fused ops that together implement some flat ops. A sample that runs the first flat op runs all of
 /// them.
 #[derive(Debug, Clone, PartialEq)]
@@ -354,19 +378,36 @@ impl Block {
         self.ops.clone().any(|leaf| is_stored(&leaves[leaf]))
     }
 
-    /// Returns whether an op that produces rows may join: in every sample nothing but moves comes before
-    /// it.
-    fn can_produce_rows(
+    /// Returns why an op that produces rows may not join the block, unless in every sample nothing but moves comes
+    /// before it.
+    fn refuses_rows(
         &self,
         leaves: &[FlatOp],
         leaf: usize,
         maker: RowProducer,
         makers: &[usize],
-    ) -> bool {
-        let used = self.groups.iter().flat_map(|step| &step.flat_ops).chain(makers);
-        let mut used = used.filter(|&&other| self.ops.contains(&other));
-        self.rows.is_none_or(|kind| kind == maker)
-            && used.all(|&other| leaves[other].is_exclusive_with(&leaves[leaf]))
+    ) -> Option<BlockEnd> {
+        let is_own = |other: &usize| self.ops.contains(other);
+        let runs_too =
+            |other: &usize| is_own(other) && !leaves[*other].is_exclusive_with(&leaves[leaf]);
+        let mut changes = self.groups.iter().flat_map(|step| &step.flat_ops).copied();
+        if let Some(first) = makers.iter().copied().find(runs_too) {
+            return Some(BlockEnd::MadeRows(first));
+        }
+        if let Some(first) = changes.find(runs_too) {
+            return Some(BlockEnd::Changed(first));
+        }
+        let dtype = leaves[leaf].input.dtype;
+        if self.source != dtype {
+            let converts = |&other: &usize| {
+                let FlatOp { input, output, .. } = &leaves[other];
+                input.dtype != dtype && output.dtype == dtype
+            };
+            let mut before = self.ops.clone().rev().filter(runs_too);
+            return Some(BlockEnd::Changed(before.find(converts).unwrap_or(self.ops.start)));
+        }
+        let other = makers.iter().copied().find(is_own)?;
+        (self.rows != Some(maker)).then_some(BlockEnd::OtherRows(other))
     }
 }
 
@@ -381,26 +422,32 @@ fn users_are_exclusive(block: &Block, leaves: &[FlatOp], param: usize, leaf: usi
     })
 }
 
-/// Splits the flat ops into blocks, and assigns each flat op its parameters. Returns the blocks, and the
-/// number of parameters of a sample. The ops after index `device` are for a device: no block contains
+/// Splits the flat ops into blocks, and assigns each flat op its parameters. Returns the blocks, why each of them
+/// ends, and the number of parameters of a sample. The ops after index `device` are for a device: no block contains
 /// ops from before and after it.
 pub(super) fn split(
     leaves: &mut [FlatOp],
     [input, output]: [ImageType; 2],
     rule: NumberRule,
     device: Option<usize>,
-) -> Result<(Vec<Block>, usize), PlanError> {
-    let (mut blocks, mut makers) = (vec![], vec![]);
+) -> Result<(Vec<Block>, Vec<BlockEnd>, usize), PlanError> {
+    let (mut blocks, mut ends, mut makers) = (vec![], vec![], vec![]);
     let joined_from = joined_from(leaves);
     let formats = formats(leaves, joined_from);
     let mut block = Block::new(0, 0, formats.first().copied().unwrap_or(format_of(&input)));
     for leaf in 0..leaves.len() {
         let maker = row_producer(&leaves[leaf], rule);
-        let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers))
-            && (maker.is_none() || block.source == leaves[leaf].input.dtype)
-            && !(block.converts(leaves) && changes_values(&leaves[leaf]))
-            && (leaf == 0 || joined_from != Some(leaf));
-        if block.host.is_some() || !fits {
+        let end = if block.host.is_some() {
+            Some(BlockEnd::Host)
+        } else if block.converts(leaves) && changes_values(&leaves[leaf]) {
+            Some(BlockEnd::Converted)
+        } else if leaf != 0 && joined_from == Some(leaf) {
+            Some(BlockEnd::JoinsPlanes)
+        } else {
+            maker.and_then(|maker| block.refuses_rows(leaves, leaf, maker, &makers))
+        };
+        if let Some(end) = end {
+            ends.push(end);
             let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
             block = Block::new(leaf, blocks[blocks.len() - 1].params.end, formats[leaf]);
@@ -410,6 +457,7 @@ pub(super) fn split(
             // The op's output is bytes: values need not be rounded before they are stored.
             (block.ops.end, leaves[leaf].first_param) = (leaf + 1, block.params.end);
             block.device = BlockTarget::Staged;
+            ends.push(BlockEnd::Device);
             blocks.push(block.finished(leaves, rule)?);
             let format = format_of(&leaves[leaf].output);
             block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end, format);
@@ -429,6 +477,7 @@ pub(super) fn split(
         if let Some(before) = before.filter(|before| may_end && !before.groups.is_empty())
             && block.variants(leaves) > MAX_VARIANTS
         {
+            ends.push(BlockEnd::LoopBodies);
             blocks.push(before.finished(leaves, rule)?);
             block = Block::new(leaf, blocks[blocks.len() - 1].params.end, formats[leaf]);
             param = add(&mut block, leaves, leaf);
@@ -441,8 +490,10 @@ pub(super) fn split(
     let param_count = last.params.end;
     blocks.push(last);
     if ends_on_host {
+        ends.push(BlockEnd::Host);
         blocks.push(Block::new(leaves.len(), param_count, format_of(&output))); // copies the output of the op in plain Rust
     }
+    ends.push(BlockEnd::Output);
     // Between two blocks, images are channels last and of the next block's type; the last block stores the
     // output.
     let last = blocks.len() - 1;
@@ -450,7 +501,7 @@ pub(super) fn split(
         blocks[block].dtype = blocks[block + 1].source;
     }
     (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
-    Ok((blocks, param_count))
+    Ok((blocks, ends, param_count))
 }
 
 /// Returns the first flat op of a list whose channels are processed together, if ops before it, or none, are

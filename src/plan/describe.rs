@@ -5,13 +5,14 @@
 //!               ops, what became of each, why the block ends
 //! ```
 
-use super::block::{Block, BlockTarget, FusedOp, reduction};
+use super::block::{Block, BlockEnd, BlockTarget, FusedOp, reduction};
 use super::flatten::{FlatOp, Guard};
 use super::kind::{OpKind, has_planes};
 use super::{Draws, ImagePlan};
-use fuseloop_ops::Size;
-use fuseloop_ops::author::{GeometryStep, ImageType, Layout, RowProducer, Statistic, Type};
+use fuseloop_ops::author::{BoundingBox, ImageType, Layout, OpClass, RowProducer, Statistic, Type};
 use fuseloop_ops::internals::SampleKey;
+use fuseloop_ops::{BoxFormat, ClampingMode, DType, Size};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -23,7 +24,7 @@ pub struct Description {
     pub output: ImageType,
     /// Bytes of one sample of the batch.
     pub output_bytes: usize,
-    /// Ops that narrow the window that is decoded.
+    /// Ops that narrow the window that is decoded, at least for some samples.
     pub pushed_into_decode: Vec<&'static str>,
     /// The blocks, in order.
     pub blocks: Vec<BlockDescription>,
@@ -53,8 +54,11 @@ pub struct BlockDescription {
 pub struct OpDescription {
     /// The op's index in the flat ops.
     pub flat_op: usize,
-    /// The index, in the user's list, of the op or of the container that it is in.
+    /// The index, in the user's list, of the op or of the container that it is in. The list is that of the image if
+    /// the op `is_followed`.
     pub op_index: usize,
+    /// True if the op is one of the image that this plan of a mask follows.
+    pub is_followed: bool,
     /// The op's name.
     pub name: &'static str,
     /// How the op is executed.
@@ -69,24 +73,32 @@ impl ImagePlan {
     /// Describes the plan as data.
     #[must_use]
     pub fn describe(&self) -> Description {
-        let blocks = self.blocks().iter().enumerate();
+        let (blocks, narrowing) = (self.blocks().iter().enumerate(), self.narrows_decode());
+        let name = |leaf: &usize| self.flat_ops()[*leaf].op.name();
         Description {
             input: self.input(),
             output: self.output(),
             output_bytes: self.sample_bytes(),
-            pushed_into_decode: self.pushed_into_decode(),
-            blocks: blocks.map(|(index, block)| self.describe_block(index, block)).collect(),
+            pushed_into_decode: narrowing.iter().map(name).collect(),
+            blocks: blocks
+                .map(|(index, block)| self.describe_block(index, block, &narrowing))
+                .collect(),
             left_out: self.removed.iter().map(|(_, name)| *name).collect(),
         }
     }
 
-    fn describe_block(&self, index: usize, block: &Block) -> BlockDescription {
+    fn describe_block(
+        &self,
+        index: usize,
+        block: &Block,
+        narrowing: &BTreeSet<usize>,
+    ) -> BlockDescription {
         let leaves = self.flat_ops();
         let before = leaves.get(block.ops.start).map_or(self.output(), |leaf| leaf.input);
         let after = block.ops.clone().last().map_or(before, |leaf| leaves[leaf].output);
         // The channels that a later op selects are the only ones that it gets.
         let of_block = |image: ImageType| match self.planes() {
-            Some(planes) if index >= planes.blocks && has_planes(&image) => {
+            Some(planes) if index < planes.blocks || has_planes(&image) => {
                 image.with_channels(planes.count as u16)
             }
             _ => image,
@@ -95,8 +107,9 @@ impl ImagePlan {
         let describe_op = |flat_op: usize| OpDescription {
             flat_op,
             op_index: leaves[flat_op].op_index,
+            is_followed: flat_op < self.followed_ops().len(),
             name: leaves[flat_op].op.name(),
-            role: block.role(leaves, flat_op),
+            role: self.role(block, flat_op, narrowing),
             output: leaves[flat_op].output,
             chosen_by: self.chosen_by(&leaves[flat_op]),
         };
@@ -142,72 +155,119 @@ impl ImagePlan {
     fn why_it_ends(&self, index: usize) -> String {
         let block = &self.blocks()[index];
         let name = |leaf: usize| self.flat_ops()[leaf].op.name();
-        if let Some(host) = block.host {
-            return match self.flat_ops()[host].kind {
-                OpKind::Mix => {
-                    format!("{} runs loops of its own on the stored picture", name(host))
+        let next =
+            || self.blocks().get(index + 1).map_or("the next op", |next| name(next.ops.start));
+        match self.ends[index] {
+            BlockEnd::Output => "it stores the batch".to_owned(),
+            BlockEnd::Host => {
+                let host = block.host.map_or("an op", name);
+                match block.host.map(|host| &self.flat_ops()[host].kind) {
+                    Some(OpKind::Mix) => {
+                        format!("{host} runs loops of its own on the stored picture")
+                    }
+                    _ => format!("{host} is not compiled and gets the picture stored"),
                 }
-                _ => format!("{} is not compiled and gets the picture stored", name(host)),
-            };
-        }
-        if block.device == BlockTarget::Staged {
-            return "what follows is a device's".to_owned();
-        }
-        let Some(next) = self.blocks().get(index + 1) else {
-            return "it stores the batch".to_owned();
-        };
-        if block.converts(self.flat_ops()) {
-            return "values are rounded to the type that they were converted to".to_owned();
-        }
-        if self.planes().is_some_and(|planes| planes.blocks == index + 1) {
-            let selection = name(next.ops.start);
-            return format!("{selection} selects the planes that are processed together");
-        }
-        let maker = name(next.ops.start);
-        let makes_rows = |leaf: &usize| self.flat_ops()[*leaf].kind.rows().is_some();
-        if !makes_rows(&next.ops.start) {
-            return format!("with {maker} it might need more loop bodies than are compiled");
-        }
-        if let Some(first) = block.ops.clone().find(makes_rows) {
-            let first = name(first);
-            return format!(
-                "{maker} makes rows of a whole picture, and here {first} made some already"
-            );
-        }
-        let changes = block.groups.first().map_or("an op", |step| name(step.flat_ops[0]));
-        format!("{maker} makes rows of a whole picture, and {changes} changes it first")
-    }
-
-    /// Returns the ops that narrow the window that is decoded.
-    fn pushed_into_decode(&self) -> Vec<&'static str> {
-        let (mut draws, input) = (Draws::default(), self.input());
-        let size = Size::new(input.height.max.max(1), input.width.max.max(1));
-        self.draw(SampleKey::new(0, 0, 0), size, &mut draws);
-        if self.needed_window(&draws) == size.full() {
-            return vec![];
-        }
-        let mut names = vec![];
-        for (leaf, motion) in draws.geometry.iter().filter(|(l, _)| *l < self.blocks()[0].ops.end) {
-            match motion {
-                GeometryStep::CropPad { .. } => names.push(self.flat_ops()[*leaf].op.name()),
-                GeometryStep::Resize { .. }
-                | GeometryStep::ResizePart { .. }
-                | GeometryStep::Rows(_) => break,
-                GeometryStep::FlipHorizontal | GeometryStep::FlipVertical => {}
+            }
+            BlockEnd::Device => "what follows is a device's".to_owned(),
+            BlockEnd::Converted => {
+                "values are rounded to the type that they were converted to".to_owned()
+            }
+            BlockEnd::JoinsPlanes => {
+                format!("{} selects the planes that are processed together", next())
+            }
+            BlockEnd::MadeRows(first) => format!(
+                "{} makes rows of a whole picture, and here {} made some already",
+                next(),
+                name(first)
+            ),
+            BlockEnd::OtherRows(other) => format!(
+                "{} makes rows of a whole picture, in another way than {} does here",
+                next(),
+                name(other)
+            ),
+            BlockEnd::Changed(first) => format!(
+                "{} makes rows of a whole picture, and {} changes it first",
+                next(),
+                name(first)
+            ),
+            BlockEnd::LoopBodies => {
+                format!("with {} it might need more loop bodies than are compiled", next())
             }
         }
-        names
+    }
+
+    /// Returns the flat ops that narrow the window that is decoded, for some draws.
+    fn narrows_decode(&self) -> BTreeSet<usize> {
+        /// The number of samples that are drawn for each op.
+        const SAMPLES: u64 = 8;
+        let input = self.input();
+        let full = Size::new(input.height.max.max(1), input.width.max.max(1));
+        let [height, width] = [full.height, full.width].map(|side| side as f32);
+        let corners = [width / 4.0, height / 4.0, width * 0.75, height * 0.75];
+        let middle = BoundingBox::read(BoxFormat::Xyxy, &corners);
+        // Some crops are drawn around the boxes.
+        let is_around = |leaf: &FlatOp| match leaf.op.class() {
+            OpClass::Geometry(op) => op.needs_boxes(),
+            _ => false,
+        };
+        let needs_boxes = self.flat_ops().iter().any(is_around);
+        let (mut draws, mut found) = (Draws::default(), BTreeSet::new());
+        for leaf in self.blocks()[0].ops.clone().map(|leaf| &self.flat_ops()[leaf]) {
+            if !matches!(leaf.kind, OpKind::Geometry { .. }) {
+                continue;
+            }
+            for sample in 0..SAMPLES {
+                draws.restart(SampleKey::new(0, 0, sample), full, self.param_count());
+                if needs_boxes {
+                    draws.objects.reset(1);
+                    draws.objects.set_boxes([middle], BoxFormat::Xyxy, ClampingMode::default());
+                }
+                // The containers that the op is in draw the first outcome with which it runs.
+                for (index, choice) in self.choices().iter().enumerate() {
+                    let guard = leaf.guards.iter().find(|guard| guard.choice == index);
+                    draws.outcomes.push(match guard {
+                        Some(guard) => guard.when.trailing_zeros() as usize,
+                        None => sample as usize % choice.outcomes,
+                    });
+                }
+                self.draw_ops(0, &mut { full }, &mut draws, |_, _| ());
+                self.narrow_window(&draws, |leaf| {
+                    found.insert(leaf);
+                });
+            }
+        }
+        found
+    }
+
+    /// Describes how a flat op of a block is executed.
+    fn role(&self, block: &Block, leaf: usize, narrowing: &BTreeSet<usize>) -> &'static str {
+        let is_pushed = narrowing.contains(&leaf);
+        match (&self.flat_ops()[leaf].kind, block.rows) {
+            (OpKind::Geometry { rows: Some(_), .. }, Some(rows)) => match (is_pushed, rows) {
+                (true, RowProducer::Compiled) => {
+                    "window pushed into decode, rows resized as the loop needs them"
+                }
+                (true, RowProducer::Called) => {
+                    "window pushed into decode, rows made by a row function as the loop needs them"
+                }
+                (false, RowProducer::Compiled) => "rows resized as the loop needs them",
+                (false, RowProducer::Called) => {
+                    "rows made by a row function as the loop needs them"
+                }
+            },
+            _ => block.role(self.flat_ops(), leaf),
+        }
     }
 
     /// Describes the plan in words: one line an op, under the block that contains it.
     #[must_use]
     pub fn explain(&self) -> String {
-        let mut text = String::new();
+        let (mut text, narrowing) = (String::new(), self.narrows_decode());
         for (k, block) in self.blocks.iter().enumerate() {
             let _ = writeln!(text, "block {k}: {}", self.summary(k));
             for leaf in block.ops.clone() {
                 let name = self.flat_ops[leaf].op.name();
-                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.flat_ops, leaf));
+                let _ = writeln!(text, "  {name:<24} {}", self.role(block, leaf, &narrowing));
             }
         }
         for (_, name) in &self.removed {
@@ -252,9 +312,8 @@ impl Block {
         parts.join("; ")
     }
 
-    /// Describes how one of the block's flat ops is executed.
-    #[must_use]
-    pub fn role(&self, leaves: &[FlatOp], leaf: usize) -> &'static str {
+    /// Describes how one of the block's flat ops is executed that produces no rows.
+    fn role(&self, leaves: &[FlatOp], leaf: usize) -> &'static str {
         let folded =
             self.groups.iter().find(|s| s.flat_ops.len() > 1 && s.flat_ops.contains(&leaf));
         match folded.map(|step| step.fused_ops[0]) {
@@ -263,19 +322,15 @@ impl Block {
             _ => {}
         }
         match &leaves[leaf].kind {
-            OpKind::Geometry { rows, .. } => match rows {
-                Some(RowProducer::Compiled) => {
-                    "window pushed into decode, rows resized as the loop needs them"
-                }
-                Some(RowProducer::Called) => "rows made by a row function as the loop needs them",
-                None if self.padded_copy.is_some_and(|(framed, _)| framed == leaf) => {
-                    "source addresses; masks or a framed copy where it leaves the picture"
-                }
-                None if self.regions.iter().any(|r| r.leaf == leaf) => {
-                    "source addresses, and a mask for what comes in from outside"
-                }
-                None => "folded into source addresses",
-            },
+            OpKind::Geometry { .. }
+                if self.padded_copy.is_some_and(|(framed, _)| framed == leaf) =>
+            {
+                "source addresses; masks or a framed copy where it leaves the picture"
+            }
+            OpKind::Geometry { .. } if self.regions.iter().any(|r| r.leaf == leaf) => {
+                "source addresses, and a mask for what comes in from outside"
+            }
+            OpKind::Geometry { .. } => "folded into source addresses",
             OpKind::Pixel(op) if op.selected.is_some() && has_planes(&leaves[leaf].input) => {
                 "only the planes that it selects are processed"
             }
@@ -286,10 +341,15 @@ impl Block {
                 "in registers, after a reading for the root mean square"
             }
             OpKind::Pixel(_) => "in registers",
-            OpKind::Shuffled(_) if self.device == BlockTarget::Device => {
-                "in registers, in each sample's order"
+            OpKind::Shuffled(parts) => {
+                let reads = parts.iter().any(|part| part.statistic.is_some());
+                match (self.device == BlockTarget::Device, reads) {
+                    (true, true) => "in registers, in each sample's order, after a reading",
+                    (true, false) => "in registers, in each sample's order",
+                    (false, true) => "in registers, one loop body for each order, after a reading",
+                    (false, false) => "in registers, one loop body for each order",
+                }
             }
-            OpKind::Shuffled(_) => "in registers, one loop body for each order",
             OpKind::Table { counted: true, .. } => "a look-up, after levels are counted",
             OpKind::Table { .. } => "a look-up",
             OpKind::Region { .. } => "a mask in registers",
@@ -299,6 +359,11 @@ impl Block {
             OpKind::Host { size: Some(_) } => {
                 "not compiled: called with the stored picture, makes a new one"
             }
+            OpKind::Cast(DType::U8) if leaves[leaf].input.dtype != DType::U8 => {
+                "rounded to whole levels in registers"
+            }
+            OpKind::Cast(to) if *to != self.dtype => "nothing to do: another type is stored",
+            OpKind::Cast(_) if self.ops.end < leaves.len() => "folded into the store of the block",
             OpKind::Cast(_) | OpKind::Layout => "folded into the final store",
             OpKind::Mix => "chains of loops of their own on the stored picture, and their sum",
             OpKind::Batch => "on the finished batch, in place",
@@ -307,7 +372,7 @@ impl Block {
                 "bytes for a device, copied with the batch"
             }
             OpKind::Device => "values rounded to bytes, as a device would get them",
-            OpKind::Other => "",
+            OpKind::Other => "on boxes and keypoints",
         }
     }
 }
@@ -316,8 +381,9 @@ impl Block {
 #[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
-    use fuseloop_ops::author::Dim;
+    use fuseloop_ops::author::{Dim, Op};
     use fuseloop_ops::*;
+    use std::sync::Arc;
 
     #[test]
     fn blocks_say_what_they_read_and_why_they_end() {
@@ -343,6 +409,145 @@ mod tests {
             ["a u8 image [40, 40, 3]", "a u8 image [24, 24, 3]", "a f32 image [3, 24, 24]"]
         );
         assert!(plan.pushed_into_decode.len() <= 1 && plan.left_out.is_empty());
+    }
+
+    const SIZE: Size = Size { height: 40, width: 40 };
+
+    fn described(ops: Ops, channels: u16) -> Description {
+        let input = ImageType::from(SIZE).with_channels(channels);
+        ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe()
+    }
+
+    fn rotation() -> RandomRotation {
+        RandomRotation::new(30.0).unwrap()
+    }
+
+    fn brightness() -> RandomBrightness {
+        RandomBrightness::new(0.4).unwrap()
+    }
+
+    #[test]
+    fn a_block_says_which_op_ended_it() {
+        let first_end = |ops: Ops, channels| described(ops, channels).blocks.remove(0).ends;
+        let rows =
+            |maker: &str, rest: &str| format!("{maker} makes rows of a whole picture, {rest}");
+        let resize = || Resize::new((24, 24)).unwrap();
+        assert_eq!(
+            first_end(ops![Convert::to(DType::F32), resize()], 3),
+            rows("Resize", "and Convert changes it first")
+        );
+        // Ops that run for other samples are not the reason.
+        let choice = |one: Ops, other: Ops| RandomChoice::new(vec![one, other]).unwrap();
+        let solarize = RandomSolarize::new(128.0).unwrap();
+        assert_eq!(
+            first_end(ops![choice(ops![solarize], ops![brightness(), rotation()])], 3),
+            rows("RandomRotation", "and RandomBrightness changes it first")
+        );
+        let affine = || RandomAffine::new(30.0).unwrap();
+        assert_eq!(
+            first_end(ops![choice(ops![rotation()], ops![brightness(), affine()])], 3),
+            rows("RandomAffine", "and RandomBrightness changes it first")
+        );
+        assert_eq!(
+            first_end(ops![rotation(), affine()], 3),
+            rows("RandomAffine", "and here RandomRotation made some already")
+        );
+        let crop = RandomResizedCrop::new(40).unwrap();
+        assert_eq!(
+            first_end(ops![choice(ops![crop], ops![rotation()])], 3),
+            rows("RandomRotation", "in another way than RandomResizedCrop does here")
+        );
+        let coins: Ops = (0..8)
+            .map(|_| Arc::new(RandomHue::new(0.1).unwrap().p(0.5).unwrap()) as Arc<dyn Op>)
+            .collect();
+        assert_eq!(
+            first_end(coins, 3),
+            "with RandomHue it might need more loop bodies than are compiled"
+        );
+        let scale = || ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+        assert_eq!(
+            first_end(ops![scale(), Convert::to(DType::F16), scale()], 3),
+            "values are rounded to the type that they were converted to"
+        );
+        let rgb = SelectChannels::new([0, 1, 2]).unwrap();
+        assert_eq!(
+            first_end(ops![brightness(), Convert::to(DType::F16), rgb], 6),
+            "SelectChannels selects the planes that are processed together"
+        );
+    }
+
+    #[test]
+    fn roles_say_what_is_done_in_this_block() {
+        let roles = |ops: Ops, rule| -> Vec<&'static str> {
+            let plan = ImagePlan::new(ops, ImageType::from(SIZE), rule).unwrap().describe();
+            plan.blocks.iter().flat_map(|block| &block.ops).map(|op| op.role).collect()
+        };
+        let crop = || RandomResizedCrop::new(24).unwrap();
+        let fused = |ops| roles(ops, NumberRule::Fused);
+        let resized = "rows resized as the loop needs them";
+        assert_eq!(fused(ops![brightness(), crop()])[1], resized);
+        assert_eq!(fused(ops![Resize::new((24, 24)).unwrap()]), [resized]);
+        assert_eq!(fused(ops![crop()]), [format!("window pushed into decode, {resized}")]);
+        assert_eq!(
+            roles(ops![crop()], NumberRule::Exact),
+            ["window pushed into decode, rows made by a row function as the loop needs them"]
+        );
+        let jitter = |contrast| ColorJitter::new(0.4, contrast, 0.4).unwrap();
+        let each_order = "in registers, one loop body for each order";
+        assert_eq!(fused(ops![jitter(0.0)]), [each_order]);
+        assert_eq!(fused(ops![jitter(0.4)]), [format!("{each_order}, after a reading")]);
+        let scale = || ScaleIntensityRange::new(0.0..=255.0, -1.0..=1.0).unwrap();
+        let to = Convert::to;
+        assert_eq!(fused(ops![scale(), to(DType::U8)])[1], "rounded to whole levels in registers");
+        let floats = fused(ops![to(DType::F32), scale(), to(DType::F16)]);
+        assert_eq!(floats[0], "nothing to do: another type is stored");
+        assert_eq!(floats[2], "folded into the final store");
+        let halves = fused(ops![scale(), to(DType::F16), scale()]);
+        assert_eq!(halves[1], "folded into the store of the block");
+    }
+
+    #[test]
+    fn all_ops_that_may_narrow_the_decoded_window_are_listed() {
+        let pushed = |ops: Ops| described(ops, 3).pushed_into_decode;
+        let rare = RandomApply::new(ops![RandomTranslate::new(4).unwrap()]).p(1e-9).unwrap();
+        assert_eq!(pushed(ops![rare]), ["RandomTranslate"]);
+        let crop = |side: u32| CenterCrop::new(side).unwrap();
+        assert_eq!(pushed(ops![crop(8), Pad::new(2).unwrap(), crop(4)]), ["CenterCrop"; 2]);
+        assert_eq!(
+            pushed(ops![RandomIoUCrop::new(), Resize::new((24, 24)).unwrap(), crop(8)]),
+            ["RandomIoUCrop"]
+        );
+        let contrast = RandomContrast::new(0.4).unwrap();
+        assert!(pushed(ops![contrast, crop(8)]).is_empty(), "the mean is that of all pixels");
+    }
+
+    #[test]
+    fn blocks_of_planes_store_the_planes_that_are_selected_later() {
+        let bands = SelectChannels::new([0, 2, 4, 5, 6]).unwrap();
+        let plan = described(ops![brightness(), rotation(), bands], 13);
+        let stored: Vec<u16> = plan.blocks.iter().map(|block| block.output.channels).collect();
+        assert_eq!(stored, [5, 5]);
+        assert_eq!((plan.input.channels, plan.blocks[1].input.channels), (13, 5));
+    }
+
+    #[test]
+    fn ops_of_a_mask_have_the_indices_of_both_lists() {
+        let flip = RandomHorizontalFlip::new(0.5).unwrap();
+        let ops = ops![brightness(), rotation(), Normalize::imagenet(), flip];
+        let plan = ImagePlan::new(ops, ImageType::from(SIZE), NumberRule::Fused).unwrap();
+        let mask = plan.for_mask(DType::U8, 0, &ops![Convert::to(DType::I64), Squeeze]).unwrap();
+        let mask = mask.describe();
+        let ops = mask.blocks.iter().flat_map(|block| &block.ops);
+        let ops: Vec<_> = ops.map(|op| (op.op_index, op.is_followed, op.name)).collect();
+        assert_eq!(
+            ops,
+            [
+                (1, true, "RandomRotation"),
+                (3, true, "RandomHorizontalFlip"),
+                (0, false, "Convert"),
+                (1, false, "Squeeze"),
+            ]
+        );
     }
 
     #[test]

@@ -157,6 +157,11 @@ impl ImagePlan {
     /// Returns the window of the decoded image that the ops read for these draws: at least one pixel.
     #[must_use]
     pub fn needed_window(&self, draws: &Draws) -> Window {
+        self.narrow_window(draws, |_| ())
+    }
+
+    /// Like [`needed_window`](Self::needed_window). `narrows` is called with each flat op that narrows the window.
+    pub(super) fn narrow_window(&self, draws: &Draws, mut narrows: impl FnMut(usize)) -> Window {
         let first = &self.blocks()[0];
         let reads_all = |step: &OpGroup| {
             let mut links = step.fused_ops.iter();
@@ -172,8 +177,12 @@ impl ImagePlan {
             }
             match *motion {
                 GeometryStep::CropPad { top, left, size, .. } => {
+                    let before = [rows, columns].map(|range| range.end - range.first);
                     rows.frame(top, size.height);
                     columns.frame(left, size.width);
+                    if [rows, columns].map(|range| range.end - range.first) != before {
+                        narrows(*leaf);
+                    }
                 }
                 GeometryStep::FlipHorizontal => columns.flip(),
                 GeometryStep::FlipVertical => rows.flip(),

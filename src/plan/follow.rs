@@ -135,12 +135,12 @@ impl ImagePlan {
             let (input, output) = (of_mask(leaf.input), of_mask(leaf.output));
             let op: Arc<dyn Op> = Arc::new(MaskGeometry { op: Arc::clone(&leaf.op), fill, output });
             let kind = OpKind::of(op.class(), [&input, &output], self.rule);
-            let op_index = ops.len();
+            let op_index = leaf.op_index;
             let kind =
                 kind.map_err(|error| PlanError::Op { op_index, op: leaf.op.name(), error })?;
             ops.push(Arc::clone(&op));
             followed.flat_ops.push(index);
-            flat_ops.push(FlatOp { op, kind, op_index, input, output, step: None, ..leaf.clone() });
+            flat_ops.push(FlatOp { op, kind, input, output, step: None, ..leaf.clone() });
         }
         // `Lut` takes images of levels, so class numbers of one byte count as levels.
         let is_levels = dtype == DType::U8;
@@ -157,9 +157,6 @@ impl ImagePlan {
             return Err(PlanError::Targets { op_index, op, reason: OWN });
         }
         list.flat_ops.iter().try_for_each(check_mask_op)?;
-        let moved = ops.len();
-        list.flat_ops.iter_mut().for_each(|leaf| leaf.op_index += moved);
-        list.removed.iter_mut().for_each(|(op_index, _)| *op_index += moved);
         flat_ops.append(&mut list.flat_ops);
         ops.extend(own.iter().cloned());
         let output = list.types.last().copied().unwrap_or(before);

@@ -285,6 +285,8 @@ pub struct ImagePlan {
     choices: Vec<Choice>,
     removed: Vec<(usize, &'static str)>,
     blocks: Vec<Block>,
+    /// Why each of the blocks ends.
+    ends: Vec<block::BlockEnd>,
     planes: Option<PlaneWalk>,
     /// The image's plan that this plan of a mask follows.
     followed: Option<follow::Followed>,
@@ -361,7 +363,8 @@ impl ImagePlan {
         device: Option<usize>,
     ) -> Result<Self, PlanError> {
         let flatten::FlatList { mut flat_ops, choices, removed, .. } = flat;
-        let (blocks, param_count) = block::split(&mut flat_ops, [input, output], rule, device)?;
+        let (blocks, ends, param_count) =
+            block::split(&mut flat_ops, [input, output], rule, device)?;
         let largest = size::Largest::of(&flat_ops);
         let planes = PlaneWalk::new(&input, &flat_ops, &blocks);
         Ok(Self {
@@ -375,6 +378,7 @@ impl ImagePlan {
             choices,
             removed,
             blocks,
+            ends,
             planes,
             followed: None,
             param_count,
