@@ -96,6 +96,8 @@ pub(super) struct PhaseMeans {
     pub(super) stored_bytes: f64,
     pub(super) picture_pixels: f64,
     pub(super) decoded_pixels: f64,
+    /// The share of the images that are decoded at a smaller scale.
+    pub(super) scaled: f64,
 }
 
 impl PhaseMeans {
@@ -210,6 +212,7 @@ fn means(phases: &[Phases]) -> PhaseMeans {
         stored_bytes: mean(&|p| p.stored_bytes as f64),
         picture_pixels: mean(&|p| p.picture.pixels() as f64),
         decoded_pixels: mean(&|p| p.decoded.pixels() as f64),
+        scaled: mean(&|p| f64::from(u8::from(p.is_scaled))),
     }
 }
 
@@ -325,6 +328,7 @@ fn measured_json(report: &FieldReport, measured: &Measured) -> Value {
         "stored_bytes": phases.stored_bytes,
         "picture_pixels": phases.picture_pixels,
         "decoded_pixels": phases.decoded_pixels,
+        "decoded_smaller": phases.scaled,
     })
 }
 

@@ -82,8 +82,13 @@ fn add_decode(text: &mut String, report: &FieldReport) {
         names => format!("only what {} asks for", names.join(", ")),
     };
     let share = measured.as_ref().map_or_else(String::new, |measured| {
-        let PhaseMeans { decoded_pixels, picture_pixels, .. } = measured.phases;
-        format!(": {:.0} % of the pixels", decoded_pixels / picture_pixels.max(1.0) * 100.0)
+        let PhaseMeans { decoded_pixels, picture_pixels, scaled, .. } = measured.phases;
+        let smaller = match scaled {
+            0.0 => String::new(),
+            share => format!(", {:.0} % of the pictures at a smaller scale", share * 100.0),
+        };
+        let share = decoded_pixels / picture_pixels.max(1.0) * 100.0;
+        format!(": {share:.0} % of the pixels{smaller}")
     });
     let _ = writeln!(text, "  decode {stored} to {}, {pushed}{share}", short(plan.input));
 }

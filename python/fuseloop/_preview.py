@@ -112,7 +112,7 @@ class Inspected:
     size: tuple[int, int]
     """The height and the width of the stored image."""
     window: tuple[int, int, int, int]
-    """The part of the image that is decoded: its first row and column, its height and width."""
+    """The part of ``image`` that a batch needs: its first row and column, its height and width."""
     ops: tuple[DrawnOp, ...]
     labels: tuple[str, ...]
     """The numbers that are stored with the sample, such as ``"label 3"``."""
@@ -130,13 +130,15 @@ class Inspected:
     ``class`` and ``name``, and ``keypoints``, as far as they are declared: the numbers that are stored, or those of a
     batch. One that an op removes has ``removed_by``, and one after the ops ``before``, the index that it had."""
     image: np.ndarray = dataclasses.field(repr=False)
-    """The stored image, ``uint8`` and ``[height, width, 3]``."""
+    """The decoded image, ``uint8`` and ``[height, width, 3]``: all of the stored one, or a smaller one, by
+    ``scaled_decode``."""
 
     def __str__(self) -> str:
         top, left, height, width = self.window
         lines = [f"sample {self.sample} in epoch {self.epoch}, output {self.field}"]
+        scale = "" if self.image.shape[:2] == self.size else f" at {self.image.shape[0]}x{self.image.shape[1]},"
         lines.append(
-            f"  stored {self.size[0]}x{self.size[1]}, decoded rows {top}..{top + height}, "
+            f"  stored {self.size[0]}x{self.size[1]}, decoded{scale} rows {top}..{top + height}, "
             f"columns {left}..{left + width}"
         )
         lines += [f"  {op.name:<24} {op.words}".rstrip() for op in self.ops]
@@ -153,7 +155,7 @@ def inspected(core: _fuseloop.Loader, sample: int, epoch: int, output: str | Non
     import numpy as np
 
     found = _fuseloop.inspect(core, sample, epoch, output, lists)
-    image = np.frombuffer(bytearray(found.pop("image")), dtype=np.uint8).reshape(*found["size"], -1)
+    image = np.frombuffer(bytearray(found.pop("image")), dtype=np.uint8).reshape(*found.pop("decoded"), -1)
     ops = tuple(DrawnOp(*op) for op in found.pop("ops"))
     targets = found.pop("targets")
     return Inspected(

@@ -99,9 +99,11 @@ pub(crate) fn inspect<'py>(
     let found = detached(py, || found(&loader, sample, epoch, output.as_deref()))?;
     let dict = PyDict::new(py);
     let Inspected { wanted, pixels, .. } = &found.inspected;
-    let size = found.inspected.run_draws().source;
+    let size = found.inspected.draws.source;
+    let decoded = found.inspected.run_draws().source;
     dict.set_item("field", found.output)?;
     dict.set_item("size", (size.height, size.width))?;
+    dict.set_item("decoded", (decoded.height, decoded.width))?;
     dict.set_item("window", (wanted.top, wanted.left, wanted.height, wanted.width))?;
     let ops = found.ops.into_iter().map(|op| (op.name, outcome(op.outcome), op.words));
     dict.set_item("ops", ops.collect::<Vec<_>>())?;

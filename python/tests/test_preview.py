@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import picture, run_python
 
 import fuseloop as fl
 from fuseloop import ops
+from fuseloop.write import Image, write
 
 CELL, STEP, MARGIN = 224, 236, 20
 
@@ -154,6 +155,16 @@ def test_inspect_says_what_was_drawn(photos: Path) -> None:
         loader.inspect(24)
     assert error.value.sample == 24
     assert "24" in str(error.value)
+
+
+def test_inspect_has_the_stored_size_of_an_image_decoded_smaller(tmp_path: Path) -> None:
+    write([picture(5, 96, 120)], tmp_path / "one.beton", image=Image(mode="jpg"), progress=None)
+    loader = fl.Loader(tmp_path / "one.beton", scaled_decode=True, batch_size=1, image=[ops.Resize((20, 24))])
+    found = loader.inspect(0)
+    assert found.size == (96, 120)
+    assert found.image.shape == (48, 60, 3)
+    assert found.window == (0, 0, 48, 60)
+    assert "stored 96x120, decoded at 48x60, rows 0..48, columns 0..60" in str(found)
 
 
 def test_a_damaged_sample_is_named(photos: Path, tmp_path: Path) -> None:

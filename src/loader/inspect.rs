@@ -106,6 +106,16 @@ impl Inspected {
         self.scaled.as_deref().unwrap_or(&self.draws)
     }
 
+    /// Returns the size of the stored image in words, and that of the decoded one if its scale is smaller.
+    #[must_use]
+    pub fn size_words(&self) -> String {
+        let stored = self.draws.source;
+        match &self.scaled {
+            Some(scaled) => format!("{stored}, decoded at {}", scaled.source),
+            None => stored.to_string(),
+        }
+    }
+
     /// Returns the decoded image for display: its bytes, or the smallest value of another array as black and the
     /// largest as white. Shows the channels `bands`, or the first ones if there are none.
     ///
@@ -136,6 +146,8 @@ pub struct Phases {
     pub picture: Size,
     /// The size of the decoded part, at least the window that the draws need.
     pub decoded: Size,
+    /// True if the image was decoded at a smaller scale.
+    pub is_scaled: bool,
 }
 
 impl Phases {
@@ -528,8 +540,18 @@ impl Inspector {
         let (top, left, whole) = (decoded.top, decoded.left, run_draws.source);
         each(DecodedPixels { view: decoded.view, top, left, whole }, run_draws);
         let [headers, draw, decode, compiled] = times.map(median);
-        let decoded = decoded.view.size();
-        Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
+        let (picture, decoded, is_scaled) = (size, decoded.view.size(), scaled.is_some());
+        Ok(Phases {
+            read,
+            headers,
+            draw,
+            decode,
+            compiled,
+            stored_bytes,
+            picture,
+            decoded,
+            is_scaled,
+        })
     }
 }
 

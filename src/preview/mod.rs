@@ -230,7 +230,7 @@ impl Loader {
     /// Returns the cell of the stored image.
     fn stored(&self, sample: u64, opened: &Inspected, bands: &[usize]) -> Result<Cell, NoMemory> {
         let size = opened.run_draws().source;
-        let mut captions = vec![format!("sample {sample}, {size}")];
+        let mut captions = vec![format!("sample {sample}, {}", opened.size_words())];
         captions.extend(self.labels(sample));
         cell(opened.shown(bands)?, size, captions)
     }

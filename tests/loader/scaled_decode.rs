@@ -186,6 +186,11 @@ fn an_inspected_sample_is_the_row_of_the_batch_and_what_its_ops_give() {
         for (sample, row) in bytes.chunks(bytes.len() / COUNT as usize).enumerate() {
             let inspected = inspector.sample(sample as u64).unwrap();
             scaled += usize::from(inspected.scaled.is_some());
+            let words = match &inspected.scaled {
+                Some(scaled) => format!("{}, decoded at {}", inspected.draws.source, scaled.source),
+                None => inspected.draws.source.to_string(),
+            };
+            assert_eq!(inspected.size_words(), words);
             assert!(inspected.row == row, "sample {sample}, {list:?}");
             assert!(inspector.agrees(&inspected).unwrap(), "sample {sample}, {list:?}");
             let steps = inspector.steps(&inspected).unwrap();

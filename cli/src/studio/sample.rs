@@ -61,7 +61,7 @@ fn steps(session: &Session, body: &Value, header: &mut Value) -> Result<Vec<Rgba
     let mut all = vec![];
     let mut first = add(inspected.shown(&bands), source, 0).map_err(failed)?;
     first["name"] = json!("stored");
-    first["words"] = json!(source.to_string());
+    first["words"] = json!(inspected.size_words());
     first["outcome"] = json!("runs");
     all.push(first);
     for step in &steps {
