@@ -2,6 +2,7 @@
 
 use crate::command::{dataset, npy, refused, stdout_of};
 use fuseloop::ops::internals::registry::registry;
+use fuseloop::ops::internals::rows::affine_matrix;
 use fuseloop::{Loader, Order, Spec};
 use serde_json::Value;
 use std::fs;
@@ -131,6 +132,119 @@ fn a_replayed_sample_is_the_loader_s_row() {
         assert_eq!(png_size(&path.join(&out).join("image_02_ColorJitter.png")), [48, 48]);
         assert_eq!(refused(path, &[&args[..], &more].concat()).0, 1, "nothing is overwritten");
     }
+}
+
+/// Writes `p.toml`, a pipeline file with these settings and this list for images.
+fn pipeline(path: &Path, settings: &str, list: &[&str]) {
+    let list = format!("{settings}\n[fields]\nimage = [{}]\n", list.join(", "));
+    fs::write(path.join("p.toml"), list).unwrap();
+}
+
+/// What `replay` says of each op of a list, for a sample of 60x67 pixels.
+fn replayed(path: &Path, list: &[&str]) -> Vec<(String, String)> {
+    pipeline(path, "", list);
+    let text = stdout_of(path, &["replay", "photos.beton", "-p", "p.toml", "--sample", "2"]);
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("  stored ")).skip(1);
+    let mut ops = vec![];
+    for line in lines.by_ref().take_while(|line| !line.starts_with("  output: ")) {
+        let (name, words) = line.trim_start().split_once(' ').unwrap_or((line.trim_start(), ""));
+        ops.push((name.to_owned(), words.trim_start().to_owned()));
+    }
+    ops
+}
+
+#[test]
+fn replay_says_which_ops_ran_and_what_they_drew() {
+    let dir = dataset();
+    let list = [
+        "{ op = 'Resize', size = [32, 48] }",
+        "{ op = 'RandomHorizontalFlip', p = 1.0 }",
+        "{ op = 'RandomVerticalFlip', p = 1.0 }",
+        "{ op = 'RandomVerticalFlip', p = 1e-9 }",
+        "{ op = 'RandomInvert', p = 0.0 }",
+        "{ op = 'RandomInvert', p = 1e-9 }",
+        "{ op = 'RandomBrightness', magnitude = [1.5, 1.5] }",
+        "{ op = 'GaussianNoise', sigma = 0.2 }",
+        "{ op = 'RandomRotation', degrees = [30, 30] }",
+    ];
+    let turned =
+        "turned 30 degrees counter-clockwise, to 32x48, matrix [0.866 -0.5 0; 0.5 0.866 0]";
+    let expected = [
+        ("Resize", "to 32x48"),
+        ("RandomHorizontalFlip", "flipped horizontally"),
+        ("RandomVerticalFlip", "flipped vertically"),
+        ("RandomVerticalFlip", "not run"),
+        // An op with p = 0 is left out of the plan.
+        ("RandomInvert", "not run"),
+        ("RandomBrightness", "1.5"),
+        ("GaussianNoise", "mean 0, sigma 51"),
+        ("RandomRotation", turned),
+    ];
+    let expected = expected.map(|(name, words)| (name.to_owned(), words.to_owned()));
+    assert_eq!(replayed(dir.path(), &list), expected);
+}
+
+/// The numbers between the brackets of `matrix [a b c; d e f]`.
+fn matrix(words: &str) -> Vec<f64> {
+    let numbers = words.split_once("matrix [").unwrap().1.strip_suffix(']').unwrap();
+    numbers.split([' ', ';']).filter(|n| !n.is_empty()).map(|n| n.parse().unwrap()).collect()
+}
+
+#[test]
+fn replay_says_the_matrix_of_a_warp() {
+    let dir = dataset();
+    let list = [
+        "{ op = 'CenterCrop', size = [40, 50] }",
+        "{ op = 'RandomAffine', degrees = [12, 12], scale = [0.8, 0.8], shear = [-15, -15, 10, 10] }",
+        "{ op = 'RandomPerspective', p = 1.0 }",
+        "{ op = 'RandomPerspective', p = 1e-9 }",
+    ];
+    let said = replayed(dir.path(), &list);
+    let affine = &said[1].1;
+    let drawn = "turned 12 degrees clockwise, scaled 0.8, sheared -15 degrees along x, sheared 10 degrees along y";
+    assert!(affine.starts_with(&format!("{drawn}, to 40x50, matrix [")), "{affine}");
+    let expected = affine_matrix(12.0, [0.0; 2], 0.8, [-15.0, 10.0], [0.0; 2]);
+    let found = matrix(affine);
+    assert_eq!(found.len(), 6, "{affine}");
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{affine}");
+    let perspective = &said[2].1;
+    assert!(perspective.starts_with("seen in perspective, to 40x50, matrix ["), "{perspective}");
+    let [a, b, c, d, e, f, g, h, i] = matrix(perspective)[..] else { panic!("{perspective}") };
+    assert_eq!(i, 1.0);
+    // The op moves the corners of the image inwards, so the corners of the output show what is outside.
+    for [x, y] in [[0.0, 0.0], [50.0, 0.0], [0.0, 40.0], [50.0, 40.0]] {
+        let depth = g * x + h * y + 1.0;
+        let [from_x, from_y] = [(a * x + b * y + c) / depth, (d * x + e * y + f) / depth];
+        let is_outside =
+            |at: f64, corner: f64| if corner == 0.0 { at < 0.1 } else { at > corner - 0.1 };
+        assert!(is_outside(from_x, x) || is_outside(from_y, y), "{perspective}: {from_x} {from_y}");
+    }
+    assert_eq!(said[3].1, "not run");
+}
+
+#[test]
+fn a_smaller_scale_is_said_beside_the_stored_size() {
+    let dir = dataset();
+    let path = dir.path();
+    pipeline(path, "scaled_decode = true", &["{ op = 'Resize', size = [20, 20] }"]);
+    let replay =
+        |sample| stdout_of(path, &["replay", "photos.beton", "-p", "p.toml", "--sample", sample]);
+    // 90 rows have two for each of 20 at half of the scale, and 40 rows don't.
+    let text = replay("5");
+    assert!(
+        text.contains("  stored 90x97, decoded at 45x49, rows 0..45, columns 0..49\n"),
+        "{text}"
+    );
+    let text = replay("0");
+    assert!(text.contains("  stored 40x47, decoded rows 0..40, columns 0..47\n"), "{text}");
+    let explain = ["explain", "photos.beton", "-p", "p.toml", "-n", "6"];
+    let text = stdout_of(path, &explain);
+    assert!(text.contains(" % of the pixels, 33 % of the pictures at a smaller scale\n"), "{text}");
+    let json = stdout_of(path, &[&explain[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let smaller = json["images"][0]["measured"]["decoded_smaller"].as_f64().unwrap();
+    assert!((smaller - 1.0 / 3.0).abs() < 1e-6, "{smaller}");
+    assert_eq!(json["images"][0]["blocks"][0]["ops"][0]["of_image"], false);
 }
 
 #[test]
