@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Determines what happens to the row of a sample that can't be read or decoded.
+/// Determines what happens to the row of a sample that can't be read or decoded. An error of a user's function,
+/// or too little memory, always ends the epoch.
 ///
 /// ```no_run
 /// use fuseloop::{Loader, OnDamaged};

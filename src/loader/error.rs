@@ -664,6 +664,11 @@ pub enum SampleCause {
 }
 
 impl SampleCause {
+    /// Returns whether there was too little memory, which does not mean that the sample is damaged.
+    pub(super) fn is_of_memory(&self) -> bool {
+        matches!(self, Self::Memory(_) | Self::Decode(DecodeError::Memory { .. }))
+    }
+
     /// Returns whether the bytes could not be read or decoded.
     pub(super) fn is_of_bytes(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Source(_) | Self::Decode(_))

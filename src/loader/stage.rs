@@ -875,6 +875,7 @@ impl Stage for LoaderStage {
             }
             // Functions of the user are not data: their errors are no damage.
             _ if matches!(error.source.cause, SampleCause::Function(_)) => return OnFailure::Fail,
+            _ if error.source.cause.is_of_memory() => return OnFailure::Fail,
             OnDamaged::Fail => return OnFailure::Fail,
             OnDamaged::Skip => None,
             OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return OnFailure::Fail,

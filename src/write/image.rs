@@ -164,7 +164,7 @@ pub enum ImageError {
 
 impl ImageError {
     /// Returns true if the image is damaged; false if its size does not suit the format or its buffer,
-    /// or if the encoder failed.
+    /// if the encoder failed, or if there is no memory for its pixels.
     pub(super) fn is_damage(&self) -> bool {
         !matches!(
             self,
@@ -173,6 +173,9 @@ impl ImageError {
                 | Self::Encode { .. }
                 | Self::MaskJpeg
                 | Self::MaskWebp
+                | Self::Pixels(
+                    PixelsError::Memory(_) | PixelsError::Decode(DecodeError::Memory { .. })
+                )
         )
     }
 }

@@ -16,7 +16,7 @@ use fuseloop::recut::Tile;
 use fuseloop::sample::Limits;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
-use fuseloop::{Loader, LoaderBuilder};
+use fuseloop::{Loader, LoaderBuilder, OnDamaged};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -149,6 +149,24 @@ fn a_preview_of_pictures_that_do_not_fit_into_memory_together() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+/// An image that does not fit into the memory is not left out as a damaged one.
+#[test]
+fn an_image_without_memory_is_not_skipped_when_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut jpeg = vec![];
+    let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 50);
+    encoder.encode(&vec![90; 9000 * 9000], 9000, 9000, jpeg_encoder::ColorType::Luma).unwrap();
+    fs::create_dir_all(dir.path().join("folder/a")).unwrap();
+    fs::write(dir.path().join("folder/a/large.jpg"), &jpeg).unwrap();
+    for (form, dst) in [("write", "x.beton"), ("convert", "x.tar")] {
+        let args = [form, "folder", dst, "--max-resolution", "99", "--damaged", "skip", "-j", "1"];
+        let (code, said) = command(dir.path(), "ulimit -v 196608", &args);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("no memory for 243000000 bytes"), "{said}");
+        assert_eq!(command(dir.path(), "true", &args).0, Some(0));
+    }
+}
+
 #[test]
 fn memory_that_is_not_there_is_an_error() {
     let said = child("child_with_little_memory", "ulimit -v 524288");
@@ -169,8 +187,9 @@ fn child_with_little_memory_for_its_ops() {
         },
     ] as [fn() -> Ops; 3]
     {
+        // Too little memory is no damage, so nothing is skipped.
         let loader = Loader::open(&path).unwrap().batch_size(2).workers(2);
-        let loader = loader.pipeline("image", ops()).build().unwrap();
+        let loader = loader.on_damaged(OnDamaged::Skip).pipeline("image", ops()).build().unwrap();
         let error = loader.epoch(0).unwrap().next().unwrap().err().unwrap();
         println!("a large op: {error}");
     }
