@@ -19,10 +19,11 @@ use super::error::ListError;
 use super::layout::{self, ListedFiles};
 use super::links::{LinkCounts, Links};
 use super::numbers::ClassNumbers;
-use super::table;
+use super::table::{self, PathAndLabel, TableColumn};
 use super::walk::Rules;
 use crate::cancel::CancelFlag;
 use crate::source::{ClassNames, image_names};
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -134,28 +135,40 @@ impl ImageList {
     /// called `.tsv` and by a comma otherwise.
     ///
     /// The first line is a header if its path has no `.`. Paths are relative to the table's directory.
-    /// Labels are numbers if all of them are, and names of classes otherwise. The existence of the files
-    /// is not checked.
+    /// Labels are numbers if all of them are, and names of classes otherwise, as in [`Folder`](super::Folder). The
+    /// existence of the files is not checked.
     ///
     /// # Errors
     ///
-    /// Fails if the table can't be read, if a line does not have two columns, or if there is no line.
+    /// Fails if the table can't be read, if a line does not have two columns, if labels are numbers and not whole, or if
+    /// there is no line.
     pub(crate) fn from_table(table: &Path) -> Result<Self, ListError> {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
-        let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
-        let (labels, numbered) = match numbers {
-            Some(labels) => (labels, ClassNumbers::default()),
-            None => number_names(rows.iter().map(|(_, label)| label.as_str())),
+        let cells: Vec<&Json> = rows.iter().map(|row| &row.label).collect();
+        let (TableColumn::Int(labels), numbered) = table::label_column(&cells, true) else {
+            return Err(not_whole(table, &rows));
         };
         let images = rows
             .iter()
             .zip(labels)
-            .map(|((path, _), label)| Labelled { path: dir.join(path), label })
+            .map(|(row, label)| Labelled { path: dir.join(&row.path), label })
             .collect();
         let ClassNumbers { names: class_names, shown: classes, .. } = numbered;
         Ok(Self { images, classes, class_names, ..Self::default() })
     }
+}
+
+/// Returns the error for a table whose labels are numbers that are not whole.
+fn not_whole(table: &Path, rows: &[PathAndLabel]) -> ListError {
+    let label = |row: &PathAndLabel| row.label.as_str().unwrap_or_default().to_owned();
+    let found = rows.iter().find(|row| label(row).parse::<i64>().is_err());
+    let (line, label) = found.map(|row| (row.line, label(row))).unwrap_or_default();
+    let reason = format!(
+        "label {label:?} is not a whole number below 2^63: write whole numbers or names, or use `convert`, which stores \
+         such labels as floats"
+    );
+    ListError::Table { path: table.to_owned(), line, reason }
 }
 
 /// Numbers names in byte order. Returns the number of each name, and the classes.
@@ -309,6 +322,9 @@ mod tests {
         let list = read("t.tsv", "a.jpg\tdog\nb.jpg\tcat\nc.jpg\tdog\n").unwrap();
         assert_eq!(rows(&list, dir.path()), [row("a.jpg", 1), row("b.jpg", 0), row("c.jpg", 1)]);
         assert_eq!(list.classes, ["cat", "dog"]);
+
+        let error = read("t.csv", "path,label\na.jpg,1\nb.jpg,3.0\n").unwrap_err().to_string();
+        assert!(error.contains("line 3: label \"3.0\" is not a whole number"), "{error}");
 
         let error = read("t.csv", "a.jpg,1\nb.jpg\n").unwrap_err().to_string();
         assert!(

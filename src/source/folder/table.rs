@@ -109,14 +109,12 @@ impl PathTable {
         let mut classes = ClassNumbers::default();
         let columns = heads.into_iter().enumerate().map(|(index, name)| {
             let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[index]).collect();
-            let column = match numbered(&cells).filter(|_| name == "label") {
-                Some((labels, names)) => {
-                    classes = names;
-                    TableColumn::Int(labels)
-                }
-                None => column(&cells, is_text),
-            };
-            (name, column)
+            if name != "label" {
+                return (name, column(&cells, is_text));
+            }
+            let (labels, names) = label_column(&cells, is_text);
+            classes = names;
+            (name, labels)
         });
         let columns = columns.collect();
         Ok(Self { names, columns, classes })
@@ -129,9 +127,17 @@ pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
     ["csv", "tsv", "jsonl"].into_iter().find(|kind| ext.eq_ignore_ascii_case(kind))
 }
 
-/// Reads the paths and labels of a table of two columns, without its header.
+/// A line of a table of two columns.
+pub(super) struct PathAndLabel {
+    /// The number of the line, from 1.
+    pub(super) line: u64,
+    pub(super) path: String,
+    pub(super) label: Json,
+}
+
+/// Reads the lines of a table of two columns, without its header.
 #[cfg_attr(not(feature = "write"), allow(dead_code, reason = "only a list needs pairs"))]
-pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
+pub(super) fn pairs(table: &Path) -> Result<Vec<PathAndLabel>, ListError> {
     let rows = records(table, &Limits::DEFAULT)?;
     let mut pairs = Vec::with_capacity(rows.len());
     for (index, (line, mut row)) in rows.into_iter().enumerate() {
@@ -141,7 +147,7 @@ pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
         };
         let is_header = index == 0 && !path.contains('.');
         if !is_header {
-            pairs.push((path, label));
+            pairs.push(PathAndLabel { line, path, label: Json::String(label) });
         }
     }
     if pairs.is_empty() {
@@ -166,11 +172,18 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
     names.push(dir, OsStr::new(name))
 }
 
-/// Returns the numbers and names of classes, if all cells are texts and some text is not a number.
-fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, ClassNumbers)> {
+/// Returns the values of the column `label`, and the classes if the labels are their names. They are names if all cells
+/// are texts and some text is not a number. Every reader of tables calls this, so that a table has the same labels for
+/// all of them.
+pub(super) fn label_column(cells: &[&Json], is_text: bool) -> (TableColumn, ClassNumbers) {
     let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
-    let texts = texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err()))?;
-    Some(number_names(texts.into_iter()))
+    match texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err())) {
+        Some(texts) => {
+            let (labels, classes) = number_names(texts.into_iter());
+            (TableColumn::Int(labels), classes)
+        }
+        None => (column(cells, is_text), ClassNumbers::default()),
+    }
 }
 
 /// Returns the values of a field from its cells.
