@@ -140,13 +140,15 @@ impl ImageList {
     ///
     /// # Errors
     ///
-    /// Fails if the table can't be read, if a line does not have two columns, if labels are numbers and not whole, or if
-    /// there is no line.
+    /// Fails if the table can't be read, if a line does not have two columns, if labels are numbers and not whole, if
+    /// a label is empty or some are numbers and some names, or if there is no line.
     pub(crate) fn from_table(table: &Path) -> Result<Self, ListError> {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
-        let cells: Vec<&Json> = rows.iter().map(|row| &row.label).collect();
-        let (TableColumn::Int(labels), numbered) = table::label_column(&cells, true) else {
+        let cells: Vec<(u64, &Json)> = rows.iter().map(|row| (row.line, &row.label)).collect();
+        let column = table::label_column(&cells, true);
+        let bad = |(line, reason)| ListError::Table { path: table.to_owned(), line, reason };
+        let (TableColumn::Int(labels), numbered) = column.map_err(bad)? else {
             return Err(not_whole(table, &rows));
         };
         let images = rows
@@ -325,6 +327,10 @@ mod tests {
 
         let error = read("t.csv", "path,label\na.jpg,1\nb.jpg,3.0\n").unwrap_err().to_string();
         assert!(error.contains("line 3: label \"3.0\" is not a whole number"), "{error}");
+        let error = read("t.csv", "a.jpg,2\nb.jpg,\n").unwrap_err().to_string();
+        assert!(error.contains("line 2: the label is empty"), "{error}");
+        let error = read("t.csv", "a.jpg,2\nb.jpg,1O\n").unwrap_err().to_string();
+        assert!(error.contains("line 2: label \"1O\" is a name"), "{error}");
 
         let error = read("t.csv", "a.jpg,1\nb.jpg\n").unwrap_err().to_string();
         assert!(

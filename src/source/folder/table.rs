@@ -15,6 +15,8 @@
 //! | texts, of a column called `label` | Int: the number of the class, by the order of their bytes |
 //! | texts                             | Bytes                                                     |
 //! | anything else that JSON has       | Json                                                      |
+//!
+//! In a column called `label`, an empty name is refused, and so are numbers beside names in a CSV.
 
 use super::error::ListError;
 use super::list::number_names;
@@ -107,16 +109,19 @@ impl PathTable {
                 .ok_or_else(|| bad(*line, format!("{path:?} is not the path of a file")))?;
         }
         let mut classes = ClassNumbers::default();
-        let columns = heads.into_iter().enumerate().map(|(index, name)| {
-            let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[index]).collect();
+        let read = |(index, name): (usize, String)| -> Result<_, ListError> {
             if name != "label" {
-                return (name, column(&cells, is_text));
+                let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[index]).collect();
+                return Ok((name, column(&cells, is_text)));
             }
-            let (labels, names) = label_column(&cells, is_text);
+            let cells: Vec<(u64, &Json)> =
+                lines.iter().map(|(line, cells)| (*line, &cells[index])).collect();
+            let labels = label_column(&cells, is_text);
+            let (labels, names) = labels.map_err(|(line, reason)| bad(line, reason))?;
             classes = names;
-            (name, labels)
-        });
-        let columns = columns.collect();
+            Ok((name, labels))
+        };
+        let columns = heads.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
         Ok(Self { names, columns, classes })
     }
 }
@@ -174,16 +179,45 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
 
 /// Returns the values of the column `label`, and the classes if the labels are their names. They are names if all cells
 /// are texts and some text is not a number. Every reader of tables calls this, so that a table has the same labels for
-/// all of them.
-pub(super) fn label_column(cells: &[&Json], is_text: bool) -> (TableColumn, ClassNumbers) {
-    let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
-    match texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err())) {
-        Some(texts) => {
-            let (labels, classes) = number_names(texts.into_iter());
-            (TableColumn::Int(labels), classes)
-        }
-        None => (column(cells, is_text), ClassNumbers::default()),
+/// all of them. Each cell comes with the number of its line.
+///
+/// # Errors
+///
+/// Fails with the line and the reason if a name is empty, or if the texts of a CSV are numbers and names: one misspelled
+/// number would make names of all others, and change the numbers of all classes.
+pub(super) fn label_column(
+    cells: &[(u64, &Json)],
+    is_text: bool,
+) -> Result<(TableColumn, ClassNumbers), (u64, String)> {
+    let texts = cells.iter().map(|(line, cell)| Some((*line, cell.as_str()?)));
+    let texts: Option<Vec<(u64, &str)>> = texts.collect();
+    let is_name = |(_, text): &&(u64, &str)| text.parse::<f64>().is_err();
+    let Some(texts) = texts.filter(|texts| texts.iter().any(|text| is_name(&text))) else {
+        let cells: Vec<&Json> = cells.iter().map(|(_, cell)| *cell).collect();
+        return Ok((column(&cells, is_text), ClassNumbers::default()));
+    };
+    if let Some((line, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
+        return Err((*line, "the label is empty, expected a number or the name of a class".into()));
     }
+    // `nan` and `inf` are numbers beside numbers, and names beside names.
+    let is_number = |(_, text): &&(u64, &str)| text.parse::<f64>().is_ok_and(f64::is_finite);
+    if let (true, Some(number)) = (is_text, texts.iter().find(is_number)) {
+        let name = texts.iter().find(is_name).unwrap_or(number);
+        let (first, second) = if name.0 < number.0 { (name, number) } else { (number, name) };
+        let kind = |label: &(u64, &str)| if label == name { "a name" } else { "a number" };
+        let reason = format!(
+            "label {:?} is {}, but {:?} in line {} is {}: write only numbers or only names (a .jsonl table may have names \
+             such as \"7\")",
+            second.1,
+            kind(second),
+            first.1,
+            first.0,
+            kind(first)
+        );
+        return Err((second.0, reason));
+    }
+    let (labels, classes) = number_names(texts.iter().map(|(_, text)| *text));
+    Ok((TableColumn::Int(labels), classes))
 }
 
 /// Returns the values of a field from its cells.

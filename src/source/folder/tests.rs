@@ -396,6 +396,39 @@ fn a_table_without_a_header_is_path_and_label() {
     assert!(message("").contains("the table lists no image"));
 }
 
+/// One wrong label would change the numbers of all classes.
+#[cfg(feature = "tables")]
+#[test]
+fn labels_that_are_empty_or_of_two_kinds_are_refused() {
+    let message = |name, text| table(name, text).unwrap_err().to_string();
+    for (text, want) in [
+        ("path,label\na.jpg,2\nb.jpg,10\nc.jpg,\n", "line 4: the label is empty"),
+        ("path,label\na.jpg,cat\nb.jpg,\"\"\n", "line 3: the label is empty"),
+        (
+            "path,label\na.jpg,2\nb.jpg,2\nc.jpg,1O\n",
+            "line 4: label \"1O\" is a name, but \"2\" in line 2 is a number",
+        ),
+        (
+            "a.jpg,cat\nb.jpg,7\n",
+            "line 2: label \"7\" is a number, but \"cat\" in line 1 is a name",
+        ),
+    ] {
+        let message = message("t.csv", text);
+        assert!(message.contains(want), "{message}");
+    }
+    let lines = "{\"path\": \"a.jpg\", \"label\": \"\"}\n{\"path\": \"b.jpg\", \"label\": \"b\"}";
+    assert!(message("t.jsonl", lines).contains("line 1: the label is empty"));
+    // JSON says which labels are texts.
+    let lines = "{\"path\": \"a.jpg\", \"label\": \"7\"}\n{\"path\": \"b.jpg\", \"label\": \"b\"}";
+    assert_eq!(table("t.jsonl", lines).unwrap().classes(), ["7", "b"]);
+    // A class may be called `nan`, and a number may be one.
+    assert_eq!(table("t.csv", "a.jpg,nan\nb.jpg,chapati\n").unwrap().classes(), ["chapati", "nan"]);
+    let floats = table("t.csv", "a.jpg,nan\nb.jpg,0.5\n").unwrap();
+    assert_eq!(floats.fields()[1].kind, FieldKind::Float);
+    // Other columns may be anything.
+    assert!(table("t.csv", "path,label,x\na.jpg,1,\nb.jpg,2,3\n").is_ok());
+}
+
 /// Sets the times of a folder's directories to an hour ago.
 fn settle(dir: &Path) {
     let hour = std::time::Duration::from_secs(3600);
