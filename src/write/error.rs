@@ -61,6 +61,22 @@ pub enum WriteCause {
         /// The cause.
         cause: WriteSampleError,
     },
+    /// All samples that were read were left out because they are damaged.
+    #[error(
+        "{}, so that none is left to write; the first is sample {sample}{}: {cause}",
+        all_damaged(*count),
+        named(path.as_deref())
+    )]
+    AllDamaged {
+        /// The number of samples.
+        count: u64,
+        /// The index of the first in the input.
+        sample: SampleId,
+        /// Its image file, if it has one.
+        path: Option<PathBuf>,
+        /// Why it can't be written.
+        cause: String,
+    },
     /// The write was cancelled after its last sample.
     #[error("the write was cancelled")]
     Cancelled,
@@ -72,6 +88,13 @@ pub enum WriteCause {
         /// The system's error.
         source: io::Error,
     },
+}
+
+fn all_damaged(count: u64) -> String {
+    match count {
+        1 => "the only sample is damaged".to_owned(),
+        _ => format!("all {count} samples are damaged"),
+    }
 }
 
 fn named(path: Option<&Path>) -> String {
@@ -91,6 +114,10 @@ impl Cause for WriteCause {
             Self::Threads(error) => error.details(),
             Self::Sample { sample, path, cause } => {
                 let details = cause.details().sample(*sample);
+                path.iter().fold(details, |details, path| details.path(path))
+            }
+            Self::AllDamaged { sample, path, .. } => {
+                let details = Details::of(ErrorKind::Damaged).sample(*sample);
                 path.iter().fold(details, |details, path| details.path(path))
             }
             Self::Cancelled => Details::of(ErrorKind::Cancelled),

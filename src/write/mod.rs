@@ -134,8 +134,8 @@ pub trait Samples: Sync {
 ///
 /// # Errors
 ///
-/// If the options are invalid, a sample can't be written, or the system can't write the file. `out` is then
-/// unchanged, except after a failed sync of its directory, or if only the file of class names beside it could
+/// If the options are invalid, a sample can't be written, all samples are damaged, or the system can't write the file.
+/// `out` is then unchanged, except after a failed sync of its directory, or if only the file of class names beside it could
 /// not be written or deleted.
 pub fn write(
     samples: &impl Samples,
@@ -156,7 +156,7 @@ fn write_samples(
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
     let request = FileRequest { fields, first: 0, out, options };
-    let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
+    let report = write_dataset(jobs, |()| 0, row, Some(count), request)?;
     name_classes(out, None)?;
     Ok(report)
 }
@@ -203,7 +203,7 @@ pub fn try_write_iter(
     };
     let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
     let request = FileRequest { fields, first: 0, out: out.as_ref(), options };
-    let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
+    let report = write_dataset(rows, held, row, announced, request)?;
     name_classes(out.as_ref(), None)?;
     Ok(report)
 }
@@ -257,10 +257,19 @@ struct FileRequest<'a> {
     options: &'a WriteOptions,
 }
 
-/// Checks everything that can be checked in advance, then writes the file.
-///
-/// `announced` is the expected number of jobs, if it is known. Space is reserved for their rows, so that
-/// the pages need not be moved at the end. If the number is too small, they are moved.
+/// Writes a whole dataset as [`write_jobs`] does. If samples were read and all of them left out, this is an error.
+fn write_dataset<J: Send>(
+    jobs: impl Iterator<Item = J>,
+    held: impl Fn(&J) -> usize,
+    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
+    announced: Option<u64>,
+    request: FileRequest<'_>,
+) -> Result<WriteReport, WriteCause> {
+    write_checked(jobs, held, row, announced, request, &unwatched, refuse_all_damaged)
+}
+
+/// Writes a file, which may be a part of a dataset. The file has no samples if all of its samples are damaged and
+/// [left out](OnUnreadable::Skip).
 fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
@@ -268,6 +277,36 @@ fn write_jobs<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
+) -> Result<WriteReport, WriteCause> {
+    write_checked(jobs, held, row, announced, request, watch, |_| Ok(()))
+}
+
+/// # Errors
+///
+/// If samples were read and none of them is left.
+fn refuse_all_damaged(report: &WriteReport) -> Result<(), WriteCause> {
+    match report.skipped.first.first() {
+        Some(SkippedSample { sample, path, cause }) if report.samples == 0 => {
+            let (count, sample) = (report.skipped.count, *sample);
+            Err(WriteCause::AllDamaged { count, sample, path: path.clone(), cause: cause.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks everything that can be checked in advance, then writes the file. `check` may refuse what was written before it
+/// appears at its path.
+///
+/// `announced` is the expected number of jobs, if it is known. Space is reserved for their rows, so that
+/// the pages need not be moved at the end. If the number is too small, they are moved.
+fn write_checked<J: Send>(
+    jobs: impl Iterator<Item = J>,
+    held: impl Fn(&J) -> usize,
+    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
+    announced: Option<u64>,
+    request: FileRequest<'_>,
+    watch: &impl ObserveStep,
+    check: impl FnOnce(&WriteReport) -> Result<(), WriteCause>,
 ) -> Result<WriteReport, WriteCause> {
     let FileRequest { fields, first, out, options } = request;
     let fields = &options.stored_fields(fields);
@@ -293,8 +332,7 @@ fn write_jobs<J: Send>(
     if cancel.is_cancelled() {
         return Err(WriteCause::Cancelled);
     }
-    target.commit(watch)?;
-    Ok(WriteReport {
+    let report = WriteReport {
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
@@ -304,5 +342,8 @@ fn write_jobs<J: Send>(
         unchanged: placed.unchanged,
         pages: finished.pages,
         bytes: finished.bytes,
-    })
+    };
+    check(&report)?;
+    target.commit(watch)?;
+    Ok(report)
 }

@@ -36,7 +36,8 @@ pub enum OnUnreadable {
     Fail,
     /// Leave the sample out and list it in [`WriteReport::skipped`](super::WriteReport::skipped). The
     /// samples after it move up. Values of a wrong kind, samples too large for a page and panics are
-    /// errors nevertheless.
+    /// errors nevertheless. Where a whole dataset is written to one file by `write`, `write_iter`, `write_folder` and
+    /// `recut_beton`, it is also an error if all samples are damaged.
     Skip,
 }
 

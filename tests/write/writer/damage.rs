@@ -172,6 +172,36 @@ fn an_iterator_may_fail_too() {
     assert_eq!(try_write_iter(rows(), &fields, &path, &skip).unwrap().samples, 1);
 }
 
+/// A list of another format is a dataset whose samples are all damaged: it must not replace the file.
+#[test]
+fn a_dataset_of_damaged_samples_alone_is_refused_and_replaces_nothing() {
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
+    let fields = [field("x", FieldKind::RgbImage)];
+    let text = || vec![FieldValue::Image(ImageInput::JpegBytes(b"text".to_vec()))];
+    let message = error_of(&[text(), text()], &fields, &skip);
+    assert!(message.starts_with("all 2 samples are damaged, so that none is left to write"));
+    assert!(message.contains("the first is sample 0: field \"x\": not a JPEG"), "{message}");
+
+    let (dir, path) = temp();
+    fs::write(&path, "old").unwrap();
+    let gone = || Failing { count: 3, how: |_| Err("gone".into()) };
+    let error = write(&gone(), &[field("x", FieldKind::Int)], &path, &skip).unwrap_err();
+    assert!(error.to_string().ends_with("the first is sample 0: gone"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+
+    let photos = dir.path().join("photos");
+    fs::create_dir_all(photos.join("cat")).unwrap();
+    fs::write(photos.join("cat/1.jpg"), "text").unwrap();
+    let error = write_folder(&photos, &path, &skip).unwrap_err();
+    assert!(error.to_string().starts_with("the only sample is damaged"), "{error}");
+    assert_eq!(error.path(), Some(&*photos.join("cat/1.jpg")));
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+
+    // No sample at all is no damage.
+    assert_eq!(write_rows(&[], &fields, &skip).1.samples, 0);
+}
+
 #[test]
 fn a_panic_of_the_iterator_leaves_nothing_behind() {
     let (dir, path) = temp();

@@ -136,8 +136,12 @@ impl Dataset {
         let row = |u: &mut _| -> arbitrary::Result<Row> {
             fields.iter().map(|spec| arbitrary_value(u, &spec.kind)).collect()
         };
+        // The first row is whole: a dataset of damaged rows alone is refused.
         let rows = (0..count)
-            .map(|_| Ok(if u.int_in_range(0..=19)? == 19 { None } else { Some(row(u)?) }))
+            .map(|index| {
+                let is_damaged = u.int_in_range(0..=19)? == 19 && index > 0;
+                Ok(if is_damaged { None } else { Some(row(u)?) })
+            })
             .collect::<Result<Vec<_>, arbitrary::Error>>()?;
         Ok(Self { fields, rows, is_announced: u.arbitrary()?, options })
     }
