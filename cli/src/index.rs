@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
   fuseloop index 'data/*.tfrecord'
   fuseloop index imagenet/train          # 1.28 million names, listed once")]
 pub(super) struct Args {
-    /// Shards by braces, `::` and `*`; or a folder.
+    /// Tar or TFRecord shards by braces, `::` and `*`; or a folder. A .beton file and a table need no index.
     dataset: PathBuf,
     #[command(flatten)]
     folder: InFolder,

@@ -134,7 +134,7 @@ impl Problem {
             Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(
-                "`--write-indices good.txt` lists the samples that are whole; `fuseloop write` with `--verify --damaged skip` leaves damaged ones out",
+                "`--write-indices good.txt` lists the samples that are whole; `fuseloop convert` with `--verify --damaged skip` leaves damaged ones out",
             ),
             Self::Compile(_) => Some("this is a bug: please report it with the file's `info`"),
             Self::Io { error, .. } => io_help(error),
@@ -159,7 +159,7 @@ const NAME: &str = "check the name; `fuseloop info --help` shows what can be ope
 const AGAIN: &str =
     "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
-const DAMAGED: &str = "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such samples out";
+const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --damaged skip` leaves such samples out";
 
 fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     match cause {
@@ -282,6 +282,9 @@ fn write_help(error: &WriteCause) -> Option<&'static str> {
         WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
             Some("without `--jpeg-quality` JPEGs are stored as they are")
         }
+        WriteCause::List(ListError::NotAList { .. }) => Some(
+            "`fuseloop convert DATASET OUT.beton` takes any dataset that `fuseloop info` shows",
+        ),
         WriteCause::List(ListError::Empty { .. }) => {
             Some("other formats can't be stored yet: convert them to JPEG or PNG first")
         }

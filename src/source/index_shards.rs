@@ -99,11 +99,29 @@ fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
             Err(format!("{}: {reason}", shard.location).into())
         }
         #[cfg(feature = "tar")]
-        _ => Ok((Kind::Tar, tar::scan(shard, &Limits::DEFAULT)?)),
+        format => {
+            let index = tar::scan(shard, &Limits::DEFAULT).map_err(|error| match format {
+                // Any other name may be that of a tar file.
+                open::FileFormat::Beton | open::FileFormat::Folder => not_a_shard(shard, &error),
+                _ => error.into(),
+            })?;
+            Ok((Kind::Tar, index))
+        }
         #[cfg(not(feature = "tar"))]
         _ => {
             let reason = NeedsFeature { what: "tar files", feature: "tar" };
             Err(format!("{}: {reason}", shard.location).into())
         }
     }
+}
+
+/// Returns the error for a file that is a shard neither by its name nor by its bytes.
+#[cfg(feature = "tar")]
+fn not_a_shard(shard: &Shard, error: &dyn std::error::Error) -> BoxError {
+    let reason = format!(
+        "{}: an index is written for tar and TFRecord shards and for folders; a .beton file and a table need none (read as \
+         a tar: {error})",
+        shard.location
+    );
+    Error::boxed(reason.into(), ErrorKind::Unsupported).into()
 }

@@ -143,6 +143,12 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "wide.csv"], "line 3: 3 columns, expected 2 (path, label): quote", ""),
         (&["info", "head.csv"], "the table lists no image", ""),
         (&["write", "head.csv", "x.beton"], "the table lists no image", ""),
+        (
+            &["write", "text.tar", "x.beton"],
+            "text.tar\": a file that is no table by its name",
+            "`fuseloop convert DATASET OUT.beton`",
+        ),
+        (&["index", "text.beton"], "a .beton file and a table need none", ""),
         (&["info", "hello.txt"], "hello.txt: not a .beton file: it ends", "is it a .beton file?"),
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
         (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),

@@ -58,6 +58,16 @@ pub enum ListError {
         /// The file.
         path: PathBuf,
     },
+    /// The dataset is not written from a list of images and labels.
+    #[error(
+        "{path:?}: {found}: expected a folder of images, or a .csv or .tsv table of path,label; `convert` writes datasets of any kind"
+    )]
+    NotAList {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was found there.
+        found: &'static str,
+    },
     /// A line of a table is not `path,label`.
     #[error(
         "{path:?}: line {line}: {found} columns, expected path and label: quote a value that has a comma"
@@ -172,7 +182,9 @@ impl Cause for ListError {
             }
             Self::Location(error) => error.details(),
             Self::Address { .. } => Details::of(ErrorKind::Unsupported),
-            Self::LeftOut { path, .. } => Details::of(ErrorKind::Unsupported).path(path),
+            Self::NotAList { path, .. } | Self::LeftOut { path, .. } => {
+                Details::of(ErrorKind::Unsupported).path(path)
+            }
             #[cfg(feature = "tables")]
             Self::Csv { path, source } => {
                 source.position().iter().fold(format.path(path), |d, at| d.offset(at.byte()))

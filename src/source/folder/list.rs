@@ -102,7 +102,12 @@ impl ImageList {
     /// See [`ListError`].
     pub(crate) fn open(path: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, ListError> {
         let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
-        if is_dir { Self::from_folder(path, links, cancel) } else { Self::from_table(path) }
+        match table::kind_of(path) {
+            _ if is_dir => Self::from_folder(path, links, cancel),
+            Some("csv" | "tsv") => Self::from_table(path),
+            Some(_) => Err(not_a_list(path, "a .jsonl table")),
+            None => Err(not_a_list(path, "a file that is no table by its name")),
+        }
     }
 
     /// Lists the images of a folder, in the order of [`Folder`](super::Folder).
@@ -159,6 +164,11 @@ impl ImageList {
         let ClassNumbers { names: class_names, shown: classes, .. } = numbered;
         Ok(Self { images, classes, class_names, ..Self::default() })
     }
+}
+
+/// Returns the error for a dataset that is no list of images and labels.
+fn not_a_list(path: &Path, found: &'static str) -> ListError {
+    ListError::NotAList { path: path.to_owned(), found }
 }
 
 /// Returns the error for a table whose labels are numbers that are not whole.
@@ -306,6 +316,18 @@ mod tests {
             [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
         );
         assert_eq!(list.ignored.count, 2);
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_by_its_name_is_refused() {
+        let dir = tree(&["x.tar", "x.tfrecord", "x.beton", "x", "x.jsonl"]);
+        for name in ["x.tar", "x.tfrecord", "x.beton", "x", "x.jsonl"] {
+            let path = dir.path().join(name);
+            let error = ImageList::open(&path, Links::Follow, &CancelFlag::default()).unwrap_err();
+            assert!(matches!(error, ListError::NotAList { .. }), "{error}");
+            let error = error.to_string();
+            assert!(error.contains(name) && error.contains("`convert` writes"), "{error}");
+        }
     }
 
     #[cfg(feature = "tables")]

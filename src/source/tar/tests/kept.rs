@@ -68,6 +68,25 @@ fn a_shard_that_cannot_be_indexed_is_named() {
 }
 
 #[test]
+fn a_file_of_another_format_is_told_that_it_needs_no_index() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.beton", "a.csv"] {
+        let path = dir.path().join(name);
+        fs::write(&path, [b'x'; 2000]).unwrap();
+        let error = index_shards(path.to_str().unwrap(), &|_, _| {}).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("a .beton file and a table need none (read as"), "{message}");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+    // A tar file may have any name.
+    fs::write(dir.path().join("shard"), usual()).unwrap();
+    assert_eq!(
+        index_shards(dir.path().join("shard").to_str().unwrap(), &|_, _| {}).unwrap().shards,
+        1
+    );
+}
+
+#[test]
 fn another_order_of_shards_is_another_dataset() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.tar"), usual()).unwrap();
