@@ -3,6 +3,7 @@
 //! | named                                            | opened as                           |
 //! |--------------------------------------------------|-------------------------------------|
 //! | a folder; `photos/**/*.jpg` (jpeg, png, webp, tiff) | a [`Folder`]: class = folder's name |
+//! | a folder with `metadata.jsonl` or `metadata.csv` | a [`Folder`]: that table              |
 //! | a folder with the files of MNIST or CIFAR        | their training split, in any order  |
 //! | `t10k-images-idx3-ubyte`, `test_batch.bin`, ...  | that file of MNIST or CIFAR         |
 //! | a folder in COCO's layout; its `instances_*.json` | an [`Annotated`]: images with objects |

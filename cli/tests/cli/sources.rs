@@ -1,7 +1,7 @@
 //! The same samples from every kind of dataset: written by `fuseloop convert`, opened by name, loaded to
 //! the same batches.
 
-use crate::command::{fuseloop, stdout_of};
+use crate::command::{fuseloop, refused, stdout_of};
 use crate::files::files;
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::loader::OnDamaged;
@@ -644,4 +644,12 @@ fn a_folder_with_a_table_keeps_class_names() {
     stdout_of(dir, &["convert", "a.beton", "t"]);
     stdout_of(dir, &["convert", "t/metadata.jsonl", "b.beton"]);
     assert_eq!(names(&dir.join("b.beton")), [(601, "ape".to_owned())]);
+    // The folder is the same dataset.
+    stdout_of(dir, &["convert", "t", "c.beton"]);
+    assert!(fs::read(dir.join("c.beton")).unwrap() == fs::read(dir.join("b.beton")).unwrap());
+    assert_eq!(names(&dir.join("c.beton")), [(601, "ape".to_owned())]);
+    let text = stdout_of(dir, &["info", "t"]);
+    assert!(text.contains("metadata.jsonl: 3 samples") && text.contains("float"), "{text}");
+    let (_, errors) = refused(dir, &["write", "t", "d.beton"]);
+    assert!(errors.contains("`fuseloop convert DATASET OUT.beton`"), "{errors}");
 }

@@ -6,6 +6,8 @@
 //! | a folder without them      | by class; in a class in byte order of the names            | the name before the first `_` |
 //! | a pattern: `data/**/*.jpg` | in byte order of the paths                                 | the folder that the file is in |
 //!
+//! A folder with a `metadata.jsonl` or `metadata.csv` of its images is opened as this table (`table.rs`).
+//!
 //! Classes are numbered from 0 in the byte order of their names. This is what torchvision's
 //! `ImageFolder` does, whose order of directories is `sorted(os.walk(class, followlinks=True))`, with
 //! two exceptions: names that begin with a dot are ignored here, and a class without images keeps its

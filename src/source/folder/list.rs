@@ -19,7 +19,7 @@ use super::error::ListError;
 use super::layout::{self, ListedFiles};
 use super::links::{LinkCounts, Links};
 use super::numbers::ClassNumbers;
-use super::table::{self, PathAndLabel, TableColumn};
+use super::table::{self, InFolder, PathAndLabel, TableColumn};
 use super::walk::Rules;
 use crate::cancel::CancelFlag;
 use crate::source::{ClassNames, image_names};
@@ -103,6 +103,10 @@ impl ImageList {
     pub(crate) fn open(path: &Path, links: Links, cancel: &CancelFlag) -> Result<Self, ListError> {
         let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
         match table::kind_of(path) {
+            _ if is_dir && InFolder::find(path, links)?.is_some() => Err(not_a_list(
+                path,
+                "a folder whose metadata.jsonl or metadata.csv lists the images",
+            )),
             _ if is_dir => Self::from_folder(path, links, cancel),
             Some("csv" | "tsv") => Self::from_table(path),
             Some(_) => Err(not_a_list(path, "a .jsonl table")),
@@ -316,6 +320,16 @@ mod tests {
             [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
         );
         assert_eq!(list.ignored.count, 2);
+    }
+
+    /// The fields of the table would be left out.
+    #[test]
+    fn a_folder_with_a_table_is_no_list() {
+        let dir = tree(&["n01_a.jpg", "n02_b.jpg"]);
+        let open = || ImageList::open(dir.path(), Links::Follow, &CancelFlag::default());
+        assert_eq!(open().unwrap().classes, ["n01", "n02"]);
+        fs::write(dir.path().join("metadata.jsonl"), "{\"file_name\": \"n01_a.jpg\"}\n").unwrap();
+        assert!(matches!(open(), Err(ListError::NotAList { .. })));
     }
 
     #[test]

@@ -56,7 +56,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use table::{PathTable, TableColumn};
+use table::{InFolder, PathTable, TableColumn};
 
 /// Options for opening a [`Folder`].
 ///
@@ -121,6 +121,7 @@ impl FolderOptions {
 /// | a folder: `ImageFolder`'s, or a flat one | `image`, `label`: the number of the class   |
 /// | a pattern: `data/**/*.jpg`              | `image`, `label`: the folder a file is in    |
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
+/// | a folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name`, as Hugging Face's `imagefolder` | those of the table |
 ///
 /// Images are JPEG and PNG files, recognized by their first bytes. Classes are numbered in the byte order of
 /// their names. A file of a folder is a sample if its
@@ -174,8 +175,11 @@ impl Folder {
 
     fn list(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
         let folder = match path.to_str() {
-            _ if path.is_dir() => Self::of_folder(path, options)?,
-            _ if table::is_table(path) => Self::of_table(path, options)?,
+            _ if path.is_dir() => match InFolder::find(path, options.links)? {
+                Some((table, inside)) => Self::of_table(&table, Some(&inside), options)?,
+                None => Self::of_folder(path, options)?,
+            },
+            _ if table::is_table(path) => Self::of_table(path, None, options)?,
             Some(text) if text.contains(['*', '?', '[', '{']) || text.contains("::") => {
                 let list = layout::of_pattern(text, options.links, other_than_image)?;
                 let numbered = ClassNumbers::by_order(&list.classes);
@@ -229,8 +233,12 @@ impl Folder {
         Self { ignored, links, ..Self::of(spec, root, table, options) }
     }
 
-    fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
-        let mut table = PathTable::read(path, &options.limits)?;
+    fn of_table(
+        path: &Path,
+        inside: Option<&InFolder>,
+        options: &FolderOptions,
+    ) -> Result<Self, ListError> {
+        let mut table = PathTable::read(path, inside, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
         if table.classes.names.is_none() {
             let names = ClassTable::read(&root.join(FOLDER_FILE_NAME))?;
@@ -297,7 +305,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Fails with the system's error, and for a table or a pattern, which have nothing to save.
+    /// Fails with the system's error, and for a table, a folder with a table and a pattern, which have nothing to save.
     pub fn save_listing(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let file = || Escaped(&path.to_string_lossy()).to_string();
@@ -306,7 +314,8 @@ impl Folder {
 
     fn save(&self, path: &Path) -> io::Result<()> {
         let (Some(scanned), [TableColumn::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
-            let reason = "only the listing of a folder can be saved";
+            let reason =
+                "only the listing of a folder without a table can be saved, and a table needs none";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
         let root = fs::canonicalize(&self.root)?;

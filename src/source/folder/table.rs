@@ -6,6 +6,9 @@
 //! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
 //! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
 //!
+//! A folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name` is opened as this table, whatever
+//! folders it has. Its paths must stay in the folder then.
+//!
 //! Needs the feature `tables`. Paths are relative to the table's folder. The existence of the files is not checked. A column becomes
 //!
 //! | all its values are                | a field of                                                |
@@ -19,6 +22,7 @@
 //! In a column called `label`, an empty name is refused, and so are numbers beside names in a CSV.
 
 use super::error::ListError;
+use super::links::Links;
 use super::list::number_names;
 use super::names::{Names, Packed};
 use super::numbers::ClassNumbers;
@@ -29,8 +33,9 @@ use crate::source::feature::NeedsFeature;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Component, Path, PathBuf};
 
 /// The content of a table.
 pub(super) struct PathTable {
@@ -70,8 +75,12 @@ struct Cells {
 }
 
 impl PathTable {
-    /// Reads a table.
-    pub(super) fn read(path: &Path, limits: &Limits) -> Result<Self, ListError> {
+    /// Reads a table. For the table of a folder, `inside` refuses paths that lead out of it.
+    pub(super) fn read(
+        path: &Path,
+        inside: Option<&InFolder>,
+        limits: &Limits,
+    ) -> Result<Self, ListError> {
         let cells = match kind_of(path) {
             Some("jsonl") => from_json_lines(path, limits)?,
             _ => from_csv(path, limits)?,
@@ -83,13 +92,14 @@ impl PathTable {
             let what = format!("{} lines", cells.lines.len());
             return Err(ListError::Limit { path: path.to_owned(), what, max: limits.max_samples });
         }
-        Self::of(path, cells)
+        Self::of(path, inside, cells)
     }
 
-    fn of(table: &Path, cells: Cells) -> Result<Self, ListError> {
+    fn of(table: &Path, inside: Option<&InFolder>, cells: Cells) -> Result<Self, ListError> {
         let bad = |line, reason: String| ListError::Table { path: table.to_owned(), line, reason };
         let Cells { names: mut heads, is_text, mut lines } = cells;
-        let known = heads.iter().position(|name| name == "path" || name == "file_name");
+        let is_path = |name: &String| name == "file_name" || (name == "path" && inside.is_none());
+        let known = heads.iter().position(is_path);
         let path_column = known.unwrap_or(0);
         heads.remove(path_column);
         for (index, name) in heads.iter().enumerate() {
@@ -105,6 +115,9 @@ impl PathTable {
             let Json::String(path) = cells.remove(path_column) else {
                 return Err(bad(*line, "the path is not a text".into()));
             };
+            if let Some(reason) = inside.and_then(|inside| inside.why_not(&path)) {
+                return Err(bad(*line, format!("{path:?} {reason}")));
+            }
             add(&mut names, &mut dirs, &path)
                 .ok_or_else(|| bad(*line, format!("{path:?} is not the path of a file")))?;
         }
@@ -124,6 +137,78 @@ impl PathTable {
         let columns = heads.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
         Ok(Self { names, columns, classes })
     }
+}
+
+/// The folder that a table lists, if the folder was opened and not the table: all files must be in it.
+pub(super) struct InFolder {
+    /// The folder's path without links.
+    real: PathBuf,
+    links: Links,
+}
+
+impl InFolder {
+    /// Returns the table that lists the images of a folder as Hugging Face's `imagefolder` reads it: a `metadata.jsonl`
+    /// or `metadata.csv` with the column `file_name`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is a file of this name that can't be read, or a link that is not followed.
+    pub(super) fn find(dir: &Path, links: Links) -> Result<Option<(PathBuf, Self)>, ListError> {
+        for name in ["metadata.jsonl", "metadata.csv"] {
+            let path = dir.join(name);
+            if !fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
+            let inside = Self { real, links };
+            if let Some(reason) = inside.why_not(name) {
+                let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
+                return Err(ListError::Io { path, source });
+            }
+            if has_file_name(&path).map_err(ListError::io(&path))? {
+                return Ok(Some((path, inside)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns why a file, relative to the folder, is not read.
+    fn why_not(&self, path: &str) -> Option<&'static str> {
+        let path = Path::new(path);
+        let is_below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !path.components().all(is_below) {
+            return Some(
+                "leads out of the folder: open the table itself, whose paths may lead anywhere",
+            );
+        }
+        if self.links == Links::Follow {
+            return None;
+        }
+        // A file that is missing is the error of its sample.
+        let whole = self.real.join(path);
+        let real = fs::canonicalize(&whole).ok()?;
+        let (is_allowed, reason) = match self.links {
+            Links::Refuse => (real == whole, "is a link or behind one, and links are refused"),
+            _ => (real.starts_with(&self.real), "is a link out of the folder, or behind one"),
+        };
+        (!is_allowed).then_some(reason)
+    }
+}
+
+/// Returns whether the first line of a table has the column `file_name`. At most 1 MiB is read.
+fn has_file_name(table: &Path) -> io::Result<bool> {
+    let mut file = BufReader::new(File::open(table)?.take(1 << 20));
+    let mut line = vec![];
+    while file.read_until(b'\n', &mut line)? > 0 && line.trim_ascii().is_empty() {
+        line.clear();
+    }
+    let line = String::from_utf8_lossy(&line);
+    Ok(match kind_of(table) {
+        Some("jsonl") => line.contains("\"file_name\""),
+        _ => line
+            .split(',')
+            .any(|name| name.trim_matches(['"', '\u{feff}', ' ', '\r', '\n']) == "file_name"),
+    })
 }
 
 /// Returns `csv`, `tsv` or `jsonl` if the file has that extension.

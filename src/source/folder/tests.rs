@@ -396,6 +396,72 @@ fn a_table_without_a_header_is_path_and_label() {
     assert!(message("").contains("the table lists no image"));
 }
 
+/// `convert` writes such folders, and Hugging Face's `imagefolder` reads them.
+#[cfg(feature = "tables")]
+#[test]
+fn a_folder_with_a_table_is_the_table() {
+    let files = ["00000000_0.jpg", "00000001_1.jpg", "images/2.jpg"];
+    let dir = tree(&files);
+    let lines = files.map(|file| format!("{{\"file_name\": \"{file}\", \"label\": 600}}\n"));
+    let jsonl = dir.path().join("metadata.jsonl");
+    fs::write(&jsonl, lines.concat()).unwrap();
+    let folder = open(dir.path()).unwrap();
+    assert_eq!(rows(&folder), files.map(|file| row(file, 600)));
+    assert!(folder.classes().is_empty() && folder.read(SampleId(2)).is_ok());
+    assert_eq!(folder.fingerprint(), open(&jsonl).unwrap().fingerprint());
+    let saved = dir.path().join("saved");
+    let message = folder.save_listing(&saved).unwrap_err().to_string();
+    assert!(message.contains("a folder without a table can be saved"), "{message}");
+
+    // A table of something else is no table of the images.
+    fs::write(&jsonl, "{\"name\": \"a set\"}\n").unwrap();
+    assert_eq!(rows(&open(dir.path()).unwrap()), [row("images/2.jpg", 0)]);
+    let csv = dir.path().join("metadata.csv");
+    fs::write(&csv, "x,\"file_name\"\n7,images/2.jpg\n").unwrap();
+    assert_eq!(rows(&open(dir.path()).unwrap()), [row("images/2.jpg", 7)]);
+    fs::write(&csv, "path,file_name\nx.jpg,images/2.jpg\n").unwrap();
+    assert_eq!(key(&open(dir.path()).unwrap(), SampleId(0)), "images/2.jpg");
+    for path in ["../a.jpg", "/a.jpg"] {
+        fs::write(&csv, format!("file_name\n{path}\n")).unwrap();
+        let message = open(dir.path()).unwrap_err().to_string();
+        assert!(
+            message.contains("line 2: ") && message.contains("leads out of the folder"),
+            "{message}"
+        );
+        assert_eq!(open(&csv).unwrap().len(), 1, "the table itself may name any file");
+    }
+}
+
+/// A folder is opened within itself although its table names the files.
+#[cfg(all(unix, feature = "tables"))]
+#[test]
+fn the_table_of_a_folder_names_no_link_that_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let (dir, other) = (tree(&["1.jpg", "deep/2.jpg"]), tree(&["3.jpg"]));
+    symlink(other.path(), dir.path().join("out")).unwrap();
+    symlink("deep", dir.path().join("in")).unwrap();
+    let table = dir.path().join("metadata.csv");
+    let opened = |file: &str, links| {
+        fs::write(&table, format!("file_name,x\n{file},1\n")).unwrap();
+        Folder::list(dir.path(), &FolderOptions::default().links(links)).is_ok()
+    };
+    for (file, within, refuse) in [
+        ("1.jpg", true, true),
+        ("./deep/2.jpg", true, true),
+        ("gone.jpg", true, true),
+        ("in/2.jpg", true, false),
+        ("out/3.jpg", false, false),
+    ] {
+        assert!(opened(file, Links::Follow), "{file}");
+        assert_eq!(opened(file, Links::Within), within, "{file}");
+        assert_eq!(opened(file, Links::Refuse), refuse, "{file}");
+    }
+    fs::rename(&table, other.path().join("t.csv")).unwrap();
+    symlink(other.path().join("t.csv"), &table).unwrap();
+    assert!(Folder::list(dir.path(), &FolderOptions::default()).is_ok());
+    assert!(Folder::list(dir.path(), &FolderOptions::default().links(Links::Within)).is_err());
+}
+
 /// One wrong label would change the numbers of all classes.
 #[cfg(feature = "tables")]
 #[test]
