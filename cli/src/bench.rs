@@ -78,6 +78,9 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     // Not `recompile(args.recompile)`, because a pipeline file may request it too.
     let builder = if args.recompile { builder.recompile(true) } else { builder };
     let loader = builder.build()?;
+    if let Some(path) = &args.trace {
+        setup.check_output(path, &args.file, &loader)?;
+    }
     let batches = args.batches.unwrap_or(u64::MAX);
     let mut epochs = vec![];
     let mut before = loader.stats();

@@ -46,6 +46,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.of_rank(&args.on_rank)?;
     let loader = setup.builder(&args.file)?.build()?;
+    setup.check_output(&args.out, &args.file, &loader)?;
     // The epoch comes first, because a pipeline may have other shapes in each.
     let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();

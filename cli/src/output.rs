@@ -11,7 +11,59 @@
 use super::problem::Problem;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The number of files of a dataset that are compared with an output whatever their names are. Of larger
+/// datasets only files with the output's name are compared, because each comparison asks the system.
+const COMPARED: usize = 10_000;
+
+/// Refuses an output that the command reads: the dataset, a path in the dataset's folder, or one of the
+/// other files.
+pub(super) fn refuse_input(
+    out: &Path,
+    dataset: &Path,
+    others: impl IntoIterator<Item = PathBuf>,
+) -> Result<(), Problem> {
+    let refused = |reason: String| Problem::Refused {
+        message: format!("{}: {reason}", out.display()),
+        help: "choose another path for the output: what is read is never changed",
+    };
+    if dataset.is_dir() && real(out).starts_with(real(dataset)) {
+        return Err(refused(format!("in the folder of the dataset {}", dataset.display())));
+    }
+    let Some(found) = identity(out) else { return Ok(()) };
+    let is_read = |(number, path): (usize, PathBuf)| {
+        (number < COMPARED || path.file_name() == out.file_name())
+            && identity(&path).as_ref() == Some(&found)
+    };
+    let mut read = std::iter::once(dataset.to_owned()).chain(others).enumerate();
+    if read.any(is_read) { Err(refused("the command reads this file".to_owned())) } else { Ok(()) }
+}
+
+/// Returns the path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    match (fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (_, Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
+            real(Path::new(".")).join(name)
+        }
+        (_, Some(parent), Some(name)) => real(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns the device and the number of a file, which all of its names share.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Returns the path of a file without links.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
 
 /// How an existing file is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

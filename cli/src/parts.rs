@@ -1,5 +1,6 @@
 //! `fuseloop concat`, `split` and `subset`: concatenate, split and select from `.beton` files.
 
+use super::output;
 use super::print::{WriteBar, bytes, counted, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
@@ -139,7 +140,10 @@ pub(super) fn split(args: &SplitArgs) -> Result<(), Problem> {
 pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
     args.how.check(&args.out)?;
     let samples = match (&args.indices, args.every) {
-        (Some(text), _) => indices(text)?,
+        (Some(text), _) => {
+            output::refuse_input(&args.out, &args.src, [PathBuf::from(text)])?;
+            indices(text)?
+        }
         (None, every) => {
             let file = Beton::open(&args.src, &OpenOptions::default())?;
             (0..file.len()).step_by(every.map_or(1, NonZeroUsize::get)).collect()

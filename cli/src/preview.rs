@@ -57,6 +57,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
     let setup = args.pipeline.setup()?.with_targets();
     let loader = setup.builder(&args.file)?.build()?;
+    setup.check_output(&args.out, &args.file, &loader)?;
     let field = image_field(&loader, &args.file, args.field.as_deref())?;
     let epochs = if args.each_op { 1 } else { args.draws };
     let sheet = loader.preview(&PreviewOptions {

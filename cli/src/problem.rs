@@ -83,6 +83,9 @@ pub(super) enum Problem {
     /// A command for folders of images was given images with annotated objects.
     #[error("{}: these are images with annotated objects, not a folder for each class", .path.display())]
     Annotated { path: PathBuf },
+    /// The command was understood, but does not do what was asked.
+    #[error("{message}")]
+    Refused { message: String, help: &'static str },
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
@@ -122,6 +125,7 @@ impl Problem {
             ),
             Self::Plan(error) => plan_help(error),
             Self::Op(error) => op_help(&error.cause),
+            Self::Refused { help, .. } => Some(*help),
             Self::Exists { .. } => Some("`--force` overwrites it"),
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some(

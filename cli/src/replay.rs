@@ -67,6 +67,9 @@ struct Replayed {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.with_targets();
     let loader = setup.builder(&args.file)?.build()?;
+    if let Some(out) = &args.out {
+        setup.check_output(out, &args.file, &loader)?;
+    }
     let (seed, file) = (setup.seed, args.file.display().to_string());
     let mut text = String::new();
     let _ = writeln!(
@@ -96,6 +99,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         let _ = writeln!(text, "stored {label}");
     }
     if let Some(out) = &args.out {
+        for (name, _) in files.iter().filter(|_| args.force) {
+            setup.check_output(&out.join(name), &args.file, &loader)?;
+        }
         save(out, &files, args.force)?;
         let out = out.display().to_string();
         let _ =

@@ -1,6 +1,7 @@
 //! Shared by several commands: opens a dataset and assigns ops to its fields.
 
 use super::folder::InFolder;
+use super::output;
 use super::print::note;
 use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
@@ -204,6 +205,17 @@ impl Setup {
 
     fn opened(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
         opened(path, Loader::from_dataset(self.folder.open(path)?))
+    }
+
+    /// Refuses an output that the command reads: the dataset, a file of it, or the pipeline file.
+    pub(super) fn check_output(
+        &self,
+        out: &Path,
+        dataset: &Path,
+        loader: &Loader,
+    ) -> Result<(), Problem> {
+        let pipeline = self.ops.file().map(Path::to_owned);
+        output::refuse_input(out, dataset, pipeline.into_iter().chain(loader.source().paths()))
     }
 
     /// Returns the number of worker threads.

@@ -1,6 +1,7 @@
 //! `fuseloop verify`: reads every value of a dataset, decodes every image, and reports what is damaged.
 
 use super::folder::InFolder;
+use super::output;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::internals::source::Escaped;
@@ -75,6 +76,9 @@ impl Checked {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let dataset = args.folder.open(&args.file)?;
     let source = dataset.source().ok_or_else(|| Problem::InSequence { path: args.file.clone() })?;
+    if let Some(path) = &args.write_indices {
+        output::refuse_input(path, &args.file, source.paths())?;
+    }
     // The file is created before hours of work, not after, because creating it may fail.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
     let start = Instant::now();

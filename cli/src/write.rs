@@ -2,6 +2,7 @@
 
 use super::costly::add_costly;
 use super::folder::{InFolder, add_links};
+use super::output;
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_list, add_recut, add_skipped, add_unchanged};
@@ -85,6 +86,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
     if is_annotated(&args.folder) {
         return Err(Problem::Annotated { path: args.folder.clone() });
+    }
+    // A file that is there and is no .beton file may be an image of the folder.
+    let is_beton = args.out.extension().is_some_and(|extension| extension == "beton");
+    if args.folder.is_file() || (args.out.is_file() && !is_beton) {
+        output::refuse_input(&args.out, &args.folder, [])?;
     }
     let bar = WriteBar::new("samples");
     let options = args.options(&bar)?;

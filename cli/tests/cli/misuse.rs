@@ -212,6 +212,59 @@ fn an_error_names_the_cause_and_the_next_step() {
     }
 }
 
+/// An output replaces neither the dataset nor an image of it nor the pipeline file.
+#[test]
+fn an_output_that_the_command_reads_is_refused() {
+    let dir = dataset();
+    let path = dir.path();
+    let pipeline = "[fields]\nimage = [{ op = 'RandomResizedCrop', size = 8 }]\n";
+    fs::write(path.join("p.toml"), pipeline).unwrap();
+    fs::write(path.join("list.csv"), "path,label\nphotos/cat/0.jpg,1\n").unwrap();
+    fs::write(path.join("few.txt"), "0\n").unwrap();
+    fs::hard_link(path.join("photos.beton"), path.join("hard.json")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("photos.beton", path.join("link.json")).unwrap();
+    #[cfg(not(unix))]
+    fs::copy(path.join("photos.beton"), path.join("link.json")).unwrap();
+    let names = ["photos.beton", "p.toml", "photos/cat/0.jpg", "list.csv", "few.txt"];
+    let read = || names.map(|name| fs::read(path.join(name)).unwrap());
+    let before = read();
+    let bench = ["bench", "photos.beton", "-e", "1", "-p", "p.toml", "--trace"];
+    let beside = "photos/../photos.beton";
+    let mut cases: Vec<Vec<&str>> = [
+        &["verify", "photos.beton", "--write-indices", "photos.beton"][..],
+        &["verify", "photos.beton", "--write-indices", beside],
+        &["verify", "photos", "--write-indices", "photos/cat/notes.txt"],
+        &["preview", "photos", "-o", "photos/cat/0.jpg"],
+        &["preview", "photos", "-o", "photos/sheet.png"],
+        &["preview", "list.csv", "-o", "photos/cat/0.jpg"],
+        &["dump", "photos", "-o", "photos/cat"],
+        &["dump", "photos", "-o", "photos/new/batches"],
+        &["replay", "photos", "--sample", "0", "-o", "photos"],
+        &["subset", "photos.beton", "few.txt", "--indices", "few.txt", "--force"],
+        &["write", "list.csv", "list.csv"],
+        &["write", "photos", "photos/cat/0.jpg"],
+    ]
+    .map(<[&str]>::to_vec)
+    .into();
+    let traces = ["photos.beton", "p.toml"].into_iter();
+    let traces =
+        traces.chain(cfg!(unix).then_some(["hard.json", "link.json"]).into_iter().flatten());
+    cases.extend(traces.map(|out| [&bench[..], &[out]].concat()));
+    for args in cases {
+        let (code, errors) = refused(path, &args);
+        assert_eq!(code, 1, "{args:?}: {errors}");
+        assert!(errors.contains("choose another path for the output"), "{args:?}: {errors}");
+        assert!(read() == before, "{args:?}");
+    }
+    assert!(!path.join("photos/new").exists() && !path.join("photos/sheet.png").exists());
+    // Anything else that is there is replaced as before.
+    fs::write(path.join("good.txt"), "old").unwrap();
+    stdout_of(path, &["verify", "photos.beton", "--write-indices", "good.txt"]);
+    stdout_of(path, &["write", "photos", "photos/train.beton"]);
+    stdout_of(path, &["write", "photos", "photos/train.beton"]);
+}
+
 #[test]
 fn what_is_not_understood_is_2_and_lists_what_there_is() {
     let dir = dataset();
