@@ -120,3 +120,27 @@ fn exit_code(outcome: Result<(), Problem>) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// An example of a command's help can be pasted with its comment.
+    #[test]
+    fn the_examples_of_every_help_are_understood() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().unwrap().to_string();
+            let lines: Vec<_> =
+                help.lines().filter(|line| line.starts_with("  fuseloop ")).collect();
+            assert!(!lines.is_empty(), "{}", command.get_name());
+            for line in lines {
+                let alone = line.split(" # ").next().unwrap().split(" | ").next().unwrap();
+                let words = alone.split_whitespace().map(|word| word.trim_matches('\''));
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{line}\n{error}");
+                }
+            }
+        }
+    }
+}

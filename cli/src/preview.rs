@@ -23,7 +23,7 @@ use std::path::PathBuf;
   fuseloop preview train.beton --workload W3 -n 8 -m 6 --seed 42
   fuseloop preview train.beton --pipeline imagenet.toml --each-op --epoch 5
   fuseloop preview satellite.beton --pipeline bands.toml --bands 7,3,2
-  fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3      boxes and masks of COCO
+  fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3    # boxes and masks of COCO
   fuseloop preview coco.beton --pipeline detection.toml --each-op")]
 pub(super) struct Args {
     /// The file.
