@@ -70,6 +70,9 @@ struct Report {
     /// Where the ends of the op lists ran.
     device: Placement,
     sent: Option<DeviceStats>,
+    /// The number of damaged samples that the loader has found and went on without.
+    damaged: u64,
+    damaged_line: Option<String>,
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
@@ -102,6 +105,8 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
         first_batch: epochs[0].first_batch_at - start,
         memory: process::memory(),
         traced: args.trace.as_deref().map(trace).transpose()?,
+        damaged: loader.quarantine().samples.len() as u64,
+        damaged_line: setup.damaged_line(&args.file, &loader),
         epochs,
     };
     if args.json {
@@ -179,6 +184,9 @@ fn add_process(text: &mut String, args: &Args, report: &Report) {
         let _ = writeln!(text, "device       {}", sent_words(sent));
     }
     let _ = writeln!(text, "{}", report.stats);
+    if let Some(line) = &report.damaged_line {
+        let _ = writeln!(text, "damaged      {line}");
+    }
     if let (Some(traced), Some(path)) = (&report.traced, &args.trace) {
         let path = Escaped(&path.display().to_string()).to_string();
         let Traced { spans, lost, .. } = *traced;
@@ -226,6 +234,7 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "workload": setup.ops.workload(),
         "pipeline": setup.ops.file().map(|path| path.to_string_lossy()),
         "samples": report.samples,
+        "damaged_samples": report.damaged,
         "workers": setup.threads(),
         "batch_size": setup.batch_size,
         "seed": setup.seed,

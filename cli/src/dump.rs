@@ -64,7 +64,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             files += 1;
         }
     }
-    say(&summary(args, &setup.ops, &tensors, [batches, files, total]))
+    let mut text = summary(args, &setup.ops, &tensors, [batches, files, total]);
+    if let Some(line) = setup.damaged_line(&args.file, &loader) {
+        text.push_str(&format!("{line}\n"));
+    }
+    say(&text)
 }
 
 fn summary(

@@ -2,7 +2,7 @@
 
 use super::folder::InFolder;
 use super::output;
-use super::print::note;
+use super::print::{counted, note};
 use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
 use fuseloop::internals::source::{Escaped, is_annotated};
@@ -12,7 +12,7 @@ use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::spec::Settings;
-use fuseloop::{Loader, LoaderBuilder, Order, Spec, loader};
+use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order, Spec, loader};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -216,6 +216,24 @@ impl Setup {
     ) -> Result<(), Problem> {
         let pipeline = self.ops.file().map(Path::to_owned);
         output::refuse_input(out, dataset, pipeline.into_iter().chain(loader.source().paths()))
+    }
+
+    /// Returns a line about the damaged samples that a loader has found and went on without; `None` if
+    /// there are none.
+    pub(super) fn damaged_line(&self, dataset: &Path, loader: &Loader) -> Option<String> {
+        let found = loader.quarantine();
+        let first = found.samples.first()?;
+        let substitutes = matches!(&self.ops, FieldOps::File { spec, .. }
+            if spec.settings().on_damaged == Some(OnDamaged::Substitute));
+        let fate = if substitutes { "replaced by others" } else { "left out" };
+        Some(format!(
+            "{}{} found and {fate}, of them sample {}: {}; `fuseloop verify {}` lists them all",
+            counted(found.samples.len() as u64, "damaged sample"),
+            if found.is_cut { " or more" } else { "" },
+            first.sample,
+            Escaped(&first.error),
+            Escaped(&dataset.display().to_string()),
+        ))
     }
 
     /// Returns the number of worker threads.

@@ -206,6 +206,36 @@ fn verify_finds_nothing_in_a_whole_file() {
     assert!(part.contains("2 samples checked of 6 in "), "{part}");
 }
 
+/// Two of six samples are damaged.
+#[test]
+fn bench_and_dump_say_how_many_samples_they_left_out() {
+    let dir = dataset();
+    let path = dir.path();
+    for name in ["photos/cat/1.jpg", "photos/dog/4.jpg"] {
+        fs::write(path.join(name), "no JPEG").unwrap();
+    }
+    let bench = ["bench", "photos", "-e", "2", "-p", "p.toml"];
+    for (what, fate) in [("skip", "left out"), ("substitute", "replaced by others")] {
+        let pipeline = format!(
+            "on_damaged = '{what}'\n[fields]\nimage = [{{ op = 'RandomResizedCrop', size = 8 }}]\n"
+        );
+        fs::write(path.join("p.toml"), pipeline).unwrap();
+        let dump = ["dump", "photos", "-b", "6", "-p", "p.toml", "-o", what];
+        for args in [&bench[..], &dump] {
+            let text = stdout_of(path, args);
+            let line = format!("2 damaged samples found and {fate}, of them sample 1: ");
+            assert!(text.contains(&line) && text.contains("cat/1.jpg (image)"), "{text}");
+            assert!(text.contains("`fuseloop verify photos` lists them all\n"), "{text}");
+        }
+        let json = stdout_of(path, &[&bench[..], &["--json"]].concat());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["damaged_samples"], 2);
+    }
+    assert_eq!(npy(&path.join("skip/image_0000.npy")).1, "4, 8, 8, 3, ");
+    let text = stdout_of(path, &["bench", "photos.beton", "-e", "1", "-p", "p.toml"]);
+    assert!(!text.contains("damaged"), "{text}");
+}
+
 #[test]
 fn verify_lists_what_is_damaged_and_fails() {
     let dir = dataset();
