@@ -1,6 +1,7 @@
 //! `fuseloop bench`: measures how fast a file is loaded on this machine, and what it costs.
 
 use super::measure::{self, Measured};
+use super::number;
 use super::print::{bytes, counted, device_line, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
@@ -44,7 +45,7 @@ pub(super) struct Args {
     epochs: NonZeroU32,
     /// Most batches of an epoch; all if not given. What was begun ahead of the last is not counted
     /// as images, but its processor time is.
-    #[arg(long, short = 'n')]
+    #[arg(long, short = 'n', value_parser = number::at_least_one::<u64>)]
     batches: Option<u64>,
     /// Plan and compile at every epoch.
     #[arg(long)]

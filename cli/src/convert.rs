@@ -1,6 +1,7 @@
 //! `fuseloop convert`: converts a dataset to another format.
 
 use super::folder::{InFolder, add_folder};
+use super::number;
 use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
@@ -52,13 +53,13 @@ pub(super) struct Args {
     /// What to write. A file appears whole or not at all.
     dst: PathBuf,
     /// Most samples of a shard.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     max_samples: Option<u64>,
     /// Most bytes of a shard; it has one sample at least.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::at_least_one::<u64>)]
     max_bytes: Option<u64>,
     /// How many shards, of as many samples each.
-    #[arg(long, value_name = "N", conflicts_with_all = ["max_samples", "max_bytes"])]
+    #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>, conflicts_with_all = ["max_samples", "max_bytes"])]
     shards: Option<u64>,
     #[command(flatten)]
     stored: StoredArgs,
@@ -87,6 +88,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
+    check_shards(args)?;
     let (source, said) = open(&args.src, args.folder)?;
     let bar = WriteBar::new("samples");
     let options = ConvertOptions {
@@ -111,6 +113,38 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
+}
+
+/// Refuses limits of shards for a destination without shards, which would ignore them, and a number of
+/// shards in the name that is not known before they are written.
+fn check_shards(args: &Args) -> Result<(), Problem> {
+    let dst = args.dst.display();
+    let extension = args.dst.extension().map(|extension| extension.to_ascii_lowercase());
+    let is_sharded = extension.is_some_and(|extension| {
+        ["tar", "tfrecord", "tfrecords"].iter().any(|shards| extension == *shards)
+    });
+    let limits = [
+        ("--max-samples", args.max_samples),
+        ("--max-bytes", args.max_bytes),
+        ("--shards", args.shards),
+    ];
+    let given = limits.iter().find(|(_, limit)| limit.is_some());
+    if let Some((option, _)) = given.filter(|_| !is_sharded) {
+        return Err(Problem::Refused {
+            message: format!("`{option}` is for tar and TFRecord shards, and {dst} names none"),
+            help: "name shards, such as x-{000000}.tar; `fuseloop subset` writes some samples of a .beton file",
+        });
+    }
+    let name = args.dst.to_string_lossy();
+    let is_known =
+        args.shards.is_some() || (args.max_samples.is_some() && args.max_bytes.is_none());
+    if is_sharded && !is_known && name.contains("{N}") && name.contains("{0") {
+        return Err(Problem::Refused {
+            message: format!("{dst}: {{N}} needs a number of shards that is known beforehand"),
+            help: "give `--shards`, or `--max-samples` without `--max-bytes`",
+        });
+    }
+    Ok(())
 }
 
 /// Parses `K/N`, or reads the rank that a launcher has set.

@@ -1,6 +1,7 @@
 //! `fuseloop dump`: writes batches as `.npy` files, to compare them with those of any other program.
 
 use super::npy;
+use super::number;
 use super::output::{self, Existing};
 use super::print::{bytes, counted, say};
 use super::problem::Problem;
@@ -30,7 +31,7 @@ pub(super) struct Args {
     #[command(flatten)]
     on_rank: OnRank,
     /// Batches to write.
-    #[arg(long, short = 'n', default_value_t = 1)]
+    #[arg(long, short = 'n', default_value_t = 1, value_parser = number::at_least_one::<u64>)]
     batches: u64,
     /// The epoch they are of: it decides the order and the draws, with the seed.
     #[arg(long, default_value_t = 0)]

@@ -73,12 +73,34 @@ fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem>
     } else {
         Ok(Dataset::Beton(Beton::open(file, &options)?.into()))
     };
-    match opened {
+    let opened = match opened {
         Err(Problem::Library(error)) if has_unknown_field(&error) => {
-            Ok(Err(BetonHead::open(file, &options).map_err(fuseloop::Error::from)?))
+            Err(BetonHead::open(file, &options).map_err(fuseloop::Error::from)?)
         }
-        opened => opened.map(Ok),
-    }
+        opened => Ok(opened?),
+    };
+    check_custom(args, file, &opened)?;
+    Ok(opened)
+}
+
+/// Refuses the size of a field that the file does not have.
+fn check_custom(
+    args: &Args,
+    file: &Path,
+    opened: &Result<Dataset, BetonHead>,
+) -> Result<(), Problem> {
+    let known: Vec<&str> = match opened {
+        Ok(Dataset::Beton(beton)) => beton.fields().iter().map(|field| &*field.name).collect(),
+        Err(head) => head.fields.iter().map(|(name, _)| &**name).collect(),
+        _ => return Ok(()),
+    };
+    let unknown = args.custom.iter().find(|(name, _)| !known.contains(&&**name));
+    let Some((name, _)) = unknown else { return Ok(()) };
+    let (file, known) = (file.display(), known.join(", "));
+    Err(Problem::Refused {
+        message: format!("{file}: no field named {name}, the fields are {known}"),
+        help: "`--custom` gives the size and alignment of a user-defined field of the file",
+    })
 }
 
 fn has_unknown_field(error: &fuseloop::Error) -> bool {

@@ -15,6 +15,7 @@ mod index;
 mod info;
 mod measure;
 mod npy;
+mod number;
 mod ops;
 mod output;
 mod parts;

@@ -1,6 +1,7 @@
 //! `fuseloop verify`: reads every value of a dataset, decodes every image, and reports what is damaged.
 
 use super::folder::InFolder;
+use super::number;
 use super::output;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
@@ -45,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, short)]
     jobs: Option<NonZeroUsize>,
     /// Check only so many samples, from the first on.
-    #[arg(long, value_name = "SAMPLES")]
+    #[arg(long, value_name = "SAMPLES", value_parser = number::at_least_one::<u64>)]
     limit: Option<u64>,
     /// Write the numbers of the samples without damage to this file, one a line. It appears whole
     /// or not at all; one that is there is replaced.

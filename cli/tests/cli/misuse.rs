@@ -153,6 +153,22 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["info", "hello.txt"], "its extension is not one of .tar, .tfrecord, .csv", ""),
         (&["convert", "photos.beton", "x.parquet"], "x.parquet\": no format has this", ""),
         (
+            &["convert", "photos.beton", "x.beton", "--max-samples", "3"],
+            "`--max-samples` is for tar and TFRecord shards, and x.beton names none",
+            "x-{000000}.tar; `fuseloop subset`",
+        ),
+        (&["convert", "photos.beton", "x/", "--shards", "3"], "`--shards` is for tar", "x-{0"),
+        (
+            &["convert", "photos.beton", "x-{00}-of-{N}.tfrecord"],
+            "{N} needs a number of shards",
+            "give `--shards`, or `--max-samples`",
+        ),
+        (
+            &["info", "photos.beton", "--custom", "typo=24:8"],
+            "photos.beton: no field named typo, the fields are image, label",
+            "user-defined field",
+        ),
+        (
             &["bench", "photos.beton", "-p", "type.toml"],
             "type.toml:3:3: output image: op 1 of the list: OneHot takes a label or an array",
             "",
@@ -276,6 +292,16 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
     assert_eq!(refused(dir.path(), &["train"]).0, 2);
     assert_eq!(refused(dir.path(), &["write", "photos"]).0, 2);
     assert_eq!(refused(dir.path(), &["bench", "photos.beton", "--epochs", "0"]).0, 2);
+    for args in [
+        &["verify", "photos.beton", "--limit", "0"][..],
+        &["bench", "photos.beton", "-n", "0"],
+        &["dump", "photos.beton", "-o", "x", "-n", "0"],
+        &["convert", "photos.beton", "x-{00}.tar", "--shards", "0"],
+    ] {
+        let (code, errors) = refused(dir.path(), args);
+        assert_eq!(code, 2, "{args:?}: {errors}");
+        assert!(errors.contains("expected a whole number of at least 1"), "{args:?}: {errors}");
+    }
     let (code, errors) = refused(dir.path(), &["recut", "photos", "x", "--tile", "0"]);
     assert!(code == 2 && errors.contains("expected `row`, or pixels from 8 to 1024"), "{errors}");
     let (code, help) = refused(dir.path(), &[]);
