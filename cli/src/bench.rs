@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[command(flatten)]
     on_rank: OnRank,
     /// Epochs to run.
-    #[arg(long, short, default_value = "3")]
+    #[arg(long, short, default_value = "3", value_parser = number::at_least_one::<NonZeroU32>)]
     epochs: NonZeroU32,
     /// Most batches of an epoch; all if not given. What was begun ahead of the last is not counted
     /// as images, but its processor time is.

@@ -70,7 +70,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
     page_size: u32,
     /// Threads that read and encode; one a core if not given. What is written does not depend on it.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]

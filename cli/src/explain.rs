@@ -1,6 +1,7 @@
 //! `fuseloop explain`: shows the plan of a workload or a pipeline on a file, its cost, and the generated
 //! code.
 
+use super::number;
 use super::pick::{image_fields, spread};
 use super::print::{device_line, say};
 use super::problem::Problem;
@@ -44,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 0)]
     epoch: u32,
     /// Samples to measure, spread over the file; 0 measures nothing.
-    #[arg(long, short = 'n', default_value_t = 8)]
+    #[arg(long, short = 'n', default_value_t = 8, value_parser = number::whole::<u64>)]
     samples: u64,
     /// As one JSON object.
     #[arg(long, conflicts_with_all = ["clif", "asm"])]

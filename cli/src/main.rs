@@ -38,7 +38,7 @@ mod unpack;
 mod verify;
 mod write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use problem::Problem;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -86,7 +86,8 @@ fn main() -> ExitCode {
     // Before anything else: what is measured from the start of the process is measured from here.
     let start = Instant::now();
     // Exits with 2 and clap's own message if the arguments are not understood.
-    let outcome = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
         Command::Recut(args) => recut::run(&args),
@@ -110,6 +111,17 @@ fn main() -> ExitCode {
     exit_code(outcome)
 }
 
+/// Returns the command whose options take negative numbers, so that the error of `-j -1` is about the number
+/// and not about an unknown option `-1`.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        command.mut_args(|arg| {
+            let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_value)
+        })
+    })
+}
+
 fn exit_code(outcome: Result<(), Problem>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -125,7 +137,6 @@ fn exit_code(outcome: Result<(), Problem>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     /// An example of a command's help can be pasted with its comment.
     #[test]

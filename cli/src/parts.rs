@@ -1,5 +1,6 @@
 //! `fuseloop concat`, `split` and `subset`: concatenate, split and select from `.beton` files.
 
+use super::number;
 use super::output;
 use super::print::{WriteBar, bytes, counted, say};
 use super::problem::Problem;
@@ -22,7 +23,7 @@ const MOST: u64 = 1 << 32;
 #[derive(clap::Args)]
 struct How {
     /// Threads; one a core if not given. What is written does not depend on it.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
@@ -80,7 +81,7 @@ pub(super) struct SplitArgs {
     /// The names of the parts; SRC-{000}.beton beside SRC if not given.
     template: Option<PathBuf>,
     /// How many parts, of as many samples each.
-    #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at")]
+    #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at", value_parser = number::at_least_one::<u64>)]
     parts: Option<u64>,
     /// Shares of the samples; what is left is one more.
     #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
@@ -107,7 +108,7 @@ pub(super) struct SubsetArgs {
     #[arg(long, value_name = "FILE|A..B", required_unless_present = "every")]
     indices: Option<String>,
     /// Every so many samples, from the first on.
-    #[arg(long, value_name = "K", conflicts_with = "indices")]
+    #[arg(long, value_name = "K", conflicts_with = "indices", value_parser = number::at_least_one::<NonZeroUsize>)]
     every: Option<NonZeroUsize>,
     #[command(flatten)]
     how: How,

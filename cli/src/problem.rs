@@ -252,8 +252,14 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
 
 fn op_help(cause: &SpecCause) -> Option<&'static str> {
     match cause {
-        // If the owner is not an op, it is a setting, and the message already lists the settings.
-        SpecCause::UnknownParam { owner, .. } if registry::find(owner).is_err() => None,
+        // If the owner is not an op, it is a setting, and the message already lists what is expected.
+        SpecCause::UnknownParam { owner, .. }
+        | SpecCause::Missing { owner, .. }
+        | SpecCause::Kind { owner, .. }
+            if registry::find(owner).is_err() =>
+        {
+            None
+        }
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
             Some("`fuseloop ops` lists all ops")
         }

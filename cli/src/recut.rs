@@ -2,6 +2,7 @@
 //! shared with `fuseloop write`.
 
 use super::folder::{InFolder, add_links};
+use super::number;
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::stored::{BIT_PLANES, RE_CUT};
@@ -42,7 +43,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
     /// Threads that re-cut; one a core if not given. The result does not depend on it.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// What to do with files or samples that can't be read. JPEGs that can't be decoded are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]

@@ -2,6 +2,7 @@
 
 use super::dump::plain_name;
 use super::npy;
+use super::number;
 use super::output::{self, Existing};
 use super::pick::image_fields;
 use super::picture::save_png;
@@ -40,7 +41,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pipeline: Pipeline,
     /// The sample's index in the file, from 0.
-    #[arg(long)]
+    #[arg(long, value_parser = number::whole::<u64>)]
     sample: u64,
     /// The epoch.
     #[arg(long, default_value_t = 0)]

@@ -1,6 +1,7 @@
 //! Shared by several commands: opens a dataset and assigns ops to its fields.
 
 use super::folder::InFolder;
+use super::number;
 use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
@@ -27,13 +28,13 @@ pub(super) struct Pipeline {
     #[arg(long, short, value_name = "FILE.toml", conflicts_with = "workload")]
     pipeline: Option<PathBuf>,
     /// Threads that read, decode and augment; one a core if not given.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::whole::<usize>)]
     workers: Option<usize>,
     /// Images of a batch; 64 if not given.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = number::whole::<usize>)]
     batch_size: Option<usize>,
     /// What the order and the random draws depend on, beside the epoch; 0 if not given.
-    #[arg(long)]
+    #[arg(long, value_parser = number::whole::<u64>)]
     seed: Option<u64>,
     /// Take the samples in the dataset's order. A workload shuffles them if this is not given; a pipeline
     /// file has its own order, which is the dataset's if it names none.

@@ -1,5 +1,6 @@
 //! `fuseloop unpack`: copies a dataset and restores JPEGs from bit planes.
 
+use super::number;
 use super::print::{WriteBar, counted, say};
 use super::problem::Problem;
 use super::recut::{add_skipped, head};
@@ -23,7 +24,7 @@ pub(super) struct Args {
     /// The .beton file to write. One that is there is replaced.
     dst: PathBuf,
     /// Threads that restore; one a core if not given. The file does not depend on it.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]

@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// objects.
     file: PathBuf,
     /// Threads that check; one a core if not given. The report does not depend on it.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = number::at_least_one::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
     /// Check only so many samples, from the first on.
     #[arg(long, value_name = "SAMPLES", value_parser = number::at_least_one::<u64>)]

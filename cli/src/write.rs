@@ -2,6 +2,7 @@
 
 use super::costly::add_costly;
 use super::folder::{InFolder, add_links};
+use super::number;
 use super::output;
 use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
@@ -40,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
     page_size: u32,
     /// Threads that encode; one a core if not given. The file does not depend on it.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', value_parser = number::at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// What to do with images that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]

@@ -85,6 +85,23 @@ fn a_pipeline_file_runs_in_place_of_a_workload() {
     assert_eq!(refused(path, &both).0, 2);
 }
 
+/// The error of a setting lists its values; `fuseloop ops` shows those of ops.
+#[test]
+fn a_wrong_setting_of_a_pipeline_file_is_not_said_to_be_of_an_op() {
+    let dir = dataset();
+    let settings = [
+        ("order = 'shuffle'", ["sequential", "random", "quasi_random"]),
+        ("on_damaged = 'drop'", ["fail", "skip", "substitute"]),
+    ];
+    for (setting, values) in settings {
+        fs::write(dir.path().join("p.toml"), setting).unwrap();
+        let (code, errors) = refused(dir.path(), &["bench", "photos.beton", "-p", "p.toml"]);
+        assert_eq!(code, 1, "{errors}");
+        assert!(values.iter().all(|value| errors.contains(value)), "{errors}");
+        assert!(!errors.contains("fuseloop ops"), "{errors}");
+    }
+}
+
 /// Each wrong call, its exit code, its message, and the next step that the message names.
 #[test]
 fn an_error_names_the_cause_and_the_next_step() {
@@ -301,6 +318,19 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
         let (code, errors) = refused(dir.path(), args);
         assert_eq!(code, 2, "{args:?}: {errors}");
         assert!(errors.contains("expected a whole number of at least 1"), "{args:?}: {errors}");
+    }
+    for (args, expected) in [
+        (&["bench", "photos.beton", "-j", "-1"][..], "expected a whole number from 0 to "),
+        (&["bench", "photos.beton", "--batch-size", "-1"], "expected a whole number from 0 to "),
+        (&["bench", "photos.beton", "--rank", "-1", "--world", "2"], "-1 is not in 0..="),
+        (&["bench", "photos.beton", "--epochs", "-1"], "expected a whole number of at least 1"),
+        (&["verify", "photos.beton", "-j", "-1"], "expected a whole number of at least 1"),
+        (&["write", "photos", "x.beton", "-j", "-1"], "expected a whole number of at least 1"),
+        (&["replay", "photos.beton", "--sample", "-1"], "expected a whole number from 0 to "),
+    ] {
+        let (code, errors) = refused(dir.path(), args);
+        assert_eq!(code, 2, "{args:?}: {errors}");
+        assert!(errors.contains(expected) && !errors.contains("-- -1"), "{args:?}: {errors}");
     }
     let (code, errors) = refused(dir.path(), &["recut", "photos", "x", "--tile", "0"]);
     assert!(code == 2 && errors.contains("expected `row`, or pixels from 8 to 1024"), "{errors}");
