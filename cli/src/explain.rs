@@ -8,15 +8,15 @@ use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::storage::{self, StorageCosts};
 use super::tree;
-use fuseloop::Loader;
 use fuseloop::internals::jit::{
     BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported,
 };
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::internals::loader::{Inspector, Phases};
+use fuseloop::internals::loader::{Inspector, LoadCause, Phases};
 use fuseloop::internals::plan::Description;
 use fuseloop::loader::Placement;
 use fuseloop::ops::author::{ImageType, Layout, Type};
+use fuseloop::{Error, Loader};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,13 +178,14 @@ fn measure(inspector: &mut Inspector, samples: &[u64]) -> Result<Measured, Probl
     let kernel = inspector.kernel().clone();
     let (plan, mut meter) = (kernel.plan(), KernelTimer::new(&kernel));
     let (mut phases, mut predicted, mut failed) = (vec![], vec![], None::<CompileError>);
-    for sample in samples {
-        phases.push(inspector.time(*sample, ROUNDS, |source, draws| {
+    for &sample in samples {
+        let timed = inspector.time(sample, ROUNDS, |source, draws| {
             predicted.push(predict(plan, source, draws));
             if let Some(meter) = &mut meter {
                 failed = meter.sample(source, draws).err().or(failed.take());
             }
-        })?);
+        });
+        phases.push(timed.map_err(|error| Error::from(LoadCause::sample(sample, error)))?);
     }
     if let Some(error) = failed {
         return Err(error.into());

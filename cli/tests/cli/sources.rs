@@ -214,6 +214,10 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
         if name.ends_with(".gz") {
             continue;
         }
+        // All samples are measured, so that the damaged one is met.
+        let explain = said(dir, &["explain", name, "-n", "1000"]);
+        let number = format!("sample {}: ", listed[0].sample);
+        assert!(explain.contains(&number) && explain.contains(location), "{name}: {explain}");
         let verify = said(dir, &["verify", name]);
         assert!(
             verify.contains(location) && verify.contains("cut short"),
