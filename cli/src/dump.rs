@@ -52,13 +52,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
-    fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
     if !args.force {
         refuse_existing(&args.out, &tensors, batches)?;
     }
     let (mut files, mut total) = (0, 0);
     for (number, batch) in (0..batches).zip(epoch) {
         let batch = batch?;
+        // The folder is created when there is something to write, so that a damaged sample leaves none.
+        fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
         for (index, spec) in tensors.iter().enumerate() {
             let path = args.out.join(file_name(index, spec, number));
             total += write_tensor(&path, &batch, spec, args.force)?;

@@ -126,7 +126,7 @@ fn filled<T>(
 }
 
 /// Creates an empty file beside `path`, which is deleted unless it is renamed.
-fn partial(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+pub(super) fn partial(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fuseloop-part-");
@@ -134,5 +134,14 @@ fn partial(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     // users.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+    builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(without_path)
+}
+
+/// Returns the error of a temporary file without the path of that file, which the user did not name.
+fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
+    }
 }

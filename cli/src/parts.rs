@@ -12,9 +12,9 @@ use fuseloop::source::Source as _;
 use fuseloop::source::{Beton, OpenOptions};
 use fuseloop::write::{WriteOptions, WriteReport};
 use std::fmt::Write as _;
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The maximum number of samples in a range, so that a typing error does not fill the memory.
 const MOST: u64 = 1 << 32;
@@ -96,6 +96,7 @@ pub(super) struct SplitArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop subset train.beton few.beton --indices 0..1000
+  fuseloop subset train.beton three.beton --indices 4,0,17
   fuseloop subset train.beton tenth.beton --every 10
   fuseloop verify train.beton --write-indices good.txt
   fuseloop subset train.beton good.beton --indices good.txt")]
@@ -104,8 +105,8 @@ pub(super) struct SubsetArgs {
     src: PathBuf,
     /// The file to write.
     out: PathBuf,
-    /// A file with a number a line, or a range A..B without its end.
-    #[arg(long, value_name = "FILE|A..B", required_unless_present = "every")]
+    /// A range A..B without its end, numbers such as 0,5,7, or a file with a number a line.
+    #[arg(long, value_name = "A..B|N,..|FILE", required_unless_present = "every")]
     indices: Option<String>,
     /// Every so many samples, from the first on.
     #[arg(long, value_name = "K", conflicts_with = "indices", value_parser = number::at_least_one::<NonZeroUsize>)]
@@ -156,7 +157,7 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
     say(&summary(&args.out, &report))
 }
 
-/// Returns the samples that a range or a file lists.
+/// Returns the samples of a range, of a list, or of a file.
 fn indices(text: &str) -> Result<Vec<u64>, Problem> {
     if let Some((from, to)) = text.split_once("..")
         && let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>())
@@ -167,8 +168,17 @@ fn indices(text: &str) -> Result<Vec<u64>, Problem> {
             Ok((from..to).collect())
         };
     }
+    if let Ok(numbers) = text.split(',').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>() {
+        return Ok(numbers);
+    }
     let path = Path::new(text);
-    let lines = fs::read_to_string(path).map_err(Problem::io(path))?;
+    let lines = fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Problem::Refused {
+            message: format!("--indices {text}: neither a range nor a list of numbers nor a file"),
+            help: "give a range such as 0..1000, numbers such as 0,5,7, or a file with a number a line",
+        },
+        _ => Problem::io(path)(error),
+    })?;
     let lines = lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let number = |(at, line): (usize, &str)| {
         let wrong = |_| Problem::NotANumber { path: path.to_owned(), line: at + 1 };
@@ -199,6 +209,11 @@ mod tests {
     fn samples_are_named_by_a_range_or_a_file() {
         assert_eq!(indices("3..6").unwrap(), [3, 4, 5]);
         assert!(indices("6..3").unwrap().is_empty());
+        assert_eq!(indices("0").unwrap(), [0]);
+        assert_eq!(indices("4,0,17").unwrap(), [4, 0, 17]);
+        let error = indices("no/such.txt").unwrap_err();
+        assert!(error.to_string().contains("neither a range nor a list"), "{error}");
+        assert!(error.help().unwrap().contains("0..1000"));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.txt");
         fs::write(&path, "5\n\n 2 \n").unwrap();

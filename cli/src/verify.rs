@@ -128,15 +128,7 @@ struct Indices<'a> {
 
 impl<'a> Indices<'a> {
     fn new(path: &'a Path) -> Result<Self, Problem> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".fuseloop-indices-");
-        // The file gets the permissions of any new file: those of a temporary file would exclude other
-        // users.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let partial = builder.tempfile_in(folder.unwrap_or(Path::new(".")));
-        Ok(Self { path, partial: partial.map_err(Problem::io(path))? })
+        Ok(Self { path, partial: output::partial(path).map_err(Problem::io(path))? })
     }
 
     fn write(mut self, report: &VerifyReport) -> Result<(), Problem> {

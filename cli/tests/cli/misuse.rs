@@ -298,6 +298,29 @@ fn an_output_that_the_command_reads_is_refused() {
     stdout_of(path, &["write", "photos", "photos/train.beton"]);
 }
 
+/// An error about an output has the path that was given, not that of the temporary file, and nothing is
+/// left of a dump that fails.
+#[test]
+fn an_output_that_fails_is_named_and_leaves_nothing() {
+    let dir = dataset();
+    let path = dir.path();
+    for args in [
+        &["preview", "photos.beton", "-o", "no/such/x"][..],
+        &["bench", "photos.beton", "-e", "1", "--trace", "no/such/x"],
+        &["verify", "photos.beton", "--write-indices", "no/such/x"],
+    ] {
+        let (code, errors) = refused(path, args);
+        assert!(code == 1 && errors.contains("no/such/x: No such file"), "{args:?}: {errors}");
+        assert!(!errors.contains(".fuseloop-"), "{args:?}: {errors}");
+    }
+    for name in ["photos/cat/0.jpg", "photos/dog/4.jpg"] {
+        fs::write(path.join(name), "no JPEG").unwrap();
+    }
+    let (code, errors) = refused(path, &["dump", "photos", "-o", "new", "--sequential"]);
+    assert_eq!(code, 1, "{errors}");
+    assert!(!path.join("new").exists(), "{errors}");
+}
+
 #[test]
 fn what_is_not_understood_is_2_and_lists_what_there_is() {
     let dir = dataset();
