@@ -16,7 +16,16 @@ pub(super) fn create(path: &Path) -> io::Result<NamedTempFile> {
         use std::os::unix::fs::PermissionsExt as _;
         options.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    options.tempfile_in(folder.unwrap_or(Path::new(".")))
+    options.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(without_path)
+}
+
+/// Returns the error of a temporary file without the path of that file, which the user did not name.
+pub(crate) fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
+    }
 }
 
 /// Moves the file to `path`, replacing what is there. The file stays open.
@@ -36,6 +45,15 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn an_error_has_not_the_path_of_the_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = super::write(&dir.path().join("none/file"), b"1").unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("No such file or directory"), "{error}");
+        assert!(!error.to_string().contains(".fuseloop-part-"), "{error}");
+    }
 
     #[test]
     fn others_may_read_it_as_any_file() {

@@ -74,6 +74,8 @@ mod wrapper_laws;
 
 pub use crate::error::BoxError;
 pub use annotations::{Annotated, CocoOptions, VocOptions, YoloOptions};
+#[cfg(feature = "write")]
+pub(crate) use atomic_file::without_path;
 pub(crate) use beside::BesideFileError;
 #[cfg(feature = "write")]
 pub(crate) use beton::ReadError;

@@ -13,6 +13,7 @@
 
 use super::step::{FileStep, ObserveStep, ObservedFile};
 use crate::error::{Cause, Details, ErrorKind};
+use crate::source::without_path;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -208,6 +209,7 @@ fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, TargetErro
     loop {
         let partial = builder(prefix)
             .tempfile_in(dir)
+            .map_err(without_path)
             .map_err(TargetError::io("create an unfinished file in it", dir))?;
         match partial.as_file().try_lock() {
             // Another writer may have deleted the file as a leftover before it was locked.
@@ -311,6 +313,15 @@ mod tests {
         drop(target);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["a.beton"]);
+    }
+
+    #[test]
+    fn an_error_has_not_the_path_of_the_unfinished_file() {
+        let dir = tempfile::tempdir().unwrap();
+        // The name fits, but not that of the unfinished file.
+        let error = AtomicFile::create(&dir.path().join("a".repeat(250))).err().unwrap();
+        assert!(error.to_string().contains("create an unfinished file in it"), "{error}");
+        assert!(!error.to_string().contains(".partial"), "{error}");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 use super::atomic_file::{
     SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir,
 };
+use crate::source::without_path;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,7 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
             .prefix(PREFIX)
             .suffix(SUFFIX)
             .tempdir_in(folder)
+            .map_err(without_path)
             .map_err(TargetError::io("create a directory in it", folder))?;
         let path = dir.path().join(LOCK);
         let lock = match open_own(&path) {
