@@ -285,9 +285,7 @@ fn write_help(error: &WriteCause) -> Option<&'static str> {
             "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
         ),
         WriteCause::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
-        WriteCause::AllDamaged { .. } => {
-            Some("check that it is a dataset of images; nothing was replaced")
-        }
+        WriteCause::AllDamaged { .. } => Some("check that it is a dataset of images"),
         WriteCause::PageSize { .. } => Some("`--page-size 8388608` is the default"),
         WriteCause::Options { cause: OptionsError::Quality { .. }, .. } => {
             Some("without `--jpeg-quality` JPEGs are stored as they are")

@@ -265,7 +265,9 @@ fn write_dataset<J: Send>(
     announced: Option<u64>,
     request: FileRequest<'_>,
 ) -> Result<WriteReport, WriteCause> {
-    write_checked(jobs, held, row, announced, request, &unwatched, refuse_all_damaged)
+    write_checked(jobs, held, row, announced, request, &unwatched, |report| {
+        refuse_all_damaged(report.samples, &report.skipped)
+    })
 }
 
 /// Writes a file, which may be a part of a dataset. The file has no samples if all of its samples are damaged and
@@ -284,10 +286,13 @@ fn write_jobs<J: Send>(
 /// # Errors
 ///
 /// If samples were read and none of them is left.
-fn refuse_all_damaged(report: &WriteReport) -> Result<(), WriteCause> {
-    match report.skipped.first.first() {
-        Some(SkippedSample { sample, path, cause }) if report.samples == 0 => {
-            let (count, sample) = (report.skipped.count, *sample);
+fn refuse_all_damaged(
+    samples: u64,
+    skipped: &CountedList<SkippedSample>,
+) -> Result<(), WriteCause> {
+    match skipped.first.first() {
+        Some(SkippedSample { sample, path, cause }) if samples == 0 => {
+            let (count, sample) = (skipped.count, *sample);
             Err(WriteCause::AllDamaged { count, sample, path: path.clone(), cause: cause.clone() })
         }
         _ => Ok(()),

@@ -19,7 +19,10 @@ use crate::write::parts::{PARTS, concat};
 use crate::write::report::CountedList;
 use crate::write::shards::ShardFieldError;
 use crate::write::value::WriteSampleError;
-use crate::write::{FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, write_jobs};
+use crate::write::{
+    FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, refuse_all_damaged,
+    write_checked,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +71,8 @@ impl DatasetConversion<'_> {
         while journal.end() < self.source.len() {
             self.part(&path(journal.chunks().len()), journal, &progress)?;
         }
+        let ConvertReport { samples, skipped, .. } = ConvertReport::of(journal, 0);
+        refuse_all_damaged(samples, &skipped)?;
         let paths: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let options = WriteOptions { limits: PARTS, ..self.write_options() };
@@ -88,7 +93,13 @@ impl DatasetConversion<'_> {
         let row = |_, number: u64| self.row(SampleId(number), progress);
         let options = self.write_options();
         let request = FileRequest { fields, first, out, options: &options };
-        let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
+        // Of the parts of a file, some may have no samples.
+        let check = |report: &WriteReport| match out == self.dst {
+            true => refuse_all_damaged(report.samples, &report.skipped),
+            false => Ok(()),
+        };
+        let (jobs, count) = (first..end, Some(end - first));
+        let report = write_checked(jobs, |_| 0, row, count, request, &self.watch, check)
             .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
     }

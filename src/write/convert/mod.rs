@@ -42,6 +42,7 @@ use super::beside::Beside;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
+use super::refuse_all_damaged;
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::cancel::CancelFlag;
@@ -249,12 +250,37 @@ impl<'a> DatasetConversion<'a> {
         self.check_options(form)?;
         self.threads()?;
         let print = self.conversion_id(form)?;
-        let report = match form {
+        let mut report = match form {
             OutputFormat::Beton => self.beton(&print),
             OutputFormat::Tar | OutputFormat::TfRecord => self.shards(form, &print),
             OutputFormat::Folder => self.folder(&print),
-        }?;
+        }
+        .map_err(|error| self.with_path(error))?;
+        for skipped in &mut report.skipped.first {
+            skipped.path = self.path_of(skipped.sample);
+        }
+        refuse_all_damaged(report.samples, &report.skipped)?;
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
+    }
+
+    /// Adds the path of the sample to an error.
+    fn with_path(&self, error: ConvertCause) -> ConvertCause {
+        match error {
+            ConvertCause::Write(WriteCause::Sample { sample, path: None, cause }) => {
+                WriteCause::Sample { sample, path: self.path_of(sample), cause }.into()
+            }
+            ConvertCause::Write(WriteCause::AllDamaged { count, sample, path: None, cause }) => {
+                let path = self.path_of(sample);
+                WriteCause::AllDamaged { count, sample, path, cause }.into()
+            }
+            error => error,
+        }
+    }
+
+    /// Returns the file that has a sample.
+    fn path_of(&self, sample: SampleId) -> Option<PathBuf> {
+        let location = self.source.locate(sample, 0)?;
+        location.file.map(|file| PathBuf::from(&*file))
     }
 
     fn check_options(&self, form: OutputFormat) -> Result<(), ConvertCause> {

@@ -625,6 +625,57 @@ fn failed_at(
 }
 
 #[test]
+fn a_dataset_of_damaged_samples_alone_is_an_error() {
+    for (dst, source, options) in forms() {
+        let samples = source.samples;
+        let source = Drawn { damaged: (0..samples).collect(), ..source };
+        let options = ConvertOptions { damaged: OnUnreadable::Skip, overwrite: true, ..options };
+        let dir = tempfile::tempdir().unwrap();
+        let dst = dir.path().join(dst);
+        if dst.extension().is_some_and(|extension| extension == "beton") {
+            fs::write(&dst, "old").unwrap();
+        }
+        let error = convert(&source, &dst, &options).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("all {samples} samples are damaged")), "{error}");
+        assert!(error.ends_with("the first is sample 0: it is torn"), "{error}");
+        // A file is complete or not replaced.
+        assert!(
+            !dst.is_file()
+                || fs::read(&dst).unwrap() == b"old"
+                || dst.extension().unwrap() != "beton"
+        );
+    }
+    let nothing = converted(&classes(0), "x.beton", &limits(0, 0, 0));
+    assert_eq!(nothing.len(), 1, "an empty dataset is none of damaged samples");
+}
+
+/// Errors, and the list of the samples that were left out, name the files.
+#[test]
+fn damaged_files_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let cats = dir.path().join("photos/cat");
+    fs::create_dir_all(&cats).unwrap();
+    let mut whole = vec![];
+    let encoder = jpeg_encoder::Encoder::new(&mut whole, 90);
+    encoder.encode(&[7; 16 * 16], 16, 16, jpeg_encoder::ColorType::Luma).unwrap();
+    let torn = cats.join("1.jpg");
+    for (name, bytes) in [("0.jpg", &whole[..]), ("1.jpg", &whole[..9]), ("2.jpg", &whole)] {
+        fs::write(cats.join(name), bytes).unwrap();
+    }
+    let source = folder(&dir.path().join("photos"));
+    let image = ImageOptions { max_resolution: Some(8), ..ImageOptions::default() };
+    for dst in ["x.beton", "x.tar", "x.tfrecord", "x"] {
+        let dst = dir.path().join(dst);
+        let options = ConvertOptions { image: image.clone(), ..ConvertOptions::default() };
+        let error = convert(&source, &dst, &options).unwrap_err().to_string();
+        assert!(error.contains(&format!("{torn:?}")), "{error}");
+        let options = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
+        let skipped = convert(&source, &dst, &options).unwrap().skipped;
+        assert_eq!(skipped.first[0].path.as_ref(), Some(&torn));
+    }
+}
+
+#[test]
 fn folders_above_the_destination_are_made() {
     for (dst, source, options) in forms() {
         let above = converted(&source, &format!("new/er/{dst}"), &options);
