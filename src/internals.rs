@@ -160,7 +160,7 @@ pub mod loader {
     pub trait LoaderBuilderExt {
         fn is_stream(&self) -> bool;
         fn kernels(self, kernels: KernelCache) -> Self;
-        fn dataset_targets(self, has_masks: bool) -> Result<Self, Error>
+        fn dataset_targets(self) -> Result<Self, Error>
         where
             Self: Sized;
     }
@@ -174,8 +174,8 @@ pub mod loader {
             self.kernels(kernels)
         }
 
-        fn dataset_targets(self, has_masks: bool) -> Result<Self, Error> {
-            self.dataset_targets(has_masks)
+        fn dataset_targets(self) -> Result<Self, Error> {
+            self.dataset_targets()
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---------------|--------------------------------------------------------------------------|
 //! | any           | its cell in the sample table; that it is inside the data; that it can be read |
 //! | image         | its header agrees with its cell, and all of its pixels can be decoded    |
+//! | mask          | the same, and each pixel is the number of a class                        |
 //! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
 //! | bytes, arrays | nothing more: there is no checksum, so any bytes are valid               |
 //! | objects       | boxes, classes, keypoints and masks of an image belong together; degenerate ones are listed |
@@ -132,7 +133,7 @@ fn check(
 ) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
-    let objects = ObjectChecker::new(source)?;
+    let (objects, masks) = (ObjectChecker::new(source)?, objects::mask_fields(source)?);
     let groups = samples.div_ceil(GROUP);
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
@@ -151,7 +152,7 @@ fn check(
         tally
     };
     let tally = pool.install(|| {
-        let checker = || Checker::new(source, objects.as_ref(), options.limits);
+        let checker = || Checker::new(source, objects.as_ref(), &masks, options.limits);
         let tallies = (0..groups).into_par_iter().map_init(checker, check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });

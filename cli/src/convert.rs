@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
   fuseloop convert mnist/ mnist.beton                             # the training split of MNIST's files
   fuseloop convert coco/annotations/instances_train2017.json train.beton    # boxes, classes, masks and keypoints
   fuseloop convert voc/ train.beton                               # a folder of Pascal VOC
+  fuseloop convert camvid/ train.beton                            # a folder with images/ and masks/
   fuseloop convert coco128/images/train2017 train.beton           # a folder in YOLO's format
   fuseloop convert mnist/t10k-images-idx3-ubyte mnist-test.beton  # the test split
   srun fuseloop convert train/ 'x-{000}.tar' --shards 64 --ranks env   # a share by each task
@@ -44,8 +45,9 @@ In tar shards the first image is jpg or png, the int `label` is cls, other field
 NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.
 
 Images are stored without loss unless --write-mode, --max-resolution or --jpeg-quality asks for another
-form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Names that don't fit the
-destination are shortened: image/encoded to image, image/class/label to label, a/b/c to c.")]
+form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Masks keep their
+class numbers, whatever is asked for. Names that don't fit the destination are shortened: image/encoded to
+image, image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
     /// The dataset: a .beton file, a folder, a table, tar or TFRecord shards, the files of MNIST or CIFAR, or annotations
     /// of objects.

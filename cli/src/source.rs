@@ -6,7 +6,7 @@ use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
-use fuseloop::internals::source::{Escaped, is_annotated};
+use fuseloop::internals::source::Escaped;
 use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
@@ -179,11 +179,7 @@ impl Setup {
                     Some(device) => on_device(ops, device),
                 };
                 let builder = with_ops(path, self.opened(path)?, &ops.into())?;
-                let builder = if self.moves_targets {
-                    builder.dataset_targets(is_annotated(path))?
-                } else {
-                    builder
-                };
+                let builder = if self.moves_targets { builder.dataset_targets()? } else { builder };
                 // A stream has only its own order.
                 if builder.is_stream() { builder } else { builder.order(Order::Random) }
             }

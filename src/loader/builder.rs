@@ -13,7 +13,7 @@ use super::in_memory;
 use super::outputs::{ExtraOutput, OutputRequest, check_recompile};
 use super::pipeline::Pipeline;
 use super::stage::{LoaderStage, StageShared};
-use super::targets::{MASK, Targets};
+use super::targets::Targets;
 use super::{CompiledOutputs, Loader};
 use crate::decode::{DecodeOptions, ImageReadMode};
 use crate::device::PageLocker;
@@ -24,7 +24,8 @@ use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
 use crate::source::stream::{StreamSource, Streamed};
 use crate::source::{
-    Beton, BoxError, ClassNames, Dataset, PagedBeton, ProcessCache, Source, Stream, Value,
+    Beton, BoxError, ClassNames, Dataset, FieldSpec, PagedBeton, ProcessCache, Source, Stream,
+    Value,
 };
 use fuseloop_ops::{DType, NumberRule, Ops};
 use std::fmt;
@@ -512,14 +513,19 @@ impl LoaderBuilder {
     }
 
     /// Declares the targets that a dataset knows of, for looking at them: those of the objects are left out of the
-    /// batches. A field `mask` is one only if `has_masks`; its ops are those of its image.
-    pub(crate) fn dataset_targets(mut self, has_masks: bool) -> Result<Self, Error> {
-        let Some(targets) = Targets::of_dataset(&*self.source, has_masks)? else { return Ok(self) };
+    /// batches. The ops of a mask are those of its image: the only image that is no mask, or the field `image`.
+    pub(crate) fn dataset_targets(mut self) -> Result<Self, Error> {
+        let Some(targets) = Targets::of_dataset(&*self.source)? else { return Ok(self) };
         let is_target = |name: &str| targets.names().any(|target| target == name);
         self.wanted.pipelines.retain(|(name, _)| !is_target(name));
-        let objects = targets.names().filter(|name| *name != MASK);
-        self.wanted.without.extend(objects.map(str::to_owned));
-        Ok(self.targets("image", targets))
+        self.wanted.without.extend(targets.objects().map(str::to_owned));
+        let is_own = |field: &&FieldSpec| field.kind.is_image() && !is_target(&field.name);
+        let mut images = self.source.fields().iter().filter(is_own);
+        let image = match (images.next(), images.next()) {
+            (Some(only), None) => only.name.clone(),
+            _ => "image".to_owned(),
+        };
+        Ok(self.targets(&image, targets))
     }
 
     /// Sets what the images of a field are read as: RGB by default, or for example gray, with one channel.

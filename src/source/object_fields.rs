@@ -1,6 +1,6 @@
-//! The meaning of the fields of annotated objects: boxes and their format, classes, keypoints, masks.
+//! The meaning of the fields of annotated images: boxes and their format, classes, keypoints, masks.
 //!
-//! A field of bytes does not say what its numbers are. The dataset that they are from knows it, and
+//! A field of bytes does not say what its numbers are, and an image does not say that it is a mask. The dataset that they are from knows it, and
 //! `convert` stores it beside the data: in `x.beton.objects.json`, or in a feature of each TFRecord example.
 //!
 //! ```text
@@ -10,7 +10,8 @@
 //! {"as":"classes","name":"category_id"},
 //! {"as":"column","dtype":"<f4","name":"area"},
 //! {"as":"segmentation","name":"segmentation"},
-//! {"as":"keypoints","each":17,"name":"keypoints"}
+//! {"as":"keypoints","each":17,"name":"keypoints"},
+//! {"as":"mask","name":"mask"}
 //! ]}
 //! ```
 //!
@@ -22,6 +23,7 @@
 //! | `keypoints`    | bytes | f32 `[objects, each, 3]`: x, y and visibility         |
 //! | `segmentation` | JSON  | a list with COCO's value for each object              |
 //! | `image_id`     | int   | the number of the image                               |
+//! | `mask`         | image | the number of a class for each pixel of the image     |
 
 #[cfg(feature = "tar")]
 use super::Location;
@@ -50,7 +52,7 @@ const MOST_KEYPOINTS: u64 = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFields(Vec<(String, ObjectField)>);
 
-/// The meaning of a field of objects.
+/// The meaning of a field of objects, or of a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectField {
     /// Bounding boxes in pixels.
@@ -65,6 +67,8 @@ pub enum ObjectField {
     Segmentation,
     /// The number of the image, which is no object's.
     ImageId,
+    /// An image whose values are the classes of the pixels of another image.
+    Mask,
 }
 
 impl ObjectField {
@@ -75,7 +79,7 @@ impl ObjectField {
             Self::Classes => Some((NdType::I64, vec![])),
             Self::Column(dtype) => Some((dtype, vec![])),
             Self::Keypoints(each) => Some((NdType::F32, vec![each, 3])),
-            Self::Segmentation | Self::ImageId => None,
+            Self::Segmentation | Self::ImageId | Self::Mask => None,
         }
     }
 
@@ -83,6 +87,7 @@ impl ObjectField {
         match self {
             Self::Segmentation => *kind == FieldKind::Json,
             Self::ImageId => *kind == FieldKind::Int,
+            Self::Mask => kind.is_image(),
             _ => *kind == FieldKind::Bytes,
         }
     }
@@ -97,6 +102,7 @@ impl ObjectField {
             Self::Keypoints(each) => json!({"name": name, "as": "keypoints", "each": each}),
             Self::Segmentation => json!({"name": name, "as": "segmentation"}),
             Self::ImageId => json!({"name": name, "as": "image_id"}),
+            Self::Mask => json!({"name": name, "as": "mask"}),
         }
     }
 
@@ -115,6 +121,7 @@ impl ObjectField {
             }
             "segmentation" => Self::Segmentation,
             "image_id" => Self::ImageId,
+            "mask" => Self::Mask,
             _ => return None,
         })
     }
@@ -131,6 +138,7 @@ impl fmt::Display for ObjectField {
             Self::Keypoints(each) => write!(f, "{each} keypoints per object"),
             Self::Segmentation => f.write_str("a mask per object"),
             Self::ImageId => f.write_str("the number of the image"),
+            Self::Mask => f.write_str("a mask: the class of each pixel"),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | boxes whose edges are swapped | a labelled keypoint outside of its image |
 //! | classes that the dataset does not list | a mask without a pixel |
 //! | masks that can't be drawn, or are of another image | |
+//! | masks of the whole image of another size | |
 //!
 //! Checked are the fields of which the dataset knows what they are: those of annotations, and those that were converted
 //! from them.
@@ -16,7 +17,7 @@ use super::report::{DegenerateKind, DegenerateObject, ValueError};
 use crate::decode::ObjectMask;
 use crate::decode::object_rows::{self, ObjectRowsError, integers, rows_of};
 use crate::sample::SampleId;
-use crate::source::{Buffer, ClassNames, ObjectField, ObjectFields, Source, Value};
+use crate::source::{Buffer, ClassNames, FieldSpec, ObjectField, ObjectFields, Source, Value};
 use fuseloop_ops::author::BoundingBox;
 use fuseloop_ops::{BoxFormat, DType, Size};
 
@@ -51,7 +52,8 @@ impl ObjectChecker {
             return Ok(None);
         };
         let images = source.fields().iter().enumerate();
-        let mut images = images.filter(|(_, field)| field.kind.is_image());
+        let is_mask = |name: &str| known.get(name) == Some(ObjectField::Mask);
+        let mut images = images.filter(|(_, field)| field.kind.is_image() && !is_mask(&field.name));
         let image = match (images.next(), images.next()) {
             (Some((only, _)), None) => Some(only),
             _ => source.field_index("image"),
@@ -140,14 +142,22 @@ impl ObjectChecker {
                 Ok((rows_of(bytes, element, 1)?.len() / element.bytes(), vec![]))
             }
             ObjectField::Segmentation => masks(bytes, size),
-            ObjectField::ImageId => Ok((0, vec![])),
+            ObjectField::ImageId | ObjectField::Mask => Ok((0, vec![])),
         }
     }
 }
 
+/// Returns which of the fields of a dataset are masks of images.
+pub(super) fn mask_fields(source: &dyn Source) -> Result<Vec<bool>, VerifyError> {
+    let known = source.object_fields().map_err(VerifyError::ObjectFields)?.unwrap_or_default();
+    let is_mask = |field: &FieldSpec| known.get(&field.name) == Some(ObjectField::Mask);
+    Ok(source.fields().iter().map(is_mask).collect())
+}
+
 /// Returns the fields of objects by their indices: the boxes first, with which the others are compared.
 fn indexed(source: &dyn Source, known: &ObjectFields) -> Vec<(usize, ObjectField)> {
-    let of_objects = known.iter().filter(|(_, field)| !matches!(field, ObjectField::ImageId));
+    let is_of_image = |field| matches!(field, ObjectField::ImageId | ObjectField::Mask);
+    let of_objects = known.iter().filter(|(_, field)| !is_of_image(*field));
     let index = |(name, field)| Some((source.field_index(name)?, field));
     let mut fields: Vec<_> = of_objects.filter_map(index).collect();
     fields.sort_by_key(|(_, field)| !matches!(field, ObjectField::Boxes(_)));

@@ -4,6 +4,7 @@ use crate::decode::object_rows::ObjectRowsError;
 use crate::decode::{DecodeError, ObjectMaskError};
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadCause, SampleLocation};
+use fuseloop_ops::Size;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +33,7 @@ pub enum DamageKind {
     PictureCut,
     /// The image can't be decoded, or is not the one that the sample table describes.
     PictureDamaged,
-    /// The image may be intact, but its kind is not supported.
+    /// The image may be intact, but its kind is not supported, or it is no mask although its field is one.
     PictureUnsupported,
     /// More pixels or bytes than the limits allow.
     OverLimit,
@@ -127,6 +128,14 @@ pub(super) enum ValueError {
         /// The reason.
         error: ObjectMaskError,
     },
+    /// The mask of an image has another size.
+    #[error("a mask of {mask} for an image of {image}: both must have one size")]
+    MaskSize {
+        /// The size of the mask.
+        mask: Size,
+        /// The size of the image.
+        image: Size,
+    },
     /// The dataset's own reader returned this error.
     #[error("{0}")]
     Source(String),
@@ -153,7 +162,8 @@ impl ValueError {
             Self::Objects(_)
             | Self::Class { .. }
             | Self::ObjectMasks(_)
-            | Self::ObjectMask { .. } => DamageKind::Objects,
+            | Self::ObjectMask { .. }
+            | Self::MaskSize { .. } => DamageKind::Objects,
             Self::Source(_) => DamageKind::Source,
             Self::Panicked(_) => DamageKind::Panicked,
         }
@@ -200,6 +210,9 @@ fn of_decode(error: &DecodeError) -> DamageKind {
         | E::Depth { .. }
         | E::Components { .. }
         | E::OpenHeight
+        | E::NoIndex { .. }
+        | E::WebpIndex
+        | E::JpegIndex
         | E::Sampling { .. }
         | E::SequentialScans { .. } => DamageKind::PictureUnsupported,
         E::Memory { .. } => DamageKind::Unreadable,

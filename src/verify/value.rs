@@ -3,7 +3,7 @@
 use super::json;
 use super::objects::ObjectChecker;
 use super::report::{DamagedValue, DegenerateObject, Tally, ValueError};
-use crate::decode::{DecodeOptions, Decoder};
+use crate::decode::{DecodeOptions, Decoder, ImageReadMode};
 use crate::panicked::caught;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
@@ -13,6 +13,8 @@ use fuseloop_ops::Size;
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
     objects: Option<&'s ObjectChecker>,
+    /// Which of the fields are masks.
+    masks: &'s [bool],
     limits: Limits,
     scratch: CheckScratch,
 }
@@ -35,15 +37,16 @@ impl<'s> Checker<'s> {
     pub(super) fn new(
         source: &'s dyn Source,
         objects: Option<&'s ObjectChecker>,
+        masks: &'s [bool],
         limits: Limits,
     ) -> Self {
-        Self { source, objects, limits, scratch: CheckScratch::new(limits) }
+        Self { source, objects, masks, limits, scratch: CheckScratch::new(limits) }
     }
 
     /// Checks all values of a sample and counts them; returns false if one is damaged.
     pub(super) fn sample(&mut self, sample: SampleId, tally: &mut Tally) -> bool {
         self.scratch.buffer.forget();
-        let (mut is_good, mut size) = (true, None);
+        let (mut is_good, mut size, mut masks) = (true, None, vec![]);
         for field in 0..self.source.fields().len() {
             tally.values += 1;
             let error = match self.value(sample, field) {
@@ -53,6 +56,9 @@ impl<'s> Checker<'s> {
                     tally.pixels += whole.image.map_or(0, Size::pixels);
                     if self.objects.is_some_and(|objects| objects.image() == field) {
                         size = whole.image;
+                    }
+                    if self.masks[field] {
+                        masks.extend(whole.image.map(|size| (field, size)));
                     }
                     continue;
                 }
@@ -68,7 +74,12 @@ impl<'s> Checker<'s> {
         }
         // Only whole values are compared with each other.
         if let (Some(objects), Some(size), true) = (self.objects, size, is_good) {
-            match self.objects(objects, sample, size) {
+            let other = masks.into_iter().find(|(_, mask)| *mask != size);
+            let found = match other {
+                Some((field, mask)) => Err((field, ValueError::MaskSize { mask, image: size })),
+                None => self.objects(objects, sample, size),
+            };
+            match found {
                 Ok(degenerate) => degenerate.into_iter().for_each(|found| tally.degenerate(found)),
                 Err((field, error)) => {
                     is_good = false;
@@ -108,7 +119,8 @@ impl<'s> Checker<'s> {
     /// does not end the whole check.
     fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
         let (source, scratch) = (self.source, &mut self.scratch);
-        let checked = caught(|| scratch.check(source, sample, field));
+        let mode = if self.masks[field] { ImageReadMode::Index } else { ImageReadMode::Rgb };
+        let checked = caught(|| scratch.check(source, (sample, field), mode));
         checked.unwrap_or_else(|message| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits);
@@ -126,14 +138,14 @@ impl CheckScratch {
     fn check(
         &mut self,
         source: &dyn Source,
-        sample: SampleId,
-        field: usize,
+        (sample, field): (SampleId, usize),
+        mode: ImageReadMode,
     ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(ValueError::of_source)?;
         let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, image: None };
         match value {
-            Value::Image(image) => decode(&mut self.decoder, &image),
+            Value::Image(image) => decode(&mut self.decoder, &image, mode),
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
             Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
             Value::Float(_) | Value::Int(_) => Ok(IntactValue::default()),
@@ -141,8 +153,12 @@ impl CheckScratch {
     }
 }
 
-fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<IntactValue, ValueError> {
-    let mut opened = decoder.open(image)?;
+fn decode(
+    decoder: &mut Decoder,
+    image: &EncodedImage<'_>,
+    mode: ImageReadMode,
+) -> Result<IntactValue, ValueError> {
+    let mut opened = decoder.open_as(image, mode)?;
     let size = opened.size();
     opened.decode(size.full())?;
     Ok(IntactValue { bytes: image.bytes.len() as u64, image: Some(size) })

@@ -28,9 +28,7 @@ use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
-#[cfg(feature = "webp")]
-use crate::source::WebpHeader;
-use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
+use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, WebpHeader, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -247,10 +245,9 @@ pub(super) fn store(
     if is_mask && given == ImageMode::Jpeg {
         return Err(ImageError::MaskJpeg);
     }
-    #[cfg(feature = "webp")]
     if let LoadedImage::Other { bytes, mode: ImageMode::Webp, .. } = &loaded
         && is_mask
-        && WebpHeader::parse(bytes).is_ok_and(|header| header.is_lossy)
+        && is_lossy_webp(bytes)
     {
         return Err(ImageError::MaskWebp);
     }
@@ -433,6 +430,19 @@ fn class_numbers(
             Ok(pixels.class_numbers(&bytes, size)?)
         }
     }
+}
+
+/// Returns true if an image file stores exact numbers, as the mask of an image needs.
+pub(super) fn is_exact(image: &OwnedImage) -> bool {
+    match image.mode {
+        ImageMode::Png | ImageMode::Tiff => true,
+        ImageMode::Webp => !is_lossy_webp(&image.bytes),
+        ImageMode::Raw | ImageMode::Jpeg | ImageMode::BitPlanes => false,
+    }
+}
+
+fn is_lossy_webp(bytes: &[u8]) -> bool {
+    WebpHeader::parse(bytes).is_ok_and(|header| header.is_lossy)
 }
 
 /// Scales packed RGB down to the nearest pixels, as torchvision's `NEAREST` does. No side of `to` may be longer

@@ -40,8 +40,9 @@ pub enum WriteMode {
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
     Raw,
     /// Raw, for masks, whose values are numbers of classes: indices into the palette, or gray levels as stored, in all
-    /// three channels. A JPEG, a lossy WebP and pixels of no class are refused, and an image above
-    /// [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels.
+    /// three channels. In files that [`convert`](super::convert()) writes, a PNG, a lossless WebP and a TIFF stay as
+    /// they are, and pixels become a gray PNG. A JPEG, a lossy WebP and pixels of no class are refused, and an image
+    /// above [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels.
     Mask,
     /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
     Jpg,
@@ -169,6 +170,11 @@ impl ImageOptions {
         let ratio = f64::from(max) / f64::from(size.width.max(size.height));
         let side = |pixels: u32| ((ratio * f64::from(pixels)) as u32).max(1);
         Size::new(side(size.height), side(size.width))
+    }
+
+    /// Returns how the images of a mask are stored, whatever the options of other images are.
+    pub(super) fn of_mask() -> Self {
+        Self { mode: WriteMode::Mask, ..Self::default() }
     }
 
     /// Returns true if no image is changed: all are stored as given, or as raw pixels.

@@ -6,6 +6,8 @@
 mod common;
 mod convert_kill;
 mod kill;
+#[cfg(all(feature = "tables", feature = "tar", feature = "tfrecord"))]
+mod masks;
 #[cfg(all(feature = "tables", feature = "tar"))]
 mod objects;
 #[cfg(all(feature = "tables", feature = "tar"))]

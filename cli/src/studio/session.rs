@@ -14,7 +14,6 @@ use super::pipeline;
 use super::plan;
 use super::sample;
 use fuseloop::internals::loader::{Inspector, LoaderBuilderExt as _, LoaderExt as _};
-use fuseloop::internals::source::is_annotated;
 use fuseloop::source::{ClassNames, Dataset, Source};
 use fuseloop::{Loader, Spec};
 use serde_json::{Value, json};
@@ -198,7 +197,7 @@ impl Session {
             builder.device("cpu").in_memory(false).workers(1).distributed(None).seed(seed)
         };
         if with_targets && spec.settings().targets.is_empty() {
-            let with = builder().dataset_targets(is_annotated(&self.path));
+            let with = builder().dataset_targets();
             if let Ok(loader) = with.and_then(|builder| builder.build()) {
                 return Ok(loader);
             }

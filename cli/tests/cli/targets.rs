@@ -140,3 +140,28 @@ fn a_folder_with_masks_is_shown_with_its_masks() {
         serde_json::from_slice(&fs::read(path.join("out/targets.json")).unwrap()).unwrap();
     assert_eq!(json["before"], json!({"size": [200, 300], "objects": []}));
 }
+
+/// What a folder of masks is converted to has the same masks, and is shown with them.
+#[test]
+fn masks_are_masks_after_a_conversion() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    for folder in ["set/images", "set/masks"] {
+        fs::create_dir_all(path.join(folder)).unwrap();
+    }
+    png(&path.join("set/images/1.png"), |at| (at / 300 % 256) as u8, 3);
+    png(&path.join("set/masks/1.png"), |at| u8::from(at % 300 < 150), 1);
+    let args = ["set", "--write-mode", "jpg"];
+    for (name, args) in [("a.beton", &args[..1]), ("b.beton", &args), ("a.tar", &args)] {
+        let told = stdout_of(path, &[&["convert"][..], args, &[name][..]].concat());
+        assert_eq!(told.contains("PNG to raw pixels: no pixel changed"), name != "a.tar", "{told}");
+        assert_eq!(told.contains("1 from PNG to JPEG: lossy"), args.len() > 1, "{told}");
+        let field = if name == "a.tar" { "mask.png" } else { "mask" };
+        let told = stdout_of(path, &["info", name]);
+        assert!(told.contains(&format!("{field}: a mask: the class of each pixel")), "{told}");
+        assert!(stdout_of(path, &["verify", name]).contains("no damage found"));
+        stdout_of(path, &["preview", name, "-n", "1", "-m", "1"]);
+        let told = stdout_of(path, &["replay", name, "--sample", "0"]);
+        assert!(told.contains(&format!("field {field}:")), "{told}");
+    }
+}

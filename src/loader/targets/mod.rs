@@ -14,7 +14,6 @@ mod of_dataset;
 mod plan;
 mod read;
 
-pub(super) use of_dataset::MASK;
 pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
 pub(super) use read::{TargetCause, write_column};
 

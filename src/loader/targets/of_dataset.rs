@@ -1,11 +1,8 @@
-//! The targets of a dataset that knows what its fields of objects are, or has a folder of masks.
+//! The targets of a dataset that knows what its fields of objects and its masks are.
 
 use super::{KeyPoints, Targets};
 use crate::source::{BoxError, ObjectField, Source};
 use fuseloop_ops::DType;
-
-/// The field with the mask of an image.
-pub(in crate::loader) const MASK: &str = "mask";
 
 /// The value of pixels outside the image, which losses ignore.
 const IGNORED: u8 = 255;
@@ -15,15 +12,12 @@ const PERSON: u64 = 17;
 
 impl Targets {
     /// Returns the targets that a dataset has for its image; `None` if it knows of none. Of the columns, only the
-    /// classes are declared, and a field `mask` only if `has_masks`.
+    /// classes are declared.
     ///
     /// # Errors
     ///
     /// If the description of the fields is damaged.
-    pub(in crate::loader) fn of_dataset(
-        source: &dyn Source,
-        has_masks: bool,
-    ) -> Result<Option<Self>, BoxError> {
+    pub(in crate::loader) fn of_dataset(source: &dyn Source) -> Result<Option<Self>, BoxError> {
         let mut targets = Self::new();
         let known = source.object_fields()?.unwrap_or_default();
         for (name, field) in known.iter() {
@@ -35,11 +29,9 @@ impl Targets {
                     targets.keypoints(name, KeyPoints::new(each as usize))
                 }
                 ObjectField::Segmentation => targets.instance_masks(name),
+                ObjectField::Mask => targets.mask(name, IGNORED),
                 ObjectField::Column(_) | ObjectField::ImageId => targets,
             };
-        }
-        if has_masks && source.fields().iter().any(|field| field.name == MASK) {
-            targets = targets.mask(MASK, IGNORED);
         }
         Ok((!targets.fields.is_empty()).then_some(targets))
     }

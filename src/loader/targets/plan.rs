@@ -259,6 +259,12 @@ impl Targets {
     pub(in crate::loader) fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| &**name)
     }
+
+    /// Returns the names of the targets that are no masks of the whole image.
+    pub(in crate::loader) fn objects(&self) -> impl Iterator<Item = &str> {
+        let is_object = |(_, target): &&(String, Target)| !matches!(target, Target::Mask { .. });
+        self.fields.iter().filter(is_object).map(|(name, _)| &**name)
+    }
 }
 
 /// A target of a batch: what its rows are computed with.

@@ -262,7 +262,8 @@ impl Annotated {
     }
 
     /// Opens the images in a folder, and for each a PNG of the same name in another folder: `images/a/1.jpg` and
-    /// `masks/a/1.png`. The fields are `image` and `mask`; samples are in the order of the bytes of their paths.
+    /// `masks/a/1.png`. The fields are `image` and `mask`; samples are in the order of the bytes of their paths. The
+    /// values of a mask are numbers of classes: indices into the palette, or gray levels as stored.
     ///
     /// ```no_run
     /// use fuseloop::{Loader, loader::Targets, ops::*, source::Annotated};
@@ -327,11 +328,12 @@ impl Annotated {
         Self { boxes: Some(format), ..self }
     }
 
-    /// Returns what a field of objects is; `None` for other fields.
+    /// Returns what a field of objects or masks is; `None` for other fields.
     fn object_field(&self, name: &str, column: &Column) -> Option<ObjectField> {
         Some(match (name, column) {
             ("image_id", Column::Ints(_)) => ObjectField::ImageId,
             (_, Column::Json(_)) => ObjectField::Segmentation,
+            (_, Column::Mask { .. }) => ObjectField::Mask,
             ("bbox", Column::Rows { .. }) => ObjectField::Boxes(self.boxes?),
             ("category_id", Column::Rows { .. }) => ObjectField::Classes,
             ("keypoints", Column::Rows { row, .. }) => ObjectField::Keypoints(*row as u64 / 12),
@@ -489,7 +491,8 @@ impl Source for Annotated {
         let fields = self.fields.iter().zip(&self.columns).filter_map(|(spec, column)| {
             Some((&*spec.name, self.object_field(&spec.name, column)?))
         });
-        Ok(self.boxes.map(|_| fields.collect()))
+        let fields: ObjectFields = fields.collect();
+        Ok(Some(fields).filter(|fields| fields.iter().len() > 0))
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {

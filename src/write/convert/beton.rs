@@ -20,8 +20,8 @@ use crate::write::report::CountedList;
 use crate::write::shards::ShardFieldError;
 use crate::write::value::WriteSampleError;
 use crate::write::{
-    FieldValue, FileRequest, WriteCause, WriteOptions, WriteReport, refuse_all_damaged,
-    write_checked,
+    FieldValue, FileRequest, ImageOptions, WriteCause, WriteOptions, WriteReport,
+    refuse_all_damaged, write_checked,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,8 @@ impl DatasetConversion<'_> {
     ) -> Result<Vec<FieldValue>, WriteSampleError> {
         let record = read(self.source, id);
         let values = record.map(|record| {
-            let pairs = record.into_iter().zip(&self.fields);
-            pairs.map(|(value, field)| self.stored(value, &field.kind)).collect()
+            let values = record.into_iter().zip(&self.fields).zip(&self.images);
+            values.map(|((value, field), image)| stored(value, &field.kind, image)).collect()
         });
         let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
         let bytes: usize = values.as_ref().map_or(0, held);
@@ -122,26 +122,29 @@ impl DatasetConversion<'_> {
 
     fn write_options(&self) -> WriteOptions {
         let options = self.options;
+        let fields =
+            self.fields.iter().zip(&self.images).filter(|(field, _)| field.kind.is_image());
         WriteOptions {
             page_size: options.page_size,
             threads: options.threads,
             damaged: options.damaged,
             cancel: options.cancel.clone(),
             image: options.image.clone(),
+            images: fields.map(|(field, image)| (field.name.clone(), image.clone())).collect(),
             ..WriteOptions::default()
         }
     }
+}
 
-    /// Converts a value for the writer. If the header of a JPEG has not been read yet, the writer reads
-    /// it, because the file stores the image's size.
-    fn stored(&self, value: OwnedValue, kind: &FieldKind) -> FieldValue {
-        let is_unseen = |image: &OwnedImage| image.mode != ImageMode::Raw && image.width == 0;
-        match value {
-            OwnedValue::Image(image) if is_unseen(&image) || !self.options.image.is_untouched() => {
-                FieldValue::Image(to_input(image))
-            }
-            value => FieldValue::from_stored(value, kind),
+/// Converts a value for the writer. If the header of a JPEG has not been read yet, the writer reads
+/// it, because the file stores the image's size.
+fn stored(value: OwnedValue, kind: &FieldKind, options: &ImageOptions) -> FieldValue {
+    let is_unseen = |image: &OwnedImage| image.mode != ImageMode::Raw && image.width == 0;
+    match value {
+        OwnedValue::Image(image) if is_unseen(&image) || !options.is_untouched() => {
+            FieldValue::Image(to_input(image))
         }
+        value => FieldValue::from_stored(value, kind),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{ImageFiles, OutputFormat};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, Record, Source};
+use crate::source::{BoxError, FieldSpec, ObjectField, Record, Source};
 use crate::write::Reencoded;
 use crate::write::beside::Beside;
 use crate::write::shards::{
@@ -11,6 +11,9 @@ use crate::write::shards::{
 };
 use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
+
+/// The ends of the names of masks, of which each sample has one.
+const MASKS: [&str; 3] = ["png", "webp", "tif"];
 
 /// How samples are laid out in shards.
 pub(super) enum ShardLayout {
@@ -62,8 +65,15 @@ impl ShardLayout {
     pub(super) fn beside(&self, fields: &[FieldSpec], beside: &Beside) -> Beside {
         let objects = match self {
             Self::Tar(columns) => beside.objects.as_ref().and_then(|objects| {
-                let names = fields.iter().map(|field| &*field.name);
-                objects.renamed(names.zip(columns.names.iter().map(|name| &**name)))
+                let members = fields.iter().zip(&columns.names).flat_map(|(field, name)| {
+                    let names = match objects.get(&field.name) {
+                        Some(ObjectField::Mask) => MASKS.map(|end| format!("{name}{end}")).to_vec(),
+                        _ => vec![name.clone()],
+                    };
+                    names.into_iter().map(|name| (&*field.name, name))
+                });
+                let members: Vec<(&str, String)> = members.collect();
+                objects.renamed(members.iter().map(|(field, name)| (*field, &**name)))
             }),
             Self::TfRecord(_) => None,
         };

@@ -82,6 +82,9 @@ pub struct ConvertOptions {
     /// How images are stored. By default nothing is lost but alpha and bits beyond 8 a sample, where images become
     /// pixels: a JPEG stays byte for byte, and so does a PNG where the destination stores files; other images become raw
     /// pixels in a `.beton`, and PNGs in files. If a mode or a size is set, images from a `.beton` are converted like any others.
+    ///
+    /// A field that the source knows as a mask is stored as [`WriteMode::Mask`](super::WriteMode::Mask) says, whatever
+    /// these options are. A maximum resolution is refused beside boxes, keypoints and masks, whose size it does not change.
     pub image: ImageOptions,
     /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
     /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
@@ -223,6 +226,8 @@ struct DatasetConversion<'a> {
     form: OutputFormat,
     /// The source's fields, with their names in the output.
     fields: Vec<FieldSpec>,
+    /// How the images of each field are stored, in the order of the fields.
+    images: Vec<ImageOptions>,
     /// The source's class names, and what the fields of objects are, under their names in the output.
     beside: Beside,
 }
@@ -239,10 +244,16 @@ impl<'a> DatasetConversion<'a> {
         let objects = objects.unwrap_or_default();
         let fields = renamed((source.fields(), &objects), form, &options.rename)?;
         let names = source.fields().iter().zip(&fields).map(|(old, new)| (&*old.name, &*new.name));
+        let image = |field: &FieldSpec| match objects.get(&field.name) {
+            Some(ObjectField::Mask) => ImageOptions::of_mask(),
+            _ => options.image.clone(),
+        };
+        let images = source.fields().iter().map(image).collect();
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
-        Ok(Self { source, dst: dst.components().collect(), options, watch, form, fields, beside })
+        let dst = dst.components().collect();
+        Ok(Self { source, dst, options, watch, form, fields, images, beside })
     }
 
     fn run(self) -> Result<ConvertReport, ConvertCause> {
@@ -300,8 +311,8 @@ impl<'a> DatasetConversion<'a> {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
             _ if image.max_resolution.is_some() && self.has_positions() => {
-                "max_resolution makes images smaller, but not the boxes, keypoints and masks of their objects: leave it \
-                 out, and let a Resize of the loader make both smaller"
+                "max_resolution makes images smaller, but not the boxes, keypoints and masks that belong to them: leave \
+                 it out, and let a Resize of the loader make both smaller"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"
@@ -311,13 +322,16 @@ impl<'a> DatasetConversion<'a> {
         Err(ConvertCause::Options { reason })
     }
 
-    /// Returns true if a field has positions in its image.
+    /// Returns true if a field has positions in its image, or a value for each of its pixels.
     fn has_positions(&self) -> bool {
         let mut fields = self.beside.objects.iter().flat_map(ObjectFields::iter);
         fields.any(|(_, field)| {
             matches!(
                 field,
-                ObjectField::Boxes(_) | ObjectField::Keypoints(_) | ObjectField::Segmentation
+                ObjectField::Boxes(_)
+                    | ObjectField::Keypoints(_)
+                    | ObjectField::Segmentation
+                    | ObjectField::Mask
             )
         })
     }

@@ -8,30 +8,32 @@
 //! | pixels   | a PNG       | encoded: lossy                          | a PNG                   |
 //!
 //! The rules are those of a `.beton` (`image.rs`), except that raw pixels become a PNG, because a file
-//! needs a header.
+//! needs a header. The file of a mask (`Mask`) stays, unless it is made smaller; the pixels of a mask become a gray PNG
+//! of its class numbers.
 
-use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
 use crate::write::image::{self, InputPosition};
-use crate::write::mode::ImageOptions;
+use crate::write::mode::{ImageOptions, WriteMode};
 use crate::write::pixels::{PixelReader, PixelsError};
-use crate::write::shards::png_file;
+use crate::write::shards::{gray_png, png_file};
 use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
 use fuseloop_ops::Size;
+use fuseloop_ops::internals::RGB;
 use std::sync::{Mutex, PoisonError};
 
 /// Converts images to files, for several threads.
 pub(super) struct ImageFiles<'a> {
-    options: &'a ImageOptions,
+    /// The options of each field, in the order of the fields.
+    options: &'a [ImageOptions],
     /// The decoders that no thread is using.
     idle: Mutex<Vec<PixelReader>>,
 }
 
 impl<'a> ImageFiles<'a> {
-    pub(super) fn new(options: &'a ImageOptions) -> Self {
+    pub(super) fn new(options: &'a [ImageOptions]) -> Self {
         Self { options, idle: Mutex::default() }
     }
 
@@ -47,14 +49,15 @@ impl<'a> ImageFiles<'a> {
         sample: SampleId,
     ) -> Result<Vec<Reencoded>, WriteSampleError> {
         let mut reencoded = vec![];
-        for (field, (value, spec)) in record.iter_mut().zip(fields).enumerate() {
+        let values = record.iter_mut().zip(fields).zip(self.options).enumerate();
+        for (field, ((value, spec), options)) in values {
             // A value whose kind is not its field's is refused when it is written.
             if !value.fits(&spec.kind) {
                 continue;
             }
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
-                let change = self.to_file(image, InputPosition { sample, field }, name)?;
+                let change = self.to_file(image, options, InputPosition { sample, field }, name)?;
                 Reencoded::count(&mut reencoded, change);
             }
         }
@@ -64,27 +67,22 @@ impl<'a> ImageFiles<'a> {
     fn to_file(
         &self,
         image: &mut OwnedImage,
+        options: &ImageOptions,
         position: InputPosition,
         field: impl Fn() -> String,
     ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
+        let is_mask = options.mode == WriteMode::Mask;
+        if is_mask && image::is_exact(image) && self.is_small_enough(options, &image.bytes) {
+            return Ok(None);
+        }
         let (mut change, mut original) = (None, None);
-        if !self.options.is_untouched() || from == ImageMode::BitPlanes {
+        if !options.is_untouched() || from == ImageMode::BitPlanes {
             original = (from == ImageMode::Png).then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
-            let stored = match (self.stored(given, position), &original) {
-                // Pixels can't hold the class numbers of this mask, but its own file can.
-                (
-                    Err(ImageError::Pixels(PixelsError::Decode(DecodeError::NoIndex { .. }))),
-                    Some(file),
-                ) if self.is_small_enough(file) => {
-                    *image = OwnedImage::png(file.clone());
-                    return Ok(None);
-                }
-                (stored, _) => stored,
-            };
-            let stored =
-                stored.map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
+            let stored = self
+                .stored(given, options, position)
+                .map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
             change = stored.reencoded;
             let (width, height) = (u32::from(stored.width), u32::from(stored.height));
             *image = OwnedImage { mode: stored.mode, width, height, bytes: stored.bytes };
@@ -93,12 +91,13 @@ impl<'a> ImageFiles<'a> {
             return Ok(change);
         }
         // A PNG that is not made smaller stays byte for byte, with its alpha and its samples of 16 bits.
-        if let Some(file) = original.filter(|file| self.is_small_enough(file)) {
+        if let Some(file) = original.filter(|file| self.is_small_enough(options, file)) {
             *image = OwnedImage::png(file);
             return Ok(None);
         }
         let is_lossy = change.is_some_and(|change| change.is_lossy);
-        let png = png_file(image).map_err(|error| {
+        let png = if is_mask { mask_file(image) } else { png_file(image) };
+        let png = png.map_err(|error| {
             WriteSampleError::Source(format!("field {:?}: {error}", field()).into())
         })?;
         *image = OwnedImage::png(png);
@@ -109,17 +108,19 @@ impl<'a> ImageFiles<'a> {
     fn stored(
         &self,
         image: OwnedImage,
+        options: &ImageOptions,
         position: InputPosition,
     ) -> Result<StoredImage, ImageError> {
         self.with_decoder(|pixels| {
-            image::store(to_input(image), self.options, position, &Limits::DEFAULT, pixels)
+            image::store(to_input(image), options, position, &Limits::DEFAULT, pixels)
         })
     }
 
     /// Returns true if the options do not make an image file smaller.
-    fn is_small_enough(&self, file: &[u8]) -> bool {
-        let size = self.with_decoder(|pixels| pixels.size(file));
-        size.is_ok_and(|size| self.options.stored_size(size) == size)
+    fn is_small_enough(&self, options: &ImageOptions, file: &[u8]) -> bool {
+        let size = || self.with_decoder(|pixels| pixels.size(file));
+        options.max_resolution.is_none()
+            || size().is_ok_and(|size| options.stored_size(size) == size)
     }
 
     /// Reads the size in the header of a JPEG or PNG.
@@ -139,6 +140,12 @@ impl<'a> ImageFiles<'a> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pixels);
         Ok(done)
     }
+}
+
+/// Encodes the raw pixels of a mask, whose channels are equal, as a gray PNG.
+fn mask_file(image: &OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
+    let classes: Vec<u8> = image.bytes.iter().copied().step_by(RGB).collect();
+    gray_png(Size::new(image.height, image.width), &classes)
 }
 
 /// Converts a stored image to an input image, which is stored as the options say.

@@ -3,7 +3,7 @@
 //! | field name                                 | name in the output                                |
 //! |--------------------------------------------|---------------------------------------------------|
 //! | listed in `ConvertOptions::rename`         | the name given there                              |
-//! | that of objects, from a tar: `bbox.npy`    | outside of a tar without the extension: `bbox`    |
+//! | that of objects or a mask, from a tar: `bbox.npy` | outside of a tar without the extension: `bbox` |
 //! | the only image, with boxes                 | `image/encoded` in a TFRecord, and back to `image` |
 //! | any, if all names fit the destination      | unchanged                                         |
 //! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
@@ -20,6 +20,9 @@ use crate::write::shards::{detection_image, is_file_name, label};
 
 /// Field names of TensorFlow's image datasets.
 const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
+
+/// The ends of the names of fields of objects and of masks in a tar.
+const MEMBERS: [&str; 6] = [".npy", ".json", ".id", ".png", ".webp", ".tif"];
 
 /// The maximum length of a field's name in a `.beton`.
 const BETON: usize = 16;
@@ -91,7 +94,7 @@ fn check_fixed(
 }
 
 /// Returns the name of a field in a dataset of objects: that of TensorFlow's detection datasets for the only
-/// image of a TFRecord, and outside of a tar without the extension that a field of objects has there.
+/// image of a TFRecord, and outside of a tar without the extension that a field of objects or a mask has there.
 fn plain<'a>(
     field: &'a FieldSpec,
     (fields, objects): (&[FieldSpec], &ObjectFields),
@@ -111,7 +114,7 @@ fn plain<'a>(
     if form == OutputFormat::Tar || objects.get(name).is_none() {
         return name;
     }
-    let plain = [".npy", ".json", ".id"].iter().find_map(|end| name.strip_suffix(end));
+    let plain = MEMBERS.iter().find_map(|end| name.strip_suffix(end));
     plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 

@@ -140,7 +140,7 @@ pub(in crate::write) fn png_file(image: &OwnedImage) -> Result<Vec<u8>, png::Enc
 /// # Errors
 ///
 /// If there are no pixels, or their number does not match the size.
-pub(super) fn gray_png(size: Size, pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
+pub(in crate::write) fn gray_png(size: Size, pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     png(size, png::ColorType::Grayscale, pixels)
 }
 

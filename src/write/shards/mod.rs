@@ -23,7 +23,7 @@ mod tar;
 pub use column::ShardFieldError;
 pub use name::TemplateError;
 
-pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file, rows_file};
+pub(super) use bytes::{Member, extension, file_bytes, gray_png, json_text, png_file, rows_file};
 pub(super) use column::{Columns, is_file_name, label};
 pub(super) use detection::detection_image;
 pub(super) use example::{ExampleLayout, encode_record};
