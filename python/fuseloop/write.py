@@ -634,7 +634,7 @@ def convert(
         ranks: Writes only the share of one of several processes, on one machine or many: all together write the same
             shards as one. It needs ``shards``. ``"env"`` reads what torchrun, Slurm and MPI set.
         image: How images are stored; by default without loss, except that pixels in a ``.beton`` have no alpha and
-            8 bits a sample.
+            8 bits a sample. Fields that the dataset knows as masks keep their class numbers, whatever is given.
         rename: New names of fields.
         page_size: The size of a page of a ``.beton`` file.
         threads: The number of threads; by default one a core.

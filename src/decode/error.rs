@@ -132,16 +132,14 @@ pub enum DecodeError {
         /// The name of the read mode that fits.
         fits: &'static str,
     },
-    /// A pixel whose colour is not one number.
-    #[error(
-        "the pixel in row {row}, column {column} has the colour {pixel:?}: an index is one number, so red, green and blue must be equal"
-    )]
+    /// A pixel whose colour is not one number of 8 bits.
+    #[error("the pixel in row {row}, column {column} {}", no_index(*pixel))]
     NoIndex {
         /// The pixel's row in the window that is read.
         row: u32,
         /// The pixel's column in the window that is read.
         column: u32,
-        /// Red, green and blue.
+        /// Red, green and blue: 255 each if a number of 16 bits is above 255.
         pixel: [u8; 3],
     },
     /// The bytes end inside the headers.
@@ -261,6 +259,17 @@ pub enum DecodeError {
     },
 }
 
+/// Describes a pixel that is no index.
+fn no_index([r, g, b]: [u8; 3]) -> String {
+    if r == g && g == b {
+        return "has a number above 255, which an index does not hold: number the classes of masks from 0 to 255".into();
+    }
+    format!(
+        "has the colour {:?}: an index is one number, so red, green and blue must be equal",
+        [r, g, b]
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +301,18 @@ mod tests {
                 "not a JPEG: it begins with [42, 4d], expected [ff, d8]".into(),
             ),
             (E::NotPng { found: vec![1] }, "not a PNG: it begins with [01]".into()),
+            (
+                E::NoIndex { row: 1, column: 2, pixel: [7, 7, 8] },
+                "the pixel in row 1, column 2 has the colour [7, 7, 8]: an index is one number, so red, green and blue \
+                 must be equal"
+                    .into(),
+            ),
+            (
+                E::NoIndex { row: 1, column: 2, pixel: [255; 3] },
+                "the pixel in row 1, column 2 has a number above 255, which an index does not hold: number the classes \
+                 of masks from 0 to 255"
+                    .into(),
+            ),
             (E::Png { reason: "no data".into() }, "damaged PNG: no data".into()),
             (
                 E::NotGray16 { found: "a JPEG".into(), fits: "gray" },

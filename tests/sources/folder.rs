@@ -173,8 +173,8 @@ fn a_mask_is_written_as_the_class_numbers_of_its_file() {
         let expected: Vec<u8> = classes.iter().flat_map(|&class| [class; 3]).collect();
         assert!(written(name).unwrap() == expected, "{name}");
     }
-    for name in ["rgb8", "gray16"] {
+    for (name, reason) in [("rgb8", "has the colour"), ("gray16", "has a number above 255")] {
         let error = written(name).unwrap_err();
-        assert!(error.contains("has the colour"), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
 }
