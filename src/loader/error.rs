@@ -613,6 +613,9 @@ impl LoadSampleError {
         cause: SampleCause,
     ) -> Self {
         let location = source.locate(sample, index).map(Box::new);
+        let file = location.as_ref().and_then(|location| location.file.as_ref());
+        let is_named = file.is_some() || source.path().is_some();
+        let cause = if is_named { cause.of_sample(sample) } else { cause };
         Self { dataset: source.name().into(), location, field: name.into(), cause }
     }
 }
@@ -667,6 +670,17 @@ impl SampleCause {
     /// Returns whether there was too little memory, which does not mean that the sample is damaged.
     pub(super) fn is_of_memory(&self) -> bool {
         matches!(self, Self::Memory(_) | Self::Decode(DecodeError::Memory { .. }))
+    }
+
+    /// Removes the file and the sample from the error of a `.beton` file, if it is about the sample of this
+    /// number: the error of the loader has both.
+    fn of_sample(self, sample: SampleId) -> Self {
+        let Self::Source(error) = &self else { return self };
+        let read = error.cause::<SourceError>().and_then(SourceError::read_error);
+        match read.filter(|read| read.sample == sample) {
+            Some(read) => Self::Read(read.kind.clone()),
+            None => self,
+        }
     }
 
     /// Returns whether the bytes could not be read or decoded.

@@ -3,7 +3,7 @@
 use crate::decode::object_rows::ObjectRowsError;
 use crate::decode::{DecodeError, ObjectMaskError};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Escaped, ReadCause, SampleLocation};
+use crate::source::{BoxError, Escaped, ReadCause, SampleLocation, SourceError};
 use fuseloop_ops::Size;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -147,9 +147,11 @@ pub(super) enum ValueError {
 impl ValueError {
     /// Converts the error of a source; an error of a file keeps its type.
     pub(super) fn of_source(error: BoxError) -> Self {
-        match error.downcast::<ReadCause>() {
-            Ok(kind) => Self::Read(*kind),
-            Err(other) => Self::Source(Escaped(&other.to_string()).to_string()),
+        let of_file = error.downcast_ref::<SourceError>().and_then(SourceError::read_error);
+        let kind = of_file.map(|read| &read.kind).or_else(|| error.downcast_ref());
+        match kind {
+            Some(kind) => Self::Read(kind.clone()),
+            None => Self::Source(Escaped(&error.to_string()).to_string()),
         }
     }
 

@@ -9,9 +9,8 @@ use fuseloop::internals::source::beton::{
 };
 use fuseloop::internals::source::{BetonExt as _, FieldSpecExt as _};
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::Source as _;
 use fuseloop::source::{
-    Beton, CustomRow, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
+    Beton, Buffer, CustomRow, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue, Source,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -560,6 +559,25 @@ fn the_path_is_said_once() {
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.owned(SampleId(2), 1).unwrap_err().in_file("train.beton");
     assert_eq!(error.to_string(), "train.beton: sample 2 (label): no such sample: the file has 2");
+}
+
+/// A caller of the source's own methods need not know the file.
+#[test]
+fn a_source_names_its_file_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("train.beton");
+    fs::write(&path, Parts::small().bytes()).unwrap();
+    let beton = Beton::open(&path, &OpenOptions::default()).unwrap();
+    let mut buffer = Buffer::default();
+    let read = beton.read(SampleId(2)).unwrap_err();
+    let value = Source::value(&beton, SampleId(2), 0, &mut buffer).unwrap_err();
+    for error in [read, value] {
+        let cause = "sample 2 (image): no such sample: the file has 2";
+        assert_eq!(error.to_string(), format!("{}: {cause}", path.display()));
+        let error = fuseloop::Error::from(error);
+        assert_eq!((error.path(), error.sample()), (Some(&*path), Some(SampleId(2))));
+        assert_eq!(error.field(), Some("image"));
+    }
 }
 
 #[test]

@@ -119,6 +119,16 @@ impl ReadError {
     }
 }
 
+impl SourceError {
+    /// Returns the error of a value without the file; `None` if the file could not be opened.
+    pub(crate) fn read_error(&self) -> Option<&ReadError> {
+        match &self.kind {
+            SourceCause::Read(error) => Some(error),
+            SourceCause::Open(_) => None,
+        }
+    }
+}
+
 impl Cause for SourceError {
     fn details(&self) -> Details<'_> {
         let details = match &self.kind {

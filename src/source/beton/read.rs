@@ -334,6 +334,14 @@ impl Beton {
         self.value(sample, field, &mut Buffer::default()).map(OwnedValue::from)
     }
 
+    /// Adds the path of the file to the error of a value, if the file has one.
+    fn in_own_file(&self, error: ReadError) -> BoxError {
+        match &self.path {
+            Some(path) => error.in_file(path).into(),
+            None => error.kind.into(),
+        }
+    }
+
     /// Returns the size in bytes of the longest readable value of a Bytes or JSON field; 0 if there is
     /// none.
     ///
@@ -600,7 +608,8 @@ impl Source for Beton {
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let fields = 0..self.fields.len();
-        fields.map(|field| self.owned(sample, field).map_err(|error| error.kind.into())).collect()
+        let owned = |field| self.owned(sample, field).map_err(|error| self.in_own_file(error));
+        fields.map(owned).collect()
     }
 
     fn name(&self) -> String {
@@ -617,7 +626,7 @@ impl Source for Beton {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        self.value(sample, field, buffer).map_err(|error| error.kind.into())
+        self.value(sample, field, buffer).map_err(|error| self.in_own_file(error))
     }
 
     fn image_stats(&self, field: usize) -> Option<ImageStats> {

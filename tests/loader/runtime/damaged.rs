@@ -3,9 +3,10 @@
 
 use super::{Rows, all, builder, pictures};
 use fuseloop::internals::source::BetonExt as _;
-use fuseloop::source::{Beton, OpenOptions};
-use fuseloop::{LoaderBuilder, OnDamaged, Order};
+use fuseloop::source::{Beton, Concat, OpenOptions, Source};
+use fuseloop::{Loader, LoaderBuilder, OnDamaged, Order};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The offset of the byte in the sample table that holds the mode of a sample's image.
 pub(crate) fn mode_of(path: &Path, sample: u64) -> usize {
@@ -51,7 +52,27 @@ fn skipping_leaves_the_rest_as_it_was() {
         assert_eq!(report.rows, 9);
         let text = report.to_string();
         assert!(text.contains("pictures.beton (image): ") && text.contains("at byte"), "{text}");
+        for bad in &report.samples {
+            assert_eq!(bad.error.matches("pictures.beton").count(), 1, "{}", bad.error);
+        }
     }
+}
+
+#[test]
+fn an_error_in_the_second_of_two_files_names_it_once() {
+    let ((_first_dir, first), (_second_dir, second)) = (pictures(5), pictures(5));
+    damage(&second, &[3]);
+    let parts = [&first, &second].map(|path| {
+        Arc::new(Beton::open(path, &OpenOptions::default()).unwrap()) as Arc<dyn Source>
+    });
+    let loader = Loader::from_source(Concat::new(parts).unwrap()).order(Order::Sequential);
+    let loader = loader.batch_size(10).pipeline("image", super::crops(16)).build().unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+    let text = error.to_string();
+    assert_eq!(text.matches(second.to_str().unwrap()).count(), 1, "{text}");
+    // The number of the sample in its own file.
+    assert!(text.contains("sample 3 (image): image mode 9"), "{text}");
+    assert_eq!(error.path(), Some(&*second));
 }
 
 #[test]
