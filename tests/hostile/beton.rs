@@ -7,7 +7,7 @@ use fuseloop::internals::ErrorExt as _;
 use fuseloop::internals::source::beton::{
     Allocation, Cell, Header, ImageCell, OpenError, ReadCause, RowLayout, SourceCause, SourceError,
 };
-use fuseloop::internals::source::{BetonExt as _, FieldSpecExt as _};
+use fuseloop::internals::source::{BetonExt as _, Escaped, FieldSpecExt as _};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{
     Beton, Buffer, CustomRow, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue, Source,
@@ -177,8 +177,33 @@ fn a_file_cut_at_any_byte_is_refused_or_read_right() {
     }
 }
 
+/// Asserts that the error of opening a file names a byte or a field, and that the error of a value names its
+/// sample and its field.
+fn assert_errors_say_where(bytes: &[u8], context: &str) {
+    let beton = match open(bytes) {
+        Ok(beton) => beton,
+        Err(error) => {
+            let message = error.to_string();
+            let mut after =
+                ["at byte ", "bytes up to "].iter().flat_map(|word| message.split(word).skip(1));
+            let has_byte = after.any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            assert!(has_byte || message.contains("field"), "{context}: {message}");
+            return;
+        }
+    };
+    for sample in beton.samples() {
+        for (index, field) in beton.fields().iter().enumerate() {
+            let Err(error) = beton.owned(sample, index) else { continue };
+            let found = (error.sample, &*error.field);
+            assert_eq!(found, (sample, &*field.name), "{context}: {error}");
+            let begin = format!("sample {sample} ({}): ", Escaped(&field.name));
+            assert!(error.to_string().starts_with(&begin), "{context}: {error}");
+        }
+    }
+}
+
 #[test]
-fn any_bit_flipped_is_refused_or_read() {
+fn any_bit_flipped_is_read_or_an_error_that_says_where() {
     for whole in [golden("all_fields_p16k.beton"), Parts::small().bytes()] {
         let beton = open(&whole).unwrap();
         let table_end = beton.header().sample_table_end(beton.row_bytes()).unwrap() as usize;
@@ -187,6 +212,7 @@ fn any_bit_flipped_is_refused_or_read() {
         for at in (0..table_end).chain(records..whole.len()) {
             for bit in 0..8 {
                 damaged[at] ^= 1 << bit;
+                assert_errors_say_where(&damaged, &format!("bit {bit} of byte {at}"));
                 let _ = read_all(&damaged);
                 damaged[at] ^= 1 << bit;
             }
@@ -368,7 +394,7 @@ fn a_wrong_header_is_named() {
     );
     assert_eq!(
         message(&patched(16, &[0; 8])),
-        "no allocation table: the file was not finished by its writer"
+        "no allocation table, its offset at byte 16 is 0: the file was not finished by its writer"
     );
     assert_eq!(
         message(&patched(16, &[0xff; 4])),

@@ -143,7 +143,9 @@ pub enum HeaderError {
         found: u32,
     },
     /// The writer was stopped before it finished: write the file again.
-    #[error("no allocation table: the file was not finished by its writer")]
+    #[error(
+        "no allocation table, its offset at byte 16 is 0: the file was not finished by its writer"
+    )]
     Unfinished,
     /// A table would end beyond the end of the file.
     #[error("the {table} needs bytes up to {end}, the file has {len}")]
