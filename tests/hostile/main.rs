@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+#[cfg(all(feature = "tar", feature = "tfrecord"))]
+mod archives;
 mod beton;
 #[cfg(all(feature = "tar", feature = "write"))]
 mod changing;
