@@ -11,13 +11,15 @@
 //! `FUSELOOP_FAULTS=1000` tries every n from 0 to 999; by default some of them.
 
 use super::file::{FileBytes, ReadAt};
+use super::fixed_length::FixedLength;
 use super::shards::{Shard, Shards};
 use super::tar::{Tar, TarOptions};
 use super::tfrecord::{TfOptions, TfRecords};
 use super::{Beton, BoxError, Location, OpenOptions, Record, Source, masked_crc32c};
-use crate::sample::SampleId;
+use crate::sample::{Limits, SampleId};
 use crate::source::example::{BytesList, Example, ExampleFeature, Features, Int64List, Kind};
 use prost::Message as _;
+use std::fs;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -149,6 +151,23 @@ fn a_tfrecord_file_gives_its_values_or_an_error_with_its_name() {
     assert_faults_are_met("x.tfrecord", bytes, 500, |faulty| {
         let options = TfOptions::default();
         Ok(Box::new(TfRecords::of_shards(shards("x.tfrecord", faulty)?, &options)?))
+    });
+}
+
+/// The images are read for each sample. The labels are held in memory since the files were opened.
+#[test]
+fn an_idx_file_gives_its_values_or_an_error_with_its_name() {
+    // 500 images of 4 x 5 pixels.
+    let mut images = vec![0, 0, 8, 3, 0, 0, 1, 0xf4, 0, 0, 0, 4, 0, 0, 0, 5];
+    images.extend((0..10_000_u32).map(|n| (n % 251) as u8));
+    assert_faults_are_met("train-images-idx3-ubyte", images, 500, |faulty| {
+        let labels = [&[0, 0, 8, 1, 0, 0, 1, 0xf4][..], &[7; 500]].concat();
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("train-images-idx3-ubyte");
+        fs::write(&path, &faulty.bytes)?;
+        fs::write(dir.path().join("train-labels-idx1-ubyte"), labels)?;
+        let source = FixedLength::open(&path, &Limits::DEFAULT)?;
+        Ok(Box::new(source.with_images_from(Arc::new(faulty))?))
     });
 }
 

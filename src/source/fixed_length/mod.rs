@@ -308,6 +308,16 @@ impl FixedLength {
         Self { name: String::new(), files, starts, fields, columns, classes, print }
     }
 
+    /// Reads the images of an idx file from `from` instead.
+    #[cfg(all(test, feature = "tar", feature = "tfrecord"))]
+    pub(super) fn with_images_from(
+        mut self,
+        from: std::sync::Arc<dyn super::file::ReadAt>,
+    ) -> io::Result<Self> {
+        self.files[0].bytes = FileBytes::from_reader(from)?;
+        Ok(self)
+    }
+
     /// Returns the file of a value, its offset and its size.
     fn extent(&self, sample: SampleId, field: usize) -> Option<(&DataFile, u64, Column)> {
         let column = *self.columns.get(field)?;
