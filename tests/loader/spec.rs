@@ -347,12 +347,15 @@ fn hostile_text_is_refused_or_understood() {
     }
 }
 
-/// Sets every parameter of every op to this value.
+/// Sets every parameter of every op to this value. An error has its line and column.
 fn every_param_as(value: &str) {
     for info in registry() {
         let params: Vec<String> =
             info.params.iter().map(|param| format!(", {} = {value}", param.name)).collect();
         let text = image(&format!("{{ op = '{}'{} }}", info.name, params.concat()));
+        if let Err(error) = parse(&text) {
+            assert!(position(&error).is_some_and(|at| at.line == 2), "{error}");
+        }
         fuseloop::fuzzing::spec_toml(text.as_bytes());
     }
 }
