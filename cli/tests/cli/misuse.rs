@@ -1,7 +1,9 @@
 //! Each kind of misuse gives an error that names the next step; every sub-command has help.
 
 use crate::command::{dataset, folder, fuseloop, npy, refused, stdout_of};
+use fuseloop::internals::source::BetonExt as _;
 use fuseloop::internals::workload::Workload;
+use fuseloop::source::{Beton, OpenOptions};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -386,6 +388,91 @@ fn a_hostile_name_does_not_reach_the_terminal() {
     fs::write(photos.join("cat/\u{1b}[2J.txt"), "").unwrap();
     let text = stdout_of(dir.path(), &["write", "photos", "x.beton"]);
     assert!(!text.contains('\u{1b}') && text.contains("\\u{1b}[2J.txt"), "{text:?}");
+}
+
+/// A member of a tar file.
+#[cfg(unix)]
+fn member(name: &str, data: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
+    header[148..156].fill(b' ');
+    header[156] = b'0';
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u64 = header.iter().map(|&byte| u64::from(byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let padding = vec![0; data.len().next_multiple_of(512) - data.len()];
+    [&header[..], data, &padding].concat()
+}
+
+/// Datasets with an escape sequence in the names of their fields, of a class and of their samples. If
+/// `is_damaged`, the first image of each is damaged, so that errors contain the names.
+#[cfg(unix)]
+fn with_hostile_names(is_damaged: bool) -> tempfile::TempDir {
+    let dir = dataset();
+    let path = dir.path();
+    let beton = path.join("photos.beton");
+    let first_row = Beton::open(&beton, &OpenOptions::default()).unwrap();
+    let first_row = first_row.header().sample_table_start() as usize;
+    let mut bytes = fs::read(&beton).unwrap();
+    for name in [24 + 1, 24 + 1041 + 1] {
+        bytes.copy_within(name..name + 11, name + 5);
+        bytes[name..name + 5].copy_from_slice(b"\x1b[31m");
+    }
+    let image = path.join("photos/cat/0.jpg");
+    let mut jpeg = fs::read(&image).unwrap();
+    if is_damaged {
+        bytes[first_row] = 9;
+        jpeg.truncate(jpeg.len() / 2);
+    }
+    fs::write(beton, bytes).unwrap();
+    fs::write(image, &jpeg).unwrap();
+    fs::rename(path.join("photos/cat"), path.join("photos/\u{1b}[31mcat")).unwrap();
+    let whole = fs::read(path.join("photos/dog/3.jpg")).unwrap();
+    let members = [
+        member("\u{1b}[31ma.jpg", &jpeg),
+        member("\u{1b}[31ma.cls", b"0"),
+        member("\u{1b}[31mb.jpg", &whole),
+        member("\u{1b}[31mb.cls", b"1"),
+        vec![0; 1024],
+    ];
+    fs::write(path.join("keys.tar"), members.concat()).unwrap();
+    dir
+}
+
+#[test]
+#[cfg(unix)]
+fn no_control_byte_of_a_dataset_reaches_the_terminal() {
+    for is_damaged in [false, true] {
+        let dir = with_hostile_names(is_damaged);
+        for name in ["photos.beton", "photos", "keys.tar"] {
+            let steps = format!("steps-{name}");
+            let commands: [&[&str]; 7] = [
+                &["info", name],
+                &["verify", name],
+                &["explain", name, "-w", "W1"],
+                &["convert", name, "x.tar", "--force"],
+                &["bench", name, "-w", "W1", "-e", "1", "-b", "2"],
+                &["replay", name, "-w", "W1", "--sample", "0", "--out", &steps],
+                &["index", name],
+            ];
+            let mut said = String::new();
+            for args in commands {
+                let output = fuseloop(dir.path(), args);
+                let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+                let stray = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+                assert_eq!(stray, None, "{args:?}: {text:?}");
+                // Whatever the names do, a command ends by itself, and an error has a message.
+                let code = output.status.code();
+                assert!(code == Some(0) || text.contains("error: "), "{args:?}: {code:?}, {text}");
+                if is_damaged && ["verify", "bench"].contains(&args[0]) {
+                    assert!(text.contains("\\u{1b}[31m"), "{args:?} does not say the name: {text}");
+                }
+                said += &text;
+            }
+            assert!(said.contains("\\u{1b}[31m"), "{name}: no command says the name: {said}");
+        }
+    }
 }
 
 #[test]
