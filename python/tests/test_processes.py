@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +221,91 @@ def test_errors_have_attributes(tmp_path: Path, same_size: Path) -> None:
         assert str(error.value)
         for name, value in attributes.items():
             assert getattr(error.value, name) == value, (name, str(error.value))
+
+
+def test_each_kind_of_error_has_its_type_and_keeps_its_message(tmp_path: Path, same_size: Path) -> None:
+    from conftest import picture, png
+
+    from fuseloop import sources
+    from fuseloop.write import convert, write
+
+    root = Path(__file__).resolve().parents[2]
+    mapping = (root / "python/src/errors.rs").read_text(encoding="utf-8")
+    words = dict(re.findall(r'ErrorKind::(\w+) => "(\w+)"', mapping))
+    enum = (root / "src/error.rs").read_text(encoding="utf-8").split("pub enum ErrorKind {")[1].split("\n}")[0]
+    assert sorted(words) == sorted(re.findall(r"^    (\w+),$", enum, re.MULTILINE)), "a kind has no word"
+
+    (tmp_path / "cut" / "a").mkdir(parents=True)
+    (tmp_path / "cut" / "a" / "0.png").write_bytes(png(picture(0, 32, 32))[:200])
+    (tmp_path / "broken.beton").write_bytes(b"\x02\0" + b"\xff" * 300)
+    os.mkfifo(tmp_path / "pipe.beton")
+    write([{"n": 1}], tmp_path / "n.beton", progress=None)
+    convert(tmp_path / "n.beton", tmp_path / "n.tar", progress=None)
+    loader = fl.Loader(same_size, 4, image=WHOLE)
+
+    class Slow:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> dict[str, int]:
+            time.sleep(0.5)
+            return {"n": index}
+
+    def made(kind: str) -> Callable[[], None]:
+        """Returns a function that raises the exception of a kind that no call causes here, or only after 30 seconds."""
+
+        def wrong() -> None:
+            raise fl.errors._of_kind(kind, "some words")
+
+        return wrong
+
+    cut = tmp_path / "cut"
+    table: dict[str, tuple[Callable[[], object], type[fl.FuseloopError], str]] = {
+        "not_found": (lambda: fl.Loader(tmp_path / "none.beton"), fl.DatasetNotFoundError, "none.beton: No such file"),
+        "already_exists": (
+            lambda: convert(tmp_path / "n.beton", tmp_path / "n.tar", progress=None),
+            fl.OutputExistsError,
+            "n.tar.* already exists",
+        ),
+        "io": (lambda: fl.Loader(tmp_path / "pipe.beton"), fl.DatasetError, "pipe.beton: not a regular file"),
+        "format": (lambda: fl.Loader(tmp_path / "broken.beton"), fl.DatasetError, "broken.beton: page size"),
+        "damaged": (lambda: list(fl.Loader(cut, 1, image=WHOLE)), fl.DecodeError, "0.png .image.: damaged PNG"),
+        "unsupported": (lambda: fl.Dataset.open("ftp://a/b.tar"), fl.ConfigError, "ftp:// is not supported"),
+        "parameter": (lambda: fl.Loader(same_size, indices=[40], image=WHOLE), fl.ConfigError, "40"),
+        "pipeline": (lambda: fl.Loader(same_size, image=[ops.RandomErasing()]), fl.PipelineError, "output image: "),
+        "field": (lambda: fl.Loader(same_size, imgae=[]), fl.ConfigError, "no field named imgae; available: image"),
+        "cursor": (
+            lambda: loader.load_state_dict({**loader.state_dict(), "cursor": "{"}),
+            fl.StateError,
+            "not a cursor",
+        ),
+        "memory": (
+            lambda: list(fl.Loader(same_size, 4, image=WHOLE, memory_limit=100)),
+            fl.OutOfMemoryError,
+            "the budget is 100 bytes",
+        ),
+        "batches_held": (made("batches_held"), fl.SlotsHeldError, "some words; arrays of a batch hold it too"),
+        "device": (
+            lambda: fl.Loader(same_size, image=[*WHOLE, ops.ToDevice("cuda:77"), ops.Normalize.imagenet()]),
+            fl.DeviceError,
+            "GPU|cuda",
+        ),
+        "timeout": (
+            lambda: next(iter(fl.Loader(sources.from_python(Slow()), 2, timeout=0.1))),
+            fl.StalledError,
+            "batch 0 is not ready",
+        ),
+        "threads": (made("threads"), fl.ForkedError, "some words"),
+        "panic": (lambda: fl._fuseloop._panic("on purpose"), fl.InternalError, "on purpose"),
+        "cancelled": (made("cancelled"), fl.FuseloopError, "some words"),
+        "custom": (made("custom"), fl.FuseloopError, "some words"),
+    }
+    assert sorted(table) == sorted(words.values()), "a kind has no row"
+    for kind, (wrong, expected, message) in table.items():
+        with pytest.raises(fl.FuseloopError) as error:
+            wrong()
+        assert type(error.value) is expected, (kind, error.value)
+        assert re.search(message, str(error.value)), (kind, error.value)
 
 
 def test_normalize_on_0_1_is_refused() -> None:
