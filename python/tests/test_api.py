@@ -369,6 +369,31 @@ print(len(gc.get_objects()) - objects, resident() - memory)
     assert objects < 50 and memory < 4 << 20, done.stdout
 
 
+def test_no_growth_over_100_loaders(same_size: Path) -> None:
+    code = f"""
+import gc, resource
+import fuseloop as fl
+from fuseloop import ops
+def play(loaders):
+    for _ in range(loaders):
+        loader = fl.Loader({str(same_size)!r}, 4, image=[ops.RandomCrop(24)], workers=2)
+        batches = [batch["image"].numpy() for batch in loader]
+        assert len(batches) == 10
+        del batches
+        loader.close()
+    gc.collect()
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+play(10)
+memory = resident()
+play(90)
+print(resident() - memory)
+"""
+    done = run_python(code, timeout=110)
+    assert int(done.stdout) < 1_000_000, done.stdout + done.stderr
+
+
 def test_break_1000_times_no_threads_left(same_size: Path) -> None:
     import os
 
