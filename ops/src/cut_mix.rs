@@ -31,7 +31,8 @@ use crate::{ParamError, Size, TypeError};
 /// | cost   | the rectangle is copied                                                    |
 ///
 /// The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
-/// the share of a label follows from the size of the images whose list contains the same op. Floats of
+/// the share of a label follows from the size of the images whose list contains the same op. An array of
+/// several axes is a picture, in which `y` and `x` count its rows and columns; other floats are a label. Floats of
 /// a label that are equal stay unchanged, so that a one-hot vector keeps its zeros.
 ///
 /// ```

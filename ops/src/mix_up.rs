@@ -31,7 +31,8 @@ use crate::{DType, ParamError, Size, TypeError};
 ///
 /// 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
 /// Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
-/// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
+/// the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares. Without an
+/// image, features are mixed: an array or a float of a sample, with the same op in the label's list.
 ///
 /// An image with bounding boxes and other targets gets the objects of its partner after its own, each with its full
 /// weight, as in YOLO's training: `MixUp::new(32.0)?.per_sample().p(0.1)?`. A mask of the whole image can't be mixed.

@@ -9,7 +9,7 @@ use super::component_ops::{check_lists, check_rows};
 use super::cursor::{self, PlanPrint};
 use super::device::{self, DeviceChoice, Upload};
 use super::error::LoadCause;
-use super::mixing::{MixRows, OutputMixer};
+use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
 use super::target_mixing::plan_target_mixers;
 use super::target_plan::{FollowedImage, check_followed, plan_target};
@@ -109,9 +109,7 @@ pub(super) fn plan_outputs(
         plan_output(source, output, (ops.clone(), followed), *staged, setup, cache)
     });
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
-    let mixes = plan_mixes(&plans)?;
-    check_labels(source, &plans)?;
-    check_masks(outputs, &plans)?;
+    let mixes = plan_mixes(source, outputs, &plans)?;
     check_followed(source, outputs, &plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     let mixers = plan_target_mixers(&plans)?;
@@ -127,110 +125,6 @@ fn check_names(plans: &[OutputPlan]) -> Result<(), LoadCause> {
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
         None => Ok(()),
         Some(taken) => Err(LoadCause::NameTaken { name: taken.name.clone() }),
-    }
-}
-
-/// Returns for each output how it is mixed; `None` if it is not.
-///
-/// # Errors
-///
-/// If a label is mixed by ops that no image has, or that images of different sizes have.
-fn plan_mixes(plans: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadCause> {
-    let one = |work: &OutputPlan| match &work.work {
-        FieldPlan::Image(kernel) => {
-            let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
-            Ok(Some(OutputMixer { rows: MixRows::Image(output, size), size }))
-        }
-        FieldPlan::Label(plan) => {
-            let size = size_for_label(plans, &work.name, plan.ops())?;
-            let classes = plan.mixes_classes();
-            let rows = if classes { MixRows::Classes } else { MixRows::Floats(plan.dtype()) };
-            Ok(Some(OutputMixer { rows, size }))
-        }
-        FieldPlan::Array(plan) => {
-            let size = size_for_label(plans, &work.name, plan.ops())?;
-            Ok(Some(OutputMixer { rows: MixRows::Floats(plan.dtype()), size }))
-        }
-        FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
-    };
-    plans.iter().map(|work| if is_mixed(work) { one(work) } else { Ok(None) }).collect()
-}
-
-/// Returns true if an op mixes the batches of an output.
-fn is_mixed(work: &OutputPlan) -> bool {
-    mixers(work.work.ops()).next().is_some()
-}
-
-/// Refuses an image that is mixed without any of the labels beside it. Without labels, it may be, and so may an image
-/// with targets, which are its labels.
-fn check_labels(source: &dyn Source, plans: &[OutputPlan]) -> Result<(), LoadCause> {
-    let is_label = |work: &&OutputPlan| {
-        let kind = &source.fields()[work.field].kind;
-        // Arrays of bytes with the ops of images are images.
-        !matches!(work.work, FieldPlan::Image(_))
-            && matches!(kind, FieldKind::Int | FieldKind::Float | FieldKind::NdArray { .. })
-    };
-    let labels: Vec<&OutputPlan> = plans.iter().filter(is_label).collect();
-    let is_labelled =
-        |work: &&OutputPlan| matches!(work.work, FieldPlan::Image(_)) && work.targets.is_none();
-    for image in plans.iter().filter(is_labelled) {
-        let own = mixer_chain(image.work.ops());
-        let are_mixed = labels.iter().any(|label| mixer_chain(label.work.ops()) == own);
-        if !own.is_empty() && !labels.is_empty() && !are_mixed {
-            let names = labels.iter().map(|label| Escaped(&label.name).to_string());
-            let labels = names.collect::<Vec<_>>().join(", ");
-            let (output, ops) = (image.name.clone(), mixer_names(image.work.ops()));
-            return Err(LoadCause::UnmixedLabel { output, ops, labels });
-        }
-    }
-    Ok(())
-}
-
-/// Refuses images that are all mixed beside a mask, whose class numbers can't be. Masks that are targets are refused
-/// where they are planned.
-fn check_masks(outputs: &[OutputSpec], plans: &[OutputPlan]) -> Result<(), LoadCause> {
-    let images = outputs.iter().zip(plans).filter(|(output, work)| {
-        let has_targets = output.target.is_some() || work.targets.is_some();
-        matches!(work.work, FieldPlan::Image(_)) && !has_targets
-    });
-    let (masks, images): (Vec<_>, Vec<_>) = images.partition(|(output, _)| output.is_mask);
-    let (Some((_, mask)), Some((_, image))) = (masks.first(), images.first()) else {
-        return Ok(());
-    };
-    if !images.iter().all(|(_, image)| is_mixed(image)) {
-        return Ok(());
-    }
-    let (output, mask) = (image.name.clone(), mask.name.clone());
-    Err(LoadCause::UnmixedMask { output, ops: mixer_names(image.work.ops()), mask })
-}
-
-/// Returns the ops that mix a list's batches, with their parameters: outputs with equal ones are mixed alike.
-fn mixer_chain(ops: &Ops) -> Vec<String> {
-    mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect()
-}
-
-fn mixer_names(ops: &Ops) -> String {
-    mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the size of the images that are mixed by the same ops as a label.
-fn size_for_label(plans: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadCause> {
-    let own = mixer_chain(ops);
-    let mut sizes = plans.iter().filter_map(|work| match &work.work {
-        FieldPlan::Image(kernel) if mixer_chain(kernel.plan().ops()) == own => {
-            Some(kernel.plan().output_size())
-        }
-        _ => None,
-    });
-    let Some(size) = sizes.next() else {
-        return Err(LoadCause::MixedAlone { output: label.to_owned(), ops: mixer_names(ops) });
-    };
-    match sizes.find(|other| *other != size) {
-        Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
-            let (output, ops) = (label.to_owned(), mixer_names(ops));
-            Err(LoadCause::MixedSizes { output, ops, sizes: [size, other] })
-        }
-        _ => Ok(size),
     }
 }
 
@@ -328,7 +222,10 @@ fn plan_field(
                 let is_label = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Label(op) if !op.keeps_elements());
                 let is_image = is_loaded(dtype) && !shape.is_empty() && !ops.iter().any(is_label);
                 match ArrayPlan::new(ops.clone(), dtype, shape.clone()) {
-                    Err(_) if is_image && !is_mixed_vector(&ops, &shape) => {
+                    Err(_)
+                        if is_image
+                            && (output.array.axes.is_some() || !is_mixed_vector(&ops, &shape)) =>
+                    {
                         let found = output.array.of_shape(dtype, &shape).map_err(axes)?;
                         images(found.input, found.axes)?
                     }

@@ -115,6 +115,43 @@ pub enum LoadCause {
         /// The ops that mix it.
         ops: String,
     },
+    /// Features are mixed without an image, but nothing beside them is mixed by the same ops.
+    #[error(
+        "output {}: {ops} mixes this output, but no other one alike: put {ops}, with the same parameters, last in the list of one of {others}, or leave these out (`without`)",
+        Escaped(output)
+    )]
+    UnmixedOthers {
+        /// The features, or the label.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+        /// The outputs that are not mixed.
+        others: String,
+    },
+    /// A rectangle is pasted, but there are no pictures.
+    #[error(
+        "output {}: {ops} pastes a rectangle of a picture, but no output is one: use MixUp, or name the axes of an array of pictures with `axes`, for example \"HWC\"",
+        Escaped(output)
+    )]
+    NothingToPaste {
+        /// The label, or the features.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+    },
+    /// A rectangle is pasted into arrays that may be no pictures.
+    #[error(
+        "output {}: {ops} pastes a rectangle into arrays of several axes: {error}; an array that is a label has one axis",
+        Escaped(output)
+    )]
+    PastedArray {
+        /// The output.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+        /// The reason why its axes are not known.
+        error: AxesError,
+    },
     /// An image is mixed, but no label is mixed by the same ops.
     #[error(
         "output {}: {ops} mixes the images, but no label alike: put {ops}, with the same parameters, last in the list of one of {labels}, or leave these out (`without`)",
@@ -810,6 +847,9 @@ impl Cause for LoadCause {
             | Self::SharedDraws { output, .. }
             | Self::MixedAlone { output, .. }
             | Self::UnmixedLabel { output, .. }
+            | Self::UnmixedOthers { output, .. }
+            | Self::NothingToPaste { output, .. }
+            | Self::PastedArray { output, .. }
             | Self::UnmixedMask { output, .. }
             | Self::MixedSizes { output, .. }
             | Self::Plan { output, .. }

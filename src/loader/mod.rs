@@ -31,6 +31,7 @@ pub(crate) mod error;
 mod in_memory;
 pub(crate) mod inspect;
 pub(crate) mod inspected_targets;
+mod mix_plan;
 mod mixing;
 mod open;
 mod outputs;

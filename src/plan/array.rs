@@ -49,6 +49,7 @@ impl ArrayPlan {
             if !is_taken(op.class(), &current, &after) {
                 return Err(refused(not_taken(op.name(), &current)));
             }
+            batch_ops::check_mixed(&**op, &current, &after).map_err(refused)?;
             current = after;
         }
         match current {

@@ -6,10 +6,10 @@
 
 use super::PlanError;
 use fuseloop_ops::author::{
-    BatchOp, HostBatchOp, ImageMix, MultiImageOp, Op, OpClass, Rng, RowMix,
+    BatchOp, HostBatchOp, ImageMix, MultiImageOp, Op, OpClass, Rng, RowMix, Type,
 };
 use fuseloop_ops::internals::BatchKey;
-use fuseloop_ops::{Ops, Size, TypeError};
+use fuseloop_ops::{DType, Ops, Size, TypeError};
 
 /// An op that mixes batches, with the name and number that its draws depend on.
 #[derive(Debug, Clone, Copy)]
@@ -169,6 +169,31 @@ pub(crate) fn is_on_batches(op: &dyn Op) -> bool {
     matches!(op.class(), OpClass::Batch(_) | OpClass::MultiImage(_) | OpClass::HostBatch(_))
 }
 
+/// Refuses an op that mixes a label or an array in another way than rows are mixed: floats, which keep their type, or
+/// one i64, which becomes two classes and a share.
+pub(super) fn check_mixed(op: &dyn Op, before: &Type, after: &Type) -> Result<(), TypeError> {
+    let OpClass::Batch(_) = op.class() else { return Ok(()) };
+    let is_mixed = match (before, after) {
+        (Type::Tensor { dtype: DType::F16 | DType::Bf16 | DType::F32 | DType::F64, .. }, _) => {
+            before == after
+        }
+        (
+            Type::Tensor { dtype: DType::I64, shape },
+            Type::Tensor { dtype: DType::F32, shape: mixed },
+        ) => shape.iter().product::<usize>() == 1 && mixed[..] == [3],
+        _ => false,
+    };
+    if is_mixed {
+        return Ok(());
+    }
+    let expected = "floats, whose type it keeps (put Convert or OneHot before it), or one i64, of which it makes f32 [3]";
+    let found = match before == after {
+        true => format!("{before}, which it leaves as it is"),
+        false => format!("{before}, of which it makes {after}"),
+    };
+    Err(TypeError { op: op.name(), expected, found })
+}
+
 /// Refuses the op at `op_index` if it works on one sample and the op before it on batches, or if it changes
 /// batches on the host that are on a device.
 pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
@@ -201,7 +226,7 @@ pub(super) fn check_last(ops: &Ops, op_index: usize) -> Result<(), PlanError> {
 mod tests {
     use super::*;
     use crate::plan::ImagePlan;
-    use fuseloop_ops::author::{Dim, ImageType, Op, Rng, Type};
+    use fuseloop_ops::author::{Dim, ImageType, Op, Rng};
     use fuseloop_ops::{CutMix, MixUp, Normalize, NumberRule, RandomHorizontalFlip, ops};
 
     #[test]

@@ -85,6 +85,7 @@ impl LabelPlan {
                 return Err(refused(mixed_twice(op.name())));
             }
             let after = op.output(&current).map_err(refused)?;
+            batch_ops::check_mixed(&**op, &current, &after).map_err(refused)?;
             let is_changed =
                 ops[..op_index].iter().any(|op| matches!(op.class(), OpClass::HostBatch(_)));
             if mixes && after != current && is_changed {

@@ -19,6 +19,7 @@ mod functions;
 mod in_memory;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
+mod mixed_arrays;
 mod multi_image;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod no_code;

@@ -130,6 +130,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "columns",
             "component_ops",
             "compile_context",
+            "mix_plan",
             "target_mixing",
             "target_plan",
             "target_rows",

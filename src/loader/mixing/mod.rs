@@ -18,7 +18,7 @@ use crate::plan::batch_ops::{Mixer, draw_each};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::author::{ImageType, Layout, RowMix, Window};
 use fuseloop_ops::internals::memory::NoMemory;
-use fuseloop_ops::internals::{BatchKey, memory, mixed_label, mixed_label_f64};
+use fuseloop_ops::internals::{BatchKey, ElementValue, memory, mixed_label, mixed_label_f64};
 use fuseloop_ops::{DType, Ops, Size};
 use half::{bf16, f16};
 
@@ -26,6 +26,8 @@ use half::{bf16, f16};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MixRows {
     Image(ImageType, Size),
+    /// The floats of an array that is a picture.
+    ArrayImage(ImageType, Size),
     /// The floats of a label or an array.
     Floats(DType),
     /// `[class, class of the partner, share]`, in f32.
@@ -101,7 +103,8 @@ impl OutputMixer {
             (MixRows::Classes, _) => mix_classes(own, partner, share),
             _ if is_kept => {}
             (MixRows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
-            (MixRows::Image(image, size), Some(window)) => {
+            (MixRows::ArrayImage(image, _), None) => mix_floats(own, partner, share, image.dtype),
+            (MixRows::Image(image, size) | MixRows::ArrayImage(image, size), Some(window)) => {
                 paste(own, partner, image, size, window);
             }
             (MixRows::Image(image, _), None) => match image.dtype {
@@ -109,7 +112,8 @@ impl OutputMixer {
                 DType::F16 => blend_f16(own, partner, share),
                 DType::Bf16 => blend_bf16(own, partner, share),
                 DType::F64 => blend_f64(own, partner, share),
-                _ => blend_f32(own, partner, share),
+                DType::F32 => blend_f32(own, partner, share),
+                integers => blend_integers(own, partner, share, integers),
             },
         }
     }
@@ -212,6 +216,20 @@ fn mix_floats(own: &mut [u8], partner: &[u8], share: f64, dtype: DType) {
             let [own, partner] = [own, partner].map(f32::from_ne_bytes);
             mixed_label(own, partner, share).to_ne_bytes()
         }),
+    }
+}
+
+/// Mixes the integers of an image, as [`blend_u8`] does bytes. Only ops of users do so.
+fn blend_integers(own: &mut [u8], partner: &[u8], share: f64, dtype: DType) {
+    let float = |bytes: &[u8]| {
+        let value = ElementValue::from_bytes(dtype, bytes).converted(DType::F64);
+        value.as_float().unwrap_or_default()
+    };
+    let width = dtype.bytes();
+    for (own, partner) in own.chunks_exact_mut(width).zip(partner.chunks_exact(width)) {
+        let mixed = share * float(own) + (1.0 - share) * float(partner);
+        let mixed = ElementValue::from(mixed.trunc()).converted(dtype);
+        own.iter_mut().zip(mixed.bytes()).for_each(|(to, byte)| *to = byte);
     }
 }
 
