@@ -238,15 +238,54 @@ impl Loader {
 
     /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
     /// of a running epoch after [`renew`](Self::renew). Branches of the output follow.
+    /// [`set_pipelines`](Self::set_pipelines) replaces those of several outputs that must fit each other.
     ///
     /// # Errors
     ///
     /// If there is no such output, or the new ops do not fit. Nothing is changed then.
     pub fn set_pipeline(&self, output: &str, pipeline: impl Into<Pipeline>) -> Result<(), Error> {
+        self.set_pipelines([(output, pipeline)])
+    }
+
+    /// Replaces the ops of several outputs at once, as [`set_pipeline`](Self::set_pipeline) does those of one. What
+    /// outputs must have in common is checked for all of them together, such as the ops that mix an image and its
+    /// label: a training can leave them out of its last epochs.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Loader, ops::*};
+    ///
+    /// let crop = || RandomResizedCrop::new(224);
+    /// let loader = Loader::open("train.beton")?
+    ///     .pipeline("image", ops![crop()?, MixUp::new(0.2)?])
+    ///     .pipeline("label", ops![OneHot::new(1000)?, MixUp::new(0.2)?])
+    ///     .build()?;
+    /// for epoch in 0..90 {
+    ///     if epoch == 80 {
+    ///         let label = ops![OneHot::new(1000)?];
+    ///         loader.set_pipelines([("image", ops![crop()?]), ("label", label)])?;
+    ///     }
+    ///     for batch in loader.epoch(epoch)? {
+    ///         let batch = batch?;
+    ///         // Train.
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no output of one of the names, or the new ops do not fit. Nothing is changed then.
+    pub fn set_pipelines<'a, P: Into<Pipeline>>(
+        &self,
+        pipelines: impl IntoIterator<Item = (&'a str, P)>,
+    ) -> Result<(), Error> {
         self.engine.check_process().map_err(LoadCause::from)?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
-        let outputs = outputs::replaced(&compiled.outputs, output, pipeline.into())?;
+        let mut outputs = compiled.outputs.clone();
+        for (output, pipeline) in pipelines {
+            outputs = outputs::replaced(&outputs, output, pipeline.into())?;
+        }
         outputs::check_recompile(&outputs, self.recompile)?;
         compiled.stage = self.compile(&outputs, epoch, &mut compiled.cache)?;
         compiled.outputs = outputs;

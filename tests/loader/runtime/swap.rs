@@ -51,3 +51,29 @@ fn branches_follow_and_views_do_not() {
     loader.set_pipeline("image", crops(24)).unwrap();
     assert!(all(loader.epoch(0).unwrap()) == all(make(24).build().unwrap().epoch(0).unwrap()));
 }
+
+#[test]
+fn an_image_and_its_label_are_changed_together() {
+    let (_dir, path) = pictures(13);
+    let mixup = || MixUp::new(0.4).unwrap();
+    let with = |last: fn() -> Ops| {
+        builder(&path).pipeline("image", [crops(16), last()].concat()).pipeline("label", last())
+    };
+    let loader = with(|| ops![MixUp::new(0.4).unwrap()]).build().unwrap();
+    let mixed = all(loader.epoch(1).unwrap());
+    for (output, list) in [("image", crops(16)), ("label", ops![])] {
+        let error = loader.set_pipeline(output, list).unwrap_err().to_string();
+        assert!(error.contains("MixUp, with the same parameters"), "{error}");
+    }
+    loader.set_pipelines([("image", crops(16)), ("label", ops![])]).unwrap();
+    let plain = all(with(|| ops![]).build().unwrap().epoch(1).unwrap());
+    assert!(all(loader.epoch(1).unwrap()) == plain && plain != mixed);
+    assert!(loader.set_pipelines([("image", crops(24)), ("labels", ops![])]).is_err());
+    let half = [("image", [crops(16), ops![mixup()]].concat()), ("label", ops![Squeeze])];
+    assert!(loader.set_pipelines(half).is_err());
+    assert!(all(loader.epoch(1).unwrap()) == plain, "a change that fails changes nothing");
+    loader.set_pipelines::<Ops>([]).unwrap();
+    let again = [("image", [crops(16), ops![mixup()]].concat()), ("label", ops![mixup()])];
+    loader.set_pipelines(again).unwrap();
+    assert!(all(loader.epoch(1).unwrap()) == mixed);
+}
