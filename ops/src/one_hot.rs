@@ -19,7 +19,7 @@ use crate::{DType, ParamError, TypeError};
 /// | output | f32 `[classes]`                                                  |
 /// | random | nothing                                                          |
 /// | cost   | the vector is written                                            |
-/// | errors | a label outside `0..classes` ends the epoch with the sample's id |
+/// | errors | a label outside `0..classes` makes its sample a damaged one      |
 ///
 /// ```
 /// # use fuseloop_ops::*;

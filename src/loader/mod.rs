@@ -188,6 +188,9 @@ impl Loader {
     /// whatever its order and wherever they are in it. For looking at samples, and for those that a training
     /// chooses itself.
     ///
+    /// Ops that mix samples, such as [`MixUp`](fuseloop_ops::MixUp), mix those of this batch with each other, by the
+    /// draws of the epoch's first batch: the rows are then not those of the epoch.
+    ///
     /// ```no_run
     /// # use fuseloop::Loader;
     /// let loader = Loader::open("train.beton")?.build()?;
