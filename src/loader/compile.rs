@@ -148,7 +148,9 @@ fn plan_output(
         _ => (plan_field(source, output, ops, staged, setup, cache)?, None),
     };
     let collate = match (&output.target, followed) {
-        (Some((_, Target::Mask { fill })), Some(image)) => image.collate_of_mask(*fill),
+        (Some((_, Target::Mask { fill })), Some(image)) => {
+            image.collate_of_mask(*fill, work.ops(), setup.rule)
+        }
         _ => output.collate.clone(),
     };
     let collation = match (collate, &work) {

@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::plan::{ImagePlan, batch_ops};
 use crate::source::{FieldKind, ObjectField, Source};
-use fuseloop_ops::{DType, Ops, Size, Squeeze};
+use fuseloop_ops::author::OpClass;
+use fuseloop_ops::{DType, NumberRule, Ops, Size, Squeeze};
 use std::sync::Arc;
 
 const COLLATED: &str = "its image is collated as it is stored: give the image a list of ops";
@@ -47,9 +48,18 @@ impl<'a> FollowedImage<'a> {
         planned.collect()
     }
 
-    /// Returns how a mask of the image is collated, which is `fill` outside, if the images differ in size.
-    pub(super) fn collate_of_mask(&self, fill: u8) -> Option<Collate> {
-        Some(self.output.collate.as_ref()?.of_mask(fill))
+    /// Returns how a mask of the image is collated, if the images differ in size. Its padding is what the tables of the
+    /// mask's `ops` make of `fill`, as they do where the image was moved away.
+    pub(super) fn collate_of_mask(&self, fill: u8, ops: &Ops, rule: NumberRule) -> Option<Collate> {
+        let filled = ops.iter().fold(fill, |class, op| match op.class() {
+            OpClass::Table(op) => {
+                let mut levels = [[0.0; 256]];
+                op.table(rule, &[], &[], &mut levels);
+                levels[0][usize::from(class)].round() as u8
+            }
+            _ => class,
+        });
+        Some(self.output.collate.as_ref()?.of_mask(filled))
     }
 
     /// Returns the image among `images` that an output follows, if the output is a target. `outputs` are all outputs.

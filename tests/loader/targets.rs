@@ -657,6 +657,43 @@ fn a_pipeline_file_declares_the_same_targets() {
 }
 
 /// Image, mask and instance masks of one sample have one size, which differs from sample to sample.
+/// The padding of a batch is what the mask's own ops make of `fill`.
+#[test]
+fn a_table_of_a_mask_looks_its_padding_up() {
+    let sizes = RandomShortestSize::new([20, 30, 44]).unwrap().max_size(60).unwrap();
+    let list = ops![sizes.interpolation(Interpolation::Nearest)];
+    let table = Lut::same(std::array::from_fn(|k| if k == 255 { 7.0 } else { 200.0 })).unwrap();
+    for (ops, inside, outside) in [(ops![], None, 255), (ops![table], Some(200), 7)] {
+        let loader = Scenes::new(12).loader().targets("image", Targets::new().mask("mask", 255));
+        let loader = loader.without("points").without("bbox").without("label");
+        let loader = loader.without("segmentation").pipeline("image", list.clone());
+        let loader = loader.collate("image", Collate::pad()).pipeline("mask", ops).build().unwrap();
+        let mut padded = 0;
+        for batch in loader.epoch(0).unwrap() {
+            let batch = batch.unwrap();
+            let (masks, sizes) =
+                (batch.tensor::<u8>("mask").unwrap(), batch.tensor::<i64>("mask.size").unwrap());
+            let stride = masks.shape()[2];
+            for row in 0..batch.len() {
+                let &[height, width] = sizes.row(row).unwrap() else { panic!("two sides") };
+                for (at, &class) in masks.row(row).unwrap().iter().enumerate() {
+                    let is_inside = at / stride < height as usize && at % stride < width as usize;
+                    padded += usize::from(!is_inside);
+                    if is_inside {
+                        assert!(
+                            inside.is_none_or(|inside| class == inside),
+                            "sample {row}: {class}"
+                        );
+                    } else {
+                        assert_eq!(class, outside, "sample {row}");
+                    }
+                }
+            }
+        }
+        assert!(padded > 100);
+    }
+}
+
 #[test]
 fn targets_follow_images_of_differing_sizes() {
     let sizes = RandomShortestSize::new([20, 30, 44]).unwrap().max_size(60).unwrap();

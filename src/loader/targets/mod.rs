@@ -83,7 +83,8 @@ impl Targets {
     }
 
     /// Declares a mask of the whole image, whose values are numbers of classes. Pixels that come in from outside the
-    /// image become `fill`: 0 in torchvision, and often 255, which losses ignore.
+    /// image become `fill`: 0 in torchvision, and often 255, which losses ignore. So does the padding of a batch of
+    /// images that differ in size. A [`Lut`](fuseloop_ops::Lut) in the list of the mask looks `fill` up as every class.
     #[must_use]
     pub fn mask(self, field: &str, fill: u8) -> Self {
         self.with(field, Target::Mask { fill })
