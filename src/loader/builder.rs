@@ -548,7 +548,9 @@ impl LoaderBuilder {
     /// that end with `HW`, such as `"CHW"`, `"DHW"` or `"TCHW"`, for any number of pictures that are channels to ops.
     ///
     /// Without it, `[T]` is a signal, `[H, W]` an image of one channel, `[H, W, C]` or `[C, H, W]` one whose channels
-    /// are the axis that is clearly the shortest, and longer shapes are `[..., H, W]`.
+    /// are the axis that is clearly the shortest, and longer shapes are `[..., H, W]`. An array that is mixed by
+    /// [`CutMix`](fuseloop_ops::CutMix) and has no other ops of images is a label if it is `[T]`, and `[H, W]` must be
+    /// declared.
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
