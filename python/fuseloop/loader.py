@@ -731,14 +731,29 @@ class Loader:
         if self._armed is None:
             self.next_epoch, self._left = epoch, None
 
-    def set_ops(self, output: str, ops: OpList) -> None:
-        """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`."""
-        output, ops = self._given_name(output), _copied(ops)
-        lists = {**self._lists, output: ops}
+    def set_ops(self, output: str | Mapping[str, OpList], ops: OpList | None = None) -> None:
+        """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`. A dict
+        replaces those of several outputs at once, which are checked together: an image and its label can only be
+        mixed, and no longer mixed, together. If they do not fit, nothing is changed.
+
+        >>> loader.set_ops({"image": [ops.RandomResizedCrop(224)], "label": [ops.OneHot(1000)]})  # doctest: +SKIP
+        """
+        if isinstance(output, str) and ops is not None:
+            given: Mapping[str, OpList] = {output: ops}
+        elif isinstance(output, Mapping) and ops is None:
+            given = output
+        else:
+            raise ConfigError("set_ops takes an output and its ops, or a dict of the ops of several outputs")
+        changes = {self._given_name(name): _copied(ops) for name, ops in given.items()}
+        lists = {**self._lists, **changes}
         called = {name: Compose(ops(self.next_epoch)) for name, ops in lists.items() if callable(ops)}
-        self._core().set_ops(output, _fixed(ops), called)
+        self._core().set_ops([(name, _fixed(ops)) for name, ops in changes.items()], called)
         self._lists = lists
-        # What the loader is built of in another process.
+        for name, ops in changes.items():
+            self._keep_ops(name, ops)
+
+    def _keep_ops(self, output: str, ops: OpList) -> None:
+        """Keeps the ops of an output for the loader that is built in another process."""
         views = self._arguments.get("views", {})
         kind = "views" if output in views else "lists"
         if output in views:
@@ -918,8 +933,7 @@ def _unpickled(kind: type[Loader], arguments: dict[str, Any], pipeline: str | No
     if pipeline is not None:
         changed = arguments.pop("ops", {})
         loader = kind.from_spec(pipeline, dataset, **arguments)
-        for output, ops in changed.items():
-            loader.set_ops(output, ops)
+        loader.set_ops(changed)
     else:
         loader = kind(dataset, arguments.pop("batch_size"), **arguments)
     loader.load_state_dict(state)

@@ -93,18 +93,22 @@ impl Loader {
         Ok(Some(Epoch::new(detached(py, || loader.renew(batches))?)))
     }
 
-    /// Replaces the ops of an output: by a list, or by the list of each epoch if it is None.
+    /// Replaces the ops of outputs: each by a list, or by the list of each epoch if it is None.
     fn set_ops(
         &self,
         py: Python<'_>,
-        output: &str,
-        list: &Bound<'_, PyAny>,
+        changes: Vec<(String, Bound<'_, PyAny>)>,
         lists: &Bound<'_, PyDict>,
     ) -> PyResult<()> {
         let loader = self.get(py)?;
         self.lists.set(lists)?;
-        let pipeline = self.lists.pipeline(output, list)?;
-        detached(py, || loader.set_pipeline(output, pipeline))
+        let pipelines = changes.iter().map(|(output, list)| {
+            self.lists.pipeline(output, list).map(|pipeline| (output.clone(), pipeline))
+        });
+        let pipelines = pipelines.collect::<PyResult<Vec<_>>>()?;
+        detached(py, || {
+            loader.set_pipelines(pipelines.iter().map(|(output, list)| (&**output, list.clone())))
+        })
     }
 
     /// Returns any samples as one batch.

@@ -294,6 +294,28 @@ def test_set_ops_and_renew(same_size: Path) -> None:
         assert (batch["image"].numpy() == 255 - before["image"].numpy()).all()
 
 
+def test_set_ops_changes_an_image_and_its_label_together(same_size: Path) -> None:
+    mixed = {"image": [*WHOLE, ops.MixUp(0.4)], "label": [ops.MixUp(0.4)]}
+    plain: dict[str, list[ops.Op]] = {"image": WHOLE, "label": []}
+    loader = fl.Loader(same_size, 8, ops=mixed)
+    for output in mixed:
+        with pytest.raises(fl.FuseloopError, match="with the same parameters"):
+            loader.set_ops(output, plain[output])
+    for wrong in [("image", None), (plain, WHOLE)]:
+        with pytest.raises(fl.ConfigError, match="an output and its ops, or a dict"):
+            loader.set_ops(*wrong)
+
+    def rows(loader: fl.Loader) -> list[bytes]:
+        return [batch[name].numpy().tobytes() for batch in loader.epoch(2) for name in mixed]
+
+    before = rows(loader)
+    loader.set_ops(plain)
+    assert rows(loader) == rows(fl.Loader(same_size, 8, ops=plain)) != before
+    assert rows(pickle.loads(pickle.dumps(loader))) == rows(loader)
+    loader.set_ops({"image": lambda epoch: mixed["image"], "label": mixed["label"]})
+    assert rows(loader) == before
+
+
 def test_renew_goes_on_with_a_batch_that_was_not_handed_out(
     same_size: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -378,6 +378,14 @@ def test_images_and_labels_are_mixed_alike(same_lambda, place):
     assert place != "loop" or not np.allclose(again, own), "another epoch has other shares"
 
 
+def test_mixing_may_change_between_epochs():
+    image, label = ImageMixup(0.6, True), LabelMixup(0.6, True)
+    loader = loader_of([crop(), image, ToTensor()], [IntDecoder(), label, ToTensor()], batch_size=6, seed=1)
+    assert len({share for share in next(iter(loader))[1][:, 2].tolist()}) == 1
+    image.same_lambda = label.same_lambda = False
+    assert len({share for share in next(iter(loader))[1][:, 2].tolist()}) == 6
+
+
 def test_one_hot_labels_of_one_class_sum_to_one():
     label = [IntDecoder(), ReplaceLabel([1, 2], 0), LabelMixup(1.0, False), ToTensor(), MixupToOneHot(7)]
     (labels,) = next(iter(loader_of(None, label, batch_size=6)))

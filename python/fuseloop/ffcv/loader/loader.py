@@ -291,9 +291,8 @@ class Loader:
         try:
             if changed is None:
                 self._build()
-            else:
-                for output, ops in changed.items():
-                    self._inner.set_ops(output, ops)
+            elif changed:
+                self._inner.set_ops(changed)
         except BaseException:
             self._plan = previous
             raise
