@@ -144,7 +144,9 @@ impl Mixing<'_> {
         if needs_size(own) {
             return Err(LoadCause::NothingToPaste { output, ops });
         }
-        let others = || self.plans.iter().enumerate().filter(|(k, _)| *k != index);
+        // Views of the features are no labels of them.
+        let field = self.plans[index].field;
+        let others = || self.plans.iter().enumerate().filter(|(_, other)| other.field != field);
         let chain = mixer_chain(own);
         let are_mixed = others().any(|(_, other)| mixer_chain(other.work.ops()) == chain);
         let labels = others().filter(|(k, _)| self.is_label(*k)).map(|(_, other)| other);

@@ -188,6 +188,10 @@ fn features_are_mixed_without_an_image() {
     };
     assert_eq!(refused(with(ops![mixup()], ops![])), alike("x", "label"));
     assert_eq!(refused(with(ops![], one_hot())), alike("label", "x"));
+    // A view of the features is no label of them.
+    let viewed = |builder: LoaderBuilder| builder.view("again", "x", ops![mixup()]);
+    assert_eq!(refused(viewed(with(ops![mixup()], ops![]))), alike("x", "label"));
+    first(open(fields()).without("label").pipeline("x", ops![mixup()]).view("raw", "x", ops![]));
     let other = ops![MixUp::new(0.5).unwrap()];
     assert_eq!(refused(with(ops![mixup()], other)), alike("x", "label"));
     let error = refused(with(ops![cutmix()], ops![cutmix()]));

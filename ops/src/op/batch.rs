@@ -25,7 +25,8 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
     /// that list an equal op get the same draws. Partners are a permutation of the rows.
     fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<RowMix>;
 
-    /// Returns true if a row's share depends on the size of its image.
+    /// Returns true if a row's share depends on the size of its image. Arrays of several axes are then pictures, into
+    /// which a window is pasted; in all others every element is mixed.
     fn needs_size(&self) -> bool {
         false
     }
