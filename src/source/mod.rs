@@ -136,5 +136,5 @@ pub(crate) use tfrecord::{
 pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
-#[cfg(any(feature = "webp", feature = "write"))]
+#[cfg(feature = "webp")]
 pub(crate) use webp_file::WebpHeader;

@@ -28,7 +28,7 @@ use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::decode::DecodeError;
 use crate::sample::{Limits, SampleId};
-use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, WebpHeader, refuse_cut};
+use crate::source::{ImageMode, OwnedImage, ReadAt, SampleFormat, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -441,8 +441,15 @@ pub(super) fn is_exact(image: &OwnedImage) -> bool {
     }
 }
 
+#[cfg(feature = "webp")]
 fn is_lossy_webp(bytes: &[u8]) -> bool {
-    WebpHeader::parse(bytes).is_ok_and(|header| header.is_lossy)
+    crate::source::WebpHeader::parse(bytes).is_ok_and(|header| header.is_lossy)
+}
+
+/// A build without WebP can't tell, and refuses the image when it is loaded.
+#[cfg(not(feature = "webp"))]
+fn is_lossy_webp(_bytes: &[u8]) -> bool {
+    true
 }
 
 /// Scales packed RGB down to the nearest pixels, as torchvision's `NEAREST` does. No side of `to` may be longer
