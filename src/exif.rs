@@ -1,5 +1,7 @@
 //! The EXIF segment of an image, of which only the orientation is read (CIPA DC-008, 4.6.4, tag 274).
 
+use fuseloop_ops::Size;
+
 /// The tag of the orientation.
 const TAG: u16 = 274;
 /// The bytes of an entry of an image file directory: tag, type, count and value (TIFF 6.0, section 2).
@@ -30,6 +32,12 @@ pub(crate) fn orientation(tiff: &[u8]) -> Option<u32> {
         (4, 1) => u32_at(entry, 8),
         _ => None,
     }
+}
+
+/// Returns the size of the upright picture of an image that is stored as `size`: the orientations 5 to 8 exchange rows and
+/// columns.
+pub(crate) fn upright_size(orientation: u32, size: Size) -> Size {
+    if matches!(orientation, 5..=8) { Size::new(size.width, size.height) } else { size }
 }
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ pub(super) struct Pipeline {
     /// file has its own order, which is the dataset's if it names none.
     #[arg(long)]
     sequential: bool,
+    /// Turn JPEGs as their EXIF orientation says: true if boxes, keypoints and masks are of the upright pictures, false if
+    /// they are of the pixels as stored. Without it, such a JPEG is not turned, and refused beside them.
+    #[arg(long, value_name = "BOOL")]
+    exif_orientation: Option<bool>,
     #[command(flatten)]
     folder: InFolder,
 }
@@ -107,6 +111,8 @@ pub(super) struct Setup {
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
+    /// Whether JPEGs are turned as their EXIF orientation says, if that is given here.
+    exif_orientation: Option<bool>,
     folder: InFolder,
 }
 
@@ -142,6 +148,7 @@ impl Pipeline {
             device: Some(Device::Cpu),
             ranks: None,
             moves_targets: false,
+            exif_orientation: self.exif_orientation,
             folder: self.folder,
         })
     }
@@ -188,6 +195,10 @@ impl Setup {
         let builder = builder.batch_size(self.batch_size).seed(self.seed).distributed(self.ranks);
         let builder = match &self.order {
             Some(order) => builder.order(order.clone()),
+            None => builder,
+        };
+        let builder = match self.exif_orientation {
+            Some(turn) => builder.exif_orientation(turn),
             None => builder,
         };
         let builder = match self.device {

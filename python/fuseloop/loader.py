@@ -464,7 +464,9 @@ class Loader:
             quarter of the free memory and 2 GiB.
         number_rule: How values are rounded between ops: ``"fused"`` keeps fractions, ``"exact"`` truncates after each
             op as torchvision does, ``"relaxed"`` merges colour matrices.
-        exif_orientation: Turns JPEGs as their EXIF orientation says.
+        exif_orientation: True turns JPEGs as their EXIF orientation says, as Ultralytics and Detectron2 do. By default
+            they are not turned, and one that would be is refused beside targets with a ``ConfigError``: say True if
+            boxes, keypoints and masks are of the upright pictures, and False if they are of the pixels as stored.
         scaled_decode: Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where an antialiased resize comes first that still
             reads twice as many rows and columns as it writes, as Pillow's ``draft`` with a ``reducing_gap`` of 2. For
             large photographs; pixels change by less than a level on average.
@@ -521,7 +523,7 @@ class Loader:
         process_cache: ProcessCache | bool | None = None,
         in_memory: bool | None = None,
         number_rule: Literal["fused", "exact", "relaxed"] = "fused",
-        exif_orientation: bool = False,
+        exif_orientation: bool | None = None,
         scaled_decode: bool = False,
         device: str | None = None,
         device_batches: int | None = None,
@@ -550,7 +552,7 @@ class Loader:
             "process_cache": _process_cache(process_cache),
             "in_memory": in_memory,
             "number_rule": number_rule,
-            "exif_orientation": bool(exif_orientation),
+            "exif_orientation": None if exif_orientation is None else bool(exif_orientation),
             "scaled_decode": bool(scaled_decode),
             "device": device,
             "device_batches": device_batches,

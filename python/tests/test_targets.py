@@ -149,3 +149,30 @@ def test_lists_of_torchvisions_references(scenes: Any) -> None:
     image = detection.multiscale()
     loader = fl.Loader(scenes, 2, image=image, targets={"image": targets}, collate=collate, ops=others)
     assert min(next(iter(loader))["image"].shape[1:3]) >= 480
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_images_that_are_not_stored_upright_need_a_setting(orientation: int, tmp_path: Any) -> None:
+    image_module = pytest.importorskip("PIL.Image")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "labels").mkdir()
+    exif = image_module.Exif()
+    exif[274] = orientation
+    image_module.new("RGB", (40, 20)).save(tmp_path / "images" / "1.jpg", exif=exif)
+    (tmp_path / "labels" / "1.txt").write_text("0 0.5 0.5 1 1")
+
+    def boxes(**settings: Any) -> list[float]:
+        targets = {"image": {"bbox": fl.Target.boxes("XYXY"), "category_id": fl.Target.column()}}
+        image = [ops.Resize((80, 80))]
+        loader = fl.Loader(tmp_path, 1, image=image, targets=targets, **settings)
+        return [float(edge) for batch in loader for edge in batch["bbox"].row(0).ravel()]
+
+    whole = [0.0, 0.0, 80.0, 80.0]
+    assert boxes(exif_orientation=True) == whole
+    if orientation == 1:
+        assert boxes() == whole
+        return
+    with pytest.raises(fl.ConfigError, match=f"1.jpg.*orientation of the image is {orientation}"):
+        boxes(on_damaged="skip")
+    if orientation == 3:
+        assert boxes(exif_orientation=False) == whole

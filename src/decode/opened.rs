@@ -5,6 +5,7 @@ use super::{
     DecodeError, Decoded, Decoder, ImageHeaders, ImageReadMode, ScaledImage, check_jpeg_mode,
     check_window,
 };
+use crate::exif;
 use crate::source::{BoxError, EncodedImage, ImageMode, PartialImage};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -81,6 +82,21 @@ impl<'a> Opened<'a> {
     #[must_use]
     pub fn size(&self) -> Size {
         self.headers.size()
+    }
+
+    /// Returns the EXIF orientation of a JPEG, from 2 to 8, and its size as stored; `None` for one that is stored upright,
+    /// and for other images, which have none.
+    pub(crate) fn turned(&self) -> Option<(u32, Size)> {
+        match &self.headers {
+            ImageHeaders::Jpeg(headers) => headers.turned(),
+            _ => None,
+        }
+    }
+
+    /// Returns the size of the upright picture, whether the image is turned or not.
+    pub(crate) fn upright_size(&self) -> Size {
+        let turned = self.turned();
+        turned.map_or(self.size(), |(orientation, stored)| exif::upright_size(orientation, stored))
     }
 
     /// Returns false if all of the image is decoded whatever the window is.

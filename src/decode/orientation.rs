@@ -34,12 +34,12 @@ impl Orientation {
     pub(super) const UPRIGHT: Self =
         Self { transposed: false, from_bottom: false, from_right: false };
 
-    /// Reads the TIFF part of an EXIF segment.
-    pub(super) fn of_exif(tiff: &[u8]) -> Self {
-        exif::orientation(tiff).map_or(Self::UPRIGHT, Self::of_value)
+    /// Returns the orientation that the TIFF part of an EXIF segment says, from 1 to 8. 1 is upright.
+    pub(super) fn value_in(tiff: &[u8]) -> u32 {
+        exif::orientation(tiff).filter(|value| (1..=8).contains(value)).unwrap_or(1)
     }
 
-    fn of_value(value: u32) -> Self {
+    pub(super) fn of_value(value: u32) -> Self {
         let (transposed, from_bottom, from_right) = match value {
             2 => (false, false, true),
             3 => (false, true, true),
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_damaged_exif_segment_leaves_the_picture_as_it_lies() {
         for tiff in [&b""[..], b"II", b"MM\0*\0\0\0\x08\xff\xff", &[0xff; 64]] {
-            assert_eq!(Orientation::of_exif(tiff), Orientation::UPRIGHT, "{tiff:?}");
+            assert_eq!(Orientation::value_in(tiff), 1, "{tiff:?}");
         }
     }
 }

@@ -151,6 +151,7 @@ impl LoaderBuilder {
                 rule: NumberRule::Fused,
                 batch_size: 64,
                 decode,
+                exif_orientation: None,
                 on_damaged: OnDamaged::Fail,
                 rank: 0,
                 world: 1,
@@ -676,10 +677,29 @@ impl LoaderBuilder {
         self
     }
 
-    /// If true, JPEGs are rotated according to their EXIF orientation. Default false, as in FFCV.
+    /// If true, JPEGs are turned according to their EXIF orientation, as Ultralytics and Detectron2 do. By default they
+    /// are not, as in FFCV, torchvision and pycocotools.
+    ///
+    /// It matters to [targets](Self::targets): boxes, keypoints and masks are of the upright picture, which most tools
+    /// show, or of the pixels as stored. Without this setting, a JPEG with targets whose EXIF orientation is not upright
+    /// ends the epoch with an error of the kind [`ErrorKind::Parameter`](crate::ErrorKind::Parameter), whatever
+    /// [`on_damaged`](Self::on_damaged) is. Set it to true for targets of the upright pictures and to false for those of
+    /// the stored pixels. Where the annotations have the size of their picture, as those of COCO, Pascal VOC and YOLO do,
+    /// and it is the size of only one of the two, they decide: a setting that contradicts them is refused, too.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, loader::Targets, ops::*};
+    /// let loader = Loader::open("coco128/images/train2017")?
+    ///     .exif_orientation(true)
+    ///     .targets("image", Targets::new().boxes("bbox", BoxFormat::Xyxy))
+    ///     .pipeline("image", ops![RandomResizedCrop::new(224)?])
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn exif_orientation(mut self, turn: bool) -> Self {
         self.setup.decode.exif_orientation = turn;
+        self.setup.exif_orientation = Some(turn);
         self
     }
 

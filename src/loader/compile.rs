@@ -12,7 +12,7 @@ use super::error::LoadCause;
 use super::mix_plan::plan_mixes;
 use super::outputs::OutputSpec;
 use super::target_mixing::plan_target_mixers;
-use super::target_plan::{FollowedImage, check_followed, plan_target};
+use super::target_plan::{FollowedImage, check_followed, mark_annotated, plan_target};
 use super::targets::Target;
 use super::work::{FieldPlan, OutputPlan, tensors};
 use crate::batch::TensorSpec;
@@ -111,6 +111,7 @@ pub(super) fn plan_outputs(
     let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
     let mixes = plan_mixes(source, outputs, &plans)?;
     check_followed(source, outputs, &plans)?;
+    mark_annotated(source, outputs, &mut plans)?;
     plans.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     let mixers = plan_target_mixers(&plans)?;
     plans.iter_mut().zip(mixers).for_each(|(work, mixer)| work.mix_targets = mixer);
@@ -181,6 +182,7 @@ fn plan_output(
         device_output,
         target,
         targets: output.targets.clone(),
+        is_annotated: output.targets.is_some(),
     })
 }
 

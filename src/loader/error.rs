@@ -724,6 +724,11 @@ impl SampleCause {
     pub(super) fn is_of_bytes(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Source(_) | Self::Decode(_))
     }
+
+    /// Returns whether a setting is missing or wrong, so that the sample is not damaged.
+    pub(super) fn is_of_setting(&self) -> bool {
+        matches!(self, Self::Target(cause) if cause.is_of_setting())
+    }
 }
 
 /// Converts the error of a source; errors of files and streams keep their type.
@@ -921,6 +926,7 @@ impl Cause for LoadSampleError {
             SampleCause::Function(error) => Details::of_custom(&error.error),
             SampleCause::Pixels(_) | SampleCause::Memory(_) => Details::of(ErrorKind::Memory),
             SampleCause::TooLong { .. } => Details::of(ErrorKind::Custom),
+            cause if cause.is_of_setting() => Details::of(ErrorKind::Parameter),
             SampleCause::Decode(_)
             | SampleCause::Label(_)
             | SampleCause::Collate(_)

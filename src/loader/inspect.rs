@@ -400,7 +400,9 @@ impl Inspector {
         };
         let (plan, mode) = (kernel.plan(), self.stage.read_mode(image));
         let value = source.value(sample, field, &mut self.buffer)?;
-        let size = open_image(&mut self.decoder, value, mode, Some(plan.input()))?.size();
+        let opened = open_image(&mut self.decoder, value, mode, Some(plan.input()))?;
+        self.stage.check_orientation((&*source, sample), &[image], &opened)?;
+        let size = opened.size();
         let mut draws = Draws::default();
         draws.objects = objects;
         plan.draw_around_objects(self.stage.key(self.epoch, sample, image), size, &mut draws);
@@ -415,6 +417,7 @@ impl Inspector {
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(kernel.plan().input());
         let mut opened = open_image(&mut self.decoder, image, self.mode, input)?;
+        self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
         let size = opened.size();
         let plan = kernel.plan();
         let mut draws = Draws::default();
@@ -451,7 +454,9 @@ impl Inspector {
         let source = Arc::clone(&self.source);
         let image = source.value(sample, self.field, &mut self.buffer)?;
         let input = Some(self.kernel.plan().input());
-        Ok(open_image(&mut self.decoder, image, self.mode, input)?.size())
+        let opened = open_image(&mut self.decoder, image, self.mode, input)?;
+        self.stage.check_orientation((&*source, sample), &[self.output], &opened)?;
+        Ok(opened.size())
     }
 
     /// Draws for a sample whose image has this size.

@@ -17,10 +17,10 @@ use super::device::{DeviceChoice, Upload};
 use super::error::{LoadCause, LoadSampleError, SampleCause};
 use super::outputs::OutputSpec;
 use super::target_rows::{TargetGroup, TargetMember, TargetScratch};
-use super::targets::{Target, TargetCause};
+use super::targets::{Target, TargetCause, check_orientation};
 use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
-use crate::decode::{Decoder, ImageReadMode};
+use crate::decode::{Decoder, ImageReadMode, Opened};
 use crate::device::PageLocker;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
@@ -366,6 +366,21 @@ impl LoaderStage {
     pub(super) fn followed_by(&self, k: usize) -> Option<(usize, usize)> {
         let follows = |group: &&TargetGroup| group.members.iter().any(|own| own.output == Some(k));
         self.targets.iter().find(follows).map(|group| (group.image, group.field))
+    }
+
+    /// Refuses an image of these outputs that is not stored upright, if it has targets and is not known to be the picture
+    /// that they are of. `source` has the sample.
+    pub(super) fn check_orientation(
+        &self,
+        (source, sample): (&dyn Source, SampleId),
+        outputs: &[usize],
+        image: &Opened<'_>,
+    ) -> Result<(), TargetCause> {
+        let Some(turned) = image.turned() else { return Ok(()) };
+        if !outputs.iter().any(|&k| self.outputs[k].is_annotated) {
+            return Ok(());
+        }
+        check_orientation(turned, source.annotated_size(sample), self.setup.exif_orientation)
     }
 
     /// Returns the limits on images.
@@ -875,7 +890,9 @@ impl Stage for LoaderStage {
             }
             // Functions of the user are not data: their errors are no damage.
             _ if matches!(error.source.cause, SampleCause::Function(_)) => return OnFailure::Fail,
-            _ if error.source.cause.is_of_memory() => return OnFailure::Fail,
+            _ if error.source.cause.is_of_memory() || error.source.cause.is_of_setting() => {
+                return OnFailure::Fail;
+            }
             OnDamaged::Fail => return OnFailure::Fail,
             OnDamaged::Skip => None,
             OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return OnFailure::Fail,

@@ -93,11 +93,7 @@ pub(super) fn check_followed(
         FieldPlan::Image(kernel) => kernel.plan().moves_objects(),
         _ => false,
     };
-    let is_tensor = |(output, plan): &(&OutputSpec, &OutputPlan)| {
-        let is_own = output.name == source.field_name(output.field);
-        let may_be_objects = matches!(kind(output), FieldKind::Bytes | FieldKind::Json);
-        is_own && may_be_objects && !matches!(plan.work, FieldPlan::Copied { .. })
-    };
+    let is_tensor = |pair: &(&OutputSpec, &OutputPlan)| may_be_objects(source, *pair);
     let mut objects = all().filter(is_tensor).peekable();
     let Some((image, plan)) = images.clone().next() else { return Ok(()) };
     // Objects may also belong to an image that no op moves.
@@ -117,6 +113,43 @@ pub(super) fn check_followed(
             let error = TargetsError::NotDeclared { content, image };
             return Err(LoadCause::Targets { field: output.name.clone(), error });
         }
+    }
+    Ok(())
+}
+
+/// Returns whether an output is a tensor of a field that can have objects.
+fn may_be_objects(source: &dyn Source, (output, plan): (&OutputSpec, &OutputPlan)) -> bool {
+    let is_own = output.name == source.field_name(output.field);
+    let kind = &source.fields()[output.field].kind;
+    let is_of_objects = matches!(kind, FieldKind::Bytes | FieldKind::Json);
+    is_own && is_of_objects && !matches!(plan.work, FieldPlan::Copied { .. })
+}
+
+/// Marks the images that come with masks, boxes or keypoints which follow no image: these are of all images beside them.
+pub(super) fn mark_annotated(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    plans: &mut [OutputPlan],
+) -> Result<(), LoadCause> {
+    let all = || outputs.iter().zip(&*plans).filter(|(output, _)| output.target.is_none());
+    let mut tensors = all().filter(|pair| may_be_objects(source, *pair)).peekable();
+    let mut has_annotations = all().any(|(output, _)| output.is_mask);
+    if !has_annotations && tensors.peek().is_some() {
+        let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
+        has_annotations = tensors.any(|(output, _)| {
+            let field = known.get(&source.fields()[output.field].name);
+            field.is_some_and(|field| match field {
+                ObjectField::Boxes(_)
+                | ObjectField::Keypoints(_)
+                | ObjectField::Segmentation
+                | ObjectField::Mask => true,
+                ObjectField::Classes | ObjectField::Column(_) | ObjectField::ImageId => false,
+            })
+        });
+    }
+    for (output, plan) in outputs.iter().zip(plans).filter(|(output, _)| !output.is_mask) {
+        let is_image = source.fields()[output.field].kind.is_image();
+        plan.is_annotated |= has_annotations && is_image;
     }
     Ok(())
 }

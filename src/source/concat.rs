@@ -13,6 +13,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::sample::SampleId;
+use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -170,6 +171,11 @@ impl Source for Concat {
             }
         }
         Ok(fields)
+    }
+
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        let (part, sample) = self.source_of(sample)?;
+        part.annotated_size(sample)
     }
 
     fn stored_bytes(&self) -> Option<u64> {

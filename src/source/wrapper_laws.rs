@@ -24,6 +24,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("components", ONE),
             ("component", ONE),
+            ("annotated_size", "a `.beton` file has none"),
             ("stored_bytes", PAGES),
             ("hold_in_memory", PAGES),
             ("expect_read", PAGES),
@@ -47,6 +48,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
             ("image_stats", UNKNOWN),
             ("class_names", UNKNOWN),
             ("object_fields", UNKNOWN),
+            ("annotated_size", UNKNOWN),
             ("longest", UNKNOWN),
             ("is_cheap_to_read_again", "making a record again calls the function"),
             ("locate", "records of a function lie in no file"),
@@ -65,12 +67,14 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
 const ONE: &str = "one dataset";
 const PAGES: &str = "its pages are read ahead";
 const SEQUENCE: &str = "it is read in sequence, ahead";
+const PASSED: &str = "finding an item again begins the pass again";
 const UNKNOWN: &str = "not known without making all records";
 const STREAM: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
     ("locality_group", "a stream has one order"),
     ("end", "a pass ends when it is dropped"),
+    ("annotated_size", PASSED),
     ("stored_bytes", SEQUENCE),
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
@@ -85,6 +89,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("locality_group", "a stream has one order"),
     ("begin", "it is read in its own order"),
     ("end", "it is not begun"),
+    ("annotated_size", PASSED),
     ("stored_bytes", SEQUENCE),
     ("hold_in_memory", SEQUENCE),
     ("expect_read", SEQUENCE),
@@ -102,6 +107,7 @@ const ITEM: &[(&str, &str)] = &[
     ("image_stats", "the stream answers"),
     ("class_names", "the stream answers"),
     ("object_fields", "the stream answers"),
+    ("annotated_size", "the stream answers"),
     ("longest", "the stream answers"),
     ("is_cheap_to_read_again", "the stream answers"),
     ("locality_group", "the stream answers"),
@@ -206,6 +212,10 @@ impl Source for Probe {
         Ok(Some([("note", ObjectField::Classes)].into_iter().collect()))
     }
 
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        Some(Size::new(3, 4 + sample.0 as u32))
+    }
+
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
         Some(sample.0 / 2)
     }
@@ -237,6 +247,7 @@ fn answers(
     all.insert("is_cheap_to_read_again", source.is_cheap_to_read_again().to_string());
     all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
     all.insert("object_fields", format!("{:?}", source.object_fields().ok()));
+    all.insert("annotated_size", format!("{:?}", source.annotated_size(sample)));
     all.insert("locality_group", format!("{:?}", source.locality_group(sample)));
     buffer.forget();
     all.insert(
@@ -345,7 +356,8 @@ fn every_stream_answers_as_what_it_plays() {
     let plain = probe(0);
     // A stream that reads an item ahead, looks at it or stores it has a record without bytes in a file,
     // and a file of cached items is a file of its own: where an item is from is compared below.
-    let of_streams = ["path", "is_cheap_to_read_again", "locality_group", "locate"];
+    let of_streams =
+        ["path", "is_cheap_to_read_again", "locality_group", "locate", "annotated_size"];
     for (title, stream, except) in all {
         let except = [&of_streams[..], except].concat();
         let played: Arc<dyn Source> = Arc::new(StreamSource::new(stream.clone()));

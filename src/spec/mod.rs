@@ -33,7 +33,7 @@
 //! | `memory_limit` | none | most bytes of all batches together |
 //! | `device` | as in each `ToDevice` | where the ops after `ToDevice` run: `"auto"`, `"cpu"`, `"cuda:0"` |
 //! | `device_batches` | the loader's | most batches on the device at a time |
-//! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
+//! | `exif_orientation` | the loader's | whether JPEGs are turned as their EXIF orientation says: [`LoaderBuilder::exif_orientation`] |
 //! | `scaled_decode` | false | whether large JPEGs are decoded at a smaller scale: [`LoaderBuilder::scaled_decode`] |
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |

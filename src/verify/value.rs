@@ -31,6 +31,8 @@ struct IntactValue {
     bytes: u64,
     /// The size of an image.
     image: Option<Size>,
+    /// The size of its upright picture.
+    upright: Option<Size>,
 }
 
 impl<'s> Checker<'s> {
@@ -55,7 +57,10 @@ impl<'s> Checker<'s> {
                     tally.pictures += u64::from(whole.image.is_some());
                     tally.pixels += whole.image.map_or(0, Size::pixels);
                     if self.objects.is_some_and(|objects| objects.image() == field) {
-                        size = whole.image;
+                        // The objects may be of the upright picture.
+                        let annotated = self.source.annotated_size(sample);
+                        let upright = whole.upright.filter(|upright| annotated == Some(*upright));
+                        size = upright.or(whole.image);
                     }
                     if self.masks[field] {
                         masks.extend(whole.image.map(|size| (field, size)));
@@ -143,7 +148,7 @@ impl CheckScratch {
     ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(ValueError::of_source)?;
-        let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, image: None };
+        let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, ..<_>::default() };
         match value {
             Value::Image(image) => decode(&mut self.decoder, &image, mode),
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
@@ -159,7 +164,8 @@ fn decode(
     mode: ImageReadMode,
 ) -> Result<IntactValue, ValueError> {
     let mut opened = decoder.open_as(image, mode)?;
-    let size = opened.size();
+    let (size, upright) = (opened.size(), opened.upright_size());
     opened.decode(size.full())?;
-    Ok(IntactValue { bytes: image.bytes.len() as u64, image: Some(size) })
+    let bytes = image.bytes.len() as u64;
+    Ok(IntactValue { bytes, image: Some(size), upright: Some(upright) })
 }

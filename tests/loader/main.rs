@@ -26,6 +26,7 @@ mod no_code;
 mod numbers;
 mod order;
 mod order_chance;
+mod orientation;
 #[cfg(feature = "write")]
 mod partly_read;
 #[cfg(feature = "write")]

@@ -137,6 +137,20 @@ fn a_folder_of_yolo_is_a_dataset_of_every_command() {
         assert!(text.contains("  segmentation     json"), "{text}");
         assert!(stdout_of(dir.path(), &["verify", name]).contains("no damage found"));
     }
+    let oriented = fs::read_dir(&labels).unwrap().next().unwrap().unwrap().path();
+    let oriented = images.join(oriented.with_extension("jpg").file_name().unwrap());
+    let upright = fs::read(&oriented).unwrap();
+    // An EXIF segment with the orientation 6.
+    let exif =
+        b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+    fs::write(&oriented, [&upright[..2], exif, &upright[2..]].concat()).unwrap();
+    assert!(stdout_of(dir.path(), &["verify", root]).contains("no damage found"));
+    let preview = ["preview", root, "-n", "32", "-o", "a.png"];
+    let (code, message) = refused(dir.path(), &preview);
+    let name = oriented.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(code == 1 && message.contains(&name), "{message}");
+    assert!(message.contains("set `exif_orientation` to true"), "{message}");
+    stdout_of(dir.path(), &[&preview[..], &["--exif-orientation", "true"]].concat());
     fs::write(labels.join("9.txt"), "1 0.5").unwrap();
     fs::copy(fs::read_dir(&images).unwrap().next().unwrap().unwrap().path(), images.join("9.jpg"))
         .unwrap();

@@ -97,6 +97,8 @@ pub(super) struct JpegHeaders {
     is_partial: bool,
     /// The end of the coded data of such a JPEG, once the segments of a window were read.
     scan_end: Option<usize>,
+    /// The EXIF orientation, from 1 to 8, whether the image is turned by it or not.
+    exif_orientation: u32,
     orientation: Orientation,
     scale: Scale,
 }
@@ -105,6 +107,11 @@ impl JpegHeaders {
     /// Returns the size after orientation.
     pub(super) fn size(&self) -> Size {
         self.orientation.turned(self.stored_size())
+    }
+
+    /// Returns the EXIF orientation and the size as stored, if the image is stored in another orientation than upright.
+    pub(super) fn turned(&self) -> Option<(u32, Size)> {
+        (self.exif_orientation != 1).then_some((self.exif_orientation, self.stored.size))
     }
 
     /// Returns the size before orientation.
@@ -203,19 +210,21 @@ impl JpegDecoder {
         }
         check_sampling(&headers)?;
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
-        let orientation = self.orientation(jpeg, &headers);
-        let (is_partial, scan_end) = (false, None);
-        let scale = Scale::FULL;
-        Ok(JpegHeaders { stored: headers, planes, is_partial, scan_end, orientation, scale })
-    }
-
-    fn orientation(&self, jpeg: &[u8], headers: &Headers) -> Orientation {
-        match &headers.exif {
-            Some(exif) if self.options.exif_orientation => {
-                Orientation::of_exif(&jpeg[exif.clone()])
-            }
-            _ => Orientation::UPRIGHT,
-        }
+        let exif = headers.exif.as_ref();
+        let exif_orientation = exif.map_or(1, |exif| Orientation::value_in(&jpeg[exif.clone()]));
+        let orientation = match self.options.exif_orientation {
+            true => Orientation::of_value(exif_orientation),
+            false => Orientation::UPRIGHT,
+        };
+        Ok(JpegHeaders {
+            stored: headers,
+            planes,
+            is_partial: false,
+            scan_end: None,
+            exif_orientation,
+            orientation,
+            scale: Scale::FULL,
+        })
     }
 
     /// Decodes at least `wanted`, a window of the upright image: to luma alone if `gray` is set, else to RGB.

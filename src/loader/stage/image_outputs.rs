@@ -14,6 +14,7 @@ use crate::loader::error::SampleCause;
 use crate::loader::work::open_image;
 use crate::plan::{Draws, ImagePlan};
 use crate::run::Phase;
+use crate::sample::SampleId;
 use crate::source::Value;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::SampleKey;
@@ -56,6 +57,10 @@ impl LoaderStage {
             StoredImage::Parts(parts) => OpenedImage::Value(decoder.open_partly(parts, mode)?),
             StoredImage::Rows(rows) => OpenedImage::Rows(rows),
         };
+        if let OpenedImage::Value(opened) = &opened {
+            let sample = SampleId(key.sample());
+            self.check_orientation((&*self.source, sample), outputs, opened)?;
+        }
         let size = opened.size();
         draws.resize_with(outputs.len(), Draws::default);
         let mut followed = followed;

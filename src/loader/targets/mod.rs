@@ -8,12 +8,15 @@
 //!
 //! `plan` checks the declaration against the dataset; `read` turns stored bytes into objects, and objects into the
 //! rows of a batch; `batch_rows` changes these rows. `of_dataset` declares those of a dataset that knows them.
+//! `orientation` refuses images of which it is not known whether their targets are of the upright picture.
 
 mod batch_rows;
 mod of_dataset;
+mod orientation;
 mod plan;
 mod read;
 
+pub(super) use orientation::check_orientation;
 pub(super) use plan::{PlannedTarget, Target, TargetRequest, TargetsError};
 pub(super) use read::{TargetCause, write_column};
 

@@ -21,6 +21,37 @@ pub enum TargetCause {
         /// The size of the image.
         image: Size,
     },
+    /// An image is not stored upright, and nothing says which picture its targets are of.
+    #[error(
+        "the EXIF orientation of the image is {orientation}, and it has targets: set `exif_orientation` to true if they \
+         are of the upright picture, as most tools show it, or to false if they are of the pixels as stored"
+    )]
+    Orientation {
+        /// The EXIF orientation, from 2 to 8.
+        orientation: u32,
+    },
+    /// The annotations are of the upright picture, and the image is not turned.
+    #[error(
+        "the EXIF orientation of the image is {orientation}, and its annotations are of the upright picture, \
+         {annotated}: set `exif_orientation` to true"
+    )]
+    OfUpright {
+        /// The EXIF orientation, from 5 to 8.
+        orientation: u32,
+        /// The size that the annotations have.
+        annotated: Size,
+    },
+    /// The annotations are of the stored pixels, and the image is turned.
+    #[error(
+        "the EXIF orientation of the image is {orientation}, and its annotations are of the pixels as stored, \
+         {annotated}: set `exif_orientation` to false, or remove the orientation from the file"
+    )]
+    OfStored {
+        /// The EXIF orientation, from 5 to 8.
+        orientation: u32,
+        /// The size that the annotations have.
+        annotated: Size,
+    },
     /// The mask of an object is damaged.
     #[error("the mask of object {row}: {error}")]
     ObjectMask {
@@ -35,6 +66,13 @@ pub enum TargetCause {
         /// The reason.
         error: ObjectMaskError,
     },
+}
+
+impl TargetCause {
+    /// Returns true if a setting is missing or wrong, and the sample is not damaged.
+    pub(in crate::loader) fn is_of_setting(&self) -> bool {
+        matches!(self, Self::Orientation { .. } | Self::OfUpright { .. })
+    }
 }
 
 impl BoundingBoxes {

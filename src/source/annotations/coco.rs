@@ -111,6 +111,7 @@ pub(super) fn open(
         });
         columns.push(("keypoints", floats(count, keypoints.copied())));
     }
+    let sizes = order.images.iter().map(|image| image.size).collect();
     let files = order.images.into_iter().map(|image| image.file_name).collect();
     let parts = Parts {
         name: path.to_owned(),
@@ -120,6 +121,7 @@ pub(super) fn open(
         columns,
         class_names: classes.names,
         category_ids: classes.ids,
+        sizes,
         origins: vec![Some(path.to_owned())],
         limits: options.limits,
     };

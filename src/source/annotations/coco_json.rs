@@ -15,8 +15,9 @@ use super::{FARTHEST, MOST_POINTS};
 use crate::sample::Limits;
 use crate::source::ReadAt as _;
 use crate::source::refuse_cut;
+use fuseloop_ops::Size;
 use serde_core::de::{
-    DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::cell::Cell;
 use std::fmt;
@@ -47,6 +48,8 @@ pub(super) struct CocoJson {
 pub(super) struct CocoImage {
     pub(super) id: i64,
     pub(super) file_name: Box<str>,
+    /// The `width` and `height`; without pixels if the file has none.
+    pub(super) size: Size,
 }
 
 pub(super) struct CocoObject {
@@ -267,13 +270,69 @@ fn required<T, E: Error>(value: Option<T>, key: &str) -> Result<T, E> {
     value.ok_or_else(|| E::custom(format!("`{key}` is missing: {reason}")))
 }
 
+/// A side of an image; 0 for what is none, since annotations are read without it.
+struct Side(u32);
+
+impl<'de> Deserialize<'de> for Side {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SideVisitor)
+    }
+}
+
+struct SideVisitor;
+
+impl<'de> Visitor<'de> for SideVisitor {
+    type Value = Side;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a side of an image")
+    }
+
+    fn visit_u64<E>(self, side: u64) -> Result<Side, E> {
+        Ok(Side(u32::try_from(side).unwrap_or_default()))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Side, E> {
+        Ok(Side(0))
+    }
+
+    fn visit_f64<E>(self, side: f64) -> Result<Side, E> {
+        // A cast keeps what is in range. A fraction is no side.
+        Ok(Side(if side.fract() == 0.0 { side as u32 } else { 0 }))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Side, E> {
+        Ok(Side(0))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Side, E> {
+        Ok(Side(0))
+    }
+
+    fn visit_unit<E>(self) -> Result<Side, E> {
+        Ok(Side(0))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Side, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Side(0))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Side, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Side(0))
+    }
+}
+
 impl Parser {
     fn image<'de, A: MapAccess<'de>>(&mut self, mut map: A) -> Result<(), A::Error> {
-        let mut file_name = None;
+        let (mut file_name, mut size) = (None, Size::default());
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
                 "id" => self.current.id = Some(map.next_value()?),
                 "file_name" => file_name = Some(map.next_value::<String>()?.into_boxed_str()),
+                "width" => size.width = map.next_value::<Side>()?.0,
+                "height" => size.height = map.next_value::<Side>()?.0,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -285,7 +344,7 @@ impl Parser {
             let max = self.limits.max_samples;
             return Err(A::Error::custom(format!("more images than the limit of {max}")));
         }
-        self.found.images.push(CocoImage { id, file_name });
+        self.found.images.push(CocoImage { id, file_name, size });
         Ok(())
     }
 

@@ -54,6 +54,7 @@ pub(super) fn open(
         ],
         class_names: ClassNames::default(),
         category_ids: vec![],
+        sizes: vec![],
         origins: vec![],
         limits: *limits,
     }))

@@ -42,7 +42,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::sample::{Limits, SampleId};
-use fuseloop_ops::BoxFormat;
+use fuseloop_ops::{BoxFormat, Size};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -120,6 +120,9 @@ pub struct Annotated {
     columns: Vec<Column>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
+    /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
+    /// none is.
+    sizes: Vec<Size>,
     /// The format of the field `bbox`, if there is one.
     boxes: Option<BoxFormat>,
     /// The file of annotations of all images, the one of each image that has one, or none.
@@ -137,6 +140,9 @@ struct Parts {
     columns: Vec<(&'static str, (FieldKind, Column))>,
     class_names: ClassNames,
     category_ids: Vec<i64>,
+    /// The size of the picture that the annotations of each image are of; without pixels if it is not known. Empty if
+    /// none is.
+    sizes: Vec<Size>,
     /// The file of annotations of all images, the one of each image that has one, or none.
     origins: Vec<Option<PathBuf>>,
     limits: Limits,
@@ -254,9 +260,8 @@ impl Annotated {
     ///
     /// # Errors
     ///
-    /// Fails if a file can't be read, is not of this format or exceeds the limits, no image has a text file, the size
-    /// of an image is not in its header, or an image with objects has an EXIF orientation that `options` do not allow.
-    /// The error names the file and the line. A folder of several splits is refused: each is opened by its own path.
+    /// Fails if a file can't be read, is not of this format or exceeds the limits, no image has a text file, or the size
+    /// of an image is not in its header. The error names the file and the line. A folder of several splits is refused: each is opened by its own path.
     pub fn yolo(root: impl AsRef<Path>, options: &YoloOptions) -> Result<Self, Error> {
         Ok(yolo::open(root.as_ref(), options)?)
     }
@@ -316,6 +321,7 @@ impl Annotated {
             columns,
             class_names: parts.class_names,
             category_ids: parts.category_ids,
+            sizes: parts.sizes,
             boxes: None,
             origins: parts.origins,
             limits: parts.limits,
@@ -493,6 +499,11 @@ impl Source for Annotated {
         });
         let fields: ObjectFields = fields.collect();
         Ok(Some(fields).filter(|fields| fields.iter().len() > 0))
+    }
+
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        let size = self.sizes.get(usize::try_from(sample.0).ok()?).copied();
+        size.filter(|size| size.pixels() > 0)
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {

@@ -137,6 +137,34 @@ fn samples_are_in_the_order_of_their_ids_and_objects_in_that_of_the_file() {
     assert!(source.value(SampleId(0), 8, &mut buffer).is_err());
 }
 
+#[test]
+fn sizes_are_those_of_the_images_that_have_one() {
+    let mut json = coco_json();
+    let (text, list) = (json!("8"), json!([[1], {"width": 2}]));
+    for (width, height, expected) in [
+        (json!(8), json!(6), Some(Size::new(6, 8))),
+        (json!(8.0), json!(6), Some(Size::new(6, 8))),
+        (json!(0), json!(6), None),
+        (json!(-8), json!(6), None),
+        (json!(2.5), json!(6), None),
+        (json!(1_u64 << 40), json!(6), None),
+        (json!(1e300), json!(true), None),
+        (Json::Null, text, None),
+        (list.clone(), json!({"height": [list]}), None),
+    ] {
+        let title = format!("{width} x {height}");
+        json["images"][1]["width"] = width;
+        json["images"][1]["height"] = height;
+        let source = open(&coco_of(&json), &CocoOptions::default()).unwrap();
+        assert_eq!(source.annotated_size(SampleId(0)), expected, "{title}");
+        assert_eq!(source.annotated_size(SampleId(2)), Some(Size::new(6, 8)));
+    }
+    let image = json["images"][1].as_object_mut().unwrap();
+    image.retain(|key, _| key != "width" && key != "height");
+    let source = open(&coco_of(&json), &CocoOptions::default()).unwrap();
+    assert_eq!([0, 3].map(|sample| source.annotated_size(SampleId(sample))), [None, None]);
+}
+
 /// The bytes of a mask in the file are found wherever spaces are.
 #[test]
 fn masks_are_read_from_the_file() {

@@ -8,12 +8,12 @@
 
 use super::error::AnnotationError;
 use super::files::{IMAGES, TextFiles, has_file, has_pair, list, stem};
-use super::voc_xml::{self, VocObject};
+use super::voc_xml::{self, VocFile, VocObject};
 use super::{Annotated, Column, Parts, floats, ints};
 use crate::parallel;
 use crate::sample::Limits;
 use crate::source::FieldKind;
-use fuseloop_ops::BoxFormat;
+use fuseloop_ops::{BoxFormat, Size};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -99,9 +99,10 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         let objects = voc_xml::parse(&texts.read(path)?);
         objects.map_err(|reason| AnnotationError::damaged(path, reason))
     };
-    let objects: Result<Vec<Vec<VocObject>>, _> =
+    let files: Result<Vec<VocFile>, _> =
         parallel::map(&samples.annotations, read)?.into_iter().collect();
-    let objects = objects?;
+    let (sizes, objects): (Vec<Size>, Vec<Vec<VocObject>>) =
+        files?.into_iter().map(|file| (file.size, file.objects)).unzip();
     let names = match &options.class_names {
         Some(names) => names.clone(),
         None => {
@@ -151,6 +152,7 @@ pub(super) fn open(root: &Path, options: &VocOptions) -> Result<Annotated, Annot
         ],
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect(),
+        sizes,
         origins: samples.annotations.into_iter().map(Some).collect(),
         limits: *limits,
     };

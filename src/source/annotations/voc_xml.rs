@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <annotation>
+//!     <size> <width/> <height/> </size>?
 //!     <object>
 //!         <name>dog</name>  <difficult>0</difficult>?  <truncated>0</truncated>?
 //!         <bndbox> <xmin/> <ymin/> <xmax/> <ymax/> </bndbox>
@@ -13,6 +14,7 @@
 //! five entities have a value.
 
 use super::{FARTHEST, MOST_OBJECTS};
+use fuseloop_ops::Size;
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
@@ -34,10 +36,22 @@ pub(super) struct VocObject {
     pub(super) truncated: i64,
 }
 
+/// The content of a file.
+#[derive(Debug, PartialEq)]
+pub(super) struct VocFile {
+    /// The size of the image; without pixels if the file has none.
+    pub(super) size: Size,
+    pub(super) objects: Vec<VocObject>,
+}
+
 /// An element that is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Element {
     Annotation,
+    /// The size of the image.
+    Size,
+    Width,
+    Height,
     Object,
     Name,
     Difficult,
@@ -54,6 +68,9 @@ impl Element {
         match (parent, name) {
             (None, b"annotation") => Self::Annotation,
             (Some(Self::Annotation), b"object") => Self::Object,
+            (Some(Self::Annotation), b"size") => Self::Size,
+            (Some(Self::Size), b"width") => Self::Width,
+            (Some(Self::Size), b"height") => Self::Height,
             (Some(Self::Object), b"name") => Self::Name,
             (Some(Self::Object), b"difficult") => Self::Difficult,
             (Some(Self::Object), b"truncated") => Self::Truncated,
@@ -68,7 +85,8 @@ impl Element {
 
     /// Returns whether the element's text is a value.
     fn has_text(self) -> bool {
-        matches!(self, Self::Name | Self::Difficult | Self::Truncated | Self::Side(_))
+        let is_size = matches!(self, Self::Width | Self::Height);
+        is_size || matches!(self, Self::Name | Self::Difficult | Self::Truncated | Self::Side(_))
     }
 }
 
@@ -77,6 +95,9 @@ impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation => f.write_str("annotation"),
+            Self::Size => f.write_str("size"),
+            Self::Width => f.write_str("size/width"),
+            Self::Height => f.write_str("size/height"),
             Self::Object => f.write_str("object"),
             Self::Name => f.write_str("name"),
             Self::Difficult => f.write_str("difficult"),
@@ -104,12 +125,13 @@ struct Parser {
     has_root: bool,
     /// The text of the innermost element, if that is a value.
     text: String,
+    size: Size,
     object: Partial,
     objects: Vec<VocObject>,
 }
 
 /// Reads the objects of a file. The error says what is wrong and where.
-pub(super) fn parse(text: &str) -> Result<Vec<VocObject>, String> {
+pub(super) fn parse(text: &str) -> Result<VocFile, String> {
     let mut reader = Reader::from_str(text);
     let mut parser = Parser::default();
     loop {
@@ -185,7 +207,16 @@ impl Parser {
                 }
                 self.object.sides[side].replace(value).is_none()
             }
-            Element::Annotation | Element::Box | Element::Other => true,
+            // It is not needed to read the objects: what is no size is none.
+            Element::Width | Element::Height => {
+                let side = text.parse().unwrap_or_default();
+                match element {
+                    Element::Width => self.size.width = side,
+                    _ => self.size.height = side,
+                }
+                true
+            }
+            Element::Annotation | Element::Size | Element::Box | Element::Other => true,
         };
         if is_new { Ok(()) } else { Err(self.wrong(element, "is there twice, expected one")) }
     }
@@ -238,7 +269,7 @@ impl Parser {
         format!("object {}{name}: `{element}` {what}", self.objects.len() + 1)
     }
 
-    fn finish(self, size: usize) -> Result<Vec<VocObject>, String> {
+    fn finish(self, size: usize) -> Result<VocFile, String> {
         if !self.open.is_empty() {
             return Err(format!(
                 "byte {size}: the file ends within an element: it may be cut short"
@@ -247,6 +278,6 @@ impl Parser {
         if !self.has_root {
             return Err("no <annotation>: expected the XML of Pascal VOC".to_owned());
         }
-        Ok(self.objects)
+        Ok(VocFile { size: self.size, objects: self.objects })
     }
 }

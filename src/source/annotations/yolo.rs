@@ -12,13 +12,14 @@ use super::image_size;
 use super::yolo_data::{DataFile, KeypointShape};
 use super::yolo_text::{self, YoloObject};
 use super::{Annotated, Column, Parts, Texts, floats, ints};
+use crate::exif;
 use crate::parallel;
 use crate::sample::Limits;
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use crate::source::image_names::LISTED;
 use crate::source::{ClassNames, FieldKind};
-use fuseloop_ops::BoxFormat;
+use fuseloop_ops::{BoxFormat, Size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -53,7 +54,7 @@ const MOST_ABOVE: usize = 2;
 pub struct YoloOptions {
     class_names: Option<Vec<String>>,
     keypoints: Option<[usize; 2]>,
-    exif_orientation: bool,
+    is_of_stored: bool,
     limits: Limits,
 }
 
@@ -74,12 +75,12 @@ impl YoloOptions {
         self
     }
 
-    /// Takes the labels to be of the upright images, as Ultralytics does. If images with labels have another EXIF
-    /// orientation, opening them is an error unless this is true. The loader then needs its `exif_orientation(true)`,
-    /// too.
+    /// Takes labels as fractions of the upright picture, if true, as Ultralytics does, or of the pixels as stored. The two
+    /// differ for images with an EXIF orientation that exchanges rows and columns. Default true. A loader of such images
+    /// needs the same [`exif_orientation`](crate::LoaderBuilder::exif_orientation).
     #[must_use]
     pub fn exif_orientation(mut self, upright: bool) -> Self {
-        self.exif_orientation = upright;
+        self.is_of_stored = !upright;
         self
     }
 
@@ -191,16 +192,17 @@ pub(super) fn open(root: &Path, options: &YoloOptions) -> Result<Annotated, Anno
         columns,
         category_ids: (0..).take(names.len()).collect(),
         class_names: (0..).zip(names).collect::<ClassNames>(),
+        sizes: objects.iter().map(|of_image| of_image.size).collect(),
         origins,
         limits: *limits,
     };
     Ok(Annotated::of(parts).with_boxes(BoxFormat::Xyxy))
 }
 
-/// The objects of an image, and its width and height.
+/// The objects of an image, and the size that they are fractions of.
 #[derive(Default)]
 struct Objects {
-    size: [f64; 2],
+    size: Size,
     objects: Vec<YoloObject>,
 }
 
@@ -234,19 +236,10 @@ fn label_files(
     Ok(paths)
 }
 
-/// Returns the width and height that the labels of an image are fractions of.
-fn size(path: &Path, options: &YoloOptions) -> Result<[f64; 2], AnnotationError> {
+/// Returns the size that the labels of an image are fractions of.
+fn size(path: &Path, options: &YoloOptions) -> Result<Size, AnnotationError> {
     let ImageHeader { size, orientation } = image_size::read(path, &options.limits)?;
-    let (width, height) = (f64::from(size.width), f64::from(size.height));
-    if orientation != 1 && !options.exif_orientation {
-        let reason = format!(
-            "the EXIF orientation is {orientation}, and labels are usually of the upright image: set \
-             `exif_orientation(true)` in YoloOptions and in the loader, or turn the image and remove its tag"
-        );
-        return Err(AnnotationError::damaged(path, reason));
-    }
-    // Orientations 5 to 8 exchange rows and columns.
-    Ok(if orientation > 4 { [height, width] } else { [width, height] })
+    Ok(if options.is_of_stored { size } else { exif::upright_size(orientation, size) })
 }
 
 /// Returns the names of the classes and the shape of the keypoints, by the options or the files of the dataset.
@@ -300,9 +293,10 @@ fn columns(
     shape: Option<KeypointShape>,
 ) -> Vec<(&'static str, (FieldKind, Column))> {
     let all = || {
-        objects
-            .iter()
-            .flat_map(|Objects { size, objects }| objects.iter().map(move |object| (*size, object)))
+        objects.iter().flat_map(|Objects { size, objects }| {
+            let sides = [size.width, size.height].map(f64::from);
+            objects.iter().map(move |object| (sides, object))
+        })
     };
     let sides = |([width, height], object): ([f64; 2], &YoloObject)| {
         let [left, top, right, bottom] = object.edges;

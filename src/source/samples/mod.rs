@@ -18,6 +18,7 @@ use super::{
     SampleLocation, Value,
 };
 use crate::sample::{Epoch, SampleId};
+use fuseloop_ops::Size;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +187,13 @@ pub trait Source: Send + Sync + 'static {
     #[doc(hidden)]
     fn object_fields(&self) -> Result<Option<ObjectFields>, BoxError> {
         Ok(None)
+    }
+
+    /// Returns the size of the picture that the annotations of a sample are of, if they have one.
+    #[doc(hidden)]
+    fn annotated_size(&self, sample: SampleId) -> Option<Size> {
+        let _ = sample;
+        None
     }
 
     /// Returns the number of bytes that [`hold_in_memory`](Self::hold_in_memory) reads; `None` if the dataset can't be

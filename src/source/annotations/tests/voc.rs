@@ -1,5 +1,6 @@
 //! Pascal VOC: layouts, numbers, options, damage and limits.
 
+use super::super::voc_xml;
 use super::*;
 
 /// An object of VOC2007's first image, with a part that is no object's own.
@@ -203,4 +204,22 @@ fn files_that_do_not_fit_are_named() {
     fs::write(dir.path().join("1.xml"), b"<annotation>\xff").unwrap();
     let message = voc(&dir, &plain).unwrap_err().to_string();
     assert!(message.contains("byte 12: the text is not UTF-8"), "{message}");
+}
+
+#[test]
+fn sizes_are_those_of_the_files_that_have_one() {
+    let size = |text: &str| {
+        let file = voc_xml::parse(&format!("<annotation>{text}</annotation>")).unwrap();
+        [file.size.height, file.size.width]
+    };
+    assert_eq!(
+        size("<size><width>40</width><height> 20\n</height><depth>3</depth></size>"),
+        [20, 40]
+    );
+    for text in ["", "<size/>", "<width>40</width><height>20</height>"] {
+        assert_eq!(size(text), [0, 0], "{text}");
+    }
+    assert_eq!(size("<size><width>-4</width><height>2.5</height></size>"), [0, 0]);
+    assert_eq!(size("<object><name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox>
+        <size><width>40</width></size></object>"), [0, 0]);
 }
