@@ -125,6 +125,17 @@ pub enum ImageError {
         "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
     )]
     MaskWebp,
+    /// The pixels of a JPEG that is not stored upright would be stored without its EXIF orientation, beside objects or
+    /// masks.
+    #[error(
+        "the EXIF orientation is {orientation}, which would be lost with the JPEG's own bytes, and boxes, keypoints and \
+         masks may be of the upright picture: store JPEGs unchanged (the write mode `lossless`, no quality), or turn the \
+         image and remove its orientation"
+    )]
+    Orientation {
+        /// The EXIF orientation, from 2 to 8.
+        orientation: u32,
+    },
     /// The pixels can't be decoded.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
@@ -171,6 +182,7 @@ impl ImageError {
                 | Self::Encode { .. }
                 | Self::MaskJpeg
                 | Self::MaskWebp
+                | Self::Orientation { .. }
                 | Self::Pixels(
                     PixelsError::Memory(_) | PixelsError::Decode(DecodeError::Memory { .. })
                 )

@@ -185,6 +185,12 @@ impl ImageOptions {
         *mode == WriteMode::Lossless && !verify && !is_asked
     }
 
+    /// Returns true if a JPEG keeps its headers, and its EXIF orientation with them.
+    pub(super) fn keeps_headers(&self) -> bool {
+        let is_jpeg = matches!(self.mode, WriteMode::Lossless | WriteMode::Jpg);
+        is_jpeg && self.max_resolution.is_none() && self.quality.is_none()
+    }
+
     /// Returns true if an image of stored size `size` is stored as a JPEG.
     pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, position: InputPosition) -> bool {
         match self.mode {

@@ -86,6 +86,14 @@ impl PixelReader {
         Ok(self.decoder.size(&encoded(file, Size::new(0, 0)))?)
     }
 
+    /// Returns the EXIF orientation of an image, from 2 to 8; `None` if it is stored upright.
+    pub(super) fn orientation(
+        &mut self,
+        image: &EncodedImage<'_>,
+    ) -> Result<Option<u32>, PixelsError> {
+        Ok(self.decoder.open(image)?.turned().map(|(orientation, _)| orientation))
+    }
+
     /// Returns the pixels of a JPEG or PNG of `size` as packed RGB, resized to `out`.
     pub(super) fn decode(
         &mut self,

@@ -175,3 +175,37 @@ fn the_error_names_the_file_and_the_cures_and_is_no_damage() -> Result<(), BoxEr
     assert_eq!(inspected(loader.exif_orientation(true)), Ok(()));
     Ok(())
 }
+
+#[cfg(all(feature = "tar", feature = "write"))]
+#[test]
+fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
+    use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
+    let dataset = Dataset::new(6, Some(STORED))?;
+    let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let encoded = ImageOptions { quality: Some(80), ..ImageOptions::default() };
+    for name in ["a.beton", "a-{000000}.tar"] {
+        let to = dataset.path(name);
+        for image in [raw.clone(), encoded.clone()] {
+            let options = ConvertOptions { image, ..ConvertOptions::default() };
+            for source in [dataset.coco()?, dataset.masks()?] {
+                let error = convert(&source, &to, &options).unwrap_err().to_string();
+                assert!(
+                    error.contains("the EXIF orientation is 6, which would be lost"),
+                    "{error}"
+                );
+            }
+        }
+        convert(&dataset.coco()?, &to, &ConvertOptions::default())?;
+        let converted = |turn| {
+            let loader = Loader::open(dataset.path(&name.replace("{000000}", "000000"))).unwrap();
+            let loader = loader.targets("image", Targets::new().boxes("bbox", BoxFormat::Xywh));
+            refused(loader, turn).is_some()
+        };
+        // The size in COCO's file is not converted.
+        assert_eq!([None, Some(false), Some(true)].map(converted), [true, false, false], "{name}");
+    }
+    let upright = Dataset::new(1, Some(STORED))?;
+    let options = ConvertOptions { image: raw, ..ConvertOptions::default() };
+    convert(&upright.coco()?, upright.path("a.beton"), &options)?;
+    Ok(())
+}

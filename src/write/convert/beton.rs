@@ -10,7 +10,7 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::layout::read;
-use super::pictures::to_input;
+use super::pictures::{ImageFiles, to_input};
 use super::{ConvertCause, ConvertReport, DatasetConversion, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
@@ -90,7 +90,8 @@ impl DatasetConversion<'_> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
         let fields = &restored_fields(&self.fields);
-        let row = |_, number: u64| self.row(SampleId(number), progress);
+        let images = ImageFiles::new(&self.images, self.has_targets());
+        let row = |_, number: u64| self.row(SampleId(number), &images, progress);
         let options = self.write_options();
         let request = FileRequest { fields, first, out, options: &options };
         // Of the parts of a file, some may have no samples.
@@ -107,9 +108,19 @@ impl DatasetConversion<'_> {
     fn row(
         &self,
         id: SampleId,
+        images: &ImageFiles<'_>,
         progress: &ProgressCounter<'_>,
     ) -> Result<Vec<FieldValue>, WriteSampleError> {
-        let record = read(self.source, id);
+        let record = read(self.source, id).and_then(|record| {
+            for ((value, field), options) in record.iter().zip(&self.fields).zip(&self.images) {
+                if let OwnedValue::Image(image) = value {
+                    let refused =
+                        |cause| WriteSampleError::Image { field: field.name.clone(), cause };
+                    images.check_orientation(image, options).map_err(refused)?;
+                }
+            }
+            Ok(record)
+        });
         let values = record.map(|record| {
             let values = record.into_iter().zip(&self.fields).zip(&self.images);
             values.map(|((value, field), image)| stored(value, &field.kind, image)).collect()

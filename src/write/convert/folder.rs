@@ -132,7 +132,7 @@ impl DatasetConversion<'_> {
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images);
+        let pictures = ImageFiles::new(&self.images, self.has_targets());
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);
         let mut notes =

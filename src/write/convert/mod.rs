@@ -336,6 +336,12 @@ impl<'a> DatasetConversion<'a> {
         })
     }
 
+    /// Returns true if images have objects with positions, or other images such as masks, beside them.
+    fn has_targets(&self) -> bool {
+        let images = self.fields.iter().filter(|field| field.kind.is_image());
+        self.has_positions() || images.count() > 1
+    }
+
     /// Returns the journal entry for a damaged sample that is left out.
     ///
     /// # Errors

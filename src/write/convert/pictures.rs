@@ -12,7 +12,7 @@
 //! of its class numbers.
 
 use crate::sample::{Limits, SampleId};
-use crate::source::{FieldSpec, ImageMode, OwnedImage, OwnedValue};
+use crate::source::{EncodedImage, FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
 use crate::write::image::{self, InputPosition};
 use crate::write::mode::{ImageOptions, WriteMode};
@@ -28,13 +28,39 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct ImageFiles<'a> {
     /// The options of each field, in the order of the fields.
     options: &'a [ImageOptions],
+    /// True if images have objects or masks beside them.
+    has_targets: bool,
     /// The decoders that no thread is using.
     idle: Mutex<Vec<PixelReader>>,
 }
 
 impl<'a> ImageFiles<'a> {
-    pub(super) fn new(options: &'a [ImageOptions]) -> Self {
-        Self { options, idle: Mutex::default() }
+    /// `has_targets` is true if images have objects or masks beside them.
+    pub(super) fn new(options: &'a [ImageOptions], has_targets: bool) -> Self {
+        Self { options, has_targets, idle: Mutex::default() }
+    }
+
+    /// Refuses an image whose EXIF orientation would be lost, though its targets depend on it.
+    ///
+    /// # Errors
+    ///
+    /// If it is another than upright. A damaged image is refused where it is converted.
+    pub(super) fn check_orientation(
+        &self,
+        image: &OwnedImage,
+        options: &ImageOptions,
+    ) -> Result<(), ImageError> {
+        let has_orientation = matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes);
+        if !self.has_targets || options.keeps_headers() || !has_orientation {
+            return Ok(());
+        }
+        let OwnedImage { mode, width, height, ref bytes } = *image;
+        let image = EncodedImage { mode, width, height, bytes };
+        let found = self.with_decoder(|pixels| pixels.orientation(&image));
+        match found {
+            Ok(Some(orientation)) => Err(ImageError::Orientation { orientation }),
+            Ok(None) | Err(_) => Ok(()),
+        }
     }
 
     /// Converts every image of a sample to a JPEG or PNG file. Returns which images were encoded.
@@ -57,6 +83,8 @@ impl<'a> ImageFiles<'a> {
             }
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
+                let upright = self.check_orientation(image, options);
+                upright.map_err(|cause| WriteSampleError::Image { field: name(), cause })?;
                 let change = self.to_file(image, options, InputPosition { sample, field }, name)?;
                 Reencoded::count(&mut reencoded, change);
             }

@@ -183,7 +183,7 @@ impl DatasetConversion<'_> {
         let samples = self.samples();
         let (first, end) = (journal.end(), samples.end);
         let progress = self.progress(journal);
-        let pictures = ImageFiles::new(&self.images);
+        let pictures = ImageFiles::new(&self.images, self.has_targets());
         let mut cutter = ShardSplitter {
             job: self,
             layout,
