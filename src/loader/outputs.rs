@@ -26,6 +26,8 @@ const ONE_LIST: &str = "a target has one list for all components of the dataset"
 const NO_COMPONENTS: &str = "an image with targets has one list for all components of the dataset";
 const ONE_GROUP: &str =
     "the targets of an image are declared by one call, and an image is no target itself";
+const AN_INDEX: &str = "a mask is read as an index, from 0 to 255: leave out its `read_mode`, or read it as an image \
+                        that is no target";
 const ONE_IMAGE: &str = "a field is a target of one image";
 
 /// The outputs that the user asked for, not yet checked against the dataset.
@@ -249,6 +251,13 @@ impl OutputRequest {
                     return Err(refused(*field, TargetsError::Own { reason: ONE_LIST }));
                 }
                 output.target = Some((image, target.clone()));
+                let is_read_otherwise = self
+                    .read_modes
+                    .iter()
+                    .any(|(name, mode)| output.is_called(name) && *mode != ImageReadMode::Index);
+                if matches!(target, Target::Mask { .. }) && is_read_otherwise {
+                    return Err(refused(*field, TargetsError::Own { reason: AN_INDEX }));
+                }
                 if let Target::Mask { .. } = target {
                     (output.is_mask, output.read_mode) = (true, ImageReadMode::Index);
                 }

@@ -8,7 +8,7 @@ use fuseloop::ops::internals::SampleKey;
 use fuseloop::source::{
     BoxError, ClassNames, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
 };
-use fuseloop::{Batch, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use fuseloop::{Batch, ImageReadMode, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use fuseloop_counts::numbers;
 use std::sync::Arc;
 
@@ -589,6 +589,12 @@ fn declarations_that_do_not_fit_are_refused() {
     let collated = Scenes::new(3).loader().targets("image", targets());
     let collated = collated.collate("image", Collate::pad().to_size(64));
     assert!(build_error(collated).contains("its image is collated as it is stored"));
+    let list = ops![CenterCrop::new(20).unwrap()];
+    let read = |mode| loader(3, list.clone()).read_mode("mask", mode);
+    for mode in [ImageReadMode::Gray16, ImageReadMode::Gray, ImageReadMode::Rgb] {
+        assert!(build_error(read(mode)).contains("leave out its `read_mode`"), "{mode:?}");
+    }
+    assert!(read(ImageReadMode::Index).build().is_ok());
 }
 
 #[test]
