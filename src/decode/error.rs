@@ -132,15 +132,15 @@ pub enum DecodeError {
         /// The name of the read mode that fits.
         fits: &'static str,
     },
-    /// A pixel whose colour is not one number of 8 bits.
-    #[error("the pixel in row {row}, column {column} {}", no_index(*pixel))]
+    /// A pixel whose colour is not one number, or a number above 255.
+    #[error("the pixel in row {row}, column {column} has the {}", no_index(*pixel))]
     NoIndex {
         /// The pixel's row in the window that is read.
         row: u32,
         /// The pixel's column in the window that is read.
         column: u32,
-        /// Red, green and blue: 255 each if a number of 16 bits is above 255.
-        pixel: [u8; 3],
+        /// Red, green and blue, as they are stored.
+        pixel: [u16; 3],
     },
     /// The bytes end inside the headers.
     #[error("the JPEG ends at byte {len}, inside its headers")]
@@ -259,14 +259,15 @@ pub enum DecodeError {
     },
 }
 
-/// Describes a pixel that is no index.
-fn no_index([r, g, b]: [u8; 3]) -> String {
-    if r == g && g == b {
-        return "has a number above 255, which an index does not hold: number the classes of masks from 0 to 255".into();
+/// Says why a pixel is no index.
+fn no_index([red, green, blue]: [u16; 3]) -> String {
+    if red == green && red == blue {
+        return format!(
+            "number {red}: an index is at most 255; the read mode \"gray16\" reads larger numbers of 16-bit gray"
+        );
     }
     format!(
-        "has the colour {:?}: an index is one number, so red, green and blue must be equal",
-        [r, g, b]
+        "colour [{red}, {green}, {blue}]: an index is one number, so red, green and blue must be equal"
     )
 }
 
@@ -329,6 +330,18 @@ mod tests {
             (
                 E::LeftOut { format: "WebP", feature: "webp" },
                 "this build can't read WebP images: build fuseloop with the feature `webp`".into(),
+            ),
+            (
+                E::NoIndex { row: 1, column: 2, pixel: [3, 3, 4] },
+                "the pixel in row 1, column 2 has the colour [3, 3, 4]: an index is one number, so red, green and blue \
+                 must be equal"
+                    .into(),
+            ),
+            (
+                E::NoIndex { row: 1, column: 2, pixel: [300; 3] },
+                "the pixel in row 1, column 2 has the number 300: an index is at most 255; the read mode \"gray16\" reads \
+                 larger numbers of 16-bit gray"
+                    .into(),
             ),
             (E::HeaderTruncated { len: 9 }, "the JPEG ends at byte 9, inside its headers".into()),
             (

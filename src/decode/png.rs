@@ -3,7 +3,7 @@
 //! | stored as                | becomes                                                        |
 //! |--------------------------|----------------------------------------------------------------|
 //! | gray of 1, 2, 4, 8 bits  | R = G = B = the level, scaled to 0..=255                       |
-//! | gray of 16 bits          | R = G = B = the level, clipped to 255 as Pillow does           |
+//! | gray of 16 bits          | R = G = B = the level, clipped to 255 as Pillow does, also beside a transparent level |
 //! | gray and alpha, RGB(A)   | alpha is dropped; samples of 16 bits keep their upper 8        |
 //! | palette                  | the palette's colours; transparency is dropped                 |
 //!
@@ -49,14 +49,14 @@ impl PngDecoder {
         Self { options, ..Self::default() }
     }
 
-    /// Decodes the image into `stored`; returns its colour type and depth. Unless `mode` takes them as they are
+    /// Decodes the image into `stored`; returns the form of its pixels. Unless `mode` takes them as they are
     /// stored, samples have at least 8 bits.
     fn inflate(
         &mut self,
         bytes: &[u8],
         size: Size,
         mode: ImageReadMode,
-    ) -> Result<(ColorType, BitDepth), DecodeError> {
+    ) -> Result<StoredPixels, DecodeError> {
         let damaged = |reason: String| DecodeError::Png { reason };
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
         decoder.set_transformations(match mode {
@@ -79,7 +79,10 @@ impl PngDecoder {
             reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
         let stored = room(&mut self.stored, wanted)?;
         call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
-        Ok(reader.output_color_type())
+        let (color, depth) = reader.output_color_type();
+        // A transparent level becomes alpha.
+        let is_gray = reader.info().color_type == ColorType::Grayscale;
+        Ok(StoredPixels { color, depth, is_gray })
     }
 
     /// Reads the size from the header and checks it, and whether `mode` can read the image.
@@ -112,7 +115,8 @@ impl PngDecoder {
         mode: ImageReadMode,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let (color, depth) = self.inflate(bytes, size, mode)?;
+        let stored = self.inflate(bytes, size, mode)?;
+        let StoredPixels { color, depth, .. } = stored;
         if mode == ImageReadMode::Gray16 {
             return self.gray16(size, (color, depth), wanted);
         }
@@ -125,7 +129,6 @@ impl PngDecoder {
         }
         let bytes = image_bytes(wanted.size(), channels)?;
         let pixels = room(&mut self.pixels, bytes)?;
-        let stored = StoredPixels { color, depth };
         let rows = self.stored.chunks_exact(stored.row(size.width)).skip(wanted.top as usize);
         let out = pixels.chunks_exact_mut(wanted.width as usize * channels);
         for (y, (row, out)) in (wanted.top..).zip(rows.zip(out)) {
@@ -182,6 +185,8 @@ fn is_stored_as(color: ColorType, mode: ImageReadMode) -> bool {
 struct StoredPixels {
     color: ColorType,
     depth: BitDepth,
+    /// True for a file of gray levels without alpha.
+    is_gray: bool,
 }
 
 impl StoredPixels {
@@ -191,7 +196,7 @@ impl StoredPixels {
     }
 
     /// Writes pixel `x` of a row as `mode` reads it. Returns its colour if `mode` can't.
-    fn read(self, row: &[u8], x: usize, mode: ImageReadMode, out: &mut [u8]) -> Option<[u8; RGB]> {
+    fn read(self, row: &[u8], x: usize, mode: ImageReadMode, out: &mut [u8]) -> Option<[u16; RGB]> {
         let bits = self.depth as usize;
         if bits < 8 {
             // Only indices and gray levels have less, which are not expanded for an index.
@@ -204,36 +209,42 @@ impl StoredPixels {
         match (self.color, mode) {
             (ColorType::Indexed, ImageReadMode::Index) => out[0] = pixel[0],
             (ColorType::Rgba | ColorType::GrayscaleAlpha, ImageReadMode::RgbAlpha) => {
-                out[..RGB].copy_from_slice(&to_rgb(pixel, self.color, channel));
+                out[..RGB].copy_from_slice(&self.to_rgb(pixel));
                 out[RGB] = pixel[pixel.len() - channel];
             }
-            (color, mode) => {
-                let rgb = if channel == 2 && mode == ImageReadMode::Index {
-                    lower_bytes(pixel, color)
-                } else {
-                    Some(to_rgb(pixel, color, channel))
-                };
-                let Some(rgb) = rgb else { return Some([u8::MAX; RGB]) };
-                return (!mode.read(rgb, out)).then_some(rgb);
+            (color, ImageReadMode::Index) if channel == 2 => {
+                let numbers = numbers(pixel, color);
+                let [number, ..] = numbers;
+                match u8::try_from(number) {
+                    Ok(index) if numbers == [number; RGB] => out[0] = index,
+                    _ => return Some(numbers),
+                }
+            }
+            (_, mode) => {
+                let rgb = self.to_rgb(pixel);
+                return (!mode.read(rgb, out)).then_some(rgb.map(u16::from));
             }
         }
         None
     }
-}
 
-/// Converts one pixel whose channels have one byte each, or two bytes with the upper one first.
-fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
-    match color {
-        ColorType::Grayscale if channel == 2 => [if pixel[0] == 0 { pixel[1] } else { 255 }; RGB],
-        ColorType::Grayscale | ColorType::GrayscaleAlpha => [pixel[0]; RGB],
-        ColorType::Rgb | ColorType::Rgba | ColorType::Indexed => {
-            [pixel[0], pixel[channel], pixel[2 * channel]]
+    /// Converts one pixel whose channels have one byte each, or two bytes with the upper one first.
+    fn to_rgb(self, pixel: &[u8]) -> [u8; RGB] {
+        let channel = self.depth as usize / 8;
+        match self.color {
+            ColorType::Grayscale | ColorType::GrayscaleAlpha if self.is_gray && channel == 2 => {
+                [if pixel[0] == 0 { pixel[1] } else { 255 }; RGB]
+            }
+            ColorType::Grayscale | ColorType::GrayscaleAlpha => [pixel[0]; RGB],
+            ColorType::Rgb | ColorType::Rgba | ColorType::Indexed => {
+                [pixel[0], pixel[channel], pixel[2 * channel]]
+            }
         }
     }
 }
 
-/// Returns the red, green and blue numbers of a pixel of 16 bits a channel, or nothing if one is above 255.
-fn lower_bytes(pixel: &[u8], color: ColorType) -> Option<[u8; RGB]> {
+/// Returns the red, green and blue numbers of a pixel of 16 bits a channel.
+fn numbers(pixel: &[u8], color: ColorType) -> [u16; RGB] {
     let numbers: &[[u8; 2]] = pixel.as_chunks().0;
     let colors = match color {
         ColorType::Grayscale | ColorType::GrayscaleAlpha => [numbers[0]; RGB],
@@ -241,7 +252,7 @@ fn lower_bytes(pixel: &[u8], color: ColorType) -> Option<[u8; RGB]> {
             [numbers[0], numbers[1], numbers[2]]
         }
     };
-    colors.iter().all(|[upper, _]| *upper == 0).then(|| colors.map(|[_, lower]| lower))
+    colors.map(u16::from_be_bytes)
 }
 
 /// Refuses a palette whose last colour is incomplete: the `png` crate would panic.
@@ -340,7 +351,7 @@ mod tests {
         (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
     }
 
-    const NAMES: [&str; 14] = [
+    const NAMES: [&str; 15] = [
         "gray1",
         "gray2",
         "gray4",
@@ -355,6 +366,7 @@ mod tests {
         "palette4",
         "rgb8_interlaced",
         "gray16_interlaced",
+        "gray16_transparent",
     ];
 
     #[test]
@@ -469,17 +481,21 @@ mod tests {
 
     #[test]
     fn an_index_of_16_bits_is_its_number_or_refused() {
+        let form = |color| StoredPixels { color, depth: BitDepth::Sixteen, is_gray: false };
         let read = |pixel: &[u8], color| {
-            let (mut out, stored) = ([9], StoredPixels { color, depth: BitDepth::Sixteen });
-            stored.read(pixel, 0, ImageReadMode::Index, &mut out).is_none().then_some(out[0])
+            let mut out = [9];
+            match form(color).read(pixel, 0, ImageReadMode::Index, &mut out) {
+                None => Ok(out[0]),
+                Some(numbers) => Err(numbers),
+            }
         };
-        assert_eq!(read(&[0, 5], ColorType::Grayscale), Some(5));
-        assert_eq!(read(&[1, 5], ColorType::Grayscale), None);
-        assert_eq!(read(&[0, 5, 255, 255], ColorType::GrayscaleAlpha), Some(5));
-        assert_eq!(read(&[1, 5, 255, 255], ColorType::GrayscaleAlpha), None);
-        assert_eq!(read(&[0, 5, 0, 5, 0, 5], ColorType::Rgb), Some(5));
-        assert_eq!(read(&[1, 5, 1, 5, 1, 5], ColorType::Rgb), None);
-        assert_eq!(read(&[0, 5, 0, 5, 0, 6], ColorType::Rgb), None);
+        assert_eq!(read(&[0, 5], ColorType::Grayscale), Ok(5));
+        assert_eq!(read(&[1, 5], ColorType::Grayscale), Err([261; 3]));
+        assert_eq!(read(&[0, 5, 255, 255], ColorType::GrayscaleAlpha), Ok(5));
+        assert_eq!(read(&[1, 5, 255, 255], ColorType::GrayscaleAlpha), Err([261; 3]));
+        assert_eq!(read(&[0, 5, 0, 5, 0, 5], ColorType::Rgb), Ok(5));
+        assert_eq!(read(&[1, 5, 1, 5, 1, 5], ColorType::Rgb), Err([261; 3]));
+        assert_eq!(read(&[0, 5, 0, 5, 0, 6], ColorType::Rgb), Err([5, 5, 6]));
     }
 
     #[test]

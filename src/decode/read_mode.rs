@@ -96,7 +96,8 @@ impl ImageReadMode {
             }
             for (x, (pixel, out)) in pixels.iter().zip(row.chunks_exact_mut(channels)).enumerate() {
                 if !self.read(*pixel, out) {
-                    return Err(DecodeError::NoIndex { row: y, column: x as u32, pixel: *pixel });
+                    let pixel = pixel.map(u16::from);
+                    return Err(DecodeError::NoIndex { row: y, column: x as u32, pixel });
                 }
             }
         }
@@ -169,7 +170,7 @@ mod tests {
         for at in 0..pixels.len() {
             pixels[at] ^= 1;
             let x = at / RGB;
-            let pixel = pixels[x * RGB..][..RGB].try_into().unwrap();
+            let pixel = [0, 1, 2].map(|channel| u16::from(pixels[x * RGB + channel]));
             let refused = DecodeError::NoIndex { row: 0, column: x as u32, pixel };
             assert_eq!(read(&pixels), Err(refused));
             pixels[at] ^= 1;

@@ -256,7 +256,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Writes a pixel as `mode` reads it. Returns its colour if `mode` can't.
-    fn pixel(&self, y: u32, x: u32, mode: ImageReadMode, out: &mut [u8]) -> Option<[u8; RGB]> {
+    fn pixel(&self, y: u32, x: u32, mode: ImageReadMode, out: &mut [u8]) -> Option<[u16; RGB]> {
         let bits = self.file.bits;
         let sample = |index| self.byte(y, x, index);
         let mut alpha = u8::MAX;
@@ -283,7 +283,8 @@ impl<'a> Samples<'a> {
                         out[0] = level as u8;
                         return None;
                     }
-                    ImageReadMode::Index => return Some([u8::MAX; RGB]),
+                    // No level has more than 16 bits.
+                    ImageReadMode::Index => return Some([level as u16; RGB]),
                     _ => {}
                 }
                 if self.file.samples == 2 && first_extra == Some(&2) {
@@ -305,7 +306,7 @@ impl<'a> Samples<'a> {
                 // An index is the whole number, of which `byte` is the upper half.
                 let numbers = [0, 1, 2].map(|index| self.sample(y, x, index));
                 if numbers.iter().any(|&number| number > 255) {
-                    return Some([u8::MAX; RGB]);
+                    return Some(numbers);
                 }
                 numbers.map(|number| number as u8)
             }
@@ -327,7 +328,7 @@ impl<'a> Samples<'a> {
             out[RGB] = alpha;
             return None;
         }
-        (!mode.read(rgb, out)).then_some(rgb)
+        (!mode.read(rgb, out)).then_some(rgb.map(u16::from))
     }
 }
 

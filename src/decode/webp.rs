@@ -109,7 +109,8 @@ impl WebpDecoder {
             {
                 let rgb = [pixel[0], pixel[1], pixel[2]];
                 if !mode.read(rgb, out) {
-                    return Err(DecodeError::NoIndex { row: y, column: x, pixel: rgb });
+                    let pixel = rgb.map(u16::from);
+                    return Err(DecodeError::NoIndex { row: y, column: x, pixel });
                 }
             }
         }

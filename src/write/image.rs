@@ -431,7 +431,7 @@ fn class_numbers(
                 None => Ok(rgb),
                 Some(index) => {
                     let [row, column] = [index as u32 / size.width, index as u32 % size.width];
-                    let pixel = rgb.as_chunks::<3>().0[index];
+                    let pixel = rgb.as_chunks::<3>().0[index].map(u16::from);
                     Err(PixelsError::from(DecodeError::NoIndex { row, column, pixel }).into())
                 }
             }
