@@ -302,18 +302,6 @@ mod tests {
                 "not a JPEG: it begins with [42, 4d], expected [ff, d8]".into(),
             ),
             (E::NotPng { found: vec![1] }, "not a PNG: it begins with [01]".into()),
-            (
-                E::NoIndex { row: 1, column: 2, pixel: [7, 7, 8] },
-                "the pixel in row 1, column 2 has the colour [7, 7, 8]: an index is one number, so red, green and blue \
-                 must be equal"
-                    .into(),
-            ),
-            (
-                E::NoIndex { row: 1, column: 2, pixel: [255; 3] },
-                "the pixel in row 1, column 2 has a number above 255, which an index does not hold: number the classes \
-                 of masks from 0 to 255"
-                    .into(),
-            ),
             (E::Png { reason: "no data".into() }, "damaged PNG: no data".into()),
             (
                 E::NotGray16 { found: "a JPEG".into(), fits: "gray" },

@@ -173,7 +173,7 @@ fn a_mask_is_written_as_the_class_numbers_of_its_file() {
         let expected: Vec<u8> = classes.iter().flat_map(|&class| [class; 3]).collect();
         assert!(written(name).unwrap() == expected, "{name}");
     }
-    for (name, reason) in [("rgb8", "has the colour"), ("gray16", "has a number above 255")] {
+    for (name, reason) in [("rgb8", "has the colour"), ("gray16", "an index is at most 255")] {
         let error = written(name).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }
