@@ -106,7 +106,13 @@ impl<'a> ImageFiles<'a> {
         }
         let (mut change, mut original) = (None, None);
         if !options.is_untouched() || from == ImageMode::BitPlanes {
-            original = (from == ImageMode::Png).then(|| image.bytes.clone());
+            let is_kept = match from {
+                ImageMode::Png => true,
+                // Raw pixels are asked for, and a PNG is the file that has these.
+                ImageMode::Webp | ImageMode::Tiff => options.mode != WriteMode::Raw,
+                ImageMode::Jpeg | ImageMode::Raw | ImageMode::BitPlanes => false,
+            };
+            original = is_kept.then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
             let stored = self
                 .stored(given, options, position)
@@ -118,9 +124,9 @@ impl<'a> ImageFiles<'a> {
         if image.mode != ImageMode::Raw {
             return Ok(change);
         }
-        // A PNG that is not made smaller stays byte for byte, with its alpha and its samples of 16 bits.
-        if let Some(file) = original.filter(|file| self.is_small_enough(options, file)) {
-            *image = OwnedImage::png(file);
+        // A file that is not made smaller stays byte for byte, with its alpha and its samples of 16 bits.
+        if let Some(bytes) = original.filter(|file| self.is_small_enough(options, file)) {
+            *image = OwnedImage { mode: from, ..OwnedImage::png(bytes) };
             return Ok(None);
         }
         let is_lossy = change.is_some_and(|change| change.is_lossy);

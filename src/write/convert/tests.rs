@@ -649,6 +649,32 @@ fn a_dataset_of_damaged_samples_alone_is_an_error() {
     assert_eq!(nothing.len(), 1, "an empty dataset is none of damaged samples");
 }
 
+/// Options that need not change an image leave its file as it is, with alpha and samples of 16 bits.
+#[cfg(all(feature = "webp", feature = "tiff"))]
+#[test]
+fn files_without_loss_stay_where_no_option_changes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let cats = dir.path().join("photos/cat");
+    fs::create_dir_all(&cats).unwrap();
+    for (from, to) in [("webp/lossless_alpha.webp", "a.webp"), ("tiff/rgb16.tif", "b.tif")] {
+        fs::copy(golden.join(from), cats.join(to)).unwrap();
+    }
+    let source = folder(&dir.path().join("photos"));
+    let given: Vec<Vec<u8>> = files(&cats).into_values().collect();
+    for (name, image) in [
+        ("verify", ImageOptions { verify: true, ..ImageOptions::default() }),
+        ("tiled", ImageOptions { mode: WriteMode::Tiled, ..ImageOptions::default() }),
+        ("size", ImageOptions { max_resolution: Some(9999), ..ImageOptions::default() }),
+    ] {
+        let options = ConvertOptions { image, ..ConvertOptions::default() };
+        let dst = dir.path().join(name);
+        let report = convert(&source, &dst, &options).unwrap();
+        assert!(report.reencoded.is_empty(), "{name}");
+        assert_eq!(files(&dst).into_values().collect::<Vec<_>>(), given, "{name}");
+    }
+}
+
 /// Errors, and the list of the samples that were left out, name the files.
 #[test]
 fn damaged_files_are_named() {
