@@ -102,7 +102,9 @@ fn pixels_are_those_of_pillow_in_every_window() {
 /// counts them modulo 2^16, accepts them, and reads beyond its table.
 fn overfull_webp() -> Vec<u8> {
     let mut bits = Vec::new();
-    let mut put = |value: u32, count: u32| bits.extend((0..count).map(|bit| value >> bit & 1 != 0));
+    let mut put = |value: u32, count: u32| {
+        bits.extend((0..count).map(|bit| value.unbounded_shr(bit) & 1 != 0))
+    };
     // A width and a height of 1, no alpha, version 0; no transform, no colour cache, one set of codes.
     put(0, 14 + 14 + 1 + 3);
     put(0, 1 + 1 + 1);

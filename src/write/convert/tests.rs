@@ -7,6 +7,7 @@ mod files;
 use super::*;
 use crate::error::ErrorKind;
 use crate::order::Uneven;
+use crate::recut::Tile;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OpenOptions,
@@ -664,7 +665,7 @@ fn files_without_loss_stay_where_no_option_changes_them() {
     let given: Vec<Vec<u8>> = files(&cats).into_values().collect();
     for (name, image) in [
         ("verify", ImageOptions { verify: true, ..ImageOptions::default() }),
-        ("tiled", ImageOptions { mode: WriteMode::Tiled, ..ImageOptions::default() }),
+        ("tiled", ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() }),
         ("size", ImageOptions { max_resolution: Some(9999), ..ImageOptions::default() }),
     ] {
         let options = ConvertOptions { image, ..ConvertOptions::default() };
