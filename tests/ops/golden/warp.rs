@@ -89,7 +89,7 @@ fn affine_transforms_are_torchvisions() {
         let about = center(case, image.size);
         let matrix = affine_matrix(angle, translate, scale, [x, y], about);
         assert_same_matrix(case, matrix);
-        let map = Map::affine(matrix, image.size, image.size);
+        let map = Map::affine(matrix, image.size, image.size).with_shear_y(y);
 
         let mut op = RandomAffine::new(angle..=angle).unwrap().scale(scale..=scale).unwrap();
         op = op.shear_both(x..=x, y..=y).unwrap();
