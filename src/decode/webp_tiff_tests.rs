@@ -103,7 +103,7 @@ fn pixels_are_those_of_pillow_in_every_window() {
 fn overfull_webp() -> Vec<u8> {
     let mut bits = Vec::new();
     let mut put = |value: u32, count: u32| {
-        bits.extend((0..count).map(|bit| value.unbounded_shr(bit) & 1 != 0))
+        bits.extend((0..count).map(|bit| value.unbounded_shr(bit) & 1 != 0));
     };
     // A width and a height of 1, no alpha, version 0; no transform, no colour cache, one set of codes.
     put(0, 14 + 14 + 1 + 3);

@@ -540,7 +540,7 @@ mod tests {
         }
         assert!(seen.into_iter().eq(0..6));
         assert_eq!(said(ops![dropout(1e-9)], 3), "ChannelDropout: not run");
-        let normalize = Normalize::levels(&[1.0; 6], &[2.0; 6]).unwrap();
+        let normalize = Normalize::levels([1.0; 6], [2.0; 6]).unwrap();
         assert_eq!(said(ops![normalize], 3), "Normalize: applied");
         assert_eq!(said(ops![RandomBrightness::new(2.0..=2.0).unwrap()], 3), "RandomBrightness: 2");
         assert_eq!(channels(&[3, 4]), "changes channels 3, 4");

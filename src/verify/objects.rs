@@ -83,7 +83,8 @@ impl ObjectChecker {
         let (mut objects, mut degenerate) = (None, vec![]);
         for &(field, is) in &self.fields {
             let damaged = |error| (field, error);
-            let value = source.value(sample, field, buffer).map_err(ValueError::of_source);
+            let value =
+                source.value(sample, field, buffer).map_err(|error| ValueError::of_source(&error));
             let (count, found) = self.field(is, value.map_err(damaged)?, size).map_err(damaged)?;
             let expected = *objects.get_or_insert(count);
             if count != expected {

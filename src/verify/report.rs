@@ -146,7 +146,7 @@ pub(super) enum ValueError {
 
 impl ValueError {
     /// Converts the error of a source; an error of a file keeps its type.
-    pub(super) fn of_source(error: BoxError) -> Self {
+    pub(super) fn of_source(error: &BoxError) -> Self {
         let of_file = error.downcast_ref::<SourceError>().and_then(SourceError::read_error);
         let kind = of_file.map(|read| &read.kind).or_else(|| error.downcast_ref());
         match kind {

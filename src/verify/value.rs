@@ -147,7 +147,7 @@ impl CheckScratch {
         mode: ImageReadMode,
     ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
-        let value = value.map_err(ValueError::of_source)?;
+        let value = value.map_err(|error| ValueError::of_source(&error))?;
         let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, ..<_>::default() };
         match value {
             Value::Image(image) => decode(&mut self.decoder, &image, mode),

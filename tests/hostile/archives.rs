@@ -34,8 +34,11 @@ fn assert_refused_cheaply(
     assert!(times.iter().min() < Some(&Duration::from_millis(10)), "{message}: {times:?}");
 }
 
+/// Opens an archive at a path and reads all of its samples.
+type Read = fn(&str) -> Result<(), BoxError>;
+
 /// Reads a stream to its end, or to its first error.
-fn play(stream: Stream) -> Result<(), BoxError> {
+fn play(stream: &Stream) -> Result<(), BoxError> {
     let mut items = stream.open(&Pass { seed: 1, epoch: Epoch(0), turn: 0 })?;
     while let Some(item) = items.next()? {
         item.read()?;
@@ -80,9 +83,9 @@ fn with_pax_size(size: &str) -> Vec<u8> {
 fn a_tar_member_that_claims_much_is_refused_at_once_and_without_memory() {
     // In base 256: the first bit is set, and the number is in the last bytes.
     let base_256 = |size: u64| [&b"\x80\0\0\0"[..], &size.to_be_bytes()].concat();
-    let read: [fn(&str) -> Result<(), BoxError>; 2] = [
+    let read: [Read; 2] = [
         |path| Ok(Tar::open(path, &TarOptions::default()).map(drop)?),
-        |path| play(TarStream::open(path, &TarOptions::default())?.into()),
+        |path| play(&TarStream::open(path, &TarOptions::default())?.into()),
     ];
     for read in read {
         for size in [u64::MAX, u64::MAX - 511, 1 << 63, 1 << 40] {
@@ -124,9 +127,9 @@ fn head(length: u64) -> Vec<u8> {
 #[test]
 fn a_tfrecord_that_claims_much_is_refused_at_once_and_without_memory() {
     let first = [&head(EXAMPLE.len() as u64)[..], EXAMPLE, &masked_crc(EXAMPLE)].concat();
-    let read: [fn(&str) -> Result<(), BoxError>; 2] = [
+    let read: [Read; 2] = [
         |path| Ok(TfRecords::open(path, &TfOptions::default()).map(drop)?),
-        |path| play(TfRecordStream::open(path, &TfOptions::default())?.into()),
+        |path| play(&TfRecordStream::open(path, &TfOptions::default())?.into()),
     ];
     for read in read {
         for length in [u64::MAX, u64::MAX - 15, 1 << 63, 1 << 40] {
