@@ -35,11 +35,12 @@ impl Orientation {
         Self { transposed: false, from_bottom: false, from_right: false };
 
     /// Returns the orientation that the TIFF part of an EXIF segment says, from 1 to 8. 1 is upright.
-    pub(super) fn value_in(tiff: &[u8]) -> u32 {
-        exif::orientation(tiff).filter(|value| (1..=8).contains(value)).unwrap_or(1)
+    pub(super) fn value_in(tiff: &[u8]) -> u8 {
+        let value = exif::orientation(tiff).and_then(|value| u8::try_from(value).ok());
+        value.filter(|value| (1..=8).contains(value)).unwrap_or(1)
     }
 
-    pub(super) fn of_value(value: u32) -> Self {
+    pub(super) fn of_value(value: u8) -> Self {
         let (transposed, from_bottom, from_right) = match value {
             2 => (false, false, true),
             3 => (false, true, true),

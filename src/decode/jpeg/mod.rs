@@ -98,20 +98,30 @@ pub(super) struct JpegHeaders {
     /// The end of the coded data of such a JPEG, once the segments of a window were read.
     scan_end: Option<usize>,
     /// The EXIF orientation, from 1 to 8, whether the image is turned by it or not.
-    exif_orientation: u32,
-    orientation: Orientation,
+    exif_orientation: u8,
+    /// True if the image is turned by it.
+    is_turned: bool,
     scale: Scale,
 }
 
 impl JpegHeaders {
     /// Returns the size after orientation.
     pub(super) fn size(&self) -> Size {
-        self.orientation.turned(self.stored_size())
+        self.orientation().turned(self.stored_size())
+    }
+
+    /// Returns how the image is turned.
+    fn orientation(&self) -> Orientation {
+        if self.is_turned {
+            Orientation::of_value(self.exif_orientation)
+        } else {
+            Orientation::UPRIGHT
+        }
     }
 
     /// Returns the EXIF orientation and the size as stored, if the image is stored in another orientation than upright.
     pub(super) fn turned(&self) -> Option<(u32, Size)> {
-        (self.exif_orientation != 1).then_some((self.exif_orientation, self.stored.size))
+        (self.exif_orientation != 1).then_some((self.exif_orientation.into(), self.stored.size))
     }
 
     /// Returns the size before orientation.
@@ -134,8 +144,8 @@ impl JpegHeaders {
         let rest =
             |larger: u32, smaller: u32| f64::from(smaller) - f64::from(larger) / f64::from(factor);
         let rests = [rest(whole.height, stored.height), rest(whole.width, stored.width)];
-        let origin = self.orientation.origin(rests);
-        Some(ScaledImage { factor, size: self.orientation.turned(stored), origin })
+        let origin = self.orientation().origin(rests);
+        Some(ScaledImage { factor, size: self.orientation().turned(stored), origin })
     }
 
     /// Decodes at 1 / `factor` of the size from now on.
@@ -188,7 +198,7 @@ impl JpegDecoder {
         gray: bool,
         wanted: Window,
     ) -> Result<(), BoxError> {
-        let window = headers.orientation.stored(wanted, headers.stored_size());
+        let window = headers.orientation().stored(wanted, headers.stored_size());
         let wanted = Wanted { window, scale: headers.scale, gray };
         parts::read_window(image, headers, wanted, &mut self.restarts)
     }
@@ -212,17 +222,13 @@ impl JpegDecoder {
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
         let exif = headers.exif.as_ref();
         let exif_orientation = exif.map_or(1, |exif| Orientation::value_in(&jpeg[exif.clone()]));
-        let orientation = match self.options.exif_orientation {
-            true => Orientation::of_value(exif_orientation),
-            false => Orientation::UPRIGHT,
-        };
         Ok(JpegHeaders {
             stored: headers,
             planes,
             is_partial: false,
             scan_end: None,
             exif_orientation,
-            orientation,
+            is_turned: self.options.exif_orientation,
             scale: Scale::FULL,
         })
     }
@@ -235,10 +241,10 @@ impl JpegDecoder {
         gray: bool,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let orientation = &headers.orientation;
+        let orientation = headers.orientation();
         let stored = orientation.stored(wanted, headers.stored_size());
         let channels = if gray { 1 } else { RGB };
-        if *orientation == Orientation::UPRIGHT {
+        if orientation == Orientation::UPRIGHT {
             return self.decode_window(bytes, headers, channels, stored);
         }
         let mut turned = std::mem::take(&mut self.turned);
