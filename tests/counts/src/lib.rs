@@ -97,7 +97,7 @@ pub const COUNTS: &[Count] = &[
         "JPEGs of noise, of which parts are read"),
     count("FUSELOOP_PLANES", [200, 2_000, 20_000], 1, ("jpeg", "planes::"),
         "JPEGs of noise, as bit planes"),
-    count("FUSELOOP_PREEMPTIONS", [1, 2, 2], 2, ("exhaustive", ""),
+    count("FUSELOOP_PREEMPTIONS", [1, 2, 2], 4, ("exhaustive", ""),
         "preemptions, at most, in every order of the engine's threads"),
     count("FUSELOOP_PTX_PROGRAMS", [12, 12, 400], 1, ("interpreted", "random_programs"),
         "GPU programs, by their PTX"),
