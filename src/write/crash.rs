@@ -87,7 +87,8 @@ impl Case {
         let threads = NonZeroUsize::new(2);
         let options = WriteOptions { page_size: 4096, threads, ..WriteOptions::default() };
         let fields = self.fields();
-        let request = FileRequest { fields: &fields, first: 0, out, options: &options };
+        let request =
+            FileRequest { fields: &fields, first: 0, out, options: &options, is_part: false };
         let announced = Some(self.announced);
         write_jobs(0..self.samples, |_| 0, |_, n| Ok(self.row(n)), announced, request, &watch)
     }

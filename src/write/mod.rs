@@ -155,8 +155,8 @@ fn write_samples(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = FileRequest { fields, first: 0, out, options };
-    let report = write_dataset(jobs, |()| 0, row, Some(count), request)?;
+    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     name_classes(out, None)?;
     Ok(report)
 }
@@ -202,9 +202,10 @@ pub fn try_write_iter(
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
-    let request = FileRequest { fields, first: 0, out: out.as_ref(), options };
-    let report = write_dataset(rows, held, row, announced, request)?;
-    name_classes(out.as_ref(), None)?;
+    let out = out.as_ref();
+    let request = FileRequest { fields, first: 0, out, options, is_part: false };
+    let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
+    name_classes(out, None)?;
     Ok(report)
 }
 
@@ -255,34 +256,12 @@ struct FileRequest<'a> {
     first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
+    /// True for a part of a dataset, which may be left without samples.
+    is_part: bool,
 }
 
-/// Writes a whole dataset as [`write_jobs`] does. If samples were read and all of them left out, this is an error.
-fn write_dataset<J: Send>(
-    jobs: impl Iterator<Item = J>,
-    held: impl Fn(&J) -> usize,
-    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
-    announced: Option<u64>,
-    request: FileRequest<'_>,
-) -> Result<WriteReport, WriteCause> {
-    write_checked(jobs, held, row, announced, request, &unwatched, |report| {
-        refuse_all_damaged(report.samples, &report.skipped)
-    })
-}
-
-/// Writes a file, which may be a part of a dataset. The file has no samples if all of its samples are damaged and
-/// [left out](OnUnreadable::Skip).
-fn write_jobs<J: Send>(
-    jobs: impl Iterator<Item = J>,
-    held: impl Fn(&J) -> usize,
-    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
-    announced: Option<u64>,
-    request: FileRequest<'_>,
-    watch: &impl ObserveStep,
-) -> Result<WriteReport, WriteCause> {
-    write_checked(jobs, held, row, announced, request, watch, |_| Ok(()))
-}
-
+/// Refuses a dataset of damaged samples alone.
+///
 /// # Errors
 ///
 /// If samples were read and none of them is left.
@@ -299,21 +278,19 @@ fn refuse_all_damaged(
     }
 }
 
-/// Checks everything that can be checked in advance, then writes the file. `check` may refuse what was written before it
-/// appears at its path.
+/// Checks everything that can be checked in advance, then writes the file.
 ///
 /// `announced` is the expected number of jobs, if it is known. Space is reserved for their rows, so that
 /// the pages need not be moved at the end. If the number is too small, they are moved.
-fn write_checked<J: Send>(
+fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
     row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
     announced: Option<u64>,
     request: FileRequest<'_>,
     watch: &impl ObserveStep,
-    check: impl FnOnce(&WriteReport) -> Result<(), WriteCause>,
 ) -> Result<WriteReport, WriteCause> {
-    let FileRequest { fields, first, out, options } = request;
+    let FileRequest { fields, first, out, options, is_part } = request;
     let fields = &options.stored_fields(fields);
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
@@ -348,7 +325,9 @@ fn write_checked<J: Send>(
         pages: finished.pages,
         bytes: finished.bytes,
     };
-    check(&report)?;
+    if !is_part {
+        refuse_all_damaged(report.samples, &report.skipped)?;
+    }
     target.commit(watch)?;
     Ok(report)
 }

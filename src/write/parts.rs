@@ -266,7 +266,7 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = FileRequest { fields, first: 0, out, options: &options };
+    let request = FileRequest { fields, first: 0, out, options: &options, is_part: true };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 

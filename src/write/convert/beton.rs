@@ -21,7 +21,7 @@ use crate::write::shards::ShardFieldError;
 use crate::write::value::WriteSampleError;
 use crate::write::{
     FieldValue, FileRequest, ImageOptions, WriteCause, WriteOptions, WriteReport,
-    refuse_all_damaged, write_checked,
+    refuse_all_damaged, write_jobs,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,14 +93,9 @@ impl DatasetConversion<'_> {
         let images = ImageFiles::new(&self.images, self.has_targets());
         let row = |_, number: u64| self.row(SampleId(number), &images, progress);
         let options = self.write_options();
-        let request = FileRequest { fields, first, out, options: &options };
-        // Of the parts of a file, some may have no samples.
-        let check = |report: &WriteReport| match out == self.dst {
-            true => refuse_all_damaged(report.samples, &report.skipped),
-            false => Ok(()),
-        };
-        let (jobs, count) = (first..end, Some(end - first));
-        let report = write_checked(jobs, |_| 0, row, count, request, &self.watch, check)
+        let request =
+            FileRequest { fields, first, out, options: &options, is_part: out != self.dst };
+        let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
             .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
     }
