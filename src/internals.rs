@@ -241,6 +241,7 @@ pub mod source {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    pub use crate::source::atomic_file::create as temporary_file;
     pub use crate::source::class_counts::ClassCounts;
     pub use crate::source::escape::Escaped;
     pub use crate::source::folder::{Ignored, LinkCounts, ListError};
@@ -458,7 +459,7 @@ pub mod write {
     use std::path::Path;
 
     pub use crate::write::atomic_file::TargetError;
-    pub use crate::write::convert::ConvertCause;
+    pub use crate::write::convert::{ConvertCause, real_path};
     pub use crate::write::copy_folder::RecutCause;
     pub use crate::write::error::WriteCause;
     pub use crate::write::image::ImageError;

@@ -9,6 +9,8 @@
 //! directly.
 
 use super::problem::Problem;
+use fuseloop::internals::source::temporary_file;
+use fuseloop::internals::write::real_path;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ pub(super) fn refuse_input(
         message: format!("{}: {reason}", out.display()),
         help: "choose another path for the output: what is read is never changed",
     };
-    if dataset.is_dir() && real(out).starts_with(real(dataset)) {
+    if dataset.is_dir() && real_path(out).starts_with(real_path(dataset)) {
         return Err(refused(format!("in the folder of the dataset {}", dataset.display())));
     }
     let Some(found) = identity(out) else { return Ok(()) };
@@ -38,18 +40,6 @@ pub(super) fn refuse_input(
     };
     let mut read = std::iter::once(dataset.to_owned()).chain(others).enumerate();
     if read.any(is_read) { Err(refused("the command reads this file".to_owned())) } else { Ok(()) }
-}
-
-/// Returns the path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    match (fs::canonicalize(path), path.parent(), path.file_name()) {
-        (Ok(real), ..) => real,
-        (_, Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
-            real(Path::new(".")).join(name)
-        }
-        (_, Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    }
 }
 
 /// Returns the device and the number of a file, which all of its names share.
@@ -91,7 +81,7 @@ pub(super) fn write<T>(
         let file = File::options().write(true).open(&real).map_err(Problem::io(path))?;
         return filled(&file, path, fill);
     }
-    let partial = partial(&real).map_err(Problem::io(path))?;
+    let partial = temporary_file(&real).map_err(Problem::io(path))?;
     let done = filled(partial.as_file(), path, fill)?;
     let put = match existing {
         Existing::Replace => partial.persist(&real),
@@ -123,25 +113,4 @@ fn filled<T>(
     let done = fill(&mut out)?;
     out.flush().map_err(Problem::io(path))?;
     Ok(done)
-}
-
-/// Creates an empty file beside `path`, which is deleted unless it is renamed.
-pub(super) fn partial(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".fuseloop-part-");
-    // The file gets the permissions of any new file: those of a temporary file would exclude other
-    // users.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(without_path)
-}
-
-/// Returns the error of a temporary file without the path of that file, which the user did not name.
-fn without_path(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    match text.split_once(" at path ") {
-        Some((reason, _)) => io::Error::new(error.kind(), reason),
-        None => error,
-    }
 }

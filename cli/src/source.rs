@@ -111,7 +111,7 @@ pub(super) struct Setup {
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
-    /// Whether JPEGs are turned as their EXIF orientation says, if that is given here.
+    /// True if JPEGs are turned as their EXIF orientation says; `None` if that is not given here.
     exif_orientation: Option<bool>,
     folder: InFolder,
 }

@@ -5,9 +5,10 @@ use super::number;
 use super::output;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
-use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
+use fuseloop::internals::source::{Escaped, temporary_file};
+
 use fuseloop::internals::verify::{
     DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
 };
@@ -128,7 +129,7 @@ struct Indices<'a> {
 
 impl<'a> Indices<'a> {
     fn new(path: &'a Path) -> Result<Self, Problem> {
-        Ok(Self { path, partial: output::partial(path).map_err(Problem::io(path))? })
+        Ok(Self { path, partial: temporary_file(path).map_err(Problem::io(path))? })
     }
 
     fn write(mut self, report: &VerifyReport) -> Result<(), Problem> {

@@ -138,13 +138,7 @@ pub(super) fn mark_annotated(
         let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
         has_annotations = tensors.any(|(output, _)| {
             let field = known.get(&source.fields()[output.field].name);
-            field.is_some_and(|field| match field {
-                ObjectField::Boxes(_)
-                | ObjectField::Keypoints(_)
-                | ObjectField::Segmentation
-                | ObjectField::Mask => true,
-                ObjectField::Classes | ObjectField::Column(_) | ObjectField::ImageId => false,
-            })
+            field.is_some_and(ObjectField::has_positions)
         });
     }
     for (output, plan) in outputs.iter().zip(plans).filter(|(output, _)| !output.is_mask) {

@@ -7,7 +7,11 @@ use tempfile::{Builder, NamedTempFile};
 
 /// Creates a temporary file beside `path`. The process's umask decides who may read the file, as for any
 /// other file: those who may read the data may read what is stored about it.
-pub(super) fn create(path: &Path) -> io::Result<NamedTempFile> {
+///
+/// # Errors
+///
+/// If the system can't create it. The error does not have the file's path.
+pub fn create(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut options = Builder::new();
     options.prefix(".fuseloop-part-");

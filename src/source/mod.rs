@@ -1,7 +1,7 @@
 //! Sources: datasets, and how their samples are read.
 
 mod annotations;
-mod atomic_file;
+pub(crate) mod atomic_file;
 mod beside;
 pub(crate) mod beton;
 mod boxed;

@@ -1,7 +1,8 @@
 //! The meaning of the fields of annotated images: boxes and their format, classes, keypoints, masks.
 //!
-//! A field of bytes does not say what its numbers are, and an image does not say that it is a mask. The dataset that they are from knows it, and
-//! `convert` stores it beside the data: in `x.beton.objects.json`, or in a feature of each TFRecord example.
+//! A field of bytes does not say what its numbers are, and an image does not say that it is a mask. The
+//! dataset that they are from knows it, and `convert` stores it beside the data: in `x.beton.objects.json`,
+//! or in a feature of each TFRecord example.
 //!
 //! ```text
 //! {"fuseloop":"objects","version":1,"fields":[
@@ -80,6 +81,14 @@ impl ObjectField {
             Self::Column(dtype) => Some((dtype, vec![])),
             Self::Keypoints(each) => Some((NdType::F32, vec![each, 3])),
             Self::Segmentation | Self::ImageId | Self::Mask => None,
+        }
+    }
+
+    /// Returns true if the field has positions in its image, or a value for each of its pixels.
+    pub(crate) fn has_positions(self) -> bool {
+        match self {
+            Self::Boxes(_) | Self::Keypoints(_) | Self::Segmentation | Self::Mask => true,
+            Self::Classes | Self::Column(_) | Self::ImageId => false,
         }
     }
 

@@ -140,7 +140,7 @@ fn pipeline(path: &Path, settings: &str, list: &[&str]) {
     fs::write(path.join("p.toml"), list).unwrap();
 }
 
-/// What `replay` says of each op of a list, for a sample of 60x67 pixels.
+/// Returns what `replay` says of each op of a list, for a sample of 60x67 pixels.
 fn replayed(path: &Path, list: &[&str]) -> Vec<(String, String)> {
     pipeline(path, "", list);
     let text = stdout_of(path, &["replay", "photos.beton", "-p", "p.toml", "--sample", "2"]);

@@ -123,15 +123,20 @@ fn targets_are_drawn_on_the_sheet_unless_a_pipeline_file_declares_none() {
     assert!(!replayed().contains("objects:"), "{}", replayed());
 }
 
-#[test]
-fn a_folder_with_masks_is_shown_with_its_masks() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path();
+/// Creates `set`, a folder of one image and its mask.
+fn with_masks(path: &Path) {
     for folder in ["set/images", "set/masks"] {
         fs::create_dir_all(path.join(folder)).unwrap();
     }
     png(&path.join("set/images/1.png"), |at| (at / 300 % 256) as u8, 3);
     png(&path.join("set/masks/1.png"), |at| u8::from(at % 300 < 150), 1);
+}
+
+#[test]
+fn a_folder_with_masks_is_shown_with_its_masks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    with_masks(path);
     stdout_of(path, &["preview", "set", "-n", "1", "-m", "1"]);
     let text = stdout_of(path, &["replay", "set", "--sample", "0", "--out", "out"]);
     assert!(text.contains("field mask:") && !text.contains("objects:"), "{text}");
@@ -141,16 +146,12 @@ fn a_folder_with_masks_is_shown_with_its_masks() {
     assert_eq!(json["before"], json!({"size": [200, 300], "objects": []}));
 }
 
-/// What a folder of masks is converted to has the same masks, and is shown with them.
+/// A conversion of a folder of masks has the same masks, and is shown with them.
 #[test]
 fn masks_are_masks_after_a_conversion() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
-    for folder in ["set/images", "set/masks"] {
-        fs::create_dir_all(path.join(folder)).unwrap();
-    }
-    png(&path.join("set/images/1.png"), |at| (at / 300 % 256) as u8, 3);
-    png(&path.join("set/masks/1.png"), |at| u8::from(at % 300 < 150), 1);
+    with_masks(path);
     let args = ["set", "--write-mode", "jpg"];
     for (name, args) in [("a.beton", &args[..1]), ("b.beton", &args), ("a.tar", &args)] {
         let told = stdout_of(path, &[&["convert"][..], args, &[name][..]].concat());

@@ -65,7 +65,7 @@ pub enum ListError {
     NotAList {
         /// The file or folder.
         path: PathBuf,
-        /// What was found there.
+        /// A description of what was found there.
         found: &'static str,
     },
     /// A line of a table is not `path,label`.

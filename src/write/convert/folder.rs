@@ -27,6 +27,7 @@ use crate::write::report::CountedList;
 use crate::write::staging::{PREFIX, StagingDir};
 use crate::write::value::WriteSampleError;
 use crate::write::{Reencoded, WriteCause};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -102,29 +103,22 @@ impl DatasetConversion<'_> {
     ///
     /// If the folder has other files: then nothing is deleted.
     fn clear(&self) -> Result<(), ConvertCause> {
-        let foreign =
-            |path: &Path| ConvertCause::Pick { path: path.to_owned(), reason: FOREIGN.to_owned() };
-        // Nothing is deleted before all is checked.
-        for is_checked in [false, true] {
-            for (path, is_dir) in entries(&self.dst)? {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                // An earlier conversion that was killed left its unfinished files.
-                if name.starts_with(PREFIX) {
-                    continue;
-                }
-                let files = if is_dir { entries(&path)? } else { vec![] };
-                let own = |(path, is_dir): &(PathBuf, bool)| !is_dir && is_numbered(path);
-                let other = files.iter().find(|file| !own(file)).map(|(path, _)| &**path);
-                let is_own =
-                    is_dir || is_numbered(&path) || [TABLE, FOLDER_FILE_NAME].contains(&&*name);
-                match other.or((!is_own).then_some(&path)) {
-                    Some(other) => return Err(foreign(other)),
-                    None if is_checked => delete(&path)?,
-                    None => {}
-                }
+        let mut written = entries(&self.dst)?;
+        // An earlier conversion that was killed left its unfinished files.
+        written.retain(|(path, _)| !name_of(path).starts_with(PREFIX));
+        for (path, is_dir) in &written {
+            let files = if *is_dir { entries(path)? } else { vec![] };
+            let is_own = |(path, is_dir): &&(PathBuf, bool)| !is_dir && is_numbered(path);
+            let is_known = *is_dir
+                || is_numbered(path)
+                || [TABLE, FOLDER_FILE_NAME].contains(&&*name_of(path));
+            let other = files.iter().find(|file| !is_own(file)).map(|(path, _)| path);
+            if let Some(other) = other.or((!is_known).then_some(path)) {
+                let (path, reason) = (other.clone(), FOREIGN.to_owned());
+                return Err(ConvertCause::Pick { path, reason });
             }
         }
-        Ok(())
+        written.iter().try_for_each(|(path, _)| delete(path))
     }
 
     fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertCause> {
@@ -198,9 +192,13 @@ fn entries(dir: &Path) -> Result<Vec<(PathBuf, bool)>, ConvertCause> {
     listed.map_err(ConvertCause::io("list", dir))
 }
 
+fn name_of(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
 /// Returns true if a file is named like those of a sample: `00000007.jpg`, `00000007_key.jpg`.
 fn is_numbered(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name_of(path);
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
     digits >= 8 && matches!(name.as_bytes().get(digits), Some(b'.' | b'_'))
 }

@@ -35,6 +35,7 @@ mod shard_splitter;
 mod tests;
 
 pub use error::ConvertCause;
+pub use origin::real_path;
 pub use report::ConvertReport;
 
 use super::WriteCause;
@@ -325,15 +326,7 @@ impl<'a> DatasetConversion<'a> {
     /// Returns true if a field has positions in its image, or a value for each of its pixels.
     fn has_positions(&self) -> bool {
         let mut fields = self.beside.objects.iter().flat_map(ObjectFields::iter);
-        fields.any(|(_, field)| {
-            matches!(
-                field,
-                ObjectField::Boxes(_)
-                    | ObjectField::Keypoints(_)
-                    | ObjectField::Segmentation
-                    | ObjectField::Mask
-            )
-        })
+        fields.any(|(_, field)| field.has_positions())
     }
 
     /// Returns true if images have objects with positions, or other images such as masks, beside them.

@@ -77,12 +77,12 @@ enum DestinationPath {
 impl DestinationPath {
     fn new(form: OutputFormat, dst: &Path) -> Result<Self, ConvertCause> {
         Ok(match form {
-            OutputFormat::Folder => Self::Folder(real(dst)),
-            OutputFormat::Beton => Self::Files(HashSet::from([real(dst)])),
+            OutputFormat::Folder => Self::Folder(real_path(dst)),
+            OutputFormat::Beton => Self::Files(HashSet::from([real_path(dst)])),
             OutputFormat::Tar | OutputFormat::TfRecord => {
                 // A folder that can't be listed has no shards, or causes an error of its own later.
                 let there = other_shards(&Template::parse(dst)?, &[]).unwrap_or_default();
-                Self::Files(there.iter().map(|path| real(path)).collect())
+                Self::Files(there.iter().map(|path| real_path(path)).collect())
             }
         })
     }
@@ -124,7 +124,7 @@ impl FileIdentity {
         let is_link = found.as_ref().is_some_and(Metadata::is_symlink);
         let found = if is_link { fs::metadata(path).ok() } else { found };
         let is_dir = found.as_ref().is_some_and(Metadata::is_dir);
-        let real = (is_link || is_dir).then(|| real(path));
+        let real = (is_link || is_dir).then(|| real_path(path));
         // A folder's own modification time changes with any file that is added, so it is not used.
         Self { real, is_dir, file: found.filter(|_| !is_dir) }
     }
@@ -147,17 +147,18 @@ struct Parents {
 impl Parents {
     fn real(&mut self, path: &Path) -> PathBuf {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return real(path);
+            return real_path(path);
         };
         if self.last.as_ref().is_none_or(|(known, _)| known != parent) {
-            self.last = Some((parent.to_owned(), real(parent)));
+            self.last = Some((parent.to_owned(), real_path(parent)));
         }
         self.last.as_ref().map_or_else(|| path.to_owned(), |(_, real)| real.join(name))
     }
 }
 
 /// Resolves links and `..` in a path whose last components need not exist.
-fn real(path: &Path) -> PathBuf {
+#[must_use]
+pub fn real_path(path: &Path) -> PathBuf {
     // The folder of a path without directories is the current one.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -179,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_name_without_a_folder_is_the_same_path_as_with_it() {
-        let here = real(Path::new("."));
+        let here = real_path(Path::new("."));
         let named = Parents::default().real(Path::new("a.tar"));
-        assert_eq!(named, real(Path::new("./a.tar")));
+        assert_eq!(named, real_path(Path::new("./a.tar")));
         assert_eq!(named, here.join("a.tar"));
     }
 }
