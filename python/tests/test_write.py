@@ -468,12 +468,11 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
 
 
 def test_masks_of_pil(tmp_path: Path) -> None:
-    from PIL import Image as Pil
-
+    pil = pytest.importorskip("PIL.Image")
     classes = np.arange(48, dtype=np.uint8).reshape(6, 8) % 3
-    palette = Pil.fromarray(classes)
+    palette = pil.fromarray(classes)
     palette.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0])
-    bits = Pil.fromarray(classes > 0)
+    bits = pil.fromarray(classes > 0)
     assert (palette.mode, bits.mode) == ("P", "1")
     path = tmp_path / "x.beton"
     masks = {name: Image(mode="mask") for name in ("image2", "image3")}
