@@ -11,7 +11,7 @@
 # | shipped | usual lists without a compiler | 30 |
 # | bench | copies, kernels, pipelines, code, loaders | 120 |
 # | sanitizer | memcheck, initcheck and racecheck of a few programs, if compute-sanitizer is found | 75 |
-# | python | what PyTorch sees | 45 |
+# | python | what PyTorch sees; the Python package, if a wheel was built (maturin) and pytest is found | 135 |
 #
 # What is said goes to $OUT, or FOLDER/out: a file for each step, results.jsonl, and summary.md, which
 # is printed at the end. Exit code 1 if a step fails; with no GPU that is so unless REQUIRE_GPU=0.
@@ -31,6 +31,15 @@ build() {
     binary "$folder/unit_tests" cargo test --release --locked --no-run --lib -p fuseloop
     binary "$folder/cli_tests" cargo test --release --locked --no-run --test cli
     strip "$folder"/*
+    if command -v maturin >/dev/null; then
+        maturin build --quiet --release --locked --manifest-path python/Cargo.toml --out "$folder"
+        # The tests of FFCV's names read a file of the Rust tests, two folders above them.
+        mkdir -p "$folder/python" "$folder/tests/golden"
+        cp -r python/tests python/pyproject.toml "$folder/python"
+        cp -r tests/golden/beton "$folder/tests/golden"
+    else
+        echo "no maturin: the Python package is left out"
+    fi
     cp scripts/gpu_check.sh scripts/gpu_check.py scripts/gpu_summary.py "$folder"
     git rev-parse --short HEAD >"$folder/commit" 2>/dev/null || true
     du -sh "$folder"
@@ -115,6 +124,22 @@ sanitizer() {
     done
 }
 
+# package: installs the wheel into a folder of its own, and tests it on the GPU.
+package() {
+    local site=$folder/site
+    if ! compgen -G "$folder/*.whl" >/dev/null; then
+        echo "skipped: no wheel was built"
+        return
+    fi
+    if ! python3 -c 'import pytest' 2>/dev/null; then
+        echo "skipped: no pytest"
+        return
+    fi
+    python3 -m pip install --quiet --no-index --no-deps --upgrade --target "$site" "$folder"/*.whl
+    PYTHONPATH=$site python3 -m pytest -c "$folder/python/pyproject.toml" -p no:cacheprovider -q -rs \
+        "$folder/python/tests/test_gpu.py"
+}
+
 run() {
     folder=$(cd "${1:-$(dirname "${BASH_SOURCE[0]}")}" && pwd)
     out=${OUT:-$folder/out}
@@ -136,6 +161,7 @@ run() {
     what="PyTorch" step python 45 python3 "$folder/gpu_check.py" "$folder/libfuseloop_torch.so" \
         --json python.jsonl
     cat python.jsonl >>results.jsonl 2>/dev/null && rm -f python.jsonl
+    what="the package" step python 90 bash "$folder/gpu_check.sh" package "$folder"
     python3 "$folder/gpu_summary.py" results.jsonl | tee summary.md
     return $failed
 }
@@ -143,7 +169,7 @@ run() {
 case ${1:-} in
 build) build "${@:2}" ;;
 run) run "${@:2}" ;;
-environment) folder=$2 environment ;;
+environment | package) folder=$2 "$1" ;;
 *)
     sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed '$d; s/^# \{0,1\}//'
     exit 2

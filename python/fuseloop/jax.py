@@ -34,7 +34,8 @@ Shardings: TypeAlias = jax.sharding.Sharding | Mapping[str, jax.sharding.Shardin
 class Loader(_loader.Loader):
     """A loader whose batches are dicts from the names of the outputs to arrays of JAX.
 
-    Without a sharding, arrays on the CPU share the memory of the batch. Numbers of 64 bits become such of 32, unless
+    Without a sharding, arrays are on the default device of JAX, or on the GPU of ``ToDevice``. On the CPU they share
+    the memory of the batch. Numbers of 64 bits become such of 32, unless
     ``jax_enable_x64`` is set; a whole number that does not fit is an error. A ragged output is a tuple of its values
     and of the offsets of its rows, a list output a list of arrays.
 
@@ -109,12 +110,9 @@ class Loader(_loader.Loader):
         return [self._put(name, row, sharding) for row in tensor]
 
     def _put(self, name: str, tensor: Tensor, sharding: jax.sharding.Sharding | None) -> jax.Array:
-        narrow = None if jax.config.jax_enable_x64 else _NARROW.get(tensor.dtype)  # type: ignore[attr-defined]
-        if sharding is None and narrow is None and not self._copy:
-            return jax.dlpack.from_dlpack(tensor)
-        array = tensor.numpy() if narrow is None else _narrowed(name, tensor.numpy(), narrow)
         if sharding is None:
-            return jax.numpy.array(array, copy=self._copy)
+            return _array(tensor, self._copy)
+        array = _on_host(tensor)
         try:
             return jax.make_array_from_process_local_data(sharding, array)
         except ValueError as error:
@@ -127,6 +125,29 @@ class Loader(_loader.Loader):
 
 
 _NARROW = {"int64": "int32", "float64": "float32"}
+
+
+def _array(tensor: Tensor, copy: bool = False) -> jax.Array:
+    """Returns a tensor as an array: one on a GPU stays there, one in host memory goes to the default device of JAX. If
+    that is the CPU, it shares the memory of the batch."""
+    if _narrow_type(tensor) is None and not copy and (tensor.device != "cpu" or _is_cpu_default()):
+        return jax.dlpack.from_dlpack(tensor)
+    return jax.numpy.array(_on_host(tensor), copy=copy)
+
+
+def _narrow_type(tensor: Tensor) -> str | None:
+    return None if jax.config.jax_enable_x64 else _NARROW.get(tensor.dtype)  # type: ignore[attr-defined]
+
+
+def _on_host(tensor: Tensor) -> np.ndarray:
+    narrow = _narrow_type(tensor)
+    return tensor.numpy() if narrow is None else _narrowed(tensor.name, tensor.numpy(), narrow)
+
+
+def _is_cpu_default() -> bool:
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    platform = jax.default_backend() if device is None else getattr(device, "platform", device)
+    return platform == "cpu"
 
 
 def _narrowed(name: str, array: np.ndarray, dtype: str) -> np.ndarray:

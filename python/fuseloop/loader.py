@@ -627,8 +627,9 @@ class Loader:
         self._logged: set[int] = set()
         self._pins = self._settings.get("pin_memory") is not None
         _live.add(self)
-        if self._inner.is_fallback():
-            _logger.info("%s: the device is %s", self._dataset.name, self._inner.device())
+        reason = self._inner.fallback()
+        if reason is not None:
+            _logger.info("%s: the device is the CPU, since %s", self._dataset.name, reason)
 
     def _core(self) -> _fuseloop.Loader:
         """Returns the compiled loader. In a process forked from the loader's own it is built anew: threads do not
@@ -887,7 +888,10 @@ class Loader:
 
     @property
     def device(self) -> str:
-        """The device that runs the ops after ``ToDevice``."""
+        """The device that runs the ops after ``ToDevice``, by PyTorch's name: ``"cpu"`` or ``"cuda:0"``.
+
+        :meth:`explain` says why it is the CPU if ``"auto"`` found no GPU.
+        """
         return self._core().device()
 
     @property

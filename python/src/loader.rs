@@ -167,12 +167,12 @@ impl Loader {
     }
 
     fn device(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.get(py)?.device().to_string())
+        Ok(self.get(py)?.device().device.to_string())
     }
 
-    /// Returns true if the CPU is used instead of a requested GPU.
-    fn is_fallback(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.get(py)?.device().fallback.is_some())
+    /// Returns the reason why the CPU is used instead of a requested GPU.
+    fn fallback(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.device().fallback.clone())
     }
 
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -11,18 +11,23 @@ use fuseloop::batch::SharedBytes;
 use fuseloop::device::{DeviceStream, DlpackCapsule, ManagedTensor, ManagedTensorVersioned};
 use fuseloop::internals::batch::capsule;
 use fuseloop::ops::DType;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMemoryView, PyTuple};
+use pyo3::types::{PyByteArray, PyDict, PyMemoryView, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
+
+/// DLPack's kind and number of host memory.
+const HOST: (i32, i32) = (1, 0);
 
 /// A tensor of a batch.
 ///
 /// ``numpy.asarray(tensor)``, ``torch.from_dlpack(tensor)`` and ``jax.dlpack.from_dlpack(tensor)`` take it
 /// without a copy. What they return may outlive the batch and the loader, and can be written to: the memory
 /// belongs to this batch alone.
+///
+/// A tensor on a GPU stays there for torch and JAX; arrays of NumPy are copies of it in host memory.
 #[pyclass(frozen, module = "fuseloop", weakref)]
 pub(crate) struct Tensor {
     batch: Arc<Shared>,
@@ -90,11 +95,30 @@ impl Tensor {
                 Ok((memory, start))
             }
             Place::Device(number) => Err(PyBufferError::new_err(format!(
-                "tensor '{}' is on cuda:{number}: torch.from_dlpack takes it there, and \
-                 Batch.numpy() copies it",
+                "tensor '{}' is on cuda:{number}: torch.from_dlpack(tensor) takes it there, and \
+                 tensor.numpy() copies it to host memory",
                 self.name
             ))),
         }
+    }
+
+    fn is_on_device(&self) -> bool {
+        matches!(self.place, Place::Device(_))
+    }
+
+    /// Returns an array of the elements, of a type that NumPy has: in the memory of the batch, or a copy of
+    /// those on a GPU.
+    fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let numpy = call::numpy(py)?;
+        if !this.is_on_device() {
+            // NumPy hides an error of the buffer protocol, unless it gets a memoryview.
+            return numpy.call_method1("asarray", (PyMemoryView::from(slf.as_any())?,));
+        }
+        let batch = this.batch.get()?;
+        let bytes = call::detached(py, || batch.to_host(&this.name))?;
+        let bytes = PyByteArray::new(py, &bytes);
+        numpy.call_method1("ndarray", (PyTuple::new(py, &this.shape)?, this.dtype(), bytes))
     }
 
     /// Returns the letter of Python's module `struct` for an element.
@@ -184,16 +208,12 @@ impl Tensor {
         format!("Tensor('{}', shape={shape:?}, dtype={dtype}, device={device})", self.name)
     }
 
-    /// Returns the tensor as an array. It shares the memory of the batch, unless ``copy`` is true.
+    /// Returns the tensor as an array. It shares the memory of the batch, unless ``copy`` is true or the tensor
+    /// is on a GPU.
     #[pyo3(signature = (copy = false))]
     pub(crate) fn numpy<'py>(slf: &Bound<'py, Self>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let numpy = call::numpy(py)?;
         let this = slf.get();
-        // NumPy hides an error of the buffer protocol, unless it gets a memoryview.
-        let lent = |tensor: &Bound<'py, PyAny>| {
-            numpy.call_method1("asarray", (PyMemoryView::from(tensor)?,))
-        };
         let array = if this.dtype == DType::Bf16 {
             let Ok(types) = py.import("ml_dtypes") else {
                 return Err(PyTypeError::new_err(
@@ -201,12 +221,12 @@ impl Tensor {
                 ));
             };
             let words = Self { dtype: DType::I16, strides: this.strides.clone(), ..this.renamed() };
-            let words = lent(words.into_pyobject(py)?.as_any())?;
+            let words = Self::array(&words.into_pyobject(py)?)?;
             words.call_method1("view", (types.getattr("bfloat16")?,))?
         } else {
-            lent(slf.as_any())?
+            Self::array(slf)?
         };
-        if copy { array.call_method0("copy") } else { Ok(array) }
+        if copy && !this.is_on_device() { array.call_method0("copy") } else { Ok(array) }
     }
 
     /// Returns the tensor as an array, for NumPy.
@@ -216,6 +236,12 @@ impl Tensor {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        if copy == Some(false) && this.is_on_device() {
+            let text =
+                format!("tensor '{}' is on {}: an array is a copy", this.name, this.device());
+            return Err(PyValueError::new_err(text));
+        }
         let array = Self::numpy(slf, copy == Some(true))?;
         let Some(dtype) = dtype else { return Ok(array) };
         let options = PyDict::new(slf.py());
@@ -230,24 +256,11 @@ impl Tensor {
         if copy { tensor.call_method0("clone") } else { Ok(tensor) }
     }
 
-    /// Returns the tensor as an array of JAX. Numbers of 64 bits become such of 32, as everywhere in JAX,
-    /// unless ``jax_enable_x64`` is set.
+    /// Returns the tensor as an array of JAX, on its default device, or on the GPU where the tensor is. On the
+    /// CPU it shares the memory of the batch. Numbers of 64 bits become such of 32, as everywhere in JAX, unless
+    /// ``jax_enable_x64`` is set; a whole number that does not fit is an error.
     fn jax<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let narrow = match slf.get().dtype {
-            DType::I64 => Some("int32"),
-            DType::F64 => Some("float32"),
-            _ => None,
-        };
-        let jax = py.import("jax")?;
-        let wide = jax.getattr("config")?.getattr("jax_enable_x64")?.is_truthy()?;
-        match narrow.filter(|_| !wide) {
-            Some(narrow) => {
-                let array = Self::numpy(slf, false)?.call_method1("astype", (narrow,))?;
-                jax.getattr("numpy")?.call_method1("asarray", (array,))
-            }
-            None => py.import("jax.dlpack")?.call_method1("from_dlpack", (slf,)),
-        }
+        slf.py().import("fuseloop.jax")?.call_method1("_array", (slf,))
     }
 
     /// Exports the tensor: see the array API standard.
@@ -260,11 +273,20 @@ impl Tensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        if dl_device.is_some_and(|asked| asked != this.__dlpack_device__()) {
+        let is_elsewhere = dl_device.is_some_and(|asked| asked != this.__dlpack_device__());
+        let to_host = is_elsewhere && dl_device == Some(HOST) && copy != Some(false);
+        if is_elsewhere && !to_host {
             let text = format!("the tensor is on {}: copy it from there", this.device());
             return Err(PyBufferError::new_err(text));
         }
-        if copy == Some(true) {
+        if copy == Some(true) && this.is_on_device() && !to_host {
+            let text = format!(
+                "the tensor is on {}: take it without a copy, and copy that",
+                this.device()
+            );
+            return Err(PyBufferError::new_err(text));
+        }
+        if to_host || copy == Some(true) {
             let options = PyDict::new(py);
             options.set_item("max_version", max_version)?;
             return Self::numpy(slf, true)?.call_method("__dlpack__", (), Some(&options));
@@ -280,7 +302,7 @@ impl Tensor {
     /// The kind and the number of the device: (1, 0) is host memory, (2, N) CUDA.
     fn __dlpack_device__(&self) -> (i32, i32) {
         match self.place {
-            Place::Host { .. } => (1, 0),
+            Place::Host { .. } => HOST,
             Place::Device(number) => (2, number.cast_signed()),
         }
     }

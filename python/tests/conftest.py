@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import struct
 import subprocess
@@ -87,10 +88,19 @@ def example(name: str) -> ModuleType:
 
 def run_python(code: str, *, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a new interpreter."""
-    import os
-
     environment = {**os.environ, **environment}
     package = str(Path(fl.__file__).resolve().parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join([package, environment.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+
+
+def fake_driver() -> Path | None:
+    """Returns the fake driver of the Rust tests, if it was built."""
+    root = Path(__file__).resolve().parent.parent.parent
+    targets = [Path(os.environ.get("CARGO_TARGET_DIR", "/nowhere")), root / "target", Path.cwd(), Path.cwd() / "target"]
+    for target in targets:
+        built = list((target / "release" / "deps").glob("libfuseloop_fakecuda*.so"))
+        if built:
+            return max(built, key=lambda library: library.stat().st_mtime)
+    return None

@@ -422,6 +422,7 @@ def test_break_1000_times_no_threads_left(same_size: Path) -> None:
     def threads() -> int:
         return len(os.listdir("/proc/self/task"))
 
+    gc.collect()  # Loaders of other tests
     before = threads()
     loader = fl.Loader(same_size, 4, workers=2, image=WHOLE)
     for _ in range(1000):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Four devices of the CPU, for shardings.
+# Four devices of the CPU, for shardings; test_gpu.py has what needs a GPU.
+os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 
 import fuseloop as fl

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import fake_driver, run_python
 
 import fuseloop as fl
 from fuseloop import ops
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def fake_driver() -> Path | None:
-    """Returns the fake driver of the Rust tests, if it was built."""
-    targets = [Path(os.environ.get("CARGO_TARGET_DIR", "/nowhere")), ROOT / "target", Path.cwd(), Path.cwd() / "target"]
-    for target in targets:
-        built = list((target / "release" / "deps").glob("libfuseloop_fakecuda*.so"))
-        if built:
-            return max(built, key=lambda library: library.stat().st_mtime)
-    return None
-
 
 def test_without_a_gpu_it_warns_once(same_size: Path) -> None:
     code = f"""
