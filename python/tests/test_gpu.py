@@ -164,23 +164,21 @@ def test_a_missing_gpu_is_refused(photos: Path) -> None:
         fl.torch.Loader(photos, 5, image=[*CROP[:1], ops.ToDevice("cuda:7"), NORMALIZE])
 
 
-def test_a_convolution_learns_from_batches_on_the_gpu(photos: Path) -> None:
+def test_a_model_learns_from_batches_on_the_gpu(photos: Path) -> None:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 5, stride=2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(),
-        torch.nn.Linear(128, 2),
-    ).to("cuda")  # fmt: skip
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    loader = loader_of(photos, "f32, channels first")
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 40 * 40, 2)).to("cuda")
+    optimizer = torch.optim.Adam(model.parameters(), 0.001)
+    image = [ops.CenterCrop(40), ops.ToDevice("cuda:0"), NORMALIZE, ops.ToChannelsFirst()]
+    loader = fl.torch.Loader(photos, 8, image=image, label=[ops.Squeeze(), ops.ToDevice("cuda:0")], order="random")
     losses = []
-    for _ in range(40):
+    for _ in range(20):
         for images, labels in loader:
             loss = torch.nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-    assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
+    assert np.mean(losses[-3:]) < 0.1 * np.mean(losses[:3])
 
 
 @pytest.mark.jax
