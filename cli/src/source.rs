@@ -6,7 +6,7 @@ use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
 use fuseloop::internals::loader::LoaderBuilderExt as _;
-use fuseloop::internals::source::Escaped;
+use fuseloop::internals::source::{Escaped, ObjectField};
 use fuseloop::internals::spec::SpecExt as _;
 use fuseloop::internals::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
@@ -186,7 +186,8 @@ impl Setup {
                     Some(device) => on_device(ops, device),
                 };
                 let builder = with_ops(path, self.opened(path)?, &ops.into())?;
-                let builder = if self.moves_targets { builder.dataset_targets()? } else { builder };
+                let moves_targets = self.moves_targets || has_mask(&builder);
+                let builder = if moves_targets { builder.dataset_targets()? } else { builder };
                 // A stream has only its own order.
                 if builder.is_stream() { builder } else { builder.order(Order::Random) }
             }
@@ -338,6 +339,12 @@ fn with_ops(
         builder = builder.pipeline(&name, ops.clone());
     }
     Ok(builder)
+}
+
+/// Returns whether an image field is known to be a mask, which has no colours for ops to change.
+fn has_mask(builder: &LoaderBuilder) -> bool {
+    let known = builder.source().object_fields().ok().flatten().unwrap_or_default();
+    known.iter().any(|(_, field)| field == ObjectField::Mask)
 }
 
 fn image_fields(builder: &LoaderBuilder) -> Vec<String> {

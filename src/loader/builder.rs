@@ -462,7 +462,8 @@ impl LoaderBuilder {
 
     /// Declares that the images of a field are masks: their values are numbers of classes, not colours. Ops that
     /// would compute new values are refused: colour ops, blurs, and interpolation other than the nearest pixel.
-    /// So are JPEGs.
+    /// So are JPEGs. A dataset that knows its masks declares them, unless [`read_mode`](Self::read_mode) says
+    /// otherwise.
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};

@@ -15,8 +15,9 @@ use super::error::LoadCause;
 use super::pipeline::Pipeline;
 use super::targets::{Target, TargetRequest, Targets, TargetsError};
 use crate::decode::ImageReadMode;
+use crate::error::Error;
 use crate::sample::Epoch;
-use crate::source::{Escaped, Source};
+use crate::source::{Escaped, ObjectField, ObjectFields, Source};
 use fuseloop_ops::Ops;
 use fuseloop_ops::internals::SampleKey;
 use std::sync::Arc;
@@ -155,7 +156,7 @@ impl OutputRequest {
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
     pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
         self.check_fields(source)?;
-        let mut outputs = self.of_fields(source);
+        let mut outputs = self.of_fields(source)?;
         self.add_targets(source, &mut outputs)?;
         let mut shares = vec![];
         for extra in std::mem::take(&mut self.extras) {
@@ -276,7 +277,8 @@ impl OutputRequest {
         })
     }
 
-    fn of_fields(&mut self, source: &dyn Source) -> Vec<OutputSpec> {
+    fn of_fields(&mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
+        let known = known_masks(source)?;
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let is_its_own = |name: &str| source.field_index(name) == Some(field);
@@ -287,7 +289,10 @@ impl OutputRequest {
             let read_mode = self.read_modes.iter().rfind(|(name, _)| is_its_own(name));
             // Indices are class numbers, whether the field is called a mask or not.
             let is_mask = self.masks.iter().any(|name| is_its_own(name))
-                || read_mode.is_some_and(|(_, mode)| *mode == ImageReadMode::Index);
+                || match read_mode {
+                    Some((_, mode)) => *mode == ImageReadMode::Index,
+                    None => known.get(&spec.name) == Some(ObjectField::Mask),
+                };
             let of_masks = if is_mask { ImageReadMode::Index } else { ImageReadMode::Rgb };
             OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),
@@ -307,7 +312,15 @@ impl OutputRequest {
                 is_branch: false,
             }
         });
-        outputs.collect()
+        Ok(outputs.collect())
+    }
+}
+
+/// Returns what the dataset says of its fields, if one of its images can be the mask of another.
+fn known_masks(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
+    match source.fields().iter().filter(|field| field.kind.is_image()).count() {
+        0 | 1 => Ok(ObjectFields::default()),
+        _ => Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default()),
     }
 }
 

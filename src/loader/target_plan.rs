@@ -79,8 +79,9 @@ impl<'a> FollowedImage<'a> {
     }
 }
 
-/// Refuses fields of objects that are read as tensors and don't follow their image, although the ops of the image move
-/// the objects, or remove some of those that are targets. A view is asked for by name, and may have the stored values.
+/// Refuses masks, and fields of objects that are read as tensors, that don't follow their image, although the ops of the
+/// image move pixels, or remove some of the objects that are targets. A view is asked for by name, and may have the stored
+/// values.
 pub(super) fn check_followed(
     source: &dyn Source,
     outputs: &[OutputSpec],
@@ -93,8 +94,13 @@ pub(super) fn check_followed(
         FieldPlan::Image(kernel) => kernel.plan().moves_objects(),
         _ => false,
     };
-    let is_tensor = |pair: &(&OutputSpec, &OutputPlan)| may_be_objects(source, *pair);
-    let mut objects = all().filter(is_tensor).peekable();
+    // A mask that is moved has ops of its own, which may share the draws of its image.
+    let is_still_mask = |pair: &(&OutputSpec, &OutputPlan)| {
+        pair.0.is_mask && is_field(source, pair.0) && !moves(pair)
+    };
+    let stays =
+        |pair: &(&OutputSpec, &OutputPlan)| may_be_objects(source, *pair) || is_still_mask(pair);
+    let mut objects = all().filter(stays).peekable();
     let Some((image, plan)) = images.clone().next() else { return Ok(()) };
     // Objects may also belong to an image that no op moves.
     if objects.peek().is_none() || !images.all(|image| moves(&image)) {
@@ -119,10 +125,14 @@ pub(super) fn check_followed(
 
 /// Returns whether an output is a tensor of a field that can have objects.
 fn may_be_objects(source: &dyn Source, (output, plan): (&OutputSpec, &OutputPlan)) -> bool {
-    let is_own = output.name == source.field_name(output.field);
     let kind = &source.fields()[output.field].kind;
     let is_of_objects = matches!(kind, FieldKind::Bytes | FieldKind::Json);
-    is_own && is_of_objects && !matches!(plan.work, FieldPlan::Copied { .. })
+    is_field(source, output) && is_of_objects && !matches!(plan.work, FieldPlan::Copied { .. })
+}
+
+/// Returns whether an output is a field itself, and not a view of it.
+fn is_field(source: &dyn Source, output: &OutputSpec) -> bool {
+    output.name == source.field_name(output.field)
 }
 
 /// Marks the images that come with masks, boxes or keypoints which follow no image: these are of all images beside them.

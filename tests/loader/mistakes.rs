@@ -382,7 +382,7 @@ fn boxes_that_are_no_targets_do_not_stay_behind_when_their_image_moves() {
     };
     let refused = |content: &str, field: &str| {
         format!(
-            "field {field}: it holds {content}, which do not follow the ops of image: declare it in `targets`, or leave \
+            "field {field}: it holds {content}, and does not follow the ops of image: declare it in `targets`, or leave \
              it out of the batches; a view of it has the stored values"
         )
     };

@@ -1,10 +1,11 @@
 //! Masks keep their class numbers in every format, whatever becomes of their images.
 
+use fuseloop::loader::Targets;
 use fuseloop::ops::*;
 use fuseloop::source::{Annotated, Dataset, ImageMode, OwnedImage, OwnedValue, Source};
 use fuseloop::verify::{DamageKind, VerifyOptions, verify};
 use fuseloop::write::{ConvertOptions, ImageOptions, Reencoded, WriteMode, convert};
-use fuseloop::{ErrorKind, Loader, SampleId};
+use fuseloop::{ErrorKind, ImageReadMode, Loader, LoaderBuilder, SampleId};
 use png::{BitDepth, ColorType};
 use std::fs;
 use std::path::Path;
@@ -105,7 +106,8 @@ fn classes(source: Arc<dyn Source>) -> Vec<u8> {
     let names = source.fields().iter().map(|field| field.name.clone());
     let others: Vec<String> = names.filter(|name| *name != field).collect();
     let whole = CenterCrop::new((HEIGHT as u32, WIDTH as u32)).unwrap();
-    let loader = Loader::from_dataset(Dataset::Source(source)).mask(&field).batch_size(samples);
+    // The dataset says that the field is a mask.
+    let loader = Loader::from_dataset(Dataset::Source(source)).batch_size(samples);
     let loader = loader.pipeline(&field, ops![whole, Squeeze]);
     let loader = others.iter().fold(loader, |loader, other| loader.without(other));
     let loader = loader.build().unwrap();
@@ -113,6 +115,46 @@ fn classes(source: Arc<dyn Source>) -> Vec<u8> {
     let classes = batch.tensor::<u8>(&field).unwrap();
     assert_eq!(classes.shape(), [samples, HEIGHT, WIDTH]);
     classes.as_slice().to_vec()
+}
+
+/// A loader reads a field that the dataset knows as a mask as one, and does not let it stay behind when its image moves.
+#[test]
+fn a_loader_knows_the_masks_of_a_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, expected) = segmentation(dir.path());
+    let path = dir.path().join("x.beton");
+    convert(&source, &path, &ConvertOptions::default()).unwrap();
+    let load = || Loader::open(&path).unwrap().batch_size(KINDS.len());
+    let read = |loader: LoaderBuilder| {
+        let batch = loader.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+        let classes = batch.tensor::<u8>("mask").unwrap();
+        (classes.shape().to_vec(), classes.as_slice().to_vec())
+    };
+    let shape = |channels| vec![KINDS.len(), HEIGHT, WIDTH, channels];
+    assert_eq!(read(load()), (shape(1), expected.clone()));
+    let colours = load().read_mode("mask", ImageReadMode::Rgb);
+    let threefold = expected.iter().flat_map(|class| [*class; 3]).collect();
+    assert_eq!(read(colours), (shape(3), threefold));
+
+    let flip = || ops![RandomHorizontalFlip::new(0.5).unwrap()];
+    let flipped = || load().pipeline("image", flip());
+    assert_eq!(
+        flipped().build().unwrap_err().to_string(),
+        "field mask: it holds a mask: the class of each pixel, and does not follow the ops of image: declare it in \
+         `targets`, or leave it out of the batches; a view of it has the stored values"
+    );
+    let blended = load().pipeline("mask", ops![Resize::new((14, 22)).unwrap()]);
+    let error = blended.build().unwrap_err().to_string();
+    assert!(error.contains("mask") && error.contains("nearest"), "{error}");
+    for good in [
+        flipped().targets("image", Targets::new().mask("mask", 255)),
+        flipped().pipeline("mask", flip()).share_draws("mask", "image"),
+        flipped().without("mask"),
+        flipped().without("mask").view("stored", "mask", ops![]),
+        load().pipeline("image", ops![Normalize::imagenet()]),
+    ] {
+        good.build().unwrap();
+    }
 }
 
 /// Returns the stored image of a field.

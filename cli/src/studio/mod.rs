@@ -27,6 +27,7 @@ mod session;
 use super::folder::InFolder;
 use super::print::{note, say};
 use super::problem::Problem;
+use fuseloop::internals::source::ObjectField;
 use fuseloop::source::{Dataset, FieldKind, Source};
 use fuseloop::{Loader, Spec};
 use session::Session;
@@ -101,15 +102,16 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 }
 
 /// Returns the pipeline that a new file begins with: the first of some usual lists that the dataset's first image field
-/// can have.
+/// can have. Masks follow it.
 fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
-    let images = dataset::image_fields(source);
-    let Some(image) = images.first() else { return "[fields]\n".to_owned() };
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let field = match image.chars().all(is_bare) && !image.is_empty() {
-        true => image.clone(),
-        false => serde_json::Value::from(image.as_str()).to_string(),
+    let known = source.object_fields().ok().flatten().unwrap_or_default();
+    let is_mask = |image: &String| {
+        known.iter().any(|(name, field)| name == image && field == ObjectField::Mask)
     };
+    let (masks, images): (Vec<String>, Vec<String>) =
+        dataset::image_fields(source).into_iter().partition(is_mask);
+    let Some(image) = images.first() else { return "[fields]\n".to_owned() };
+    let field = key(image);
     let stats = source.field_index(image).and_then(|index| source.image_stats(index));
     let kind = source.field_index(image).map(|index| &source.fields()[index].kind);
     let size = match kind {
@@ -123,9 +125,17 @@ fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
     let flip = "\"RandomHorizontalFlip\"".to_owned();
     let jitter = "{ op = \"ColorJitter\", brightness = 0.3, contrast = 0.3, saturation = 0.3 }";
     let lists = [vec![crop.clone(), flip.clone(), jitter.to_owned()], vec![crop, flip], vec![]];
+    let masks =
+        masks.iter().map(|mask| format!("{} = {{ as = \"mask\", fill = 255 }}\n", key(mask)));
+    let masks: String = masks.collect();
+    let targets = match masks.is_empty() {
+        true => String::new(),
+        false => format!("\n[targets.{field}]\n{masks}"),
+    };
     let texts = lists.map(|list| {
         let ops: String = list.iter().map(|op| format!("    {op},\n")).collect();
-        format!("batch_size = 64\norder = \"random\"\nseed = 0\n\n[fields]\n{field} = [\n{ops}]\n")
+        let fields = format!("[fields]\n{field} = [\n{ops}]\n");
+        format!("batch_size = 64\norder = \"random\"\nseed = 0\n\n{fields}{targets}")
     });
     let can_have = |text: &&String| {
         let Ok(spec) = text.parse::<Spec>() else { return false };
@@ -133,4 +143,13 @@ fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
         builder.device("cpu").in_memory(false).build().is_ok()
     };
     texts.iter().find(can_have).unwrap_or(&texts[0]).clone()
+}
+
+/// Returns a name as a key of TOML.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match name.chars().all(is_bare) && !name.is_empty() {
+        true => name.to_owned(),
+        false => serde_json::Value::from(name).to_string(),
+    }
 }

@@ -162,6 +162,9 @@ fn masks_are_masks_after_a_conversion() {
         assert!(told.contains(&format!("{field}: a mask: the class of each pixel")), "{told}");
         assert!(stdout_of(path, &["verify", name]).contains("no damage found"));
         stdout_of(path, &["preview", name, "-n", "1", "-m", "1"]);
+        // The masks of a workload follow their images.
+        stdout_of(path, &["bench", name, "-w", "W2", "--epochs", "1"]);
+        assert!(stdout_of(path, &["explain", name, "-w", "W2"]).contains("mask"));
         let told = stdout_of(path, &["replay", name, "--sample", "0"]);
         assert!(told.contains(&format!("field {field}:")), "{told}");
     }

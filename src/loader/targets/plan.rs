@@ -78,9 +78,9 @@ pub enum TargetsError {
         /// The number of keypoints of an object.
         each: usize,
     },
-    /// A field of objects that is no target, although the image of the objects has ops that move or remove them.
+    /// A mask or a field of objects that is no target, although the image has ops that move its pixels, or remove objects.
     #[error(
-        "it holds {content}, which do not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values",
+        "it holds {content}, and does not follow the ops of {image}: declare it in `targets`, or leave it out of the batches; a view of it has the stored values",
         image = Escaped(image)
     )]
     NotDeclared {
