@@ -35,9 +35,9 @@ class Loader(_loader.Loader):
     """A loader whose batches are dicts from the names of the outputs to arrays of JAX.
 
     Without a sharding, arrays are on the default device of JAX, or on the GPU of ``ToDevice``. On the CPU they share
-    the memory of the batch. Numbers of 64 bits become such of 32, unless
-    ``jax_enable_x64`` is set; a whole number that does not fit is an error. A ragged output is a tuple of its values
-    and of the offsets of its rows, a list output a list of arrays.
+    the memory of the batch. Numbers of 64 bits become such of 32, unless ``jax_enable_x64`` is set; a whole number that
+    does not fit is an error. A ragged output is a tuple of its values and of the offsets of its rows, a list output a
+    list of arrays.
 
     Args:
         dataset: See :class:`fuseloop.Loader`, as for all other arguments.

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ["README.md", "docs/python.md", "docs/python_writing.md", "docs/python_frameworks.md", "docs/sources.md"]
+BOOK = ["gpu.md", "python.md", "python_frameworks.md", "python_writing.md", "sources.md"]
+PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"
 
 

@@ -230,7 +230,9 @@ impl Session {
         let text =
             format!("[fields]\n{field} = [{{ op = \"Letterbox\", size = {side}, fill = 0 }}]\n");
         let spec = self.checked(&text)?;
-        let loader = self.loader(&spec, 0, false).map_err(|error| Fault::of(error, &text))?;
+        // Without targets, objects are not read; but a mask can't stay behind.
+        let loader = self.loader(&spec, 0, false).or_else(|_| self.loader(&spec, 0, true));
+        let loader = loader.map_err(|error| Fault::of(error, &text))?;
         let images = images_of(&loader);
         Ok(Arc::new(Prepared { key: (text, 0, false), spec, loader, images }))
     }

@@ -124,7 +124,7 @@ fn targets_are_drawn_on_the_sheet_unless_a_pipeline_file_declares_none() {
 }
 
 /// Creates `set`, a folder of one image and its mask.
-fn with_masks(path: &Path) {
+pub(super) fn with_masks(path: &Path) {
     for folder in ["set/images", "set/masks"] {
         fs::create_dir_all(path.join(folder)).unwrap();
     }

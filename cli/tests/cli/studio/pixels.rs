@@ -3,6 +3,7 @@
 use super::hostile::demo;
 use super::server::Studio;
 use crate::command::stdout_of;
+use crate::targets::with_masks;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -84,6 +85,26 @@ fn a_damaged_sample_is_shown_as_one() {
     assert_eq!(header["fault"], json!(null), "{header}");
     let damaged: Vec<bool> = cells.iter().map(|(cell, _)| cell["damaged"].is_string()).collect();
     assert_eq!(damaged, [false, true].repeat(4));
+}
+
+/// The first pipeline moves the mask with its image, and small pictures are of both.
+#[test]
+fn masks_follow_their_images() {
+    let dir = tempfile::tempdir().unwrap();
+    with_masks(dir.path());
+    stdout_of(dir.path(), &["convert", "set", "x.beton"]);
+    for dataset in ["set", "x.beton"] {
+        let studio = Studio::start(dir.path(), &[dataset]);
+        let text = studio.json("open", &json!({}))["text"].as_str().unwrap().to_owned();
+        let targets = "[targets.image]\nmask = { as = \"mask\", fill = 255 }\n";
+        assert!(text.contains("ColorJitter") && text.ends_with(targets), "{text}");
+        let body = json!({ "text": text, "rows": 1, "draws": 2, "side": 64 });
+        for (call, body) in [("grid", &body), ("thumbs", &json!({}))] {
+            let (header, cells) = studio.pictures(call, body, "cells");
+            assert!(header["fault"].is_null() && !cells.is_empty(), "{call}: {header}");
+            assert!(cells.iter().all(|(cell, _)| cell["damaged"].is_null()), "{call}: {header}");
+        }
+    }
 }
 
 fn first_jpeg(dir: &Path) -> Option<std::path::PathBuf> {
