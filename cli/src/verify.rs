@@ -8,7 +8,6 @@ use super::problem::Problem;
 use fuseloop::internals::source::beton::Allocation;
 use fuseloop::internals::source::beton::{OpenError, SourceError};
 use fuseloop::internals::source::{Escaped, temporary_file};
-
 use fuseloop::internals::verify::{
     DamageKindExt as _, DegenerateKindExt as _, Finding, LayoutReport, layout,
 };

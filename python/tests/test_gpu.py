@@ -14,7 +14,6 @@ import pytest
 import fuseloop as fl
 from fuseloop import ops
 
-
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("PyTorch has no GPU here", allow_module_level=True)

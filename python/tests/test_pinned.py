@@ -13,6 +13,7 @@ from conftest import fake_driver, run_python
 import fuseloop as fl
 from fuseloop import ops
 
+
 def test_without_a_gpu_it_warns_once(same_size: Path) -> None:
     code = f"""
 import warnings

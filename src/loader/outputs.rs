@@ -278,7 +278,7 @@ impl OutputRequest {
     }
 
     fn of_fields(&mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
-        let known = known_masks(source)?;
+        let known = known_fields(source)?;
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let is_its_own = |name: &str| source.field_index(name) == Some(field);
@@ -317,7 +317,7 @@ impl OutputRequest {
 }
 
 /// Returns what the dataset says of its fields, if one of its images can be the mask of another.
-fn known_masks(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
+fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
     match source.fields().iter().filter(|field| field.kind.is_image()).count() {
         0 | 1 => Ok(ObjectFields::default()),
         _ => Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default()),

@@ -159,7 +159,8 @@ impl ObjectFields {
     }
 
     /// Returns what the field of this name is.
-    pub(crate) fn get(&self, name: &str) -> Option<ObjectField> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<ObjectField> {
         self.iter().find(|(other, _)| *other == name).map(|(_, field)| field)
     }
 

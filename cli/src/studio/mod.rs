@@ -105,9 +105,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 /// can have. Masks follow it.
 fn beginning(dataset: &Dataset, source: &dyn Source) -> String {
     let known = source.object_fields().ok().flatten().unwrap_or_default();
-    let is_mask = |image: &String| {
-        known.iter().any(|(name, field)| name == image && field == ObjectField::Mask)
-    };
+    let is_mask = |image: &String| known.get(image) == Some(ObjectField::Mask);
     let (masks, images): (Vec<String>, Vec<String>) =
         dataset::image_fields(source).into_iter().partition(is_mask);
     let Some(image) = images.first() else { return "[fields]\n".to_owned() };
