@@ -105,19 +105,36 @@ pub(crate) struct Details<'a> {
     field: Option<&'a str>,
     offset: Option<u64>,
     custom: Option<&'a (dyn StdError + Send + Sync + 'static)>,
+    /// True if the system has no memory: the data may be intact.
+    lacks_memory: bool,
 }
 
 impl<'a> Details<'a> {
     pub(crate) fn of(kind: ErrorKind) -> Self {
-        Self { kind, path: None, sample: None, field: None, offset: None, custom: None }
+        Self {
+            kind,
+            path: None,
+            sample: None,
+            field: None,
+            offset: None,
+            custom: None,
+            lacks_memory: false,
+        }
+    }
+
+    /// Returns the details of an error of a system without memory.
+    pub(crate) fn no_memory() -> Self {
+        Self { lacks_memory: true, ..Self::of(ErrorKind::Memory) }
     }
 
     /// Returns the details of an error of the system.
     pub(crate) fn of_io(kind: io::ErrorKind) -> Self {
+        if kind == io::ErrorKind::OutOfMemory {
+            return Self::no_memory();
+        }
         Self::of(match kind {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
-            io::ErrorKind::OutOfMemory => ErrorKind::Memory,
             io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         })
@@ -134,6 +151,11 @@ impl<'a> Details<'a> {
     /// Sets the error of the user among an error and its causes; the kind stays.
     pub(crate) fn custom(self, error: &'a BoxError) -> Self {
         Self { custom: Self::of_custom(error).custom, ..self }
+    }
+
+    /// Returns true if the system has no memory, which does not mean that the sample is damaged.
+    pub(crate) fn lacks_memory(&self) -> bool {
+        self.lacks_memory
     }
 
     /// Sets the path, unless a cause further inside knows one.
@@ -266,7 +288,7 @@ impl Cause for TypeError {
 
 impl Cause for NoMemory {
     fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Memory)
+        Details::no_memory()
     }
 }
 

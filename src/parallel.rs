@@ -4,7 +4,7 @@
 //! where the system starts no thread, and a forked child would wait for the global pool's threads, which
 //! the child does not have.
 
-use crate::threads::{MOST, ThreadsError};
+use crate::threads::{MOST, ThreadsError, check_memory};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZeroUsize;
@@ -49,10 +49,8 @@ pub(crate) fn pool(threads: usize, name: &'static str) -> Result<ThreadPool, Thr
     let builder = ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(move |index| format!("{name}-{index}"));
-    builder.build().map_err(|error| {
-        let source = io::Error::other(error);
-        ThreadsError::Refused { wanted: threads, source }
-    })
+    let built = check_memory(threads).and_then(|()| builder.build().map_err(io::Error::other));
+    built.map_err(|source| ThreadsError::Refused { wanted: threads, source })
 }
 
 #[cfg(test)]

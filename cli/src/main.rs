@@ -27,6 +27,7 @@ mod problem;
 mod process;
 mod recut;
 mod replay;
+mod reserve;
 mod source;
 mod storage;
 mod stored;
@@ -85,6 +86,7 @@ enum Command {
 fn main() -> ExitCode {
     // Before anything else: what is measured from the start of the process is measured from here.
     let start = Instant::now();
+    reserve::limit_arenas();
     // Exits with 2 and clap's own message if the arguments are not understood.
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {

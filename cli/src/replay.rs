@@ -10,7 +10,7 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::internals::jit::{EvaluatedStep, ShownLevels, evaluate, unsupported};
+use fuseloop::internals::jit::{EvaluatedStep, ShownLevels, try_evaluate, unsupported};
 use fuseloop::internals::loader::LoaderExt as _;
 use fuseloop::internals::loader::{Inspected, InspectedTargets, Inspector};
 use fuseloop::internals::plan::ImagePlan;
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         let plan = replayed.inspected.kernel.clone();
         let plan = plan.plan();
         let _ = writeln!(text, "field {}:", Escaped(&field));
-        describe(&mut text, plan, &replayed);
+        describe(&mut text, plan, &replayed)?;
         targets.extend(replayed.targets.as_ref().map(|targets| json_file(&replayed.name, targets)));
         files.extend(all_files(plan, replayed)?);
     }
@@ -125,7 +125,7 @@ fn replay(
 }
 
 /// Adds what was drawn, op by op.
-fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
+fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) -> Result<(), Problem> {
     let Inspected { draws, scaled, wanted, row, .. } = &replayed.inspected;
     let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
     let scale = scaled.as_ref().map(|scaled| format!(" at {},", scaled.source));
@@ -146,14 +146,15 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
         let indent = if number == 0 { "  " } else { "    " };
         let _ = writeln!(text, "{indent}{line}");
     }
-    let agree =
-        *row == evaluate(plan, &replayed.inspected.picture(), replayed.inspected.run_draws());
-    let agree = match (agree, unsupported()) {
+    let inspected = &replayed.inspected;
+    let evaluated = try_evaluate(plan, &inspected.picture(), inspected.run_draws())?;
+    let agree = match (*row == evaluated, unsupported()) {
         (true, None) => "compiled and evaluated are the same bits".to_owned(),
         (true, Some(reason)) => format!("evaluated, not compiled ({reason})"),
         (false, _) => "compiled and evaluated DIFFER: this is a bug, please report it".to_owned(),
     };
     let _ = writeln!(text, "  output: {}; {agree}", Type::Image(plan.output()));
+    Ok(())
 }
 
 /// The name of the file with the objects of the only image that has targets.

@@ -5,7 +5,8 @@
 //! | how many | An object starts at most `MOST` threads for one purpose: far more than help, and far fewer than a system refuses. A process that starts tens of thousands gets no error but dies: each thread takes four mappings of the 65,530 that Linux allows, and a thread that gets no stack for its signal handler ends the process. |
 //! | where | `fork` copies an object with threads into the child, with its locks in their state, but copies none of its threads. Code that waits for such a thread waits for ever, so each object stores the `Process` that created it and checks it before it takes a lock. |
 
-use std::io;
+use memmap2::MmapMut;
+use std::{io, thread};
 
 /// The most threads that one object starts for one purpose.
 pub const MOST: usize = 1024;
@@ -47,6 +48,30 @@ pub fn check(what: &'static str, found: usize) -> Result<(), ThreadsError> {
     if found > MOST { Err(ThreadsError::TooMany { what, found }) } else { Ok(()) }
 }
 
+/// A thread's stack of 2 MiB, and as much as several threads allocate while they start.
+const START: usize = 3 << 20;
+
+/// Returns the builder of a thread.
+///
+/// # Errors
+///
+/// If the system has no memory for the thread. The standard library ends the process where a thread has a
+/// stack but finds no memory for what it allocates before its function is called.
+pub fn builder(name: String) -> io::Result<thread::Builder> {
+    check_memory(1)?;
+    Ok(thread::Builder::new().name(name))
+}
+
+/// Fails if the system has no memory for `count` more threads.
+///
+/// # Errors
+///
+/// As for [`builder`].
+pub fn check_memory(count: usize) -> io::Result<()> {
+    // Memory that is not touched takes addresses only.
+    MmapMut::map_anon(count.saturating_mul(START)).map(drop)
+}
+
 /// The process in which an object with threads was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(u32);
@@ -85,6 +110,7 @@ mod tests {
         let source = io::Error::from(io::ErrorKind::WouldBlock);
         let text = ThreadsError::Refused { wanted: 2, source }.to_string();
         assert!(text.starts_with("cannot start 2 threads ("), "{text}");
+        assert!(check_memory(1).is_ok() && check_memory(usize::MAX).is_err());
         assert!(!Process::current().is_forked());
         let parent = Process(0);
         let text = parent.check().unwrap_err().to_string();

@@ -31,8 +31,8 @@ pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
-pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps, shown_row};
-pub(crate) use oracle::{shown, try_evaluate, try_evaluate_host};
+pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps, shown_row, try_evaluate};
+pub(crate) use oracle::{shown, try_evaluate_host};
 pub use predict::predict;
 
 use crate::plan::compose::Composed;

@@ -28,7 +28,7 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
 /// # Errors
 ///
 /// If an op returns an error, or the system has no memory for the images between the ops.
-pub(crate) fn try_evaluate(
+pub fn try_evaluate(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,

@@ -704,11 +704,6 @@ pub enum SampleCause {
 }
 
 impl SampleCause {
-    /// Returns whether there was too little memory, which does not mean that the sample is damaged.
-    pub(super) fn is_of_memory(&self) -> bool {
-        matches!(self, Self::Memory(_) | Self::Decode(DecodeError::Memory { .. }))
-    }
-
     /// Removes the file and the sample from the error of a `.beton` file, if it is about the sample of this
     /// number: the error of the loader has both.
     fn of_sample(self, sample: SampleId) -> Self {
@@ -924,7 +919,10 @@ impl Cause for LoadSampleError {
             SampleCause::Halt(error) => error.details(),
             SampleCause::Source(error) => error.details(),
             SampleCause::Function(error) => Details::of_custom(&error.error),
-            SampleCause::Pixels(_) | SampleCause::Memory(_) => Details::of(ErrorKind::Memory),
+            SampleCause::Pixels(_) => Details::of(ErrorKind::Memory),
+            SampleCause::Memory(_) | SampleCause::Decode(DecodeError::Memory { .. }) => {
+                Details::no_memory()
+            }
             SampleCause::TooLong { .. } => Details::of(ErrorKind::Custom),
             cause if cause.is_of_setting() => Details::of(ErrorKind::Parameter),
             SampleCause::Decode(_)

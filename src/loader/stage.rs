@@ -22,6 +22,7 @@ use super::work::{FieldPlan, OutputPlan, open_image, tensors};
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::{Decoder, ImageReadMode, Opened};
 use crate::device::PageLocker;
+use crate::error::Cause as _;
 use crate::jit::{DecodedPixels, Kernel, KernelCache, Scratch};
 use crate::order::Subset;
 use crate::plan::element_steps::{RowError, StepScratch};
@@ -890,7 +891,8 @@ impl Stage for LoaderStage {
             }
             // Functions of the user are not data: their errors are no damage.
             _ if matches!(error.source.cause, SampleCause::Function(_)) => return OnFailure::Fail,
-            _ if error.source.cause.is_of_memory() || error.source.cause.is_of_setting() => {
+            // Nor is a lack of memory, or a wrong setting.
+            _ if error.source.details().lacks_memory() || error.source.cause.is_of_setting() => {
                 return OnFailure::Fail;
             }
             OnDamaged::Fail => return OnFailure::Fail,

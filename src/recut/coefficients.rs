@@ -93,6 +93,11 @@ pub(super) fn blocks_per_mcu(frame: &FrameHeader) -> u64 {
     frame.components.iter().map(blocks).sum()
 }
 
+/// Returns the bytes of all coefficients, including padding.
+pub(super) fn bytes(frame: &FrameHeader) -> u64 {
+    128 * mcus(frame) * blocks_per_mcu(frame)
+}
+
 /// Reads an image that consists of these scans.
 fn read_picture(
     bytes: &[u8],

@@ -45,7 +45,7 @@ pub use bit_planes::BitPlaneCodec;
 use coefficients::Coefficients;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use fuseloop_ops::internals::RGB;
+use fuseloop_ops::internals::{RGB, memory};
 pub use tile::Tile;
 pub use unchanged::Unchanged;
 
@@ -100,6 +100,9 @@ impl Recutter {
         self.check_bytes(jpeg)?;
         let parts = JpegSegments::find(jpeg)?;
         check::check(&parts, &self.limits)?;
+        // libjpeg-turbo-rs aborts the process where there is no memory.
+        let bytes = 2 * coefficients::bytes(&parts.frame) + 3 * jpeg.len() as u64;
+        memory::probe(usize::try_from(bytes).unwrap_or(usize::MAX), "the coefficients of a JPEG")?;
         let blocks = coefficients::read(jpeg, &parts)?;
         let interval = self.tile.interval(parts.frame.width, coefficients::mcu_width(&parts.frame));
         let (coded, blocks) = coefficients::write(&parts.frame, blocks, interval)?;
@@ -132,7 +135,7 @@ impl Recutter {
             self.has_the_same_pixels(jpeg, recut, &parts.frame)?
         } else {
             let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
-            self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::Undecodable)?;
+            self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::undecodable)?;
             let again = coefficients::read(recut, &JpegSegments::find(recut)?)?;
             coefficients::are_same(&parts.frame, &blocks, &again)
         };
@@ -154,14 +157,14 @@ impl Recutter {
             size.height - u32::from(edges.last_row),
             size.width - u32::from(edges.last_column),
         );
-        self.after.size(&image(recut, size)).map_err(Unchanged::Undecodable)?;
+        self.after.size(&image(recut, size)).map_err(Unchanged::undecodable)?;
         let before = self.before.decode(&image(jpeg, size), size.full())?;
         let band = (BAND / size.width).max(64);
         for top in (0..size.height).step_by(band as usize) {
             let height = band.min(size.height - top);
             let window = Window { top, left: 0, height, width: size.width };
             let after =
-                self.after.decode(&image(recut, size), window).map_err(Unchanged::Undecodable)?;
+                self.after.decode(&image(recut, size), window).map_err(Unchanged::undecodable)?;
             let after = after.window(window).ok_or(Unchanged::Differs)?;
             let shown = RGB * inside.width as usize;
             let rows = (top..top + height).take_while(|&y| y < inside.height);
@@ -175,7 +178,7 @@ impl Recutter {
         let asked = [(edges.last_column, column), (edges.last_row, row)];
         for (_, window) in asked.into_iter().filter(|(differs, _)| *differs) {
             let again =
-                self.zune.decode(&image(recut, size), window).map_err(Unchanged::Undecodable)?;
+                self.zune.decode(&image(recut, size), window).map_err(Unchanged::undecodable)?;
             let (before, after) = (before.window(window), again.window(window));
             let (Some(before), Some(after)) = (before, after) else {
                 return Err(Unchanged::Differs);

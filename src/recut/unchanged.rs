@@ -2,6 +2,10 @@
 
 use crate::decode::{BitPlaneError, DecodeError};
 use crate::error::{Cause, Details, ErrorKind};
+use fuseloop_ops::internals::memory::NoMemory;
+
+/// What the memory of a decoder is for, in errors.
+const PIXELS: &str = "the pixels of a JPEG";
 
 /// Why a JPEG is left unchanged.
 ///
@@ -102,6 +106,9 @@ pub enum Unchanged {
     /// The re-cut file decodes to other pixels.
     #[error("the re-cut file's pixels differ")]
     Differs,
+    /// The system has no memory for its coefficients or pixels. With more memory it can be re-cut.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// A panic during re-cutting. The next image is not affected.
     #[error("a panic: {message}")]
     Panicked {
@@ -133,7 +140,16 @@ impl Unchanged {
             Self::Damaged { .. } => "damaged",
             Self::Undecodable(_) => "not decodable",
             Self::Differs => "pixels differ",
+            Self::Memory(_) => "no memory",
             Self::Panicked { .. } => "panic",
+        }
+    }
+
+    /// Wraps the error of decoding a file that was re-cut.
+    pub(super) fn undecodable(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Memory { bytes } => NoMemory { bytes, what: PIXELS }.into(),
+            error => Self::Undecodable(error),
         }
     }
 
@@ -154,6 +170,7 @@ impl From<DecodeError> for Unchanged {
             DecodeError::Depth { bits } => Self::Depth { bits },
             DecodeError::Components { found } => Self::Components { found },
             DecodeError::OpenHeight => Self::OpenHeight,
+            DecodeError::Memory { bytes } => NoMemory { bytes, what: PIXELS }.into(),
             error => Self::damaged(&error),
         }
     }
@@ -174,6 +191,9 @@ impl From<BitPlaneError> for Unchanged {
 
 impl Cause for Unchanged {
     fn details(&self) -> Details<'_> {
-        Details::of(ErrorKind::Unsupported)
+        match self {
+            Self::Memory(_) => Details::of(ErrorKind::Memory),
+            _ => Details::of(ErrorKind::Unsupported),
+        }
     }
 }

@@ -184,9 +184,8 @@ impl Cause for ReadCause {
             Self::Cell { at, .. } | Self::EmptyImage { at, .. } => {
                 Details::of(ErrorKind::Damaged).offset(*at)
             }
-            Self::Pixels { .. } | Self::Bytes { .. } | Self::Memory { .. } => {
-                Details::of(ErrorKind::Memory)
-            }
+            Self::Pixels { .. } | Self::Bytes { .. } => Details::of(ErrorKind::Memory),
+            Self::Memory { .. } => Details::no_memory(),
             Self::NoAllocation { ptr }
             | Self::OutOfBounds { ptr, .. }
             | Self::Short { ptr, .. }

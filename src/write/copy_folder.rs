@@ -13,6 +13,7 @@
 use super::atomic_file::TargetError;
 use super::dir_tree::{DirTree, check_outside, make_dirs};
 use super::options::{OnUnreadable, RecutOptions};
+use super::pixels::PixelsError;
 use super::progress::ProgressCounter;
 use super::report::{
     CountedList, SizeChange, Skipped, SkippedSample, UnchangedCause, UnchangedFile,
@@ -21,10 +22,10 @@ use super::source_file::SourceFile;
 use super::staging::StagingDir;
 use super::{ImageError, WriteCause};
 use crate::error::{Cause, Details, Error, ErrorKind};
-use crate::recut::Recutter;
+use crate::recut::{Recutter, Unchanged};
 use crate::sample::SampleId;
 use crate::source::{Ignored, LinkCounts, ListError, SourceError};
-use crate::threads::ThreadsError;
+use crate::threads::{self, ThreadsError};
 use std::io::Write as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,7 @@ impl Cause for RecutCause {
             Self::File { path, cause: ImageError::Read { source } } => {
                 Details::of_io(source.kind()).path(path)
             }
+            Self::File { path, cause } if cause.lacks_memory() => Details::no_memory().path(path),
             Self::File { path, .. } => Details::of(ErrorKind::Damaged).path(path),
         }
     }
@@ -250,7 +252,9 @@ impl FolderCopy<'_> {
     ) -> Result<(), RecutCause> {
         let (path, name) = &self.files[index];
         let done = match self.copy(index as u64, path, &self.dst.join(name), recutter) {
-            Err(RecutCause::File { cause, .. }) if self.options.damaged == OnUnreadable::Skip => {
+            Err(RecutCause::File { cause, .. })
+                if self.options.damaged == OnUnreadable::Skip && cause.is_damage() =>
+            {
                 CopyOutcome::Skipped(cause)
             }
             done => done?,
@@ -271,6 +275,9 @@ impl FolderCopy<'_> {
         let mut source =
             SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
         let cut = source.recut(recutter);
+        if let Err(UnchangedCause::Jpeg(Unchanged::Memory(none))) = cut {
+            return Err(unreadable(PixelsError::from(none).into()));
+        }
         let (mut file, staged) = self.staging.file(index)?;
         let bytes = cut.as_ref().ok().and_then(Option::as_deref).unwrap_or(&source.bytes);
         file.write_all(bytes).map_err(TargetError::io("write", &staged))?;
@@ -297,8 +304,8 @@ fn on_threads(
 ) -> Result<Vec<CopyCounts>, RecutCause> {
     thread::scope(|scope| {
         let spawn = |number| {
-            let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
-            builder.spawn_scoped(scope, work).map_err(|source| {
+            let builder = threads::builder(format!("fuseloop-recut-{number}"));
+            builder.and_then(|builder| builder.spawn_scoped(scope, work)).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
                 RecutCause::from(ThreadsError::Refused { wanted: count, source })
             })

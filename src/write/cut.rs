@@ -6,9 +6,11 @@
 //!                       `-> Unchanged: damaged, or of another kind
 //! ```
 
+use super::image::ImageError;
 use super::mode::ImageOptions;
-use super::pixels::PixelReader;
+use super::pixels::{PixelReader, PixelsError};
 use super::report::{Reencoded, UnchangedCause};
+use crate::recut::Unchanged;
 use crate::source::ImageMode;
 use std::path::PathBuf;
 
@@ -52,19 +54,28 @@ impl StoredImage {
     }
 
     /// Re-cuts a JPEG, or stores it as bit planes, if `options` ask for that.
-    pub(super) fn recut(mut self, options: &ImageOptions, pixels: &mut PixelReader) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory. With any other error the JPEG is stored as it is.
+    pub(super) fn recut(
+        mut self,
+        options: &ImageOptions,
+        pixels: &mut PixelReader,
+    ) -> Result<Self, ImageError> {
         let (mode, cut) = match (self.mode, options.tile) {
             (ImageMode::Jpeg, tile) if options.bit_planes => {
                 (ImageMode::BitPlanes, pixels.bit_planes(&self.bytes, tile.unwrap_or_default()))
             }
             (ImageMode::Jpeg, Some(tile)) => (ImageMode::Jpeg, pixels.recut(&self.bytes, tile)),
-            _ => return self,
+            _ => return Ok(self),
         };
         match cut {
             Ok(cut) => self.replace(mode, cut),
+            Err(Unchanged::Memory(none)) => return Err(PixelsError::from(none).into()),
             Err(unchanged) => self.cut = RecutResult::Unchanged(unchanged.into()),
         }
-        self
+        Ok(self)
     }
 
     fn replace(&mut self, mode: ImageMode, cut: Vec<u8>) {

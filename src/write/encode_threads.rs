@@ -11,6 +11,7 @@
 use super::value::WriteSampleError;
 use crate::panicked::caught;
 use crate::sample::SampleId;
+use crate::threads;
 use fuseloop_engine::work_queue::{InOrder, NumberedTask, Taken, TaskResult, WorkQueue, Worker};
 use std::io;
 use std::thread;
@@ -57,9 +58,8 @@ impl EncodeThreads {
             let _stop = queue.stop_on_drop();
             for number in 0..threads.max(1) {
                 let (worker, run) = (Worker::new(&queue), &run);
-                thread::Builder::new()
-                    .name(format!("fuseloop-convert-{number}"))
-                    .spawn_scoped(scope, move || worker.work(run))
+                threads::builder(format!("fuseloop-convert-{number}"))
+                    .and_then(|builder| builder.spawn_scoped(scope, move || worker.work(run)))
                     .map_err(&no_threads)?;
             }
             for number in first.. {

@@ -21,7 +21,7 @@ use super::{OnUnreadable, WriteCause};
 use crate::cancel::CancelFlag;
 use crate::panicked::caught;
 use crate::sample::SampleId;
-use crate::threads::ThreadsError;
+use crate::threads::{self, ThreadsError};
 use fuseloop_engine::work_queue::{
     InOrder, NumberedTask, Taken, TaskResult, WaitError, WorkQueue, Worker,
 };
@@ -266,8 +266,7 @@ fn spawn<'scope, T: Send + 'scope>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    let builder = thread::Builder::new().name(format!("fuseloop-write-{name}"));
-    builder.spawn_scoped(scope, work)
+    threads::builder(format!("fuseloop-write-{name}"))?.spawn_scoped(scope, work)
 }
 
 /// Returns the bytes of memory that an outcome uses until it is placed. The outcome's own size counts

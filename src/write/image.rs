@@ -173,9 +173,9 @@ pub enum ImageError {
 
 impl ImageError {
     /// Returns true if the image is damaged; false if its size does not suit the format or its buffer,
-    /// if the encoder failed, or if there is no memory for its pixels.
+    /// if the encoder failed, or if there is no memory for it.
     pub(super) fn is_damage(&self) -> bool {
-        !matches!(
+        let is_other = matches!(
             self,
             Self::Side { .. }
                 | Self::PixelCount { .. }
@@ -183,10 +183,18 @@ impl ImageError {
                 | Self::MaskJpeg
                 | Self::MaskWebp
                 | Self::Orientation { .. }
-                | Self::Pixels(
-                    PixelsError::Memory(_) | PixelsError::Decode(DecodeError::Memory { .. })
-                )
-        )
+        );
+        !is_other && !self.lacks_memory()
+    }
+
+    /// Returns true if the system has no memory for the file or for its pixels.
+    pub(super) fn lacks_memory(&self) -> bool {
+        match self {
+            Self::Read { source } => source.kind() == io::ErrorKind::OutOfMemory,
+            Self::Pixels(PixelsError::Decode(DecodeError::Memory { .. }))
+            | Self::Pixels(PixelsError::Memory(_)) => true,
+            _ => false,
+        }
     }
 }
 
@@ -277,7 +285,7 @@ pub(super) fn store(
             let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
             let jpeg = StoredImage { is_given: true, path, ..jpeg };
             check_untouched(&jpeg.bytes, head, options, limits, pixels)?;
-            return Ok(jpeg.recut(options, pixels));
+            return jpeg.recut(options, pixels);
         }
         other => other,
     };
@@ -317,7 +325,7 @@ fn store_unchanged(
         check_pixels(size, limits)?;
         pixels.verify(&jpeg.bytes, size)?;
     }
-    Ok(jpeg.recut(options, pixels))
+    jpeg.recut(options, pixels)
 }
 
 /// Encodes an image as a JPEG of `size`. If the JPEG will be re-cut, it is encoded without restart
@@ -341,7 +349,7 @@ fn encode(
         })
     };
     let jpeg = encode(pixels, options.tile.is_some() || options.bit_planes)?;
-    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options, pixels);
+    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options, pixels)?;
     if matches!(jpeg.cut, RecutResult::Unchanged(_)) {
         jpeg.bytes = encode(pixels, false)?;
     }
@@ -529,7 +537,10 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
     if found.len() > max {
         return Err(ImageError::TooManyBytes { max });
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
+    let mut bytes = vec![];
+    // One byte more than the file has, so that its end is found without growing the buffer.
+    let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
+    bytes.try_reserve_exact(room).map_err(|_| read_error(io::ErrorKind::OutOfMemory.into()))?;
     // The file may grow while it is read: reading one byte over the limit detects this.
     let file = File::open(path).map_err(read_error)?;
     let before = ReadAt::len(&file).map_err(read_error)?;

@@ -10,6 +10,7 @@
 //! byte: FFCV looks up a value's size by its pointer, which must therefore be unique. The free bytes at
 //! the end of a page are zero.
 
+use fuseloop_ops::internals::memory;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 /// The size of the write buffer in bytes.
@@ -29,6 +30,7 @@ impl<F: Read + Write + Seek> PageWriter<F> {
     /// reserved for the tables.
     pub(super) fn new(mut file: F, page_size: u32, start: u64) -> io::Result<Self> {
         file.seek(SeekFrom::Start(start))?;
+        memory::probe(BUFFER, "pages that are written").map_err(|_| io::ErrorKind::OutOfMemory)?;
         let out = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { out, page_size: page_size.into(), start, at: start })
     }

@@ -200,6 +200,9 @@ impl Cause for WriteSampleError {
             Self::Kind { field: name, .. }
             | Self::DType { field: name, .. }
             | Self::Length { field: name, .. } => field.field(name),
+            Self::Image { field, cause } if cause.lacks_memory() => {
+                Details::no_memory().field(field)
+            }
             Self::TooDeep { field } | Self::Image { field, .. } => {
                 Details::of(ErrorKind::Damaged).field(field)
             }
@@ -228,7 +231,7 @@ impl WriteSampleError {
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Image { cause, .. } => cause.is_damage(),
-            Self::Source(_) => true,
+            Self::Source(_) => !self.details().lacks_memory(),
             _ => false,
         }
     }

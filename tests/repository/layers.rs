@@ -181,6 +181,7 @@ const UNSAFE: &[&str] = &[
     "benches/fused/avx2.rs",          // the counterpart written by hand
     "benches/fused/main.rs",          // its calls
     "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
+    "cli/src/reserve.rs",             // the allocator of the command
     "engine/src/batch/slot.rs",       // rows of one batch, written by several threads
     "examples/fuseloop_torch.rs",     // pointers of C
     "kernels/src/bit_planes.rs",      // vectors of coefficients

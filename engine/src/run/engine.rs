@@ -110,9 +110,9 @@ impl<S: Stage> Engine<S> {
     fn spawn(&mut self, index: usize) -> Result<(), RunError> {
         let shared = Arc::clone(&self.shared);
         shared.thread_started();
-        let thread = thread::Builder::new()
-            .name(format!("fuseloop-{index}"))
-            .spawn(move || worker::work(&shared, index));
+        let builder = thread::Builder::new().name(format!("fuseloop-{index}"));
+        let thread = threads::check_memory(1)
+            .and_then(|()| builder.spawn(move || worker::work(&shared, index)));
         match thread {
             Ok(thread) => self.threads.push(thread),
             Err(source) => {

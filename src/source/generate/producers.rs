@@ -9,10 +9,11 @@ use super::flow::{Busy, Gauge, QueueStats};
 use crate::error::Error;
 use crate::panicked::message;
 use crate::source::BoxError;
+use crate::threads;
 use fuseloop_engine::work_queue::{Claim, WaitError, WorkQueue, WorkState, Worker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A task of a producer.
@@ -167,9 +168,9 @@ impl<B: QueueState> Producers<B> {
         let worker = Worker::new(Arc::clone(&self.queue));
         let (name, function) = (self.name.clone(), Arc::clone(&self.make));
         // The queue's name is not used: a thread's name can't contain every character.
-        let thread = thread::Builder::new()
-            .name(format!("producer-{index}"))
-            .spawn(move || worker.work(|task| (task, make(&name, &function, task))));
+        let work = move || worker.work(|task| (task, make(&name, &function, task)));
+        let thread =
+            threads::builder(format!("producer-{index}")).and_then(|builder| builder.spawn(work));
         let refused = |source| {
             let queue = self.name.clone();
             GenerateCause::Spawn { queue, producer: index, source }

@@ -11,11 +11,11 @@
 use super::{Item, Items, by_asking};
 use crate::panicked::caught;
 use crate::source::BoxError;
+use crate::threads;
 use fuseloop_engine::work_queue::{
     NumberedStream, StreamRead, Streams, Taken, WaitError, WorkQueue, Worker,
 };
 use std::sync::Arc;
-use std::thread;
 
 /// The threads that read several passes ahead. They end when the last pass is dropped.
 pub(super) struct ReadAhead {
@@ -52,7 +52,7 @@ impl ReadAhead {
         if self.queue.with(|state| state.added())? < self.threads as u64 {
             let worker = Worker::new(Arc::clone(&self.queue));
             let name = "fuseloop-read".to_owned();
-            thread::Builder::new().name(name).spawn(move || worker.work(read_next))?;
+            threads::builder(name)?.spawn(move || worker.work(read_next))?;
         }
         Ok(self.queue.with(|state| state.add(items))?)
     }

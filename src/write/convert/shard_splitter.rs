@@ -336,8 +336,7 @@ impl<'a> OpenShard<'a> {
     fn new(target: AtomicFile, watch: StepObserver<'a>, first: u64, end: u64) -> Self {
         let unit = OutputChunk { first, files: 1, ..OutputChunk::default() };
         let (keys, skipped) = (HashSet::new(), CountedList::default());
-        let buffer = Vec::with_capacity(BUFFER);
-        Self { target, watch, buffer, written: 0, end, unit, keys, skipped }
+        Self { target, watch, buffer: vec![], written: 0, end, unit, keys, skipped }
     }
 
     /// Returns the size of the shard so far in bytes.
@@ -361,6 +360,10 @@ impl<'a> OpenShard<'a> {
             self.flush()?;
         }
         if bytes.len() > BUFFER {
+            return self.give(bytes);
+        }
+        if self.buffer.try_reserve(bytes.len()).is_err() {
+            self.flush()?;
             return self.give(bytes);
         }
         self.buffer.extend_from_slice(bytes);

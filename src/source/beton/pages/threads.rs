@@ -17,11 +17,10 @@ use super::stats::Counters;
 use crate::panicked::caught;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
 use crate::source::{BoxError, ReadCause, RunPlan};
-use crate::threads::Process;
+use crate::threads::{self, Process};
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 /// The pages of a run, which are read until this is dropped.
@@ -78,12 +77,12 @@ impl PageReads {
         let reading = Self { shared, process: Process::current() };
         for index in 0..options.io_threads.get() {
             let (shared, reader) = (Arc::clone(&reading.shared), Arc::clone(reader));
-            let thread = thread::Builder::new().name(format!("fuseloop-io-{index}"));
             let read = move || {
                 shared.read_pages(&*reader);
                 drop(shared); // frees the memory before the file is closed
             };
-            match thread.spawn(read) {
+            let thread = threads::builder(format!("fuseloop-io-{index}"));
+            match thread.and_then(|builder| builder.spawn(read)) {
                 Ok(_) => {}
                 Err(error) if index == 0 => {
                     return Err(format!("no thread to read pages: {error}").into());
