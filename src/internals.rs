@@ -470,7 +470,7 @@ pub mod write {
 
     /// Writes class names beside a `.beton` file.
     pub fn name_classes(out: &Path, names: &ClassNames) -> Result<(), Error> {
-        Ok(crate::write::name_classes(out, Some(names.clone()))?)
+        Ok(crate::write::name_classes(out, Some(names))?)
     }
 }
 

@@ -116,3 +116,39 @@ unsafe impl GlobalAlloc for Reserve {
         new
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice;
+
+    #[test]
+    fn what_the_system_refuses_is_aligned_and_a_range_of_its_own() {
+        static OWN: Reserve =
+            Reserve { bytes: UnsafeCell::new([0; LEN]), taken: AtomicUsize::new(0) };
+        let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+        let mut end = OWN.bytes.get().addr();
+        for (size, align) in [(1, 1), (3, 8), (100, 64), (LARGEST, 4096), (8, 8)] {
+            let ptr = OWN.take(layout(size, align));
+            assert!(OWN.has(ptr) && ptr.addr().is_multiple_of(align) && ptr.addr() >= end);
+            end = ptr.addr() + size;
+        }
+        assert!(OWN.take(layout(LARGEST + 1, 1)).is_null(), "the caller can handle it");
+        let mut outside = 0;
+        assert!(!OWN.has(&raw mut outside) && !RESERVE.has(OWN.bytes.get().cast()));
+
+        let ptr = OWN.take(layout(4, 4));
+        // SAFETY: the block has four bytes, and all calls state its layout.
+        unsafe {
+            ptr.copy_from_nonoverlapping([1, 2, 3, 4].as_ptr(), 4);
+            let grown = OWN.realloc(ptr, layout(4, 4), 9);
+            assert_eq!(slice::from_raw_parts(grown, 9), [1, 2, 3, 4, 0, 0, 0, 0, 0]);
+            let shrunk = OWN.realloc(grown, layout(9, 4), 2);
+            assert_eq!(slice::from_raw_parts(shrunk, 2), [1, 2]);
+            OWN.dealloc(shrunk, layout(2, 4));
+            let other = OWN.alloc(layout(5, 1));
+            assert!(!OWN.has(other), "the system has memory");
+            OWN.dealloc(other, layout(5, 1));
+        }
+    }
+}

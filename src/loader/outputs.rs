@@ -316,12 +316,12 @@ impl OutputRequest {
     }
 }
 
-/// Returns what the dataset says of its fields, if one of its images can be the mask of another.
+/// Returns what the dataset says of its fields, if one of them can be a mask.
 fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
-    match source.fields().iter().filter(|field| field.kind.is_image()).count() {
-        0 | 1 => Ok(ObjectFields::default()),
-        _ => Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default()),
+    if !source.fields().iter().any(|field| field.kind.is_image()) {
+        return Ok(ObjectFields::default());
     }
+    Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default())
 }
 
 /// Refuses lists by epoch that would not be compiled for each epoch.

@@ -192,7 +192,7 @@ impl From<BitPlaneError> for Unchanged {
 impl Cause for Unchanged {
     fn details(&self) -> Details<'_> {
         match self {
-            Self::Memory(_) => Details::of(ErrorKind::Memory),
+            Self::Memory(error) => error.details(),
             _ => Details::of(ErrorKind::Unsupported),
         }
     }

@@ -78,9 +78,11 @@ pub use crate::source::{Ignored, LinkCounts, Links};
 
 use crate::error::{BoxError, Error};
 use crate::sample::SampleId;
-use crate::source::{ClassNames, FieldKind, FieldSpec, ImageList, Labelled};
+use crate::source::{
+    ClassNames, ClassTable, FieldKind, FieldSpec, ImageList, Labelled, classes_beside,
+};
 use atomic_file::AtomicFile;
-use beside::Beside;
+use beside::{Beside, put_classes};
 pub(crate) use error::WriteCause;
 
 use copy_folder::RecutCause;
@@ -157,14 +159,21 @@ fn write_samples(
     let jobs = (0..count).map(|_| ());
     let request = FileRequest { fields, first: 0, out, options, is_part: false };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
-    name_classes(out, None)?;
+    describe(fields, out, options)?;
     Ok(report)
+}
+
+/// Writes beside a `.beton` file that was just written which fields are masks, and deletes what is beside
+/// it about the file that was replaced.
+fn describe(fields: &[FieldSpec], out: &Path, options: &WriteOptions) -> Result<(), WriteCause> {
+    Beside { classes: None, objects: options.masks(fields) }.put(out, &unwatched)
 }
 
 /// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
 /// names of the file that was replaced.
-pub(crate) fn name_classes(out: &Path, classes: Option<ClassNames>) -> Result<(), WriteCause> {
-    Beside { classes, ..Beside::default() }.put(out, &unwatched)
+pub(crate) fn name_classes(out: &Path, classes: Option<&ClassNames>) -> Result<(), WriteCause> {
+    let table = classes.map(ClassTable::of);
+    put_classes(&classes_beside(out), table.as_ref(), &unwatched)
 }
 
 /// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little
@@ -205,7 +214,7 @@ pub fn try_write_iter(
     let out = out.as_ref();
     let request = FileRequest { fields, first: 0, out, options, is_part: false };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
-    name_classes(out, None)?;
+    describe(fields, out, options)?;
     Ok(report)
 }
 
@@ -232,7 +241,7 @@ pub fn write_folder(
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, &out, options)?;
     let ImageList { classes, class_names, ignored, links, .. } = list;
-    name_classes(out.as_ref(), class_names)?;
+    name_classes(out.as_ref(), class_names.as_ref())?;
     Ok(FolderReport { written, classes, ignored, links })
 }
 

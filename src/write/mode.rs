@@ -42,7 +42,8 @@ pub enum WriteMode {
     /// Raw, for masks, whose values are numbers of classes: indices into the palette, or gray levels as stored, in all
     /// three channels. In files that [`convert`](super::convert()) writes, a PNG, a lossless WebP and a TIFF stay as
     /// they are, and pixels become a gray PNG. A JPEG, a lossy WebP and pixels of no class are refused, and an image
-    /// above [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels.
+    /// above [`max_resolution`](ImageOptions::max_resolution) is scaled down to the nearest pixels. The dataset then
+    /// knows that the field is a mask (of `x.beton`, `x.beton.objects.json` says it), so that a loader reads the classes.
     Mask,
     /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
     Jpg,

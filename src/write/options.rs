@@ -1,12 +1,12 @@
 //! The options of a write.
 
 use super::WriteCause;
-use super::mode::ImageOptions;
+use super::mode::{ImageOptions, WriteMode};
 use super::progress::ProgressFn;
 use crate::cancel::CancelFlag;
 use crate::recut::Tile;
 use crate::sample::Limits;
-use crate::source::{FieldKind, FieldSpec, Links};
+use crate::source::{FieldKind, FieldSpec, Links, ObjectField, ObjectFields};
 use crate::threads::{self, ThreadsError};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -117,6 +117,17 @@ impl WriteOptions {
                 .map_err(|cause| WriteCause::Options { field: field.name.clone(), cause })
         };
         fields.iter().map(checked).collect()
+    }
+
+    /// Returns the fields that are stored as masks; `None` if there are none.
+    pub(super) fn masks(&self, fields: &[FieldSpec]) -> Option<ObjectFields> {
+        let is_mask = |field: &&FieldSpec| {
+            let options = self.images.get(&field.name).unwrap_or(&self.image);
+            field.kind.is_image() && options.mode == WriteMode::Mask
+        };
+        let masks = fields.iter().filter(is_mask);
+        let masks = masks.map(|field| (field.name.clone(), ObjectField::Mask));
+        masks.collect::<ObjectFields>().among(fields)
     }
 
     /// Returns the fields of the file: those of images that may be stored as bit planes are

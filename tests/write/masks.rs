@@ -1,10 +1,16 @@
 //! Masks keep their class numbers in every format, whatever becomes of their images.
 
+use fuseloop::internals::source::ObjectField;
 use fuseloop::loader::Targets;
 use fuseloop::ops::*;
-use fuseloop::source::{Annotated, Dataset, ImageMode, OwnedImage, OwnedValue, Source};
+use fuseloop::source::{
+    Annotated, Dataset, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Source,
+};
 use fuseloop::verify::{DamageKind, VerifyOptions, verify};
-use fuseloop::write::{ConvertOptions, ImageOptions, Reencoded, WriteMode, convert};
+use fuseloop::write::{
+    ConvertOptions, FieldValue, ImageInput, ImageOptions, Reencoded, WriteMode, WriteOptions,
+    convert, write_iter,
+};
 use fuseloop::{ErrorKind, ImageReadMode, Loader, LoaderBuilder, SampleId};
 use png::{BitDepth, ColorType};
 use std::fs;
@@ -155,6 +161,55 @@ fn a_loader_knows_the_masks_of_a_dataset() {
     ] {
         good.build().unwrap();
     }
+}
+
+/// What is written as a mask is read as one.
+#[test]
+fn a_dataset_knows_what_was_written_as_a_mask() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.beton");
+    let fields = ["image", "mask"]
+        .map(|name| FieldSpec { name: name.to_owned(), kind: FieldKind::RgbImage });
+    let row = |sample: usize| {
+        [image(sample), mask(sample, KINDS[2])]
+            .map(|png| FieldValue::Image(ImageInput::JpegBytes(png)))
+    };
+    let rows = || (0..3).map(|sample| row(sample).to_vec());
+    let of_mask = ImageOptions { mode: WriteMode::Mask, ..ImageOptions::default() };
+    let images = [("mask".to_owned(), of_mask.clone())].into();
+    let masks = WriteOptions { images, ..WriteOptions::default() };
+    let read = |path: &Path| {
+        let batch = Loader::open(path).unwrap().batch_size(3).build().unwrap();
+        let batch = batch.epoch(0).unwrap().next().unwrap().unwrap();
+        let classes = batch.tensor::<u8>("mask").unwrap();
+        (classes.shape()[3], classes.as_slice().to_vec())
+    };
+    let expected: Vec<u8> = (0..3 * HEIGHT * WIDTH)
+        .map(|at| class(at / (HEIGHT * WIDTH), 4, at % (HEIGHT * WIDTH)))
+        .collect();
+    write_iter(rows(), &fields, &path, &masks).unwrap();
+    assert_eq!(read(&path), (1, expected.clone()));
+    let error = Loader::open(&path)
+        .unwrap()
+        .pipeline("image", ops![RandomHorizontalFlip::new(0.5).unwrap()]);
+    assert!(error.build().unwrap_err().to_string().contains("declare it in `targets`"));
+    // What replaces the file has masks no longer.
+    write_iter(rows(), &fields, &path, &WriteOptions::default()).unwrap();
+    assert_eq!(read(&path).0, 3);
+
+    // A dataset of masks alone, which a conversion was told of.
+    let alone = [fields[1].clone()];
+    write_iter(rows().map(|row| row[1..].to_vec()), &alone, &path, &masks).unwrap();
+    assert_eq!(read(&path), (1, expected.clone()));
+    fs::remove_file(dir.path().join("x.beton.objects.json")).unwrap();
+    let source = open(&path);
+    for to in ["y.beton", "y.tar", "y.tfrecord"] {
+        let to = dir.path().join(to);
+        convert(&*source, &to, &options(of_mask.clone())).unwrap();
+        let known = open(&to).object_fields().unwrap().unwrap();
+        assert!(known.iter().all(|(_, field)| field == ObjectField::Mask), "{to:?}");
+    }
+    assert_eq!(read(&dir.path().join("y.beton")), (1, expected));
 }
 
 /// Returns the stored image of a field.

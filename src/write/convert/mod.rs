@@ -40,7 +40,7 @@ pub use report::ConvertReport;
 
 use super::WriteCause;
 use super::beside::Beside;
-use super::mode::ImageOptions;
+use super::mode::{ImageOptions, WriteMode};
 use super::options::{OnUnreadable, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::refuse_all_damaged;
@@ -231,6 +231,8 @@ struct DatasetConversion<'a> {
     images: Vec<ImageOptions>,
     /// The source's class names, and what the fields of objects are, under their names in the output.
     beside: Beside,
+    /// True if the source has a field with positions in its image, or a value for each of its pixels.
+    has_positions: bool,
 }
 
 impl<'a> DatasetConversion<'a> {
@@ -249,12 +251,20 @@ impl<'a> DatasetConversion<'a> {
             Some(ObjectField::Mask) => ImageOptions::of_mask(),
             _ => options.image.clone(),
         };
-        let images = source.fields().iter().map(image).collect();
+        let images: Vec<_> = source.fields().iter().map(image).collect();
+        let has_positions = objects.iter().any(|(_, field)| field.has_positions());
+        let masks = source.fields().iter().zip(&images).filter(|(field, image)| {
+            image.mode == WriteMode::Mask
+                && field.kind.is_image()
+                && objects.get(&field.name).is_none()
+        });
+        let masks = masks.map(|(field, _)| (&*field.name, ObjectField::Mask));
+        let objects: ObjectFields = objects.iter().chain(masks).collect();
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
         let dst = dst.components().collect();
-        Ok(Self { source, dst, options, watch, form, fields, images, beside })
+        Ok(Self { source, dst, options, watch, form, fields, images, beside, has_positions })
     }
 
     fn run(self) -> Result<ConvertReport, ConvertCause> {
@@ -311,7 +321,7 @@ impl<'a> DatasetConversion<'a> {
             (.., None) if ranks.is_some() => {
                 "several ranks need the number of shards, so that each knows its own: set shards"
             }
-            _ if image.max_resolution.is_some() && self.has_positions() => {
+            _ if image.max_resolution.is_some() && self.has_positions => {
                 "max_resolution makes images smaller, but not the boxes, keypoints and masks that belong to them: leave \
                  it out, and let a Resize of the loader make both smaller"
             }
@@ -323,16 +333,10 @@ impl<'a> DatasetConversion<'a> {
         Err(ConvertCause::Options { reason })
     }
 
-    /// Returns true if a field has positions in its image, or a value for each of its pixels.
-    fn has_positions(&self) -> bool {
-        let mut fields = self.beside.objects.iter().flat_map(ObjectFields::iter);
-        fields.any(|(_, field)| field.has_positions())
-    }
-
     /// Returns true if images have objects with positions, or other images such as masks, beside them.
     fn has_targets(&self) -> bool {
         let images = self.fields.iter().filter(|field| field.kind.is_image());
-        self.has_positions() || images.count() > 1
+        self.has_positions || images.count() > 1
     }
 
     /// Returns the journal entry for a damaged sample that is left out.
