@@ -481,7 +481,7 @@ def test_masks_of_pil(tmp_path: Path) -> None:
     assert all((sample["image2"][..., channel] == classes).all() for channel in range(3))
     assert (sample["image3"][..., 0] == (classes > 0)).all()
     # A loader reads them as the masks that they are.
-    batch = next(iter(fl.Loader(path, batch_size=1, order="sequential")))
+    batch = next(iter(fl.Loader(path, batch_size=1, order="sequential"))).numpy()
     assert (batch["image2"][0, ..., 0] == classes).all() and batch["image2"].shape == (1, 6, 8, 1)
     # As images, they have the colours of the palette.
     write([(palette, 0)], path, progress=None, overwrite=True)
