@@ -13,7 +13,7 @@ use std::process;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is kept back; it takes addresses, and no memory until it is used.
+/// The number of bytes that are kept back. They take addresses, and no memory until they are used.
 const LEN: usize = 4 << 20;
 
 /// The largest allocation that is taken from what is kept back.

@@ -66,7 +66,7 @@ pub fn builder(name: String) -> io::Result<thread::Builder> {
 ///
 /// # Errors
 ///
-/// As for [`builder`].
+/// If the system has no memory for them.
 pub fn check_memory(count: usize) -> io::Result<()> {
     // Memory that is not touched takes addresses only.
     MmapMut::map_anon(count.saturating_mul(START)).map(drop)

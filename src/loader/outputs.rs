@@ -278,7 +278,8 @@ impl OutputRequest {
     }
 
     fn of_fields(&mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadCause> {
-        let known = known_fields(source)?;
+        let may_have_masks = source.fields().iter().any(|field| field.kind.is_image());
+        let known = if may_have_masks { known_fields(source)? } else { ObjectFields::default() };
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let is_its_own = |name: &str| source.field_index(name) == Some(field);
@@ -316,11 +317,8 @@ impl OutputRequest {
     }
 }
 
-/// Returns what the dataset says of its fields, if one of them can be a mask.
-fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
-    if !source.fields().iter().any(|field| field.kind.is_image()) {
-        return Ok(ObjectFields::default());
-    }
+/// Returns what the dataset says of its fields.
+pub(super) fn known_fields(source: &dyn Source) -> Result<ObjectFields, LoadCause> {
     Ok(source.object_fields().map_err(Error::from)?.unwrap_or_default())
 }
 

@@ -3,10 +3,9 @@
 use super::collate::Collate;
 use super::compile_context::{CompileContext, compile_image, image_input, within_limits};
 use super::error::LoadCause;
-use super::outputs::OutputSpec;
+use super::outputs::{OutputSpec, known_fields};
 use super::targets::{PlannedTarget, Target, TargetsError};
 use super::work::{FieldPlan, OutputPlan};
-use crate::error::Error;
 use crate::jit::KernelCache;
 use crate::plan::{ImagePlan, batch_ops};
 use crate::source::{FieldKind, ObjectField, Source};
@@ -106,7 +105,7 @@ pub(super) fn check_followed(
     if objects.peek().is_none() || !images.all(|image| moves(&image)) {
         return Ok(());
     }
-    let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
+    let known = known_fields(source)?;
     for (output, _) in objects {
         let field = known.get(&source.fields()[output.field].name);
         let is_moved = match field {
@@ -145,7 +144,7 @@ pub(super) fn mark_annotated(
     let mut tensors = all().filter(|pair| may_be_objects(source, *pair)).peekable();
     let mut has_annotations = all().any(|(output, _)| output.is_mask);
     if !has_annotations && tensors.peek().is_some() {
-        let known = source.object_fields().map_err(Error::from)?.unwrap_or_default();
+        let known = known_fields(source)?;
         has_annotations = tensors.any(|(output, _)| {
             let field = known.get(&source.fields()[output.field].name);
             field.is_some_and(ObjectField::has_positions)

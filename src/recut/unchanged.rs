@@ -4,7 +4,7 @@ use crate::decode::{BitPlaneError, DecodeError};
 use crate::error::{Cause, Details, ErrorKind};
 use fuseloop_ops::internals::memory::NoMemory;
 
-/// What the memory of a decoder is for, in errors.
+/// The purpose of a decoder's memory, as errors state it.
 const PIXELS: &str = "the pixels of a JPEG";
 
 /// Why a JPEG is left unchanged.

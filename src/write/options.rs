@@ -99,6 +99,11 @@ impl WriteOptions {
         Ok(found)
     }
 
+    /// Returns the image options of a field.
+    fn image_options(&self, field: &FieldSpec) -> &ImageOptions {
+        self.images.get(&field.name).unwrap_or(&self.image)
+    }
+
     /// Returns the image options of each field, in the order of the fields.
     pub(super) fn checked_images(
         &self,
@@ -110,7 +115,7 @@ impl WriteOptions {
             return Err(WriteCause::NoSuchImageField { name: name.clone() });
         }
         let checked = |field: &FieldSpec| {
-            let options = self.images.get(&field.name).unwrap_or(&self.image);
+            let options = self.image_options(field);
             options
                 .check()
                 .map(|()| options.clone())
@@ -121,26 +126,18 @@ impl WriteOptions {
 
     /// Returns the fields that are stored as masks; `None` if there are none.
     pub(super) fn masks(&self, fields: &[FieldSpec]) -> Option<ObjectFields> {
-        let is_mask = |field: &&FieldSpec| {
-            let options = self.images.get(&field.name).unwrap_or(&self.image);
-            field.kind.is_image() && options.mode == WriteMode::Mask
-        };
-        let masks = fields.iter().filter(is_mask);
-        let masks = masks.map(|field| (field.name.clone(), ObjectField::Mask));
-        masks.collect::<ObjectFields>().among(fields)
+        let stored = fields.iter().map(|field| (field, self.image_options(field)));
+        masks(stored).collect::<ObjectFields>().among(fields)
     }
 
     /// Returns the fields of the file: those of images that may be stored as bit planes are
     /// [`FieldKind::BitPlaneImage`].
     pub(super) fn stored_fields(&self, fields: &[FieldSpec]) -> Vec<FieldSpec> {
-        let stored = |field: &FieldSpec| {
-            let options = self.images.get(&field.name).unwrap_or(&self.image);
-            match field.kind {
-                FieldKind::RgbImage if options.bit_planes => {
-                    FieldSpec { kind: FieldKind::BitPlaneImage, ..field.clone() }
-                }
-                _ => field.clone(),
+        let stored = |field: &FieldSpec| match field.kind {
+            FieldKind::RgbImage if self.image_options(field).bit_planes => {
+                FieldSpec { kind: FieldKind::BitPlaneImage, ..field.clone() }
             }
+            _ => field.clone(),
         };
         fields.iter().map(stored).collect()
     }
@@ -149,6 +146,15 @@ impl WriteOptions {
     pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
         thread_count(self.threads)
     }
+}
+
+/// Returns those of some fields, with how their images are stored, that are masks.
+pub(super) fn masks<'a>(
+    fields: impl Iterator<Item = (&'a FieldSpec, &'a ImageOptions)>,
+) -> impl Iterator<Item = (&'a str, ObjectField)> {
+    fields
+        .filter(|(field, image)| field.kind.is_image() && image.mode == WriteMode::Mask)
+        .map(|(field, _)| (&*field.name, ObjectField::Mask))
 }
 
 /// Returns the requested number of threads, or one per core.

@@ -163,7 +163,7 @@ fn a_loader_knows_the_masks_of_a_dataset() {
     }
 }
 
-/// What is written as a mask is read as one.
+/// A loader reads a field as a mask if it was written as one.
 #[test]
 fn a_dataset_knows_what_was_written_as_a_mask() {
     let dir = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn a_dataset_knows_what_was_written_as_a_mask() {
         .unwrap()
         .pipeline("image", ops![RandomHorizontalFlip::new(0.5).unwrap()]);
     assert!(error.build().unwrap_err().to_string().contains("declare it in `targets`"));
-    // What replaces the file has masks no longer.
+    // The file that replaces it has no masks.
     write_iter(rows(), &fields, &path, &WriteOptions::default()).unwrap();
     assert_eq!(read(&path).0, 3);
 

@@ -40,8 +40,8 @@ pub use report::ConvertReport;
 
 use super::WriteCause;
 use super::beside::Beside;
-use super::mode::{ImageOptions, WriteMode};
-use super::options::{OnUnreadable, thread_count};
+use super::mode::ImageOptions;
+use super::options::{OnUnreadable, masks, thread_count};
 use super::progress::{ProgressCounter, ProgressFn};
 use super::refuse_all_damaged;
 use super::step::{StepObserver, unwatched};
@@ -253,13 +253,9 @@ impl<'a> DatasetConversion<'a> {
         };
         let images: Vec<_> = source.fields().iter().map(image).collect();
         let has_positions = objects.iter().any(|(_, field)| field.has_positions());
-        let masks = source.fields().iter().zip(&images).filter(|(field, image)| {
-            image.mode == WriteMode::Mask
-                && field.kind.is_image()
-                && objects.get(&field.name).is_none()
-        });
-        let masks = masks.map(|(field, _)| (&*field.name, ObjectField::Mask));
-        let objects: ObjectFields = objects.iter().chain(masks).collect();
+        let masks = masks(source.fields().iter().zip(&images));
+        let new = masks.filter(|(name, _)| objects.get(name).is_none());
+        let objects: ObjectFields = objects.iter().chain(new).collect();
         let beside = Beside { classes, objects: objects.renamed(names) };
         // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
         // named after it.
