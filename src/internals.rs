@@ -8,6 +8,8 @@
 use crate::error::Error;
 use std::error::Error as StdError;
 
+pub use crate::warnings::recorded as recorded_warnings;
+
 pub mod batch {
     use crate::batch::SharedBytes;
     use crate::device::DlpackCapsule;

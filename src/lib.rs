@@ -105,6 +105,7 @@ pub mod source;
 #[cfg(feature = "spec")]
 pub mod spec;
 pub mod verify;
+mod warnings;
 mod workload;
 #[cfg(feature = "write")]
 pub mod write;
@@ -124,6 +125,7 @@ pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, SampleRef};
 #[cfg(feature = "spec")]
 pub use spec::Spec;
+pub use warnings::set_warning_handler;
 
 /// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;

@@ -87,6 +87,7 @@ fn main() -> ExitCode {
     // Before anything else: what is measured from the start of the process is measured from here.
     let start = Instant::now();
     reserve::limit_arenas();
+    fuseloop::set_warning_handler(print::warning);
     // Exits with 2 and clap's own message if the arguments are not understood.
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {

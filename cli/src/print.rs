@@ -20,6 +20,11 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {}", Escaped(text));
 }
 
+/// Writes a warning of the library to stderr, in one line.
+pub(super) fn warning(text: &str) {
+    let _ = writeln!(io::stderr(), "warning: {}", Escaped(text));
+}
+
 /// Creates a progress bar of `length` steps on stderr; indicatif draws nothing if stderr is not a
 /// terminal.
 pub(super) fn bar(length: u64, template: &str) -> ProgressBar {

@@ -7,6 +7,10 @@ out as it is, with a note that says where.
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
 __all__ = [
     "ConfigError",
     "DatasetError",
@@ -15,6 +19,7 @@ __all__ = [
     "DeviceError",
     "ForkedError",
     "FuseloopError",
+    "FuseloopWarning",
     "InternalError",
     "OutOfMemoryError",
     "OutputExistsError",
@@ -26,6 +31,25 @@ __all__ = [
     "StalledError",
     "StateError",
 ]
+
+
+class FuseloopWarning(UserWarning):
+    """Something is probably wrong, and the message says what to do: files that are not read, labels that are guessed.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", FuseloopWarning)  # makes errors of them  # doctest: +SKIP
+    """
+
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def _warn(message: str) -> None:
+    """Warns at the line of the user's that called this package."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, FuseloopWarning, stacklevel=level)
 
 
 class FuseloopError(Exception):

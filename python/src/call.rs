@@ -1,6 +1,7 @@
 //! Calls of the library from Python: detached from the interpreter, with errors and panics as exceptions.
 
 use crate::errors::{self, Raised};
+use crate::warnings;
 use fuseloop::source::BoxError;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -37,9 +38,12 @@ pub(crate) fn detached<T: Send>(
     calling(py, work)?.map_err(|error| errors::raised(py, &error))
 }
 
-/// Runs `work` while other threads of Python run. The error is the exception for a panic.
+/// Runs `work` while other threads of Python run, and raises the library's warnings. The error is the exception for a
+/// panic.
 pub(crate) fn calling<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))
+    let done = py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))?;
+    warnings::raise(py)?;
+    Ok(done)
 }
 
 /// Runs `work`. The error is the message of a panic.

@@ -24,6 +24,7 @@ mod sources;
 mod task;
 mod tensor;
 mod values;
+mod warnings;
 mod write;
 
 /// The compiled module.
@@ -61,6 +62,7 @@ mod _fuseloop {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::warnings::install();
         super::call::refuse_subinterpreters(module.py())
     }
 

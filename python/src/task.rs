@@ -2,6 +2,7 @@
 
 use crate::call::caught;
 use crate::errors;
+use crate::warnings;
 use fuseloop::write::CancelFlag;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -53,7 +54,10 @@ impl<T: Send + 'static> Task<T> {
         loop {
             let outcome = &mut self.outcome;
             match py.detach(move || outcome.recv_timeout(STEP)) {
-                Ok(Ok(done)) => return done.map_err(|error| errors::raised(py, &error)),
+                Ok(Ok(done)) => {
+                    warnings::raise(py)?;
+                    return done.map_err(|error| errors::raised(py, &error));
+                }
                 Ok(Err(panic)) => return Err(errors::internal(py, &panic)),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(raised) = py.check_signals().and_then(|()| each_step()) {

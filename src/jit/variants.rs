@@ -5,11 +5,12 @@
 //! bodies is bounded when the plan is built.
 //!
 //! A body that does not compile is a bug of ours. Its samples are evaluated op by op: the bits are the
-//! same, but the samples are slow. So it is counted, and reported on stderr once per process.
+//! same, but the samples are slow. So it is counted, and reported by a warning once per process.
 
 use super::compile::{CompileError, CompiledBody};
 use super::vector_bits::{Fallback, VectorBits};
 use crate::plan::FusedOp;
+use crate::warnings::warn;
 use std::collections::HashMap;
 use std::sync::{Arc, Once, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -123,10 +124,10 @@ impl Variants {
 fn report(error: &CompileError) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        eprintln!(
-            "fuseloop: warning: a loop could not be compiled ({error}). Samples that need it are \
-             evaluated op by op: the same bits, but slowly. This is a bug in fuseloop: please report \
-             this line with the list of ops. `Loader::explain` counts such loops."
-        );
+        warn(format_args!(
+            "a loop could not be compiled ({error}). Samples that need it are evaluated op by op: the same bits, \
+             but slowly. This is a bug in fuseloop: please report this line with the list of ops. \
+             `Loader::explain` counts such loops."
+        ));
     });
 }

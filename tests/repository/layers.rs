@@ -3,7 +3,7 @@
 //! A module imports modules that come before it, never one that comes after:
 //!
 //! ```text
-//! sample < panicked < threads < error < cancel < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
+//! sample < panicked < threads < warnings < error < cancel < parallel < source < decode < order < plan < jit < batch < device < run < loader     (lib: anything)
 //!                          ├ recut: sample, source, decode; write uses it
 //!                          ├ write: sample, cancel, source, decode, recut; only lib uses it
 //!                          └ verify: sample, source, decode; only lib uses it
@@ -27,23 +27,29 @@ use std::path::{Path, PathBuf};
 const ENGINE: [&str; 7] = ["sync", "sample", "panicked", "threads", "work_queue", "batch", "run"];
 
 /// Modules of `src`, and those of the engine that it uses, each allowed to use those before it.
-const LAYERS: [&str; 16] = [
-    "sample", "panicked", "threads", "error", "cancel", "parallel", "exif", "source", "decode",
-    "order", "plan", "jit", "batch", "device", "run", "loader",
+const LAYERS: [&str; 17] = [
+    "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "exif", "source",
+    "decode", "order", "plan", "jit", "batch", "device", "run", "loader",
 ];
 
 /// Modules beside the layers, and the modules that each may use.
 const BESIDE: [(&str, &[&str]); 7] = [
-    ("preview", &["sample", "error", "cancel", "plan", "jit", "loader"]),
+    ("preview", &["sample", "warnings", "error", "cancel", "plan", "jit", "loader"]),
     ("check_ops", &["sample", "error", "plan", "jit"]),
-    ("recut", &["sample", "panicked", "error", "source", "decode"]),
+    ("recut", &["sample", "panicked", "warnings", "error", "source", "decode"]),
     (
         "write",
-        &["sample", "panicked", "threads", "error", "cancel", "source", "decode", "order", "recut"],
+        &[
+            "sample", "panicked", "threads", "warnings", "error", "cancel", "source", "decode",
+            "order", "recut",
+        ],
     ),
     (
         "verify",
-        &["sample", "panicked", "threads", "error", "cancel", "parallel", "source", "decode"],
+        &[
+            "sample", "panicked", "threads", "warnings", "error", "cancel", "parallel", "source",
+            "decode",
+        ],
     ),
     ("workload", &["sample"]),
     ("spec", &["sample", "error", "decode", "order", "loader"]),
