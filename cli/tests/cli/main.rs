@@ -18,6 +18,7 @@ mod process_limits;
 mod running;
 mod showing;
 mod sources;
+mod strangers;
 #[cfg(all(feature = "studio", unix))]
 mod studio;
 mod targets;
