@@ -1,15 +1,113 @@
-//! The EXIF segment of an image, of which only the orientation is read (CIPA DC-008, 4.6.4, tag 274).
+//! The EXIF data of an image, of which only the orientation is read (CIPA DC-008, 4.6.4, tag 274).
+//!
+//! | format | where the data are                                                                  |
+//! |--------|-------------------------------------------------------------------------------------|
+//! | JPEG   | in the first segment `APP1` that begins with `Exif\0\0`                             |
+//! | PNG    | in the first chunk `eXIf`, before or after the pixels                               |
+//! | WebP   | in the first chunk `EXIF`, if a chunk `VP8X` says that there is one, as libwebp does |
+//! | TIFF   | the file itself: its first directory has the tag                                    |
+//!
+//! An orientation that is not in 1 to 8, or that can't be read, counts as 1, upright, as in Pillow: the damage does not
+//! affect the pixels. The texts in which older tools store EXIF data in PNGs, and XMP, are not read.
 
 use fuseloop_ops::Size;
+use std::ops::Range;
 
 /// The tag of the orientation.
 const TAG: u16 = 274;
 /// The bytes of an entry of an image file directory: tag, type, count and value (TIFF 6.0, section 2).
 const ENTRY: usize = 12;
 
+/// What EXIF data begin with in a JPEG, and by some tools in other files, too.
+const PREFIX: &[u8] = b"Exif\0\0";
+
+/// The bytes that the name and the length of a chunk have, in a PNG and in a WebP.
+const CHUNK_HEADER: u64 = 8;
+
+/// The flag of a WebP that has EXIF data, in the first byte of its chunk `VP8X` (RFC 9649, section 2.7).
+const WEBP_HAS_EXIF: u8 = 0x08;
+
+/// A file format whose files consist of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkFormat {
+    Png,
+    Webp,
+}
+
+/// Finds the EXIF data of a PNG or WebP of `length` bytes. `bytes_at` reads eight bytes at an offset, which are in the
+/// file.
+///
+/// # Errors
+///
+/// Returns the errors of `bytes_at`.
+pub(crate) fn find<E>(
+    format: ChunkFormat,
+    length: u64,
+    mut bytes_at: impl FnMut(u64) -> Result<[u8; 8], E>,
+) -> Result<Option<Range<u64>>, E> {
+    // The signature of a PNG has 8 bytes; "RIFF", a length and "WEBP" have 12.
+    let first = if format == ChunkFormat::Png { 8 } else { 12 };
+    let mut at = first;
+    while length.saturating_sub(at) >= CHUNK_HEADER {
+        let [a, b, c, d, e, f, g, h] = bytes_at(at)?;
+        let start = at + CHUNK_HEADER;
+        let (name, size, after) = match format {
+            // The length comes first; a checksum of four bytes follows the data.
+            ChunkFormat::Png => ([e, f, g, h], u32::from_be_bytes([a, b, c, d]), 4),
+            // The name comes first; data of an odd length are padded.
+            ChunkFormat::Webp => {
+                let size = u32::from_le_bytes([e, f, g, h]);
+                ([a, b, c, d], size, u64::from(size % 2))
+            }
+        };
+        let end = start + u64::from(size);
+        match &name {
+            b"eXIf" if format == ChunkFormat::Png => {
+                return Ok((end <= length).then_some(start..end));
+            }
+            b"IEND" if format == ChunkFormat::Png => return Ok(None),
+            b"EXIF" if format == ChunkFormat::Webp => {
+                return Ok((end <= length).then_some(start..end));
+            }
+            _ if format == ChunkFormat::Webp && at == first => {
+                let has_flags = name == *b"VP8X" && size >= 8 && end <= length;
+                if !has_flags || bytes_at(start)?[0] & WEBP_HAS_EXIF == 0 {
+                    return Ok(None);
+                }
+            }
+            _ => {}
+        }
+        at = end + after;
+    }
+    Ok(None)
+}
+
+/// Returns the orientation of a PNG or WebP whose whole bytes are `file`, from 1 to 8. 1 is upright.
+pub(crate) fn orientation_in(format: ChunkFormat, file: &[u8]) -> u8 {
+    let bytes_at =
+        |at: u64| file.get(at as usize..).and_then(<[u8]>::first_chunk).copied().ok_or(());
+    match find(format, file.len() as u64, bytes_at) {
+        Ok(Some(data)) => value_in(&file[data.start as usize..data.end as usize]),
+        Ok(None) | Err(()) => 1,
+    }
+}
+
+/// Returns the orientation that EXIF data say, from 1 to 8. 1 is upright.
+pub(crate) fn value_in(mut data: &[u8]) -> u8 {
+    while let Some(tiff) = data.strip_prefix(PREFIX) {
+        data = tiff;
+    }
+    orientation(data).map_or(1, |value| valid(value.into()))
+}
+
+/// Returns a value of the tag, or 1 for one that is no orientation.
+pub(crate) fn valid(value: u64) -> u8 {
+    if (1..=8).contains(&value) { value as u8 } else { 1 }
+}
+
 /// Returns the value of the orientation's tag in the first image file directory of `tiff`. Where the tag is
 /// repeated, the last one counts; one that is not a single SHORT or LONG has no value.
-pub(crate) fn orientation(tiff: &[u8]) -> Option<u32> {
+fn orientation(tiff: &[u8]) -> Option<u32> {
     let is_little = match tiff.get(..4)? {
         b"II*\0" => true,
         b"MM\0*" => false,
@@ -72,6 +170,83 @@ mod tests {
         ];
         for (bytes, expected) in &files {
             assert_eq!(orientation(bytes), Some(*expected), "{bytes:?}");
+        }
+    }
+
+    fn png(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
+        let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+        for (name, data) in chunks {
+            file.extend((data.len() as u32).to_be_bytes());
+            file.extend(*name);
+            file.extend(*data);
+            file.extend([0; 4]);
+        }
+        file
+    }
+
+    fn webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
+        let mut file = b"RIFF\0\0\0\0WEBP".to_vec();
+        for (name, data) in chunks {
+            file.extend(*name);
+            file.extend((data.len() as u32).to_le_bytes());
+            file.extend(*data);
+            file.extend(vec![0; data.len() % 2]);
+        }
+        file
+    }
+
+    #[test]
+    fn the_chunks_of_pngs_and_webps_have_an_orientation() {
+        let six = tiff(false, &[(TAG, 3, 1, [0, 6, 0, 0])]);
+        let prefixed = [PREFIX, &six].concat();
+        let (header, flags, none) = (&[0; 13][..], [8, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0; 10]);
+        for (file, expected) in [
+            (png(&[(b"IHDR", header), (b"eXIf", &six), (b"IDAT", b"x"), (b"IEND", b"")]), 6),
+            (png(&[(b"IHDR", header), (b"IDAT", b"x"), (b"eXIf", &prefixed), (b"IEND", b"")]), 6),
+            (png(&[(b"IHDR", header), (b"IDAT", b"x"), (b"IEND", b""), (b"eXIf", &six)]), 1),
+            (png(&[(b"IHDR", header), (b"IDAT", &six)]), 1),
+        ] {
+            assert_eq!(orientation_in(ChunkFormat::Png, &file), expected, "{file:?}");
+        }
+        for (file, expected) in [
+            (webp(&[(b"VP8X", &flags), (b"VP8L", b"x"), (b"EXIF", &six)]), 6),
+            (webp(&[(b"VP8X", &flags), (b"VP8 ", b"xy"), (b"EXIF", &prefixed)]), 6),
+            (webp(&[(b"VP8X", &none), (b"VP8L", b"x"), (b"EXIF", &six)]), 1),
+            (webp(&[(b"VP8L", b"x"), (b"EXIF", &six)]), 1),
+        ] {
+            assert_eq!(orientation_in(ChunkFormat::Webp, &file), expected, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_chunks_that_are_cut_or_lie_are_upright() {
+        let six = tiff(false, &[(TAG, 3, 1, [0, 6, 0, 0])]);
+        let flags = [8, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let files = [
+            (ChunkFormat::Png, png(&[(b"IHDR", &[0; 13]), (b"eXIf", &six)]), 4),
+            (ChunkFormat::Webp, webp(&[(b"VP8X", &flags), (b"VP8L", b"x"), (b"EXIF", &six)]), 0),
+        ];
+        for (format, file, checksum) in files {
+            assert_eq!(orientation_in(format, &file), 6);
+            for end in 0..file.len() - checksum {
+                assert_eq!(orientation_in(format, &file[..end]), 1, "{format:?} cut at {end}");
+            }
+            let mut lies = file;
+            lies[8..].fill(0xff);
+            assert_eq!(orientation_in(format, &lies), 1);
+        }
+    }
+
+    #[test]
+    fn data_without_a_readable_orientation_are_upright() {
+        for data in [&b""[..], b"II", b"Exif\0\0", b"MM\0*\0\0\0\x08\xff\xff", &[0xff; 64]] {
+            assert_eq!(value_in(data), 1, "{data:?}");
+        }
+        for value in [0, 9, 0xffff] {
+            assert_eq!(
+                value_in(&tiff(true, &[(TAG, 4, 1, [value as u8, (value >> 8) as u8, 0, 0])])),
+                1
+            );
         }
     }
 

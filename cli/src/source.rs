@@ -40,8 +40,8 @@ pub(super) struct Pipeline {
     /// file has its own order, which is the dataset's if it names none.
     #[arg(long)]
     sequential: bool,
-    /// Turn JPEGs as their EXIF orientation says: true if boxes, keypoints and masks are of the upright pictures, false if
-    /// they are of the pixels as stored. Without it, such a JPEG is not turned, and refused beside them.
+    /// Turn images as their EXIF orientation says: true if boxes, keypoints and masks are of the upright pictures, false if
+    /// they are of the pixels as stored. Without it, such an image is not turned, and refused beside them.
     #[arg(long, value_name = "BOOL")]
     exif_orientation: Option<bool>,
     #[command(flatten)]
@@ -111,7 +111,7 @@ pub(super) struct Setup {
     ranks: Option<Ranks>,
     /// True if a workload also moves the boxes, keypoints and masks that the dataset knows of.
     moves_targets: bool,
-    /// True if JPEGs are turned as their EXIF orientation says; `None` if that is not given here.
+    /// True if images are turned as their EXIF orientation says; `None` if that is not given here.
     exif_orientation: Option<bool>,
     folder: InFolder,
 }

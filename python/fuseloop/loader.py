@@ -464,7 +464,7 @@ class Loader:
             quarter of the free memory and 2 GiB.
         number_rule: How values are rounded between ops: ``"fused"`` keeps fractions, ``"exact"`` truncates after each
             op as torchvision does, ``"relaxed"`` merges colour matrices.
-        exif_orientation: True turns JPEGs as their EXIF orientation says, as Ultralytics and Detectron2 do. By default
+        exif_orientation: True turns images as their EXIF orientation says, as Ultralytics and Detectron2 do. By default
             they are not turned, and one that would be is refused beside targets with a ``ConfigError``: say True if
             boxes, keypoints and masks are of the upright pictures, and False if they are of the pixels as stored.
         scaled_decode: Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where an antialiased resize comes first that still

@@ -56,6 +56,9 @@ pub use opened::Opened;
 pub(crate) use opened::PartlyRead;
 pub use read_mode::ImageReadMode;
 
+use self::buffer::{image_bytes, room};
+use self::orientation::{Orientation, StoredSize};
+use crate::exif::{self, ChunkFormat};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_kernels::bit_planes::Form;
@@ -73,7 +76,7 @@ pub fn bit_plane_form() -> &'static str {
 /// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Turns JPEGs as their EXIF orientation says if true. Off by default: FFCV ignores the
+    /// Turns image files as their EXIF orientation says if true. Off by default: FFCV ignores the
     /// orientation.
     pub exif_orientation: bool,
     /// Limits on what an image may ask for.
@@ -90,8 +93,12 @@ pub struct Decoder {
     #[cfg(feature = "webp")]
     webp: webp::WebpDecoder,
     raw: raw::RawDecoder,
+    /// True if images are turned as their EXIF orientation says.
+    turns: bool,
     /// The pixels of an image that is not read as it was decoded.
     converted: Vec<u8>,
+    /// The window of an image after orientation. JPEGs are turned by their own decoder, which knows their scale.
+    turned: Vec<u8>,
 }
 
 /// The headers of an image, read and checked.
@@ -100,13 +107,13 @@ enum ImageHeaders {
     /// A JPEG or its bit planes.
     Jpeg(jpeg::JpegHeaders),
     /// An image of a format whose size is all that decoding needs to know.
-    Png(Size),
+    Png(StoredSize),
     #[cfg(feature = "webp")]
     /// A WebP.
-    Webp(Size),
+    Webp(StoredSize),
     #[cfg(feature = "tiff")]
     /// A TIFF, with the directory of its first image.
-    Tiff(Box<crate::source::TiffFile>),
+    Tiff(Box<crate::source::TiffFile>, StoredSize),
     /// A raw image, whose bytes are the pixels.
     Raw(Size, PixelFormat),
     /// An array, whose elements are the pixels, and whether its channels are planes.
@@ -118,11 +125,29 @@ impl ImageHeaders {
     fn size(&self) -> Size {
         match self {
             Self::Jpeg(headers) => headers.size(),
+            Self::Raw(size, _) | Self::Array { size, .. } => *size,
+            _ => self.file().map_or(Size::new(0, 0), |file| file.orientation().turned(file.size)),
+        }
+    }
+
+    /// Returns the stored size of an image file, which is turned here; `None` for JPEGs, which their decoder turns, and for
+    /// pixels.
+    fn file(&self) -> Option<StoredSize> {
+        match self {
+            Self::Png(file) => Some(*file),
             #[cfg(feature = "webp")]
-            Self::Webp(size) => *size,
+            Self::Webp(file) => Some(*file),
             #[cfg(feature = "tiff")]
-            Self::Tiff(file) => file.size,
-            Self::Png(size) | Self::Raw(size, _) | Self::Array { size, .. } => *size,
+            Self::Tiff(_, file) => Some(*file),
+            Self::Jpeg(_) | Self::Raw(..) | Self::Array { .. } => None,
+        }
+    }
+
+    /// Returns the EXIF orientation and the size as stored, if the image is not stored upright.
+    fn turned(&self) -> Option<(u32, Size)> {
+        match self {
+            Self::Jpeg(headers) => headers.turned(),
+            _ => self.file()?.turned(),
         }
     }
 }
@@ -182,7 +207,9 @@ impl Decoder {
             #[cfg(feature = "webp")]
             webp: webp::WebpDecoder::new(options),
             raw,
+            turns: options.exif_orientation,
             converted: vec![],
+            turned: vec![],
         }
     }
 
@@ -288,15 +315,27 @@ impl Decoder {
         Ok(match image.mode {
             ImageMode::Jpeg => ImageHeaders::Jpeg(self.jpeg.headers(image)?),
             ImageMode::BitPlanes => ImageHeaders::Jpeg(self.jpeg.headers_of_planes(image)?),
-            ImageMode::Png => ImageHeaders::Png(self.png.size(image, mode)?),
+            ImageMode::Png => {
+                let size = self.png.size(image, mode)?;
+                let orientation = exif::orientation_in(ChunkFormat::Png, image.bytes);
+                ImageHeaders::Png(self.stored(size, orientation))
+            }
             #[cfg(feature = "webp")]
-            ImageMode::Webp => ImageHeaders::Webp(self.webp.size(image, mode)?),
+            ImageMode::Webp => {
+                let size = self.webp.size(image, mode)?;
+                let orientation = exif::orientation_in(ChunkFormat::Webp, image.bytes);
+                ImageHeaders::Webp(self.stored(size, orientation))
+            }
             #[cfg(not(feature = "webp"))]
             ImageMode::Webp => {
                 return Err(DecodeError::LeftOut { format: "WebP", feature: "webp" });
             }
             #[cfg(feature = "tiff")]
-            ImageMode::Tiff => ImageHeaders::Tiff(Box::new(self.tiff.open(image, mode)?)),
+            ImageMode::Tiff => {
+                let file = Box::new(self.tiff.open(image, mode)?);
+                let stored = self.stored(file.size, file.orientation);
+                ImageHeaders::Tiff(file, stored)
+            }
             #[cfg(not(feature = "tiff"))]
             ImageMode::Tiff => {
                 return Err(DecodeError::LeftOut { format: "TIFF", feature: "tiff" });
@@ -308,6 +347,11 @@ impl Decoder {
         })
     }
 
+    fn stored(&self, size: Size, exif_orientation: u8) -> StoredSize {
+        StoredSize { size, exif_orientation, is_turned: self.turns }
+    }
+
+    /// Decodes at least `wanted`, a window of the image after orientation.
     fn decode_opened<'a>(
         &'a mut self,
         bytes: &'a [u8],
@@ -316,15 +360,44 @@ impl Decoder {
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
         check_window(wanted, headers.size())?;
+        let turned = headers.file().map(|file| (file.size, file.orientation()));
+        let turned = turned.filter(|(_, orientation)| *orientation != Orientation::UPRIGHT);
+        let Some((size, orientation)) = turned else {
+            return self.decode_stored(bytes, headers, mode, wanted);
+        };
+        let window = orientation.stored(wanted, size);
+        let mut turned = std::mem::take(&mut self.turned);
+        let outcome = self.decode_stored(bytes, headers, mode, window).and_then(|decoded| {
+            let view = decoded.window(window).expect("the window was decoded");
+            let bytes = image_bytes(window.size(), view.format().pixel_bytes())?;
+            room(&mut turned, bytes)?;
+            orientation.turn(view, &mut turned);
+            Ok(())
+        });
+        self.turned = turned; // also after an error: the next image reuses the buffer
+        outcome?;
+        let view = mode.view(&self.turned, wanted.size());
+        let view = view.expect("turning keeps the number of pixels");
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+
+    /// Decodes at least `wanted`, a window of the image as its own decoder returns it.
+    fn decode_stored<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        headers: &ImageHeaders,
+        mode: ImageReadMode,
+        wanted: Window,
+    ) -> Result<Decoded<'a>, DecodeError> {
         let decoded = match headers {
             ImageHeaders::Jpeg(headers) => {
                 self.jpeg.decode(bytes, headers, mode == ImageReadMode::Gray, wanted)?
             }
-            ImageHeaders::Png(size) => return self.png.decode(bytes, *size, mode, wanted),
+            ImageHeaders::Png(file) => return self.png.decode(bytes, file.size, mode, wanted),
             #[cfg(feature = "webp")]
-            ImageHeaders::Webp(size) => return self.webp.decode(bytes, *size, mode, wanted),
+            ImageHeaders::Webp(file) => return self.webp.decode(bytes, file.size, mode, wanted),
             #[cfg(feature = "tiff")]
-            ImageHeaders::Tiff(file) => return self.tiff.decode(bytes, file, mode, wanted),
+            ImageHeaders::Tiff(file, _) => return self.tiff.decode(bytes, file, mode, wanted),
             ImageHeaders::Raw(size, format) => raw::view(bytes, *size, *format),
             &ImageHeaders::Array { size, format, is_planar: false } => {
                 return Ok(raw::view(bytes, size, format));

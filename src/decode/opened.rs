@@ -84,13 +84,10 @@ impl<'a> Opened<'a> {
         self.headers.size()
     }
 
-    /// Returns the EXIF orientation of a JPEG, from 2 to 8, and its size as stored; `None` for one that is stored upright,
-    /// and for other images, which have none.
+    /// Returns the EXIF orientation of an image file, from 2 to 8, and its size as stored; `None` for one that is stored
+    /// upright, and for pixels, which have none.
     pub(crate) fn turned(&self) -> Option<(u32, Size)> {
-        match &self.headers {
-            ImageHeaders::Jpeg(headers) => headers.turned(),
-            _ => None,
-        }
+        self.headers.turned()
     }
 
     /// Returns the size of the upright picture, whether the image is turned or not.

@@ -11,7 +11,8 @@
 //! stored: indices and gray levels that are read as an index are not scaled. `Gray16` reads gray of 16 bits alone, to
 //! the levels of Pillow's mode `I;16`.
 //!
-//! Gamma, colour profiles and transparent colours are not applied, as in Pillow. An animated PNG yields
+//! Gamma, colour profiles and transparent colours are not applied, as in Pillow; the image is turned by its EXIF
+//! orientation afterwards, where that is asked for. An animated PNG yields
 //! its first image. Inflating knows no windows: all pixels are decoded before those of the window are
 //! copied. A whole image of 8-bit RGB is returned as it was inflated, without a copy.
 //!

@@ -16,6 +16,9 @@
 //! several images the first is read. Numbers that are no picture, such as floats, signed numbers and many bands, are
 //! refused: a field of arrays takes them from `.tif` members of tar shards.
 //!
+//! The pixels are those of the file, as `tifffile` returns them. Pillow turns a TIFF by its orientation when it opens
+//! it; here, as for all formats, [`DecodeOptions::exif_orientation`] asks for that.
+//!
 //! The directory is checked against [`Limits`](crate::sample::Limits) and against the number of stored bytes before
 //! memory is allocated (`source/tiff_file.rs`).
 

@@ -678,11 +678,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// If true, JPEGs are turned according to their EXIF orientation, as Ultralytics and Detectron2 do. By default they
+    /// If true, images are turned according to their EXIF orientation, as Ultralytics and Detectron2 do. By default they
     /// are not, as in FFCV, torchvision and pycocotools.
     ///
     /// It matters to [targets](Self::targets): boxes, keypoints and masks are of the upright picture, which most tools
-    /// show, or of the pixels as stored. Without this setting, a JPEG with targets whose EXIF orientation is not upright
+    /// show, or of the pixels as stored. Without this setting, an image with targets whose EXIF orientation is not upright
     /// ends the epoch with an error of the kind [`ErrorKind::Parameter`](crate::ErrorKind::Parameter), whatever
     /// [`on_damaged`](Self::on_damaged) is. Set it to true for targets of the upright pictures and to false for those of
     /// the stored pixels. Where the annotations have the size of their picture, as those of COCO, Pascal VOC and YOLO do,

@@ -19,7 +19,7 @@ pub(super) struct CompileContext {
     pub(super) rule: NumberRule,
     pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
-    /// True if JPEGs are turned as their EXIF orientation says; `None` if the user has not said it. Then they are not, and those
+    /// True if images are turned as their EXIF orientation says; `None` if the user has not said it. Then they are not, and those
     /// that it matters for are refused beside targets.
     pub(super) exif_orientation: Option<bool>,
     /// True if JPEGs are decoded at a smaller scale where their resize allows it.

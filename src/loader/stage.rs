@@ -666,6 +666,9 @@ impl LoaderStage {
         watch.phase(Phase::Decode);
         let TargetScratch { image, mask, .. } = targets;
         let mut opened = open_image(decoder, value, ImageReadMode::Index, None)?;
+        if let Some(turned) = opened.turned() {
+            check_orientation(turned, None, self.setup.exif_orientation)?;
+        }
         let size = opened.size();
         if size != image.source {
             return Err(TargetCause::MaskSize { mask: size, image: image.source }.into());

@@ -135,6 +135,7 @@ fn is_field(source: &dyn Source, output: &OutputSpec) -> bool {
 }
 
 /// Marks the images that come with masks, boxes or keypoints which follow no image: these are of all images beside them.
+/// A mask is marked, too, since it may have an orientation of its own.
 pub(super) fn mark_annotated(
     source: &dyn Source,
     outputs: &[OutputSpec],
@@ -150,9 +151,10 @@ pub(super) fn mark_annotated(
             field.is_some_and(ObjectField::has_positions)
         });
     }
-    for (output, plan) in outputs.iter().zip(plans).filter(|(output, _)| !output.is_mask) {
-        let is_image = source.fields()[output.field].kind.is_image();
-        plan.is_annotated |= has_annotations && is_image;
+    let is_image = |output: &OutputSpec| source.fields()[output.field].kind.is_image();
+    let has_picture = outputs.iter().any(|output| is_image(output) && !output.is_mask);
+    for (output, plan) in outputs.iter().zip(plans).filter(|(output, _)| is_image(output)) {
+        plan.is_annotated |= if output.is_mask { has_picture } else { has_annotations };
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ pub(super) struct OutputPlan {
     pub(super) target: Option<PlannedTarget>,
     /// The targets that follow the output, if it is an image.
     pub(super) targets: Option<Arc<TargetRequest>>,
-    /// True for an image whose batches have targets, or boxes, keypoints and masks as they are stored.
+    /// True for an image whose batches have targets, or boxes, keypoints and masks as they are stored, and for such a mask.
     pub(super) is_annotated: bool,
 }
 

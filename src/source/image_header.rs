@@ -9,7 +9,7 @@ use super::tiff_file::TiffFile;
 use super::value::ImageMode;
 #[cfg(feature = "webp")]
 use super::webp_file::WebpHeader;
-use crate::exif;
+use crate::exif::{self, ChunkFormat};
 use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
 #[cfg(feature = "write")]
@@ -29,7 +29,8 @@ pub(super) struct ImageHeader {
 }
 
 impl ImageHeader {
-    /// Reads the header of an image file from its first bytes. Those of a TIFF may be at its end.
+    /// Reads the header of an image file from its first bytes. Those of a TIFF may be at its end, and the orientation of
+    /// a PNG or WebP, too: see [`chunks`](Self::chunks).
     ///
     /// # Errors
     ///
@@ -39,11 +40,13 @@ impl ImageHeader {
             #[cfg(feature = "webp")]
             ImageMode::Webp => {
                 let size = WebpHeader::parse(file)?.size;
-                return Ok(Self { size, orientation: 1 });
+                let orientation = exif::orientation_in(ChunkFormat::Webp, file).into();
+                return Ok(Self { size, orientation });
             }
             #[cfg(feature = "tiff")]
             ImageMode::Tiff => {
-                return Ok(Self { size: TiffFile::size_of(file)?, orientation: 1 });
+                let (size, orientation) = TiffFile::size_and_orientation(file)?;
+                return Ok(Self { size, orientation: orientation.into() });
             }
             #[cfg(not(feature = "webp"))]
             ImageMode::Webp => {
@@ -58,18 +61,25 @@ impl ImageHeader {
         if !file.starts_with(&[0xff, 0xd8]) {
             let reader = call_decoder("png", || png::Decoder::new(Cursor::new(file)).read_info())?;
             let (width, height) = reader.info().size();
-            return Ok(Self { size: Size { height, width }, orientation: 1 });
+            let orientation = exif::orientation_in(ChunkFormat::Png, file).into();
+            return Ok(Self { size: Size { height, width }, orientation });
         }
         let largest = usize::from(u16::MAX);
         let options = DecoderOptions::default().set_max_width(largest).set_max_height(largest);
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
         call_decoder("zune-jpeg", || decoder.decode_headers())?;
         let (width, height) = decoder.dimensions().ok_or("the header has no size")?;
-        let orientation = decoder.exif().and_then(|tiff| exif::orientation(tiff));
-        Ok(Self {
-            size: Size { height: height as u32, width: width as u32 },
-            orientation: orientation.filter(|value| (1..=8).contains(value)).unwrap_or(1),
-        })
+        let orientation = decoder.exif().map_or(1, |tiff| exif::value_in(tiff)).into();
+        Ok(Self { size: Size { height: height as u32, width: width as u32 }, orientation })
+    }
+
+    /// Returns the format of a file whose orientation may be after the bytes that its header is read from.
+    pub(super) fn chunks(file: &[u8]) -> Option<ChunkFormat> {
+        match ImageMode::of_file(file) {
+            ImageMode::Png => Some(ChunkFormat::Png),
+            ImageMode::Webp => Some(ChunkFormat::Webp),
+            _ => None,
+        }
     }
 }
 

@@ -17,7 +17,8 @@
 //! | predictor                     | none, horizontal, floating point                              |
 //! | planar configuration          | pixels, or a plane for each sample                            |
 //! | bits of a sample              | 1, 2, 4 (one sample a pixel), 8, 16, 32, 64                   |
-//! | orientation, order of bits    | 1, 1                                                          |
+//! | order of bits                 | 1                                                             |
+//! | orientation                   | any: it is noted, and the samples are as stored               |
 //!
 //! Everything else is an error that names it.
 
@@ -25,6 +26,7 @@
 use super::NdType;
 #[cfg(feature = "tar")]
 use super::dtype::{ByteOrder, NdKind};
+use crate::exif;
 use crate::panicked::call_decoder;
 use fuseloop_ops::Size;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -57,7 +59,10 @@ pub(crate) enum SampleKind {
 /// The directory of the first image of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TiffFile {
+    /// The size as stored.
     pub(crate) size: Size,
+    /// The EXIF orientation, from 1 to 8. 1 is upright.
+    pub(crate) orientation: u8,
     /// The samples of a pixel.
     pub(crate) samples: u16,
     /// The bits of a sample.
@@ -172,6 +177,17 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// Returns the size as stored.
+    fn size(&self) -> Result<Size, String> {
+        let side = |tag| self.one(tag)?.and_then(|side| u32::try_from(side).ok()).ok_or_else(cut);
+        Ok(Size::new(side(257)?, side(256)?))
+    }
+
+    /// Returns the EXIF orientation, from 1 to 8. One that can't be read is 1, upright.
+    fn orientation(&self) -> u8 {
+        self.one(274).ok().flatten().map_or(1, exif::valid)
+    }
+
     /// Returns the one value that all values of a tag have.
     fn same(&self, tag: u64, default: u64) -> Result<u64, String> {
         let values = self.values(tag, MAX_SAMPLES)?;
@@ -190,10 +206,18 @@ impl TiffFile {
     ///
     /// If the directory is damaged, cut, or of an image that can't be decoded; the error says why.
     pub(crate) fn size_of(file: &[u8]) -> Result<Size, String> {
+        Entries::parse(file)?.size()
+    }
+
+    /// Returns the size as stored and the EXIF orientation, from 1 to 8, of a file of which any number of bytes may be
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// If the directory is damaged or cut; the error says why.
+    pub(crate) fn size_and_orientation(file: &[u8]) -> Result<(Size, u8), String> {
         let entries = Entries::parse(file)?;
-        let side =
-            |tag| entries.one(tag)?.and_then(|side| u32::try_from(side).ok()).ok_or_else(cut);
-        Ok(Size::new(side(257)?, side(256)?))
+        Ok((entries.size()?, entries.orientation()))
     }
 
     /// Reads and checks the directory of the first image.
@@ -203,7 +227,7 @@ impl TiffFile {
     /// If the directory is damaged, or of an image that can't be decoded; the error says why.
     pub(crate) fn parse(file: &[u8], max_pixels: u64) -> Result<Self, String> {
         let entries = Entries::parse(file)?;
-        let size = Self::size_of(file)?;
+        let size = entries.size()?;
         if size.pixels() == 0 || size.pixels() > max_pixels {
             return Err(format!("{size} is {} pixels, the limit is {max_pixels}", size.pixels()));
         }
@@ -257,11 +281,9 @@ impl TiffFile {
         if !fits {
             return refuse("predictor", predictor, "1, 2 for 8 bits and more, or 3 for floats");
         }
-        for (tag, what) in [(266, "order of bits"), (274, "orientation")] {
-            let found = entries.one(tag)?.unwrap_or(1);
-            if found != 1 {
-                return refuse(what, found, "1");
-            }
+        let order = entries.one(266)?.unwrap_or(1);
+        if order != 1 {
+            return refuse("order of bits", order, "1");
         }
         let is_planar = match entries.one(284)?.unwrap_or(1) {
             1 => false,
@@ -284,6 +306,7 @@ impl TiffFile {
         let segment = segment(&entries, size, max_pixels)?;
         let whole = Self {
             size,
+            orientation: entries.orientation(),
             samples: samples as u16,
             bits: bits as u8,
             kind,

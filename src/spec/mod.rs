@@ -33,7 +33,7 @@
 //! | `memory_limit` | none | most bytes of all batches together |
 //! | `device` | as in each `ToDevice` | where the ops after `ToDevice` run: `"auto"`, `"cpu"`, `"cuda:0"` |
 //! | `device_batches` | the loader's | most batches on the device at a time |
-//! | `exif_orientation` | the loader's | whether JPEGs are turned as their EXIF orientation says: [`LoaderBuilder::exif_orientation`] |
+//! | `exif_orientation` | the loader's | whether images are turned as their EXIF orientation says: [`LoaderBuilder::exif_orientation`] |
 //! | `scaled_decode` | false | whether large JPEGs are decoded at a smaller scale: [`LoaderBuilder::scaled_decode`] |
 //! | `without` | none | fields to leave out of the batches |
 //! | `masks` | none | the image fields that hold class numbers: [`LoaderBuilder::mask`] |
@@ -140,7 +140,7 @@ pub struct Settings {
     pub device: Option<Device>,
     /// Most batches on the device at a time.
     pub device_batches: Option<usize>,
-    /// Turns JPEGs as their EXIF orientation says if true.
+    /// Turns images as their EXIF orientation says if true.
     pub exif_orientation: Option<bool>,
     /// Decodes large JPEGs at a smaller scale if true.
     pub scaled_decode: Option<bool>,

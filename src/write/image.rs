@@ -125,12 +125,12 @@ pub enum ImageError {
         "a lossy WebP blends the class numbers of a mask: give the mask as PNG, lossless WebP or raw pixels"
     )]
     MaskWebp,
-    /// The pixels of a JPEG that is not stored upright would be stored without its EXIF orientation, beside objects or
+    /// The pixels of an image that is not stored upright would be stored without its EXIF orientation, beside objects or
     /// masks.
     #[error(
-        "the EXIF orientation is {orientation}, which would be lost with the JPEG's own bytes, and boxes, keypoints and \
-         masks may be of the upright picture: store JPEGs unchanged (the write mode `lossless`, no quality), or turn the \
-         image and remove its orientation"
+        "the EXIF orientation is {orientation}, which would be lost with the file's own bytes, and boxes, keypoints and \
+         masks may be of the upright picture: store image files unchanged (the write mode `lossless`, no quality; a \
+         .beton stores only JPEGs so), or turn the image and remove its orientation"
     )]
     Orientation {
         /// The EXIF orientation, from 2 to 8.

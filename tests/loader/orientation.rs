@@ -3,11 +3,11 @@
 
 use super::common::jpegs::oriented;
 use fuseloop::internals::loader::LoaderExt as _;
-use fuseloop::loader::{Collate, Targets};
-use fuseloop::source::{Annotated, BoxError, CocoOptions, VocOptions, YoloOptions};
-use fuseloop::{Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, ops::*};
+use fuseloop::loader::{BoundingBoxes, Collate, KeyPoints, Targets};
+use fuseloop::source::{Annotated, BoxError, CocoOptions, Source as _, VocOptions, YoloOptions};
+use fuseloop::{Error, ErrorKind, Loader, LoaderBuilder, OnDamaged, SampleId, ops::*};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The width and height of the golden JPEG, and of its upright picture in the orientations 5 to 8.
 const STORED: [u32; 2] = [45, 37];
@@ -53,7 +53,7 @@ impl Dataset {
         Ok(Self { dir })
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -207,5 +207,208 @@ fn a_conversion_keeps_the_orientation_or_is_refused() -> Result<(), BoxError> {
     let upright = Dataset::new(1, Some(STORED))?;
     let options = ConvertOptions { image: raw, ..ConvertOptions::default() };
     convert(&upright.coco()?, upright.path("a.beton"), &options)?;
+    Ok(())
+}
+
+/// The formats of the pictures that `tests/strangers/annotations/make.py` made with Pillow; the EXIF data of `late` are
+/// after the pixels.
+const FORMATS: [&str; 5] = ["jpg-N.jpg", "png-N.png", "late-N.png", "webp-N.webp", "tif-N.tif"];
+
+/// A target that says where the white rectangle of a picture is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Boxes,
+    Keypoints,
+    Polygons,
+    Masks,
+}
+
+fn strangers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/annotations/orientation")
+}
+
+/// Returns the left, top, right and bottom edge of the pixels of an image 48 pixels wide that are not dark.
+fn edges(pixels: &[u8], channels: usize, dark: u8) -> [u64; 4] {
+    let start = [u64::MAX, u64::MAX, 0, 0];
+    pixels.iter().step_by(channels).enumerate().filter(|(_, level)| **level > dark).fold(
+        start,
+        |[left, top, right, bottom], (at, _)| {
+            let (x, y) = (at as u64 % 48, at as u64 / 48);
+            [left.min(x), top.min(y), right.max(x + 1), bottom.max(y + 1)]
+        },
+    )
+}
+
+/// Writes a dataset of one picture, whose targets are the rectangle `edges` and the mask in a file.
+fn write_rectangle(
+    dir: &Path,
+    (picture, mask): (&Path, &Path),
+    [left, top, right, bottom]: [u64; 4],
+) -> Result<(), BoxError> {
+    for folder in ["images", "masks"] {
+        fs::create_dir(dir.join(folder))?;
+    }
+    let name = format!("1.{}", picture.extension().unwrap_or_default().to_string_lossy());
+    fs::copy(picture, dir.join("images").join(&name))?;
+    fs::copy(mask, dir.join("masks/1.png"))?;
+    let json = serde_json::json!({
+        "images": [{"id": 1, "file_name": name}],
+        "categories": [{"id": 1, "name": "dog"}],
+        "annotations": [{
+            "id": 7, "image_id": 1, "category_id": 1, "bbox": [left, top, right - left, bottom - top],
+            "keypoints": [left, top, 2, right - 1, bottom - 1, 2],
+            "segmentation": [[left, top, right, top, right, bottom, left, bottom]],
+        }],
+    });
+    fs::write(dir.join("coco.json"), json.to_string())?;
+    Ok(())
+}
+
+/// Returns the rectangle in the picture of a batch, and the one that its target says.
+fn rectangles(dir: &Path, kind: Kind, turn: Option<bool>) -> Result<[[u64; 4]; 2], Error> {
+    let targets = match kind {
+        Kind::Boxes => {
+            let boxes = BoundingBoxes::new(BoxFormat::Xywh).to(BoxFormat::Xyxy);
+            Targets::new().boxes("bbox", boxes)
+        }
+        Kind::Keypoints => Targets::new().keypoints("keypoints", KeyPoints::new(2)),
+        Kind::Polygons => {
+            Targets::new().boxes("bbox", BoxFormat::Xywh).instance_masks("segmentation")
+        }
+        Kind::Masks => Targets::new().mask("mask", 0),
+    };
+    let source = match kind {
+        Kind::Masks => Annotated::masks(dir.join("images"), dir.join("masks"))?,
+        _ => Annotated::coco(dir.join("images"), dir.join("coco.json"), &CocoOptions::default())?,
+    };
+    let loader = Loader::from_source(source).targets("image", targets).batch_size(1);
+    let loader = loader.pipeline("image", ops![FixedSizeCrop::new((48, 48))?]);
+    let loader = match turn {
+        Some(turn) => loader.exif_orientation(turn),
+        None => loader,
+    };
+    let loader = loader.build()?;
+    let batch = loader.epoch(0)?.next().expect("there is a sample")?;
+    let whole = |value: f32| value.round() as u64;
+    let target = match kind {
+        Kind::Boxes => {
+            let boxes = batch.ragged::<f32>("bbox").unwrap();
+            <[f32; 4]>::try_from(boxes.values()).unwrap().map(whole)
+        }
+        Kind::Keypoints => {
+            let points = batch.ragged::<f32>("keypoints").unwrap();
+            let [a, b, _, c, d, _] = <[f32; 6]>::try_from(points.values()).unwrap().map(whole);
+            [a.min(c), b.min(d), a.max(c) + 1, b.max(d) + 1]
+        }
+        Kind::Polygons => edges(batch.ragged::<u8>("segmentation").unwrap().values(), 1, 0),
+        Kind::Masks => edges(batch.tensor::<u8>("mask").unwrap().as_slice(), 1, 0),
+    };
+    Ok([edges(batch.tensor::<u8>("image").unwrap().as_slice(), 3, 127), target])
+}
+
+#[test]
+fn the_orientation_of_every_format_turns_pictures_and_targets_alike() -> Result<(), BoxError> {
+    let known: serde_json::Value =
+        serde_json::from_slice(&fs::read(strangers().join("rectangles.json"))?)?;
+    let edges = |value: &serde_json::Value| [0, 1, 2, 3].map(|side| value[side].as_u64().unwrap());
+    for (format, orientation) in FORMATS.iter().flat_map(|format| (1..=8).map(move |n| (format, n)))
+    {
+        let picture = strangers().join(format.replace('N', &orientation.to_string()));
+        let upright = strangers().join(format!("mask-{orientation}.png"));
+        let of_upright = edges(&known["upright"][orientation.to_string()]);
+        let (stored, of_stored) = (strangers().join("mask-1.png"), edges(&known["stored"]));
+        for kind in [Kind::Boxes, Kind::Keypoints, Kind::Polygons, Kind::Masks] {
+            let title = format!("{} {kind:?}", picture.display());
+            for (turn, mask, expected) in
+                [(false, &stored, of_stored), (true, &upright, of_upright)]
+            {
+                let dir = tempfile::tempdir()?;
+                write_rectangle(dir.path(), (&picture, mask), expected)?;
+                let found = rectangles(dir.path(), kind, Some(turn));
+                let found = found.map_err(|error| format!("{title}, {turn}: {error}"))?;
+                assert_eq!(found, [expected; 2], "{title}, {turn}");
+                let unset = rectangles(dir.path(), kind, None);
+                if orientation == 1 {
+                    assert_eq!(unset?, [expected; 2], "{title}");
+                    continue;
+                }
+                let error = unset.expect_err(&title).to_string();
+                let name = format!("1.{}", picture.extension().unwrap().display());
+                let cause = format!("the EXIF orientation of the image is {orientation}");
+                for word in [&*name, &cause, "to true if", "to false if"] {
+                    assert!(error.contains(word), "{title}: {error}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_mask_that_is_not_stored_upright_is_refused_or_turned() -> Result<(), BoxError> {
+    let known: serde_json::Value =
+        serde_json::from_slice(&fs::read(strangers().join("rectangles.json"))?)?;
+    let edges = |value: &serde_json::Value| [0, 1, 2, 3].map(|side| value[side].as_u64().unwrap());
+    let dir = tempfile::tempdir()?;
+    let (upright, turned) = (strangers().join("upright-3.png"), strangers().join("turned-3.png"));
+    write_rectangle(dir.path(), (&upright, &turned), edges(&known["stored"]))?;
+    let error = rectangles(dir.path(), Kind::Masks, None).unwrap_err().to_string();
+    assert!(error.contains("the EXIF orientation of the image is 3"), "{error}");
+    let found = rectangles(dir.path(), Kind::Masks, Some(true))?;
+    assert_eq!(found, [edges(&known["upright"]["3"]); 2]);
+    Ok(())
+}
+
+#[test]
+fn labels_of_yolo_are_of_the_upright_picture_of_every_format() -> Result<(), BoxError> {
+    for format in FORMATS {
+        let picture = strangers().join(format.replace('N', "6"));
+        let dir = tempfile::tempdir()?;
+        for folder in ["images", "labels"] {
+            fs::create_dir(dir.path().join(folder))?;
+        }
+        let name = format!("images/1.{}", picture.extension().unwrap().display());
+        fs::copy(&picture, dir.path().join(name))?;
+        fs::write(dir.path().join("labels/1.txt"), "0 0.5 0.5 1 1")?;
+        let yolo = Annotated::yolo(dir.path(), &YoloOptions::default())?;
+        assert_eq!(yolo.annotated_size(SampleId(0)), Some(Size::new(48, 32)), "{format}");
+    }
+    Ok(())
+}
+
+#[cfg(all(feature = "tar", feature = "write"))]
+#[test]
+fn a_conversion_keeps_the_orientation_of_every_format_or_is_refused() -> Result<(), BoxError> {
+    use fuseloop::write::{ConvertOptions, ImageOptions, WriteMode, convert};
+    let lost = "the EXIF orientation is 6, which would be lost";
+    for format in FORMATS {
+        let picture = strangers().join(format.replace('N', "6"));
+        let is_jpeg = format.ends_with("jpg");
+        let dir = tempfile::tempdir()?;
+        write_rectangle(dir.path(), (&picture, &strangers().join("mask-6.png")), [0, 0, 8, 8])?;
+        let coco = Annotated::coco(
+            dir.path().join("images"),
+            dir.path().join("coco.json"),
+            &CocoOptions::default(),
+        )?;
+        let raw = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+        let jpg =
+            ImageOptions { mode: WriteMode::Jpg, quality: Some(90), ..ImageOptions::default() };
+        for (name, image, is_kept) in [
+            ("a.beton", ImageOptions::default(), is_jpeg),
+            ("b.beton", raw.clone(), false),
+            ("a-{000000}.tar", ImageOptions::default(), true),
+            ("b-{000000}.tar", jpg, false),
+            // A PNG of raw pixels is the file that is there.
+            ("c-{000000}.tar", raw, format.ends_with("png")),
+        ] {
+            let options = ConvertOptions { image, ..ConvertOptions::default() };
+            let done = convert(&coco, dir.path().join(name), &options);
+            assert_eq!(done.is_ok(), is_kept, "{format} {name} {:?}", options.image.mode);
+            if let Err(error) = done {
+                assert!(error.to_string().contains(lost), "{error}");
+            }
+        }
+    }
     Ok(())
 }

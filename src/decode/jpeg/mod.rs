@@ -32,8 +32,9 @@ mod window_cut;
 
 use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
-use super::orientation::Orientation;
+use super::orientation::{Orientation, StoredSize};
 use super::{DecodeError, DecodeOptions, Decoded, ImageReadMode, ScaledImage};
+use crate::exif;
 use crate::panicked::call_decoder;
 use crate::source::{BoxError, EncodedImage, PartialImage};
 #[cfg(feature = "write")]
@@ -97,10 +98,8 @@ pub(super) struct JpegHeaders {
     is_partial: bool,
     /// The end of the coded data of such a JPEG, once the segments of a window were read.
     scan_end: Option<usize>,
-    /// The EXIF orientation, from 1 to 8, whether the image is turned by it or not.
-    exif_orientation: u8,
-    /// True if the image is turned by it.
-    is_turned: bool,
+    /// The whole image, at its own scale.
+    whole: StoredSize,
     scale: Scale,
 }
 
@@ -112,16 +111,12 @@ impl JpegHeaders {
 
     /// Returns how the image is turned.
     fn orientation(&self) -> Orientation {
-        if self.is_turned {
-            Orientation::of_value(self.exif_orientation)
-        } else {
-            Orientation::UPRIGHT
-        }
+        self.whole.orientation()
     }
 
     /// Returns the EXIF orientation and the size as stored, if the image is stored in another orientation than upright.
     pub(super) fn turned(&self) -> Option<(u32, Size)> {
-        (self.exif_orientation != 1).then_some((self.exif_orientation.into(), self.stored.size))
+        self.whole.turned()
     }
 
     /// Returns the size before orientation.
@@ -221,14 +216,14 @@ impl JpegDecoder {
         check_sampling(&headers)?;
         let jpeg = planes.as_ref().map_or(image.bytes, |layout| layout.head(image.bytes));
         let exif = headers.exif.as_ref();
-        let exif_orientation = exif.map_or(1, |exif| Orientation::value_in(&jpeg[exif.clone()]));
+        let exif_orientation = exif.map_or(1, |exif| exif::value_in(&jpeg[exif.clone()]));
+        let is_turned = self.options.exif_orientation;
         Ok(JpegHeaders {
             stored: headers,
             planes,
             is_partial: false,
             scan_end: None,
-            exif_orientation,
-            is_turned: self.options.exif_orientation,
+            whole: StoredSize { size: header, exif_orientation, is_turned },
             scale: Scale::FULL,
         })
     }

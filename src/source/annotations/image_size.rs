@@ -1,7 +1,9 @@
 //! The header of an image file, of which only the beginning is read.
 
 use super::error::AnnotationError;
+use crate::exif::{self, ChunkFormat};
 use crate::sample::Limits;
+use crate::source::ReadCause;
 use crate::source::file::FileBytes;
 use crate::source::image_header::ImageHeader;
 use std::path::Path;
@@ -9,7 +11,13 @@ use std::path::Path;
 /// The bytes at the beginning of a file that usually have the whole header.
 const HEADER: u64 = 64 << 10;
 
-/// Reads the header of a JPEG or PNG file.
+/// The bytes that are read at a time where a file is searched for its orientation.
+const BLOCK: u64 = 4 << 10;
+
+/// The most bytes of EXIF data that are read: as many as a segment of a JPEG can have.
+const MOST_EXIF: u64 = 64 << 10;
+
+/// Reads the header of an image file, and its orientation wherever that is.
 pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, AnnotationError> {
     let file = FileBytes::open(path).map_err(AnnotationError::io(path))?;
     let mut bytes = vec![];
@@ -22,7 +30,33 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<ImageHeader, Annotati
         file.append(first, rest, &mut bytes).map_err(AnnotationError::read(path))?;
         header = ImageHeader::parse(&bytes);
     }
-    header.map_err(|reason| {
+    let mut header = header.map_err(|reason| {
         AnnotationError::damaged(path, format!("the size of the image can't be read: {reason}"))
-    })
+    })?;
+    if let Some(format) = ImageHeader::chunks(&bytes)
+        && file.len() > bytes.len() as u64
+    {
+        let orientation = orientation_after(&file, format).map_err(AnnotationError::read(path))?;
+        header.orientation = orientation.into();
+    }
+    Ok(header)
+}
+
+/// Reads the orientation of a file of chunks, of which little more than the names is read.
+fn orientation_after(file: &FileBytes, format: ChunkFormat) -> Result<u8, ReadCause> {
+    let (mut block, mut start) = (vec![], 0);
+    let found = exif::find(format, file.len(), |at| {
+        let known = |block: &[u8], start: u64| {
+            let at = usize::try_from(at.checked_sub(start)?).ok()?;
+            block.get(at..)?.first_chunk().copied()
+        };
+        if let Some(bytes) = known(&block, start) {
+            return Ok(bytes);
+        }
+        (block, start) = (vec![], at);
+        file.append(at, BLOCK.min(file.len() - at), &mut block)?;
+        Ok(known(&block, start).unwrap_or_default())
+    })?;
+    let Some(data) = found.filter(|data| data.end - data.start <= MOST_EXIF) else { return Ok(1) };
+    Ok(exif::value_in(&file.copy(data.start, data.end - data.start)?))
 }

@@ -40,7 +40,8 @@ impl<'a> ImageFiles<'a> {
         Self { options, has_targets, idle: Mutex::default() }
     }
 
-    /// Refuses an image whose EXIF orientation would be lost, though its targets depend on it.
+    /// Refuses an image of a row of a `.beton` whose EXIF orientation would be lost, though its targets depend on it: only
+    /// JPEGs are stored as files.
     ///
     /// # Errors
     ///
@@ -50,17 +51,21 @@ impl<'a> ImageFiles<'a> {
         image: &OwnedImage,
         options: &ImageOptions,
     ) -> Result<(), ImageError> {
-        let has_orientation = matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes);
-        if !self.has_targets || options.keeps_headers() || !has_orientation {
+        let is_jpeg = matches!(image.mode, ImageMode::Jpeg | ImageMode::BitPlanes);
+        if is_jpeg && options.keeps_headers() {
             return Ok(());
+        }
+        self.orientation(image).map_or(Ok(()), |found| Err(lost(found)))
+    }
+
+    /// Returns the EXIF orientation, from 2 to 8, that the targets of an image may depend on.
+    fn orientation(&self, image: &OwnedImage) -> Option<u32> {
+        if !self.has_targets || image.mode == ImageMode::Raw {
+            return None;
         }
         let OwnedImage { mode, width, height, ref bytes } = *image;
         let image = EncodedImage { mode, width, height, bytes };
-        let found = self.with_decoder(|pixels| pixels.orientation(&image));
-        match found {
-            Ok(Some(orientation)) => Err(ImageError::Orientation { orientation }),
-            Ok(None) | Err(_) => Ok(()),
-        }
+        self.with_decoder(|pixels| pixels.orientation(&image)).ok().flatten()
     }
 
     /// Converts every image of a sample to a JPEG or PNG file. Returns which images were encoded.
@@ -83,9 +88,11 @@ impl<'a> ImageFiles<'a> {
             }
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
-                let upright = self.check_orientation(image, options);
-                upright.map_err(|cause| WriteSampleError::Image { field: name(), cause })?;
+                let orientation = self.orientation(image);
                 let change = self.to_file(image, options, InputPosition { sample, field }, name)?;
+                if let (Some(found), Some(_)) = (orientation, change) {
+                    return Err(WriteSampleError::Image { field: name(), cause: lost(found) });
+                }
                 Reencoded::count(&mut reencoded, change);
             }
         }
@@ -174,6 +181,11 @@ impl<'a> ImageFiles<'a> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pixels);
         Ok(done)
     }
+}
+
+/// Returns the error for an image whose EXIF orientation would be lost.
+fn lost(orientation: u32) -> ImageError {
+    ImageError::Orientation { orientation }
 }
 
 /// Encodes the raw pixels of a mask, whose channels are equal, as a gray PNG.
