@@ -5,6 +5,7 @@ use crate::jit::{CompileError, DecodedPixels, Kernel, Scratch, evaluate};
 use crate::plan::{Draws, ImagePlan, PlanError, RunOpsError};
 use crate::sample::SampleId;
 use fuseloop_ops::author::ImageType;
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, SampleKey, memory};
 use fuseloop_ops::{NumberRule, Ops, Size};
@@ -32,7 +33,8 @@ const PIXELS: u64 = u64::MAX;
 /// If the list is not valid for such images, if it does not compile, if an op returns an error, if the system has
 /// no memory for the images, or if the compiled loop returns other bits for one of the samples.
 pub fn check_ops(ops: &Ops, input: impl Into<ImageType>, samples: u64) -> Result<(), Error> {
-    Ok(check(ops, input.into(), samples)?)
+    let input = input.into();
+    Ok(DefaultFloats::during(|| check(ops, input, samples))?)
 }
 
 fn check(ops: &Ops, image: ImageType, samples: u64) -> Result<(), CheckOpsError> {

@@ -5,6 +5,7 @@
 //! the child does not have.
 
 use crate::threads::{MOST, ThreadsError, check_memory};
+use fuseloop_ops::internals::DefaultFloats;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZeroUsize;
@@ -21,7 +22,7 @@ pub(crate) fn map<I: Sync, T: Send>(
     work: impl Fn(&I) -> T + Sync + Send,
 ) -> Result<Vec<T>, ThreadsError> {
     if let [item] = items {
-        return Ok(vec![work(item)]);
+        return Ok(vec![DefaultFloats::during(|| work(item))]);
     }
     on_all_cores(items.len(), || items.par_iter().map(work).collect())
 }
@@ -48,6 +49,7 @@ pub(crate) fn on_all_cores<R: Send>(
 pub(crate) fn pool(threads: usize, name: &'static str) -> Result<ThreadPool, ThreadsError> {
     let builder = ThreadPoolBuilder::new()
         .num_threads(threads)
+        .start_handler(|_| DefaultFloats::keep())
         .thread_name(move |index| format!("{name}-{index}"));
     let built = check_memory(threads).and_then(|()| builder.build().map_err(io::Error::other));
     built.map_err(|source| ThreadsError::Refused { wanted: threads, source })

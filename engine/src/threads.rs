@@ -5,7 +5,9 @@
 //! | how many | An object starts at most `MOST` threads for one purpose: far more than help, and far fewer than a system refuses. A process that starts tens of thousands gets no error but dies: each thread takes four mappings of the 65,530 that Linux allows, and a thread that gets no stack for its signal handler ends the process. |
 //! | where | `fork` copies an object with threads into the child, with its locks in their state, but copies none of its threads. Code that waits for such a thread waits for ever, so each object stores the `Process` that created it and checks it before it takes a lock. |
 
+use fuseloop_ops::internals::DefaultFloats;
 use memmap2::MmapMut;
+use std::thread::{JoinHandle, Scope, ScopedJoinHandle};
 use std::{io, thread};
 
 /// The most threads that one object starts for one purpose.
@@ -57,9 +59,49 @@ const START: usize = 3 << 20;
 ///
 /// If the system has no memory for the thread. The standard library ends the process where a thread has a
 /// stack but finds no memory for what it allocates before its function is called.
-pub fn builder(name: String) -> io::Result<thread::Builder> {
+pub fn builder(name: String) -> io::Result<Builder> {
     check_memory(1)?;
-    Ok(thread::Builder::new().name(name))
+    Ok(Builder(thread::Builder::new().name(name)))
+}
+
+/// The builder of a thread that computes in the default floating-point mode, and not in that of the thread that
+/// starts it.
+#[derive(Debug)]
+pub struct Builder(thread::Builder);
+
+impl Builder {
+    /// Starts the thread, which runs `work`.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no thread.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        self.0.spawn(by_default(work))
+    }
+
+    /// Starts the thread, which runs `work` and ends before `scope` does.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no thread.
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        self.0.spawn_scoped(scope, by_default(work))
+    }
+}
+
+/// Returns `work` for a thread of its own, which keeps the default floating-point mode.
+fn by_default<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    || {
+        DefaultFloats::keep();
+        work()
+    }
 }
 
 /// Fails if the system has no memory for `count` more threads.

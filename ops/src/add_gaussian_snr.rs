@@ -1,6 +1,7 @@
 //! Gaussian noise of a drawn signal-to-noise ratio.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Statistic, Type, apply_rule};
+use crate::default_floats::nearest_f32;
 use crate::error::probability;
 use crate::noise::{self, SEEDS};
 use crate::op::is_whole;
@@ -80,7 +81,7 @@ impl AddGaussianSNR {
             let expected = "at least -200.0, and not above max_snr_db";
             return Err(ParamError::new(NAME, "min_snr_db", min_snr_db, expected));
         }
-        Ok(Self { low: min_snr_db as f32, ..self })
+        Ok(Self { low: nearest_f32(min_snr_db), ..self })
     }
 
     /// Sets the largest ratio of signal to noise in decibels: that of the quietest noise. Default 40.
@@ -94,7 +95,7 @@ impl AddGaussianSNR {
             let expected = "at most 200.0, and not below min_snr_db";
             return Err(ParamError::new(NAME, "max_snr_db", max_snr_db, expected));
         }
-        Ok(Self { high: max_snr_db as f32, ..self })
+        Ok(Self { high: nearest_f32(max_snr_db), ..self })
     }
 
     /// Sets the share of the signals that get noise. Default 0.5.

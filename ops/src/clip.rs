@@ -1,6 +1,7 @@
 //! Clip: limits values to a range.
 
 use crate::author::{Emit, Eval, F32x4, Op, OpClass, PixelOp, Pixels, Type, max, min};
+use crate::default_floats::nearest_f32;
 use crate::op::on_numbers;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
@@ -58,7 +59,7 @@ impl Clip {
         if high.is_nan() || low > high {
             return Err(ParamError::new("Clip", "high", high, "a number that is not below low"));
         }
-        Ok(Self { low: low as f32, high: high as f32, whole: false })
+        Ok(Self { low: nearest_f32(low), high: nearest_f32(high), whole: false })
     }
 
     /// Returns the range under a rounding rule.

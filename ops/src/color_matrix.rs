@@ -1,6 +1,7 @@
 //! Colour matrix: each channel becomes a weighted sum of the three channels and a constant.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::default_floats::nearest_f32;
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_rgb;
 use crate::registry::{
@@ -51,7 +52,7 @@ impl ColorMatrix {
     pub fn new(rows: [[f64; 4]; 3]) -> Result<Self, ParamError> {
         match rows.as_flattened().iter().find(|v| !(-1e6..=1e6).contains(*v)) {
             Some(bad) => Err(ParamError::new("ColorMatrix", "rows", bad, "numbers in -1e6..=1e6")),
-            None => Ok(Self { rows: rows.map(|row| row.map(|v| v as f32)) }),
+            None => Ok(Self { rows: rows.map(|row| row.map(nearest_f32)) }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Elastic transform: moves each pixel by a smooth random displacement.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::default_floats::nearest_f32;
 use crate::op::{ImageType, check_fill, on_numbers};
 use crate::registry::{
     BuiltOp, FILL, GEOMETRY, Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
@@ -104,7 +105,7 @@ fn pair(
 ) -> Result<[f32; 2], ParamError> {
     match values.into_iter().find(|value| !(0.0..=most).contains(value)) {
         Some(value) => Err(ParamError::new(OP, param, value, expected)),
-        None => Ok(values.map(|value| value as f32)),
+        None => Ok(values.map(nearest_f32)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The errors of building an op and of its input type.
 
 use crate::Size;
+use crate::default_floats::nearest_f32;
 use std::error::Error;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -131,8 +132,7 @@ pub(crate) fn finite_range(
     low: f64,
     high: f64,
 ) -> Result<(f64, f64), ParamError> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is checked is what it becomes")]
-    let stays_finite = [low, high].iter().all(|end| (*end as f32).is_finite());
+    let stays_finite = [low, high].iter().all(|end| nearest_f32(*end).is_finite());
     if low <= high && stays_finite {
         Ok((low, high))
     } else {
@@ -150,7 +150,7 @@ pub(crate) fn range_in(
     expected: &'static str,
 ) -> Result<[f32; 2], ParamError> {
     if low <= high && limits.contains(&low) && limits.contains(&high) {
-        Ok([low as f32, high as f32])
+        Ok([nearest_f32(low), nearest_f32(high)])
     } else {
         Err(ParamError::new(op, param, format!("{low}..={high}"), expected))
     }

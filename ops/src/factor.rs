@@ -1,6 +1,7 @@
 //! The factor of brightness, contrast and saturation: its parameters and its draw.
 
 use crate::author::Rng;
+use crate::default_floats::DefaultFloats;
 use crate::error::{positive_or_zero, probability, range_from_zero};
 use crate::registry::{OpArgs, P, ParamInfo, ParamKind, ParamValue, SpecError, required};
 use crate::{NumberOrRange, ParamError};
@@ -27,7 +28,7 @@ impl Factor {
         let ends = match value {
             NumberOrRange::Number(value) => {
                 let value = positive_or_zero(op, param, value)?;
-                ((1.0 - value).max(0.0), 1.0 + value)
+                DefaultFloats::during(|| ((1.0 - value).max(0.0), 1.0 + value))
             }
             NumberOrRange::Range(range) => range.into_inner(),
         };

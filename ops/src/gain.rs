@@ -1,6 +1,7 @@
 //! Gain: makes signals louder or quieter.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type, apply_rule};
+use crate::default_floats::nearest_f32;
 use crate::error::probability;
 use crate::op::is_whole;
 use crate::registry::{
@@ -66,7 +67,12 @@ impl Gain {
             let expected = "at most 200.0, and not below min_gain_db";
             return Err(ParamError::new(NAME, "max_gain_db", max_gain_db, expected));
         }
-        Ok(Self { low: min_gain_db as f32, high: max_gain_db as f32, p: 0.5, whole: false })
+        Ok(Self {
+            low: nearest_f32(min_gain_db),
+            high: nearest_f32(max_gain_db),
+            p: 0.5,
+            whole: false,
+        })
     }
 
     /// Sets the share of the signals that the op changes. Default 0.5.

@@ -1,6 +1,7 @@
 //! Gaussian blur, with a random standard deviation.
 
 use crate::author::{GeometryOp, GeometryStep, ObjectMotion, Op, OpClass, Rng, RowProducer, Type};
+use crate::default_floats::nearest_f32;
 use crate::error::positive_range;
 use crate::op::on_numbers;
 use crate::registry::{
@@ -65,7 +66,7 @@ impl GaussianBlur {
     pub fn sigma(self, sigma: impl Into<NumberOrRange>) -> Result<Self, ParamError> {
         let (low, high) = sigma.into().ends();
         let (low, high) = positive_range(OP, "sigma", low, high)?;
-        Ok(Self { sigma: (low as f32, high as f32), ..self })
+        Ok(Self { sigma: (nearest_f32(low), nearest_f32(high)), ..self })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Levels: states which values of an array are black and white.
 
 use crate::author::{Emit, Eval, ImageType, Op, OpClass, PixelOp, Pixels, Type, max, min};
+use crate::default_floats::DefaultFloats;
 use crate::normalize::Channel;
 use crate::op::on_numbers;
 use crate::registry::{Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, recipe};
@@ -56,7 +57,7 @@ impl Levels {
                 return Err(ParamError::new("Levels", param, value, "-1e30..=1e30"));
             }
         }
-        let unit = (white - black) / 255.0;
+        let unit = DefaultFloats::during(|| (white - black) / 255.0);
         if unit.abs() < 1e-30 {
             return Err(ParamError::new(
                 "Levels",
@@ -65,8 +66,10 @@ impl Levels {
                 "another value than that of black",
             ));
         }
-        let (low, high) = (black.min(white) as f32, black.max(white) as f32);
-        Ok(Self { low, high, black: black as f32, constants: Channel::single(black, unit) })
+        Ok(DefaultFloats::during(|| {
+            let (low, high) = (black.min(white) as f32, black.max(white) as f32);
+            Self { low, high, black: black as f32, constants: Channel::single(black, unit) }
+        }))
     }
 }
 

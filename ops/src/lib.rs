@@ -48,6 +48,7 @@ mod convert_bounding_box_format;
 mod cut_mix;
 mod cutout;
 mod d4;
+mod default_floats;
 pub mod detection;
 mod device;
 mod elastic_transform;
@@ -268,6 +269,7 @@ pub mod author {
 #[allow(missing_docs, reason = "the modules are documented where they are defined")]
 pub mod internals {
     pub use crate::auto_augment::sub_policies;
+    pub use crate::default_floats::DefaultFloats;
     pub use crate::element::ElementValue;
     pub use crate::mixing::{mixed_label, mixed_label_f64};
     pub use crate::op::is_loaded;

@@ -1,6 +1,7 @@
 //! Lighting: a random step along the principal components of ImageNet's colours.
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Rng, Type};
+use crate::default_floats::nearest_f32;
 use crate::emit::{apply_rule, clamp};
 use crate::op::on_rgb;
 use crate::registry::{
@@ -53,7 +54,7 @@ impl Lighting {
     /// If `alpha_std` is negative or above 1e6.
     pub fn new(alpha_std: f64) -> Result<Self, ParamError> {
         if (0.0..=1e6).contains(&alpha_std) {
-            Ok(Self { alpha_std: alpha_std as f32 })
+            Ok(Self { alpha_std: nearest_f32(alpha_std) })
         } else {
             Err(ParamError::new("Lighting", "alpha_std", alpha_std, "0.0..=1e6"))
         }

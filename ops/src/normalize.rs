@@ -1,6 +1,7 @@
 //! Normalize: subtracts the channel's mean from every value and divides by the channel's standard deviation.
 
 use crate::author::{Emit, Eval, F32x4, ImageType, Op, OpClass, PixelOp, Pixels, Type};
+use crate::default_floats::DefaultFloats;
 use crate::op::on_numbers;
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, required, with_default,
@@ -154,12 +155,13 @@ impl Normalize {
         let fractions =
             mean.iter().all(|mean| (0.0..1.0).contains(mean)) && std.iter().all(|std| *std < 1.0);
         let channel = |(mean, std): (&f64, &f64)| Channel::single(*mean, *std);
-        let channels = mean.iter().zip(std).map(channel).collect();
+        let channels = DefaultFloats::during(|| mean.iter().zip(std).map(channel).collect());
         Ok(Self { channels, units: Units::Values { fractions } })
     }
 
     fn of_levels(mean: impl Iterator<Item = f64>, std: impl Iterator<Item = f64>) -> Self {
-        let channels = mean.zip(std).map(|(mean, std)| Channel::new(mean, std)).collect();
+        let channel = |(mean, std)| Channel::new(mean, std);
+        let channels = DefaultFloats::during(|| mean.zip(std).map(channel).collect());
         Self { channels, units: Units::Levels }
     }
 

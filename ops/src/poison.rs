@@ -1,6 +1,7 @@
 //! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 
 use crate::author::{BoxError, HostOp, Op, OpClass, Type};
+use crate::default_floats::DefaultFloats;
 use crate::op::{on_rgb, on_u8_image};
 use crate::registry::{
     Golden, OVERWRITE, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe, required,
@@ -70,7 +71,7 @@ impl Poison {
             let blend = |&m: &f64| [1.0 - alpha, m * alpha];
             [blend(&mask[0]), blend(&mask[1]), blend(&mask[2])]
         });
-        let blend = blend.collect();
+        let blend = DefaultFloats::during(|| blend.collect());
         let mut ids: Vec<u64> = ids.into_iter().collect();
         ids.sort_unstable();
         Ok(Self { size, blend, ids })

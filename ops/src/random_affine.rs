@@ -1,6 +1,7 @@
 //! Random affine transform: a rotation, a translation, a scale and a shear in one.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::default_floats::nearest_f32;
 use crate::error::{finite_range, positive_range};
 use crate::op::{ImageType, check_fill, on_numbers};
 use crate::registry::{
@@ -64,7 +65,7 @@ const OP: &str = "RandomAffine";
 fn degrees(param: &'static str, range: NumberOrRange) -> Result<(f32, f32), ParamError> {
     let (low, high) = range.around_zero();
     let (low, high) = finite_range(OP, param, low, high)?;
-    Ok((low as f32, high as f32))
+    Ok((nearest_f32(low), nearest_f32(high)))
 }
 
 impl RandomAffine {
@@ -108,7 +109,7 @@ impl RandomAffine {
     /// If the range is empty, not finite or not above 0.
     pub fn scale(mut self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
         let (low, high) = positive_range(OP, "scale", *range.start(), *range.end())?;
-        self.scale = Some((low as f32, high as f32));
+        self.scale = Some((nearest_f32(low), nearest_f32(high)));
         Ok(self)
     }
 

@@ -1,6 +1,7 @@
 //! Random rotation: rotates an image by a random angle.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::default_floats::nearest_f32;
 use crate::error::{LONGEST, finite_range};
 use crate::op::{Dim, ImageType, check_fill, on_numbers};
 use crate::registry::{
@@ -57,7 +58,7 @@ impl RandomRotation {
         let (low, high) = degrees.into().around_zero();
         let (low, high) = finite_range("RandomRotation", "degrees", low, high)?;
         Ok(Self {
-            degrees: (low as f32, high as f32),
+            degrees: (nearest_f32(low), nearest_f32(high)),
             warping: Warping::new(WarpInterpolation::Nearest),
             expand: false,
             center: Center::default(),

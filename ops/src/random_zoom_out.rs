@@ -1,6 +1,7 @@
 //! Random zoom out: puts an image at a random position on a larger canvas.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, Type};
+use crate::default_floats::DefaultFloats;
 use crate::error::{LONGEST, positive_range, probability};
 use crate::op::{Dim, ImageType, on_image};
 use crate::registry::{
@@ -76,7 +77,7 @@ impl RandomZoomOut {
         if low < 1.0 {
             return Err(ParamError::new(OP, "side_range", format!("{low}..={high}"), "1 or more"));
         }
-        Ok(Self { scale: (low as f32, (high - low) as f32), ..self })
+        Ok(Self { scale: DefaultFloats::during(|| (low as f32, (high - low) as f32)), ..self })
     }
 
     /// Sets the share of the images that the op changes. Default 0.5.

@@ -63,6 +63,7 @@ pub(crate) use args::{INTERPOLATION_WORDS, WARP_INTERPOLATION_WORDS};
 pub(crate) use shared::{FILL, INTERPOLATION, P, SIZE};
 
 use crate::author::Op;
+use crate::default_floats::nearest_f32;
 use crate::{ENTRIES, Ops, ParamError};
 use std::cell::Cell;
 
@@ -230,8 +231,7 @@ pub(crate) fn single<const N: usize>(
     param: &'static str,
     values: [f64; N],
 ) -> Result<[f32; N], ParamError> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is checked is what it becomes")]
-    let singles = values.map(|value| value as f32);
+    let singles = values.map(nearest_f32);
     match values.iter().zip(&singles).find(|(_, single)| !single.is_finite()) {
         Some((given, _)) => Err(ParamError::new(op, param, given, "numbers that an f32 can hold")),
         None => Ok(singles),

@@ -2,6 +2,7 @@
 
 use crate::author::{Emit, Eval, Op, OpClass, PixelOp, Pixels, Type};
 use crate::clip::{clip, emit_clip};
+use crate::default_floats::{DefaultFloats, nearest_f32};
 use crate::op::{ImageType, is_whole, on_numbers};
 use crate::registry::{
     Golden, OpInfo, ParamKind, ParamValue, Recipe, Recipes, VALUES, built, recipe, required,
@@ -69,13 +70,18 @@ impl ScaleIntensityRange {
     pub fn new(from: RangeInclusive<f64>, to: RangeInclusive<f64>) -> Result<Self, ParamError> {
         let (a_min, a_max) = bounds(["a_min", "a_max"], from)?;
         let (b_min, b_max) = bounds(["b_min", "b_max"], to)?;
-        let numbers = numbers([a_min, a_max], [b_min, b_max]);
+        let numbers = DefaultFloats::during(|| numbers([a_min, a_max], [b_min, b_max]));
         let [_, factor, ..] = numbers;
         if !factor.is_normal() || numbers.iter().any(|number| !number.is_finite()) {
             let expected = "a bound with which the factor and the summand of the scaling fit f32";
             return Err(ParamError::new(NAME, "b_max", b_max, expected));
         }
-        Ok(Self { numbers, to: [b_min as f32, b_max as f32], clip: false, whole: false })
+        Ok(Self {
+            numbers,
+            to: [nearest_f32(b_min), nearest_f32(b_max)],
+            clip: false,
+            whole: false,
+        })
     }
 
     /// Sets whether results are limited to `b_min..=b_max`. Default false.
@@ -91,10 +97,10 @@ fn bounds(
     range: RangeInclusive<f64>,
 ) -> Result<(f64, f64), ParamError> {
     let (low, high) = range.into_inner();
-    if !(low as f32).is_finite() {
+    if !nearest_f32(low).is_finite() {
         return Err(ParamError::new(NAME, min, low, "a finite number"));
     }
-    if !((high as f32).is_finite() && low < high) {
+    if !(nearest_f32(high).is_finite() && low < high) {
         return Err(ParamError::new(NAME, max, high, "a finite number above the lower bound"));
     }
     Ok((low, high))

@@ -1,11 +1,12 @@
 //! Scale jitter: scales an image by a random factor.
 
 use crate::author::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Type};
+use crate::default_floats::DefaultFloats;
 use crate::error::{output_size, positive_range, within_longest};
 use crate::op::{Dim, ImageType, on_numbers};
 use crate::registry::{
-    GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes, built, recipe,
-    required, with_default,
+    GEOMETRY, Golden, INTERPOLATION, OpInfo, ParamKind, ParamValue, Recipe, Recipes,
+    built, recipe, required, with_default,
 };
 use crate::{Interpolation, ParamError, Size, TypeError, geometry_step};
 use std::ops::RangeInclusive;
@@ -71,7 +72,7 @@ impl ScaleJitter {
     pub fn scale_range(self, scale_range: RangeInclusive<f64>) -> Result<Self, ParamError> {
         let (low, high) =
             positive_range(OP, "scale_range", *scale_range.start(), *scale_range.end())?;
-        Ok(Self { scale: (low as f32, (high - low) as f32), ..self })
+        Ok(Self { scale: DefaultFloats::during(|| (low as f32, (high - low) as f32)), ..self })
     }
 
     /// Sets how pixels are weighted.

@@ -2,6 +2,7 @@
 
 use crate::errors::{self, Raised};
 use crate::warnings;
+use fuseloop::ops::internals::DefaultFloats;
 use fuseloop::source::BoxError;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -46,8 +47,10 @@ pub(crate) fn calling<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) 
     Ok(done)
 }
 
-/// Runs `work`. The error is the message of a panic.
+/// Runs `work` in the default floating-point mode, which `torch.set_flush_denormal` changes. The error is the message of
+/// a panic.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let work = || DefaultFloats::during(work);
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| text(&*panic))
 }
 

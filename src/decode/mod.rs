@@ -42,6 +42,7 @@ mod webp;
 mod webp_tiff_tests;
 
 pub use error::DecodeError;
+use fuseloop_ops::internals::DefaultFloats;
 #[doc(hidden)]
 pub use jpeg::JpegBackend;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
@@ -360,6 +361,17 @@ impl Decoder {
         wanted: Window,
     ) -> Result<Decoded<'a>, DecodeError> {
         check_window(wanted, headers.size())?;
+        DefaultFloats::during(|| self.decode_checked(bytes, headers, mode, wanted))
+    }
+
+    /// Decodes a window that is inside the image.
+    fn decode_checked<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        headers: &ImageHeaders,
+        mode: ImageReadMode,
+        wanted: Window,
+    ) -> Result<Decoded<'a>, DecodeError> {
         let turned = headers.file().map(|file| (file.size, file.orientation()));
         let turned = turned.filter(|(_, orientation)| *orientation != Orientation::UPRIGHT);
         let Some((size, orientation)) = turned else {

@@ -29,6 +29,7 @@ mod vector_bits;
 
 pub use compile::{CompileError, unsupported};
 pub(crate) use emit::{BlockCode, Constants, lower, multiply};
+use fuseloop_ops::internals::DefaultFloats;
 pub use invocation::{ChunkRun, DecodedPixels};
 pub use measure::{BlockCosts, Costs, KernelTimer};
 pub use oracle::{EvaluatedStep, ShownLevels, evaluate, evaluate_steps, shown_row, try_evaluate};
@@ -104,11 +105,15 @@ impl KernelCache {
     /// See [`CompileError`]. A machine that can't run compiled code is not an error.
     pub fn compile(&mut self, plan: impl Into<Arc<ImagePlan>>) -> Result<Kernel, CompileError> {
         let plan = plan.into();
+        DefaultFloats::during(|| self.compile_plan(plan))
+    }
+
+    fn compile_plan(&mut self, plan: Arc<ImagePlan>) -> Result<Kernel, CompileError> {
         let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
         let mut steps = vec![];
         for (leaf, step) in plan.flat_ops().iter().enumerate() {
             if let Some(step) = &step.step {
-                steps.push((leaf, self.compile(Arc::clone(step))?));
+                steps.push((leaf, self.compile_plan(Arc::clone(step))?));
             }
         }
         let fixed = fixed_tables(&plan);
@@ -329,7 +334,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), RunOpsError> {
-        self.run_by(&Native, scratch, source, draws, out)
+        DefaultFloats::during(|| self.run_by(&Native, scratch, source, draws, out))
     }
 
     /// Like [`try_run`](Self::try_run), with loop bodies that `runner` runs.

@@ -7,6 +7,7 @@ use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind, RunOpsError};
 use fuseloop_ops::author::{Eval, Layout, OpClass, PixelOp, Statistic, TableOp, clamp};
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::emit::{grey_mean, root_mean_square};
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ElementValue, FloatImage, ImageView, MAX_CHANNELS, memory, to_u8};
@@ -33,8 +34,10 @@ pub fn try_evaluate(
     source: &ImageView<'_>,
     draws: &Draws,
 ) -> Result<Vec<u8>, RunOpsError> {
-    let picture = walk(plan, plan.flat_ops().len(), source, draws, |_, _| Ok(()))?;
-    Ok(store(&picture, plan.stored_dtype(), plan.output().layout)?)
+    DefaultFloats::during(|| {
+        let picture = walk(plan, plan.flat_ops().len(), source, draws, |_, _| Ok(()))?;
+        Ok(store(&picture, plan.stored_dtype(), plan.output().layout)?)
+    })
 }
 
 /// Computes the output of the host's blocks: the image that is sent to a device, or the plan's output.
@@ -51,8 +54,10 @@ pub(crate) fn try_evaluate_host(
         return try_evaluate(plan, source, draws);
     }
     let end = plan.blocks()[plan.host_blocks() - 1].ops.end;
-    let picture = walk(plan, end, source, draws, |_, _| Ok(()))?;
-    Ok(store(&picture, DType::U8, Layout::ChannelsLast)?)
+    DefaultFloats::during(|| {
+        let picture = walk(plan, end, source, draws, |_, _| Ok(()))?;
+        Ok(store(&picture, DType::U8, Layout::ChannelsLast)?)
+    })
 }
 
 /// An intermediate image: the result of one op.
@@ -252,7 +257,7 @@ pub fn evaluate_steps(
     let is_levels = plan.input().is_levels;
     let (mut steps, mut scale) = (vec![], if is_levels { Scale::LEVELS } else { Scale::Stretch });
     let mut drawn = draws.describe(plan).into_iter();
-    walk(plan, plan.flat_ops().len(), source, draws, |index, picture| {
+    let each = |index: usize, picture: &FloatImage| {
         if draws.active[index] {
             scale = scale.after(&plan.flat_ops()[index], plan, draws);
         }
@@ -260,7 +265,8 @@ pub fn evaluate_steps(
             steps.push(EvaluatedStep { drawn, picture: picture.copied()?, scale });
         }
         Ok(())
-    })?;
+    };
+    DefaultFloats::during(|| walk(plan, plan.flat_ops().len(), source, draws, each))?;
     Ok(steps)
 }
 

@@ -27,6 +27,7 @@ use crate::source::{
     Beton, BoxError, ClassNames, Dataset, FieldSpec, PagedBeton, ProcessCache, Source, Stream,
     Value,
 };
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::{DType, NumberRule, Ops};
 use std::fmt;
 use std::mem;
@@ -922,7 +923,8 @@ impl LoaderBuilder {
     /// device, a cache or the threads can't be set up.
     pub fn build(mut self) -> Result<Loader, Error> {
         let positions = mem::take(&mut self.positions);
-        Ok(self.build_loader().map_err(|error| error.in_file(&positions))?)
+        let built = DefaultFloats::during(|| self.build_loader());
+        Ok(built.map_err(|error| error.in_file(&positions))?)
     }
 
     fn build_loader(mut self) -> Result<Loader, LoadCause> {

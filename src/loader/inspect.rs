@@ -23,6 +23,7 @@ use crate::source::{Buffer, Escaped, Source, Upcoming, Value};
 use fuseloop_kernels::planes;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::{Objects, Window};
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, PixelFormat, SampleKey, memory};
 use std::ops::Range;
@@ -254,7 +255,8 @@ impl Inspector {
     ///
     /// If there is no such sample, or the sample is damaged.
     pub fn sample(&mut self, sample: u64) -> Result<Inspected, LoadSampleError> {
-        self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
+        let inspected = DefaultFloats::during(|| self.open(SampleId(sample)));
+        inspected.map_err(|cause| self.error(sample, cause))
     }
 
     /// Returns true if images are decoded at their own scale, whatever is drawn.
@@ -288,7 +290,8 @@ impl Inspector {
         sample: u64,
         whole: &ImageView<'_>,
     ) -> Result<DrawnRow, LoadSampleError> {
-        self.draw_row(SampleId(sample), whole).map_err(|cause| self.error(sample, cause))
+        let row = DefaultFloats::during(|| self.draw_row(SampleId(sample), whole));
+        row.map_err(|cause| self.error(sample, cause))
     }
 
     /// Returns the size of a sample's stored image, from its headers.
@@ -336,7 +339,8 @@ impl Inspector {
             buffer: &mut self.buffer,
             decoder: &mut self.decoder,
         };
-        let found = plans.read(reader, plan, &inspected.draws).map_err(|(field, cause)| {
+        let found = DefaultFloats::during(|| plans.read(reader, plan, &inspected.draws));
+        let found = found.map_err(|(field, cause)| {
             let name = source.fields()[field].name.as_str();
             LoadSampleError::of(&*source, sample, (name, field), cause)
         });

@@ -56,6 +56,7 @@ pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
 use error::LoadCause;
+use fuseloop_ops::internals::DefaultFloats;
 pub use pipeline::Pipeline;
 pub use stats::{Bottleneck, Stats};
 pub use targets::{BoundingBoxes, KeyPoints, Targets};
@@ -403,9 +404,9 @@ impl Loader {
         epoch: Epoch,
         cache: &mut KernelCache,
     ) -> Result<Arc<LoaderStage>, LoadCause> {
-        let stage =
-            LoaderStage::compile(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
-        Ok(Arc::new(stage))
+        let (source, setup, shared) = (&self.source, &self.setup, &self.shared);
+        let compile = || LoaderStage::compile(source, outputs, epoch, setup, cache, shared);
+        Ok(Arc::new(DefaultFloats::during(compile)?))
     }
 
     /// Returns why the memory of batches is not page-locked, although

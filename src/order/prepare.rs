@@ -10,6 +10,7 @@ use super::weighted::Weighted;
 use super::{Order, OrderError, Ranks, Subset, numpy, repeated, torch};
 use crate::error::BoxError;
 use crate::sample::{Epoch, SampleId};
+use fuseloop_ops::internals::DefaultFloats;
 
 /// The information that an order needs about a dataset.
 pub trait DatasetInfo {
@@ -96,7 +97,7 @@ impl Order {
         if !is_counted {
             self.countable(subset.len())?;
         }
-        let kind = self.kind(facts, &subset)?;
+        let kind = DefaultFloats::during(|| self.kind(facts, &subset))?;
         let len = kind.len(&subset);
         if !is_counted {
             self.countable(len)?;
@@ -163,7 +164,8 @@ impl PreparedOrder {
         epoch: Epoch,
         ranks: Option<&Ranks>,
     ) -> Result<EpochOrder, OrderError> {
-        let rows = self.kind.rows(&self.subset, seed, epoch, ranks.is_some())?;
+        let rows = || self.kind.rows(&self.subset, seed, epoch, ranks.is_some());
+        let rows = DefaultFloats::during(rows)?;
         let may_repeat = self.kind.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
             copies(rows.as_deref(), self.duplicates.as_deref(), &self.subset)?

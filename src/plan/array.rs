@@ -15,6 +15,7 @@ use super::element_steps::{ElementForm, RowError, StepScratch};
 use super::label::{Elements, LabelError, streams};
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{OpClass, Type};
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::{ElementValue, SampleKey};
 use fuseloop_ops::{DType, Ops, TypeError};
 
@@ -106,7 +107,7 @@ impl ArrayPlan {
         rows: &mut [u8],
     ) -> Result<(), RowError> {
         let evaluate = |key, stored: &[u8], out: &mut [u8]| self.evaluate(key, stored, out);
-        self.rows.write(samples, stored, scratch, rows, evaluate)
+        DefaultFloats::during(|| self.rows.write(samples, stored, scratch, rows, evaluate))
     }
 
     /// Writes the array of the sample of `key`, whose stored elements are `stored`, to `out`.
@@ -117,6 +118,15 @@ impl ArrayPlan {
     ///
     /// If an op returns an error.
     pub fn evaluate(
+        &self,
+        key: SampleKey,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), LabelError> {
+        DefaultFloats::during(|| self.evaluate_ops(key, stored, out))
+    }
+
+    fn evaluate_ops(
         &self,
         key: SampleKey,
         stored: &[u8],

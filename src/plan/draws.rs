@@ -9,6 +9,7 @@ use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::author::{
     Eval, GeometryStep, Histogram, LevelTable, Objects, OpClass, RowProducer, Window,
 };
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory;
 use fuseloop_ops::internals::{MAX_CHANNELS, Mixture, SampleKey, geometry_step, to_u8};
 use fuseloop_ops::{HostSample, Size};
@@ -65,7 +66,7 @@ impl ImagePlan {
     /// Like [`draw`](Self::draw), for a sample that has the objects which are in `draws`: they are moved to where
     /// they are in the output.
     pub(crate) fn draw_around_objects(&self, key: SampleKey, source: Size, draws: &mut Draws) {
-        self.draw_each(key, source, draws, |_, _| ());
+        DefaultFloats::during(|| self.draw_each(key, source, draws, |_, _| ()));
     }
 
     /// Returns the size of the image and the objects after each flat op, for a sample that has these objects when
@@ -78,12 +79,13 @@ impl ImagePlan {
     ) -> Vec<(Size, Arc<Objects>)> {
         let mut last = Arc::new(objects.clone());
         let (mut draws, mut after) = (Draws { objects, ..Draws::default() }, vec![]);
-        self.draw_each(key, source, &mut draws, |size, objects| {
+        let each = |size, objects: &Objects| {
             if *last != *objects {
                 last = Arc::new(objects.clone());
             }
             after.push((size, Arc::clone(&last)));
-        });
+        };
+        DefaultFloats::during(|| self.draw_each(key, source, &mut draws, each));
         after
     }
 

@@ -7,6 +7,7 @@ use super::element_rows::ElementRows;
 use super::element_steps::{ElementForm, RowError, StepScratch};
 use super::{FunctionError, MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::author::{Op, OpClass, Type};
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::{ElementValue, SampleKey, stream};
 use fuseloop_ops::{DType, LabelSample, Ops, TypeError};
 use std::collections::BTreeMap;
@@ -209,12 +210,13 @@ impl LabelPlan {
         scratch: &mut StepScratch,
         rows: &mut [u8],
     ) -> Result<(), RowError> {
-        let count = stored.len() / self.rows.stored_bytes();
-        self.rows.write((count, keys), stored, scratch, rows, |key, number, out| {
+        let samples = (stored.len() / self.rows.stored_bytes(), keys);
+        let evaluate = |key, number: &[u8], out: &mut [u8]| {
             let number = ElementValue::from_bytes(self.input, number);
             let integer = || Scalar::Int(number.as_i64().unwrap_or_default());
             self.evaluate(key, number.as_float().map_or_else(integer, Scalar::Float), out)
-        })
+        };
+        DefaultFloats::during(|| self.rows.write(samples, stored, scratch, rows, evaluate))
     }
 
     /// Writes the label of the sample of `key` after its own ops, before a batch is mixed. Where
@@ -236,6 +238,15 @@ impl LabelPlan {
         out: &mut [u8],
     ) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
+        DefaultFloats::during(|| self.evaluate_ops(key, value, out))
+    }
+
+    fn evaluate_ops(
+        &self,
+        key: SampleKey,
+        value: Scalar,
+        out: &mut [u8],
+    ) -> Result<(), LabelError> {
         let mut elements = Elements::of(value);
         for (op, &stream) in self.ops.iter().zip(&self.streams) {
             elements = elements.after(&**op, (key, stream))?;

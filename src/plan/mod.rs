@@ -46,6 +46,7 @@ pub(crate) use element_rows::ElementRows;
 pub use flatten::FlatOp;
 pub(crate) use follow::TargetKinds;
 pub use function::{FunctionError, RunOpsError};
+use fuseloop_ops::internals::DefaultFloats;
 pub use kind::{OpError, OpKind, PixelKind};
 pub use label::LabelPlan;
 pub use size::TooManyPixels;
@@ -346,6 +347,16 @@ impl ImagePlan {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
+        DefaultFloats::during(|| Self::split_checked(ops, input, rule, on_device))
+    }
+
+    /// Splits a list that is not too long.
+    fn split_checked(
+        ops: Ops,
+        input: ImageType,
+        rule: NumberRule,
+        on_device: bool,
+    ) -> Result<Self, PlanError> {
         let flat = flatten::flatten(&ops, input, rule)?;
         let device = flat
             .to_device()

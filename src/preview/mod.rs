@@ -40,6 +40,7 @@ use crate::plan::{DrawnOp, OpOutcome};
 use canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use error::PreviewCause;
 use fuseloop_ops::Size;
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory::NoMemory;
 use fuseloop_ops::internals::{ImageView, memory};
 use std::fmt;
@@ -174,6 +175,10 @@ impl Loader {
     /// If no output is an image, or the one asked for is not; if its images do not have the bands; if there are more
     /// than 2000 images; if a sample is damaged; and those of [`epoch`](Self::epoch).
     pub fn preview(&self, options: &PreviewOptions) -> Result<Sheet, Error> {
+        DefaultFloats::during(|| self.sheet(options))
+    }
+
+    fn sheet(&self, options: &PreviewOptions) -> Result<Sheet, Error> {
         let PreviewOptions { samples, epoch: first, epochs, each_op, output, bands, cancel } =
             options;
         if *samples == 0 || *epochs == 0 {

@@ -37,6 +37,7 @@ use super::{Tar, TarOptions, TarStream};
 use super::{TfOptions, TfRecordStream, TfRecords};
 use crate::error::{Error, ErrorKind};
 use crate::parallel;
+use fuseloop_ops::internals::DefaultFloats;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -112,6 +113,15 @@ impl Dataset {
     }
 
     fn of_format(format: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, Error> {
+        // Numbers in texts are read by arithmetic.
+        DefaultFloats::during(|| Self::read_format(format, path, options))
+    }
+
+    fn read_format(
+        format: FileFormat,
+        path: &Path,
+        options: &FolderOptions,
+    ) -> Result<Self, Error> {
         Ok(match format {
             FileFormat::Beton => match several(path) {
                 None => Self::Beton(Arc::new(beton(path)?)),

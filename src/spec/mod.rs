@@ -56,6 +56,7 @@ pub(crate) mod targets;
 
 use crate::decode::ImageReadMode;
 use crate::error::Error;
+use fuseloop_ops::internals::DefaultFloats;
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged, Targets};
 use crate::order::Order;
@@ -307,6 +308,11 @@ impl Spec {
     /// If the text is not TOML, or names an op, a parameter or a setting that does not exist. The message has the
     /// line and the column.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        // Numbers in texts are read by arithmetic.
+        DefaultFloats::during(|| Self::parse_text(text, path))
+    }
+
+    fn parse_text(text: &str, path: &Path) -> Result<Self, Error> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         let spec = Self::of_table(&top);
         let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
@@ -362,7 +368,9 @@ impl Spec {
     pub fn ops(&self, field: &str, epoch: Epoch) -> Result<Ops, ParamError> {
         match self.fields.get(field) {
             Some(FieldOps { fixed: Some(ops), .. }) => Ok(ops.clone()),
-            Some(FieldOps { value, .. }) => build_at(value, epoch).map_err(param_error),
+            Some(FieldOps { value, .. }) => {
+                DefaultFloats::during(|| build_at(value, epoch)).map_err(param_error)
+            }
             None => Ok(Ops::new()),
         }
     }

@@ -6,6 +6,8 @@ pub mod counted;
 pub mod dataset;
 pub mod emulator;
 pub mod files;
+#[cfg(target_arch = "x86_64")]
+pub mod float_mode;
 pub mod guarded;
 pub mod interpreter;
 pub mod jpegs;

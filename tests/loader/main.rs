@@ -13,6 +13,8 @@ mod collate;
 mod common;
 #[cfg(all(feature = "tables", feature = "tar", feature = "write"))]
 mod errors;
+#[cfg(all(feature = "spec", feature = "write", target_arch = "x86_64"))]
+mod float_modes;
 #[cfg(feature = "write")]
 mod functions;
 #[cfg(feature = "write")]

@@ -190,6 +190,7 @@ const UNSAFE: &[&str] = &[
     "cli/src/reserve.rs",             // the allocator of the command
     "engine/src/batch/slot.rs",       // rows of one batch, written by several threads
     "examples/fuseloop_torch.rs",     // pointers of C
+    "ops/src/default_floats.rs",      // the register of the floating-point mode
     "kernels/src/bit_planes.rs",      // vectors of coefficients
     "kernels/src/bytes.rs",           // vectors of rows' bytes
     "kernels/src/color.rs",           // the CPU's own multiplications
@@ -220,6 +221,7 @@ const UNSAFE: &[&str] = &[
     "src/jit/code.rs",                // the release of its pages
     "src/jit/invocation.rs",          // the addresses passed to compiled code
     "src/jit/invocation/chunk.rs",    // the same, of several samples
+    "tests/common/float_mode.rs",     // the register of the floating-point mode
     "tests/common/counting.rs",       // a counting allocator
     "tests/common/guarded.rs",        // guard pages
     "tests/common/guarded_maps.rs",   // guard pages around all memory of a process

@@ -6,10 +6,13 @@ use super::ring::WorkItem;
 use super::shared::EngineShared;
 use super::stage::Stage;
 use crate::sync::Arc;
+use fuseloop_ops::internals::DefaultFloats;
 
 /// Opens and fills batches until the engine stops.
 pub(super) fn work<S: Stage>(shared: &EngineShared<S>, index: usize) {
     let _discharged = ThreadExit(shared);
+    // The thread that builds a loader may have any mode.
+    DefaultFloats::keep();
     let mut worker_state = WorkerState::new(Arc::clone(&shared.meters[index]));
     while let Some(work) = shared.find(&worker_state.meter) {
         if let Some(job) = open(shared, work, &worker_state) {

@@ -27,6 +27,7 @@ mod rle;
 mod tests;
 
 use fuseloop_ops::Size;
+use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::memory;
 use raster::Raster;
 use rle::Runs;
@@ -183,7 +184,8 @@ impl ObjectMask {
     ///
     /// If it is neither a list of polygons nor a list of runs, or one that the table above refuses.
     pub fn parse(json: &[u8]) -> Result<Self, ObjectMaskError> {
-        serde_json::from_slice::<Stored>(json).map_err(|error| json_error(&error))?.check()
+        let stored = DefaultFloats::during(|| serde_json::from_slice::<Stored>(json));
+        stored.map_err(|error| json_error(&error))?.check()
     }
 
     /// Reads a list of such values; `null` is an object without a mask.
@@ -192,8 +194,8 @@ impl ObjectMask {
     ///
     /// The errors are those of [`parse`](Self::parse), with the index of the object.
     pub fn parse_list(json: &[u8]) -> Result<Vec<Option<Self>>, ObjectMaskError> {
-        let stored = serde_json::from_slice::<Vec<Option<Stored>>>(json)
-            .map_err(|error| json_error(&error))?;
+        let stored = DefaultFloats::during(|| serde_json::from_slice::<Vec<Option<Stored>>>(json));
+        let stored = stored.map_err(|error| json_error(&error))?;
         let check = |(index, stored): (usize, Option<Stored>)| {
             let at_index = |cause| ObjectMaskError::Object { index, cause: Box::new(cause) };
             stored.map(|stored| stored.check().map_err(at_index)).transpose()
@@ -256,7 +258,7 @@ impl ObjectMask {
         match &self.0 {
             Shape::Polygons(polygons) => {
                 for coordinates in polygons {
-                    polygon::toggle(coordinates, &mut raster);
+                    DefaultFloats::during(|| polygon::toggle(coordinates, &mut raster));
                     raster.add();
                 }
             }
